@@ -1,0 +1,52 @@
+//! Congestion controllers: how much may be in flight, and how fast it may leave.
+
+use core::fmt::Debug;
+
+use crate::{Feedback, Instant, PathView, Rate, Sent};
+
+/// What a controller allows: a window, a pace, and how far the pace may be run ahead of.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SendBudget {
+    /// Most bytes that may be in flight.
+    pub window_bytes: u64,
+    /// Pace at which packets leave; `None` leaves them to the window alone.
+    pub pacing: Option<Rate>,
+    /// Most bytes that may leave at once, back to back, after a pause.
+    pub burst_bytes: u64,
+}
+
+/// A congestion controller. It owns no timer: it is told of everything that happens and asked for its budget.
+pub trait CongestionController: Debug + Send {
+    /// The field's name of the algorithm, for statistics.
+    fn name(&self) -> &'static str;
+
+    /// A packet that counts as in flight has left. `path.in_flight_bytes` includes it.
+    fn on_sent(&mut self, sent: &Sent, path: &PathView);
+
+    /// An ACK arrived or losses were detected. `path` is the state after applying it.
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
+
+    /// The probe timeout expired `count` times in a row (RFC 9002 6.2) without an ACK.
+    fn on_timeout(&mut self, now: Instant, count: u32, path: &PathView);
+
+    /// The path was replaced (migration): forget what was learned of the old one.
+    fn on_path_change(&mut self, now: Instant, path: &PathView);
+
+    /// What may be sent now.
+    fn budget(&self) -> SendBudget;
+
+    /// Slow-start threshold in bytes, where the algorithm has one.
+    fn ssthresh_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// The controller's estimate of the bottleneck rate, where it has one.
+    fn bandwidth(&self) -> Option<Rate> {
+        None
+    }
+
+    /// The algorithm's internal phase, for traces ("slow start", "probe up", ..).
+    fn phase(&self) -> &'static str {
+        ""
+    }
+}

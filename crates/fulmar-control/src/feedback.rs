@@ -1,0 +1,169 @@
+//! The one record every algorithm is fed.
+//!
+//! It was fixed before any algorithm was written, because everything hangs on it: rate-based control needs delivery
+//! rate and rounds, LT-TCP needs raw loss beside marks, TCP-FEC needs to know what a code repaired and what it could
+//! not, TCP/NC counts degrees of freedom. Units stand in the names.
+
+use core::time::Duration;
+
+use crate::{Instant, LossView, Rate};
+
+/// One packet (or one train of equal packets) that just left.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct Sent {
+    /// When it left.
+    pub now: Instant,
+    /// Packet number, in the order of sending.
+    pub packet_number: u64,
+    /// Size of the UDP payload.
+    pub bytes: u32,
+    /// It carried a repair symbol or a copy of a symbol sent before.
+    pub is_repair: bool,
+    /// The application had nothing more to send after it.
+    pub is_app_limited: bool,
+}
+
+impl Sent {
+    /// A record for a packet of new data.
+    pub fn new(now: Instant, packet_number: u64, bytes: u32) -> Self {
+        Self { now, packet_number, bytes, is_repair: false, is_app_limited: false }
+    }
+}
+
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr, "delivery rate samples"; Cheng et al., delivery-rate-estimation).
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct RateSample {
+    /// Bytes acknowledged over `interval`, divided by it.
+    pub rate: Rate,
+    /// Bytes acknowledged between the sending of the sampled packet and now.
+    pub delivered_bytes: u64,
+    /// Bytes found lost between the sending of the sampled packet and now.
+    pub lost_bytes: u64,
+    /// The longer of the send interval and the ACK interval.
+    pub interval: Duration,
+    /// Bytes in flight when the sampled packet was sent, itself included.
+    pub in_flight_bytes_at_send: u64,
+    /// The sender had too little data while the sample was taken, so the rate is a lower bound.
+    pub is_app_limited: bool,
+}
+
+impl RateSample {
+    /// A sample of `delivered_bytes` over `interval`.
+    pub fn new(delivered_bytes: u64, interval: Duration) -> Self {
+        Self {
+            rate: Rate::from_bytes_in(delivered_bytes, interval).unwrap_or(Rate::ZERO),
+            delivered_bytes,
+            lost_bytes: 0,
+            interval,
+            in_flight_bytes_at_send: 0,
+            is_app_limited: false,
+        }
+    }
+}
+
+/// What the loss detector found in one pass.
+#[derive(Copy, Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LossEvent {
+    /// Bytes declared lost.
+    pub bytes: u64,
+    /// Packets declared lost.
+    pub packets: u32,
+    /// Runs of consecutive packet numbers among them: `packets / bursts` samples the mean burst length.
+    pub bursts: u32,
+    /// When the last of them was sent: a loss of something sent before the last reduction is the same congestion event.
+    pub newest_sent_at: Option<Instant>,
+    /// Packet number of the last of them.
+    pub newest_packet_number: Option<u64>,
+}
+
+/// What one ACK (or one expiry of the loss timer) taught the sender.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Feedback {
+    /// When it was learned.
+    pub now: Instant,
+    /// Bytes newly acknowledged.
+    pub acked_bytes: u64,
+    /// Packets newly acknowledged.
+    pub acked_packets: u32,
+    /// When the newest of the packets newly acknowledged was sent.
+    pub newest_acked_sent_at: Option<Instant>,
+    /// Packet number of the newest packet newly acknowledged.
+    pub newest_acked_packet_number: Option<u64>,
+    /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no sample.
+    pub rtt: Option<Duration>,
+    /// Packets newly declared lost on the wire, whether or not a code repairs them.
+    pub lost: LossEvent,
+    /// Bytes once declared lost that arrived after all.
+    pub spurious_bytes: u64,
+    /// Packets once declared lost that arrived after all.
+    pub spurious_packets: u32,
+    /// Packets newly reported with an ECN congestion mark.
+    pub ecn_ce_packets: u32,
+    /// Symbols whose packet was lost and that were since decoded from repair.
+    pub repaired_packets: u32,
+    /// Symbols whose proactive repair did not suffice, so that repair has to be asked for.
+    pub unrepairable_packets: u32,
+    /// Packets newly acknowledged that added a degree of freedom at the receiver.
+    pub dof_delivered: u32,
+    /// Packets newly acknowledged that carried symbols and added none (TCP/NC's duplicate ACK).
+    pub dof_redundant: u32,
+    /// Delivery rate, when this ACK completes a sample.
+    pub rate_sample: Option<RateSample>,
+    /// Packet-timed round trips completed since the connection began.
+    pub round: u64,
+    /// Bytes in flight before this feedback was applied.
+    pub in_flight_bytes_before: u64,
+    /// The sender was held back by the congestion window or the pacer, not by lack of data, since the last feedback.
+    pub is_window_limited: bool,
+}
+
+impl Feedback {
+    /// An empty record at `now`; tests and drivers fill the fields they mean.
+    pub fn at(now: Instant) -> Self {
+        Self { now, ..Self::default() }
+    }
+}
+
+/// What every algorithm may know about the path at the moment it is asked.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct PathView {
+    /// Largest UDP payload the path is known to carry.
+    pub mtu_bytes: u32,
+    /// Smoothed RTT (RFC 9002 5.3).
+    pub rtt_smoothed: Duration,
+    /// RTT variation (RFC 9002 5.3).
+    pub rtt_var: Duration,
+    /// Smallest RTT seen on this path.
+    pub rtt_min: Duration,
+    /// Latest RTT sample.
+    pub rtt_latest: Duration,
+    /// There has been at least one RTT sample: before it the four fields above are RFC 9002's initial guess.
+    pub has_rtt_sample: bool,
+    /// Bytes sent that are neither acknowledged nor declared lost.
+    pub in_flight_bytes: u64,
+    /// What the connection's loss estimator says.
+    pub loss: LossView,
+}
+
+impl PathView {
+    /// A path of which nothing is known but its MTU (in bytes of UDP payload).
+    pub fn unknown(mtu_bytes: u32) -> Self {
+        // RFC 9002 6.2.2: kInitialRtt.
+        let initial = Duration::from_millis(333);
+        Self {
+            mtu_bytes,
+            rtt_smoothed: initial,
+            rtt_var: initial / 2,
+            rtt_min: initial,
+            rtt_latest: initial,
+            has_rtt_sample: false,
+            in_flight_bytes: 0,
+            loss: LossView::default(),
+        }
+    }
+}

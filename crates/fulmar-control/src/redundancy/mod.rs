@@ -1,0 +1,112 @@
+//! Redundancy policies: at each chance to send, choose among repair that was asked for, repair that is due, and a
+//! new source symbol.
+//!
+//! A policy sees counts and time, never symbols: the coding layer turns its choice into a packet.
+
+use core::fmt::Debug;
+
+use crate::{Feedback, Instant, PathView};
+
+/// Why a repair symbol is sent; statistics are kept per reason.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RepairReason {
+    /// Symbols are known missing.
+    Asked,
+    /// Due by the policy before any loss is known.
+    Proactive,
+    /// Protects the last symbols of a flight, after which nothing would reveal a loss.
+    Tail,
+    /// The probe timeout fired (RFC 9002 6.2.4): a probe that is useful whatever was lost.
+    Probe,
+}
+
+/// One chance to send one packet, as the coding layer sees it. Symbols are counted, not named.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct Slot {
+    /// Now.
+    pub now: Instant,
+    /// There is new data for a source symbol, and flow control allows it.
+    pub has_new_data: bool,
+    /// Degrees of freedom known missing at the receiver, less the repair in flight for them
+    /// discounted by nothing: what repair must still be sent if none of what is in flight is lost.
+    pub missing: u32,
+    /// Symbols known missing, in total.
+    pub missing_symbols: u32,
+    /// Repair in flight for symbols known missing.
+    pub repairs_in_flight: u32,
+    /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
+    pub unacked_symbols: u32,
+    /// Source symbols sent since the last proactive or tail repair symbol.
+    pub sources_since_repair: u32,
+    /// When the first of those left; `None` if there are none.
+    pub first_source_since_repair: Option<Instant>,
+    /// When the newest source symbol left.
+    pub newest_source: Option<Instant>,
+    /// Proactive and tail repair symbols sent since the newest source symbol.
+    pub repairs_since_source: u32,
+    /// The longest window that code and receiver allow a repair symbol to cover.
+    pub window_max: u32,
+    /// Source symbols sent so far.
+    pub sources_sent: u64,
+    /// Repair symbols and copies sent so far, for whatever reason.
+    pub repairs_sent: u64,
+}
+
+impl Slot {
+    /// A slot with nothing to do, for tests and drivers to fill.
+    pub fn idle(now: Instant) -> Self {
+        Self {
+            now,
+            has_new_data: false,
+            missing: 0,
+            missing_symbols: 0,
+            repairs_in_flight: 0,
+            unacked_symbols: 0,
+            sources_since_repair: 0,
+            first_source_since_repair: None,
+            newest_source: None,
+            repairs_since_source: 0,
+            window_max: 0,
+            sources_sent: 0,
+            repairs_sent: 0,
+        }
+    }
+}
+
+/// What to put into the next packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// A new source symbol.
+    Source,
+    /// Repair that was asked for: the coding layer picks exactly the symbols known missing, a copy where one is missing
+    /// and combinations where several are.
+    Recover,
+    /// A repair symbol over the newest `symbols` source symbols.
+    Repair {
+        /// How many of the newest source symbols it covers, at least 1.
+        symbols: u32,
+        /// Why.
+        reason: RepairReason,
+    },
+    /// Nothing, until the given time or until something happens.
+    Wait(Option<Instant>),
+}
+
+/// A redundancy policy.
+pub trait RedundancyPolicy: Debug + Send {
+    /// The name of the policy, for statistics.
+    fn name(&self) -> &'static str;
+
+    /// An ACK arrived or losses were detected.
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
+
+    /// Decides what the next packet carries. Called only when congestion control and the pacer let one leave.
+    /// Must not answer [`Choice::Source`] without `slot.has_new_data`, nor [`Choice::Recover`] without `slot.missing_symbols`.
+    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice;
+
+    /// The share of repair the policy aims at now, repair symbols per source symbol, for statistics.
+    fn ratio(&self) -> f64 {
+        0.0
+    }
+}
