@@ -1,1 +1,17 @@
-//! fulmar-proto
+//! The Fulmar protocol without I/O: no socket, no clock, no thread, no global generator below this line.
+//!
+//! A driver owns the sockets and the time. It gives datagrams and the passing of time to `handle_*`, takes datagrams,
+//! wake-up times and events from `poll_*`, and reads and writes streams in between. The same code runs in virtual time
+//! in the tests and the laboratory, where a run is a function of its seed.
+#![forbid(unsafe_code)]
+
+mod error;
+mod ids;
+
+pub mod crypto;
+pub mod stream;
+pub mod wire;
+
+pub use error::{ConnectionError, TransportError, TransportErrorCode};
+pub use fulmar_control::{Instant, Rate};
+pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
