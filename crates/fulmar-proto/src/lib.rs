@@ -9,6 +9,7 @@ mod error;
 mod ids;
 
 pub mod crypto;
+pub mod recovery;
 pub mod stream;
 pub mod wire;
 
