@@ -20,6 +20,8 @@
 
 extern crate alloc;
 
+pub mod parse;
+
 mod config;
 mod link;
 mod loss;
@@ -39,7 +41,9 @@ pub use loss::{InvalidTwoState, Loss, LossPattern, Periodic, PoissonBursts, TwoS
 pub use path::{Direction, Path};
 pub use payload::{Datagram, Ecn, Payload, UDP_OVER_IPV4_BYTES};
 pub use probability::{InvalidProbability, Probability};
-pub use queue::{QueueConfig, QueueLimit};
+pub use queue::{
+    CodelConfig, DrrConfig, FqCodelConfig, QueueConfig, QueueLimit, RedConfig, SfqConfig, WfqConfig,
+};
 pub use rate::{InvalidTrace, LinkRate, RateTrace};
 pub use rng::Rng;
 pub use schedule::Intervals;
