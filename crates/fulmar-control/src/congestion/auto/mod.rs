@@ -1,0 +1,352 @@
+//! `auto`, the default controller: model-based, tolerant of random loss, obedient to congestion.
+//!
+//! It decides pace and window from a model of the path (`model`: the bottleneck's rate on the wire and the shortest
+//! round trip), from the loss floor (`floor`: the loss that does not depend on our rate) and from signs of congestion:
+//! loss above the floor, ECN marks, a growing RTT. It paces at the link's rate C and so delivers C (1 - p), where BBR
+//! delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
+//!
+//! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent loss. It
+//! differs in what counts as capacity (see `model`), in obeying loss relative to the floor rather than to a fixed 2 %,
+//! in cruising just below the rate, so that most rounds find the queue empty and measure the floor, and in
+//! looking for the shortest RTT by draining a little deeper rather than by stopping.
+//!
+//! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at which its
+//! packets were sent; signs of congestion end a probe at once.
+//!
+//! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation is
+//! bounded by the floor, which is measured below the rate it compensates; a black-out changes neither model nor floor.
+
+use core::time::Duration;
+
+use super::{CongestionController, SendBudget};
+use crate::{Feedback, Instant, PathView, Rate, Sent};
+
+mod floor;
+mod model;
+mod phase;
+mod tally;
+
+use floor::Floor;
+use model::Model;
+use phase::Phase;
+use tally::Tally;
+
+/// Window before anything is known (RFC 6928).
+const INITIAL_PACKETS: u64 = 10;
+/// Smallest window: enough for a loss to be found by later packets.
+const WINDOW_PACKETS_MIN: u64 = 4;
+/// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated ACKs.
+const WINDOW_GAIN: f64 = 2.0;
+/// Start-up is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
+const FULL_GROWTH: f64 = 1.25;
+/// .. for so many rounds, or for one if a queue has formed.
+const FULL_ROUNDS: u32 = 3;
+/// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about ten.
+const CRUISE_ROUNDS: u32 = 6;
+/// Most rounds of draining: a queue that does not drain is somebody else's.
+const DOWN_ROUNDS_MAX: u32 = 3;
+/// A probe that finds this much more goes on.
+const UP_GROWTH: f64 = 1.1;
+/// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
+const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
+/// Losses beyond the floor's explanation: standard deviations ..
+const EXCESS_SIGMAS: f64 = 2.5;
+/// .. and a share of the packets on top (BBRv2: 2 %).
+const EXCESS_SHARE: f64 = 0.02;
+/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor tells
+/// congestion from noise).
+const CONGESTION_FACTOR: f64 = 0.85;
+
+/// The default controller.
+#[derive(Clone, Debug)]
+pub struct Auto {
+    mtu_bytes: u32,
+    model: Model,
+    floor: Floor,
+    tally: Tally,
+    round: u64,
+    round_started_at: Instant,
+    phase: Phase,
+    /// Whole rounds spent in the phase.
+    phase_rounds: u32,
+    /// Rounds the present cruise is to last.
+    cruise_rounds: u32,
+    /// Highest gain in force while the packets now being acknowledged were sent.
+    sent_gain: f64,
+    /// Highest gain in force in the present round.
+    round_gain: f64,
+    /// Largest delivery rate that start-up has seen grow, and rounds without growth.
+    full_rate: Rate,
+    full_rounds: u32,
+    /// The link's rate when the present probe began.
+    up_rate: Rate,
+    /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
+    bound_bytes: Option<u64>,
+    window_bytes: u64,
+    /// Probe timeouts in a row.
+    timeouts: u32,
+    /// The last round that a black-out touches.
+    blackout_round: Option<u64>,
+}
+
+impl Auto {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn new(mtu_bytes: u32) -> Self {
+        Self {
+            mtu_bytes,
+            model: Model::new(),
+            floor: Floor::new(),
+            tally: Tally::new(),
+            round: 0,
+            round_started_at: Instant::ZERO,
+            phase: Phase::Startup,
+            phase_rounds: 0,
+            cruise_rounds: CRUISE_ROUNDS,
+            sent_gain: Phase::Startup.gain(),
+            round_gain: Phase::Startup.gain(),
+            full_rate: Rate::ZERO,
+            full_rounds: 0,
+            up_rate: Rate::ZERO,
+            bound_bytes: None,
+            window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
+            timeouts: 0,
+            blackout_round: None,
+        }
+    }
+
+    /// The loss rate held for random, 0 to 0.5, for statistics.
+    pub fn loss_floor(&self) -> f64 {
+        self.floor.rate()
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.phase_rounds = 0;
+        self.round_gain = self.round_gain.max(phase.gain());
+    }
+
+    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a millisecond
+    /// of the hosts' own noise.
+    fn queue_slack(&self) -> Duration {
+        (self.model.rtt_min().unwrap_or_default() / 8).max(Duration::from_millis(1))
+    }
+
+    fn has_queue(&self, rtt: Duration) -> bool {
+        self.model.rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
+    }
+
+    /// The round lost more than the floor explains, or packets were marked.
+    fn is_congested(&self, path: &PathView) -> bool {
+        let packets = self.tally.packets();
+        let explained = self.floor.explained_packets(packets, &path.loss, EXCESS_SIGMAS);
+        let tolerated = explained + EXCESS_SHARE * f64::from(packets) + 1.0;
+        self.tally.marked_packets > 0
+            || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
+    }
+
+    fn end_round(&mut self, now: Instant, path: &PathView) {
+        self.learn_floor(now);
+        match self.phase {
+            Phase::Startup => self.judge_startup(path),
+            Phase::Drain | Phase::Down | Phase::DeepDown => self.judge_down(path),
+            Phase::Cruise => self.judge_cruise(now, path),
+            Phase::Up => self.judge_up(),
+        }
+        self.sent_gain = self.round_gain;
+        self.round_gain = self.phase.gain();
+        self.tally = Tally::new();
+        self.round_started_at = now;
+    }
+
+    fn learn_floor(&mut self, now: Instant) {
+        let is_growing = self.phase == Phase::Startup && self.full_rounds == 0;
+        let is_drained = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
+        let is_slow = self.sent_gain <= 1.0 || is_growing;
+        if is_slow && is_drained && self.tally.marked_packets == 0 && !self.tally.is_blackout {
+            self.floor.on_clean_round(now, self.tally.packets(), self.tally.lost_packets);
+        } else {
+            self.floor.on_unclean_round(now, now - self.round_started_at);
+        }
+    }
+
+    /// The pipe is full when the delivery rate stops growing: loss alone, which may be random, proves nothing.
+    fn judge_startup(&mut self, path: &PathView) {
+        if self.tally.delivery_rate == Rate::ZERO || self.tally.is_blackout {
+            return;
+        }
+        if self.tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
+            self.full_rate = self.tally.delivery_rate;
+            self.full_rounds = 0;
+            return;
+        }
+        self.full_rounds += 1;
+        let has_queue = self.tally.rtt_samples > 0 && self.has_queue(self.tally.rtt_min);
+        if self.full_rounds >= FULL_ROUNDS || has_queue || (self.full_rounds >= 2 && self.is_congested(path))
+        {
+            self.enter(Phase::Drain);
+        }
+    }
+
+    fn judge_down(&mut self, path: &PathView) {
+        self.phase_rounds += 1;
+        let target = self.model.bdp_bytes().unwrap_or(0) as f64 * self.phase.drain_target();
+        if path.in_flight_bytes as f64 <= target || self.phase_rounds >= DOWN_ROUNDS_MAX {
+            // Neighbours that started together must not probe together: a number that differs between flows.
+            let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
+            self.cruise_rounds = CRUISE_ROUNDS - 1 + variation as u32;
+            self.model.next_cycle();
+            self.enter(Phase::Cruise);
+        }
+    }
+
+    fn judge_cruise(&mut self, now: Instant, path: &PathView) {
+        if self.is_congested(path) && self.sent_gain <= 1.0 {
+            self.on_congestion(path);
+        }
+        if !self.tally.is_window_limited {
+            return;
+        }
+        self.phase_rounds += 1;
+        if self.model.is_rtt_min_older_than(now, RTT_PROBE_AGE) {
+            self.enter(Phase::DeepDown);
+        } else if self.phase_rounds >= self.cruise_rounds {
+            self.model.unbound_rate();
+            self.up_rate = self.model.rate().unwrap_or(Rate::ZERO);
+            self.enter(Phase::Up);
+        }
+    }
+
+    /// The first round's ACKs are of packets sent before the probe; the second tells.
+    fn judge_up(&mut self) {
+        self.phase_rounds += 1;
+        if self.phase_rounds < 2 {
+            return;
+        }
+        // What was sent faster arrived without a queue: congestion's bound was too low.
+        self.bound_bytes = None;
+        let rate = self.model.rate().unwrap_or(Rate::ZERO);
+        if rate >= self.up_rate.scaled(UP_GROWTH) && self.tally.is_window_limited {
+            self.up_rate = rate;
+        } else {
+            self.enter(Phase::Down);
+        }
+    }
+
+    /// Loss above the floor or marks, at a pace that was not above the rate: less is ours than we thought.
+    fn on_congestion(&mut self, path: &PathView) {
+        let latest = self.tally.link_rate;
+        let rate = self.model.rate().unwrap_or(latest);
+        self.model.bound_rate(latest.max(rate.scaled(CONGESTION_FACTOR)).min(rate.scaled(0.98)));
+        self.bound(path);
+    }
+
+    fn bound(&mut self, path: &PathView) {
+        let in_flight = path.in_flight_bytes.min(self.window_bytes) as f64 * CONGESTION_FACTOR;
+        let bdp = self.model.bdp_bytes().unwrap_or(0);
+        self.bound_bytes = Some((in_flight as u64).max(bdp));
+    }
+
+    /// A probe ends at once when it meets a queue or loss.
+    fn watch_probe(&mut self, path: &PathView) {
+        if self.phase != Phase::Up || self.phase_rounds == 0 {
+            return;
+        }
+        let has_queue = self.tally.rtt_samples >= 4 && self.has_queue(self.tally.rtt_min);
+        let is_congested = self.is_congested(path);
+        if is_congested {
+            self.bound(path);
+        }
+        if has_queue || is_congested {
+            self.enter(Phase::Down);
+        }
+    }
+
+    fn on_acks_after_blackout(&mut self, feedback: &Feedback) {
+        if self.timeouts > 0 && feedback.acked_packets > 0 {
+            self.timeouts = 0;
+            self.blackout_round = Some(feedback.round + 1);
+        }
+        self.tally.is_blackout |= self.blackout_round.is_some_and(|round| self.round <= round);
+    }
+
+    fn set_window(&mut self, acked_bytes: u64) {
+        let min_bytes = WINDOW_PACKETS_MIN * u64::from(self.mtu_bytes);
+        let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
+        self.window_bytes = match self.model.bdp_bytes() {
+            None => self.window_bytes + acked_bytes,
+            Some(bdp) => {
+                let window = (bdp as f64 * WINDOW_GAIN) as u64 + 2 * self.burst_bytes();
+                let window = if self.phase == Phase::Startup { window.max(initial_bytes) } else { window };
+                window.min(self.bound_bytes.unwrap_or(u64::MAX))
+            }
+        }
+        .max(min_bytes);
+    }
+
+    /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO batches.
+    fn burst_bytes(&self) -> u64 {
+        let packet = u64::from(self.mtu_bytes);
+        match self.model.rate() {
+            None => INITIAL_PACKETS * packet,
+            Some(rate) => rate.bytes_in(Duration::from_millis(1)).clamp(2 * packet, 256 * 1024),
+        }
+    }
+}
+
+impl CongestionController for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        self.mtu_bytes = path.mtu_bytes;
+        if let Some(rtt) = feedback.rtt {
+            self.model.on_rtt(feedback.now, rtt);
+        }
+        self.on_acks_after_blackout(feedback);
+        if let Some(sample) = &feedback.rate_sample {
+            let link_rate = self.model.on_rate(sample, self.floor.rate());
+            self.tally.link_rate = self.tally.link_rate.max(link_rate);
+            if !sample.is_app_limited {
+                self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
+            }
+        }
+        self.tally.add(feedback);
+        self.watch_probe(path);
+        if feedback.round != self.round {
+            self.round = feedback.round;
+            self.end_round(feedback.now, path);
+        }
+        self.set_window(feedback.acked_bytes);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+        // Silence longer than a round trip is no loss rate: keep the model, send little, and go on when it ends.
+        self.timeouts = count;
+        self.tally.is_blackout = true;
+    }
+
+    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+        *self = Self::new(path.mtu_bytes);
+    }
+
+    fn budget(&self) -> SendBudget {
+        let packet = u64::from(self.mtu_bytes);
+        let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
+        let pacing = self
+            .model
+            .rate()
+            .map(|rate| rate.scaled(self.phase.gain()).max(Rate::from_bytes_per_second(packet)));
+        SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
+    }
+
+    fn bandwidth(&self) -> Option<Rate> {
+        self.model.rate()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.phase.name()
+    }
+}
