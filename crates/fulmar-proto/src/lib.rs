@@ -8,6 +8,7 @@
 mod error;
 mod ids;
 
+pub mod coding;
 pub mod crypto;
 pub mod recovery;
 pub mod stream;
