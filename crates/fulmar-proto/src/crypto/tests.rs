@@ -218,15 +218,11 @@ fn a_stolen_public_key_is_of_no_use() {
     use rustls::sign::CertifiedKey;
     let (real, thief) = (Identity::from_seed(&[2; 32]), Identity::from_seed(&[3; 32]));
     let mixed = CertifiedKey::new(real.certified_key().cert.clone(), thief.certified_key().key.clone());
-    let tls =
-        rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(mixed))));
+    let mut tls = rustls::ServerConfig::clone(&ServerConfig::raw_key(&real, None).tls());
+    tls.cert_resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(mixed)));
     let mut server =
         rustls::quic::ServerConnection::new(Arc::new(tls), keys::KEY_DERIVATION, Vec::new()).unwrap();
-    let client = ClientConfig::raw_key(None, only(&real)).with_alpn(&[]);
+    let client = ClientConfig::raw_key(None, only(&real));
     let mut client = Session::start_client(&client, "server.example", Vec::new()).unwrap();
 
     let mut hello = Vec::new();
@@ -275,7 +271,9 @@ fn what_is_no_name_is_not_connected_to() {
 
 mod x509 {
     use super::*;
-    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    };
     use rustls::pki_types::{PrivateKeyDer, UnixTime};
     use std::time::Duration;
 
@@ -295,8 +293,9 @@ mod x509 {
     }
 
     impl Authority {
-        fn new() -> Self {
+        fn new(name: &str) -> Self {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             let key = KeyPair::generate().unwrap();
             let certificate = params.self_signed(&key).unwrap();
@@ -328,7 +327,7 @@ mod x509 {
     /// 3.1: certificates on both sides.
     #[test]
     fn certificates_on_both_sides() {
-        let authority = Authority::new();
+        let authority = Authority::new("one");
         let identity = authority.issue("client.example");
         let chain = identity.chain.clone();
         let mut pair =
@@ -342,7 +341,7 @@ mod x509 {
     /// 3.1: another name, another authority, no certificate: each has its alert.
     #[test]
     fn certificates_that_prove_nothing_are_refused() {
-        let (authority, other) = (Authority::new(), Authority::new());
+        let (authority, other) = (Authority::new("one"), Authority::new("other"));
         for (client, server, failing, alert) in [
             (authority.client(None), authority.server("elsewhere.example", false), Side::Client, 42),
             (authority.client(None), other.server("server.example", false), Side::Client, 48),
@@ -356,7 +355,7 @@ mod x509 {
     /// 3.1: kinds of identity do not mix.
     #[test]
     fn raw_keys_and_certificates_do_not_mix() {
-        let authority = Authority::new();
+        let authority = Authority::new("one");
         let identity = Identity::from_seed(&[2; 32]);
         let raw_client = ClientConfig::raw_key(None, anybody());
         assert!(Pair::new(&raw_client, &authority.server("server.example", false)).run().is_err());
@@ -365,7 +364,7 @@ mod x509 {
 
     #[test]
     fn a_key_that_is_not_the_certificates_makes_no_configuration() {
-        let authority = Authority::new();
+        let authority = Authority::new("one");
         let mut identity = authority.issue("server.example");
         identity.key = Identity::from_seed(&[1; 32]).private_key_der();
         let error = ServerConfig::x509(identity, None, Arc::new(Year2026)).unwrap_err();
