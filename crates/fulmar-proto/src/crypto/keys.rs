@@ -237,7 +237,7 @@ mod tests {
             buf.resize(buf.len() + payload, 0x5a);
             client.seal(PacketNumber(1 << 33), &mut buf, span).unwrap();
             let packet = packet::parse(&buf[span.start()..]).unwrap();
-            assert_eq!(packet.end, header.len() + payload + TAG_BYTES);
+            assert_eq!(packet.end, header.wire_bytes() + payload + TAG_BYTES);
 
             let mut copy = buf[span.start()..].to_vec();
             assert_eq!(

@@ -4,7 +4,7 @@
 //! everybody knows, as in RFC 9001 5.8: it keeps out accidents and those who did not see the Initial packet.
 
 use crate::ids::ConnectionId;
-use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_bytes, put_long};
+use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_bytes, put_long, scid_of};
 use crate::wire::{Malformed, Reader};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -28,7 +28,7 @@ pub struct Retry<'a> {
 /// Why a Retry is to be discarded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetryError {
-    /// It cannot be parsed, or its token is empty (RFC 9000 17.2.5.2).
+    /// It cannot be parsed, its token is empty, or it changes nothing (RFC 9000 17.2.5.2).
     #[error("malformed retry packet")]
     Malformed,
     /// It does not answer this client's Initial packet.
@@ -69,9 +69,13 @@ pub fn open<'a>(datagram: &'a [u8], original_dcid: &ConnectionId) -> Result<Retr
     let mut reader = Reader::new(body);
     reader.bytes(1 + 4)?;
     cid_bytes(&mut reader)?;
-    let scid = ConnectionId::from_bytes(cid_bytes(&mut reader)?).ok_or(RetryError::Malformed)?;
+    let scid = scid_of(cid_bytes(&mut reader)?)?;
     let token = reader.take_rest();
-    if token.is_empty() { Err(RetryError::Malformed) } else { Ok(Retry { scid, token }) }
+    if token.is_empty() || scid == *original_dcid {
+        Err(RetryError::Malformed)
+    } else {
+        Ok(Retry { scid, token })
+    }
 }
 
 /// The tag over the pseudo-packet: the original destination connection id with its length, then the packet.
@@ -118,14 +122,22 @@ mod tests {
         }
     }
 
-    /// 2.2: an empty token is no token, even with a valid tag.
+    /// 2.2: without a token or with the same connection id there is nothing to come again with, even if the tag is valid.
     #[test]
-    fn a_retry_without_a_token_is_refused() {
+    fn a_retry_that_changes_nothing_is_refused() {
         let (client, new, original) = cids();
-        let mut packet = Vec::new();
-        put_long(LongType::Retry.first_byte(), VERSION, client.as_bytes(), new.as_bytes(), &mut packet);
-        let tag = tag(&original, &packet).unwrap();
-        packet.extend_from_slice(&tag);
-        assert_eq!(open(&packet, &original), Err(RetryError::Malformed));
+        for (scid, token, original, expected) in [
+            (new, b"".as_slice(), original, Err(RetryError::Malformed)),
+            (new, b"token", new, Err(RetryError::Malformed)),
+            (new, b"token", original, Ok(Retry { scid: new, token: b"token" })),
+        ] {
+            let mut packet = Vec::new();
+            let first = LongType::Retry.first_byte();
+            put_long(first, VERSION, client.as_bytes(), scid.as_bytes(), &mut packet);
+            packet.extend_from_slice(token);
+            let tag = tag(&original, &packet).unwrap();
+            packet.extend_from_slice(&tag);
+            assert_eq!(open(&packet, &original), expected);
+        }
     }
 }

@@ -50,6 +50,8 @@ pub struct Session {
     side: Side,
     uses_raw_keys: bool,
     refusal: Option<Refusal>,
+    /// How the handshake failed; the library is not to be given more after that.
+    failure: Option<TransportError>,
 }
 
 impl Session {
@@ -64,14 +66,26 @@ impl Session {
             .map_err(|_| StartError::ServerName(server_name.to_owned()))?;
         let tls = ClientConnection::new(config.tls(), KEY_DERIVATION, name, parameters)
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Self { tls: tls.into(), side: Side::Client, uses_raw_keys: config.uses_raw_keys(), refusal: None })
+        Ok(Self {
+            tls: tls.into(),
+            side: Side::Client,
+            uses_raw_keys: config.uses_raw_keys(),
+            refusal: None,
+            failure: None,
+        })
     }
 
     /// Starts the handshake at the server.
     pub fn start_server(config: &ServerConfig, parameters: Vec<u8>) -> Result<Self, StartError> {
         let tls = ServerConnection::new(config.tls(), KEY_DERIVATION, parameters)
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Self { tls: tls.into(), side: Side::Server, uses_raw_keys: config.uses_raw_keys(), refusal: None })
+        Ok(Self {
+            tls: tls.into(),
+            side: Side::Server,
+            uses_raw_keys: config.uses_raw_keys(),
+            refusal: None,
+            failure: None,
+        })
     }
 
     /// Which end this is.
@@ -83,7 +97,13 @@ impl Session {
     /// their own. An error is to be sent to the peer as it is and ends the
     /// connection; call [`Self::write_handshake`] after success.
     pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
-        self.tls.read_hs(bytes).map_err(|error| self.on_tls_error(&error))
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        self.tls.read_hs(bytes).map_err(|error| {
+            let error = self.on_tls_error(&error);
+            self.failure.insert(error).clone()
+        })
     }
 
     fn on_tls_error(&mut self, error: &rustls::Error) -> TransportError {

@@ -4,6 +4,7 @@ use super::*;
 use crate::error::{TransportError, TransportErrorCode};
 use crate::ids::{ConnectionId, PacketNumber, Side};
 use crate::wire::packet::{self, PacketHeader};
+use proptest::prelude::*;
 use std::sync::Arc;
 
 /// Lets in whom it lists; everybody if it lists nobody.
@@ -100,13 +101,17 @@ impl Pair {
     }
 }
 
-/// A handshake with raw keys on both sides that went well.
-pub(super) fn connected() -> Pair {
+/// Raw keys on both sides that know each other.
+fn configs() -> (ClientConfig, ServerConfig) {
     let (client, server) = (Identity::from_seed(&[1; 32]), Identity::from_seed(&[2; 32]));
-    let mut pair = Pair::new(
-        &ClientConfig::raw_key(Some(&client), only(&server)),
-        &ServerConfig::raw_key(&server, Some(only(&client))),
-    );
+    let client_config = ClientConfig::raw_key(Some(&client), only(&server));
+    (client_config, ServerConfig::raw_key(&server, Some(only(&client))))
+}
+
+/// A handshake between them.
+pub(super) fn connected() -> Pair {
+    let (client, server) = configs();
+    let mut pair = Pair::new(&client, &server);
     pair.run().unwrap();
     pair
 }
@@ -266,6 +271,50 @@ fn what_is_no_name_is_not_connected_to() {
     }
     for name in ["host", "192.0.2.1", "2001:db8::1", "my_host.example"] {
         assert!(Session::start_client(&config, name, Vec::new()).is_ok(), "{name}");
+    }
+}
+
+proptest! {
+    /// Nothing a peer says before it is known makes an end panic, not even after it failed.
+    #[test]
+    fn any_handshake_bytes_are_read_or_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 1..300),
+        prefix in 0usize..500,
+        is_client in any::<bool>(),
+    ) {
+        let (client, server) = configs();
+        let mut pair = Pair::new(&client, &server);
+        let hello = pair.write(Side::Client).concat();
+        let session = if is_client { &mut pair.client } else { &mut pair.server };
+        let _ = session.read_handshake(&hello[..prefix.min(hello.len())]);
+        let first = session.read_handshake(&bytes);
+        let _ = session.write_handshake(&mut Vec::new());
+        let second = session.read_handshake(&bytes);
+        if first.is_err() { prop_assert_eq!(first, second); }
+        prop_assert!(session.is_handshaking() && session.peer_identity().is_none());
+    }
+
+    /// Nor does a changed byte anywhere in the handshake: it fails, or it was not one that matters to the keys.
+    #[test]
+    fn a_changed_handshake_gives_no_keys_that_fit(flight in 0usize..4, at in any::<proptest::sample::Index>(), bit in 0u8..8) {
+        let (client, server) = configs();
+        let mut pair = Pair::new(&client, &server);
+        let mut seen = 0;
+        let mut failed = false;
+        for _ in 0..3 {
+            for side in [Side::Client, Side::Server] {
+                for mut bytes in pair.write(side) {
+                    if seen == flight && !bytes.is_empty() {
+                        let at = at.index(bytes.len());
+                        bytes[at] ^= 1 << bit;
+                    }
+                    seen += usize::from(!bytes.is_empty());
+                    failed |= pair.session(!side).read_handshake(&bytes).is_err();
+                }
+            }
+        }
+        let is_complete = !pair.client.is_handshaking() && !pair.server.is_handshaking();
+        prop_assert!(failed || !is_complete);
     }
 }
 

@@ -8,8 +8,8 @@
 //!   1     11TT pppp   TT: 00 Initial, 10 Handshake,     |   varint + n   token (Initial only)
 //!                         11 Retry; 01 is never sent    |   varint (2)   length of all that follows in this packet
 //!   4     version                                       |   4 p          packet number, low 32 bits
-//!   1+n   destination connection id, n <= 20            |   n            frames, encrypted
-//!   1+n   source connection id, n <= 20                 |   16           authentication tag
+//!   1+n   destination connection id, 8 <= n <= 20       |   n            frames, encrypted
+//!   1+8   source connection id                          |   16           authentication tag
 //!
 //! short header                                          | Retry: then
 //!   1     010p pppp                                     |   n            token
@@ -138,8 +138,8 @@ pub fn peek(datagram: &[u8]) -> Result<Peeked<'_>, Malformed> {
         VERSION if first & FIXED == 0 => Err(Malformed),
         VERSION => Ok(Peeked::Long {
             ty: LongType::of_first_byte(first)?,
-            dcid: own_version_cid(dcid)?,
-            scid: own_version_cid(scid)?,
+            dcid: dcid_of(dcid)?,
+            scid: scid_of(scid)?,
         }),
         version => Ok(Peeked::UnknownVersion { version, dcid, scid }),
     }
@@ -150,8 +150,17 @@ pub(crate) fn cid_bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malform
     reader.bytes(usize::from(len))
 }
 
-fn own_version_cid(bytes: &[u8]) -> Result<ConnectionId, Malformed> {
+/// Destination: what the receiver chose, or at least as much chance as that (RFC 9000 7.2) in a client's first packets.
+fn dcid_of(bytes: &[u8]) -> Result<ConnectionId, Malformed> {
+    if bytes.len() < ConnectionId::LEN {
+        return Err(Malformed);
+    }
     ConnectionId::from_bytes(bytes).ok_or(Malformed)
+}
+
+/// Source: what the sender chose for itself. Short headers do not say how long it is, so the version does.
+pub(crate) fn scid_of(bytes: &[u8]) -> Result<ConnectionId, Malformed> {
+    bytes.try_into().map(ConnectionId::new).map_err(|_| Malformed)
 }
 
 fn short_dcid(first: u8, reader: &mut Reader<'_>) -> Result<ConnectionId, Malformed> {
@@ -205,8 +214,8 @@ pub fn parse(bytes: &[u8]) -> Result<ProtectedPacket, Malformed> {
     if first & FIXED == 0 || reader.u32()? != VERSION {
         return Err(Malformed);
     }
-    let dcid = own_version_cid(cid_bytes(&mut reader)?)?;
-    let scid = own_version_cid(cid_bytes(&mut reader)?)?;
+    let dcid = dcid_of(cid_bytes(&mut reader)?)?;
+    let scid = scid_of(cid_bytes(&mut reader)?)?;
     let kind = match LongType::of_first_byte(first)? {
         LongType::Initial => {
             let len = reader.prefixed()?.len();
@@ -293,7 +302,7 @@ pub enum PacketHeader<'a> {
 
 impl PacketHeader<'_> {
     /// Bytes it takes, the packet number included.
-    pub fn len(&self) -> usize {
+    pub fn wire_bytes(&self) -> usize {
         let long = |dcid: &ConnectionId, scid: &ConnectionId| {
             1 + 4 + 1 + dcid.as_bytes().len() + 1 + scid.as_bytes().len() + 2
         };
@@ -305,11 +314,6 @@ impl PacketHeader<'_> {
                 Self::Handshake { dcid, scid } => long(dcid, scid),
                 Self::OneRtt { dcid } => 1 + dcid.as_bytes().len(),
             }
-    }
-
-    /// A header always takes some bytes.
-    pub const fn is_empty(&self) -> bool {
-        false
     }
 
     /// Appends the header, not yet protected. Frames follow, then [`crate::crypto::PacketKeys::seal`].

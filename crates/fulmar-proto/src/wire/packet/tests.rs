@@ -7,11 +7,16 @@ fn cid(bytes: &[u8]) -> ConnectionId {
     ConnectionId::from_bytes(bytes).unwrap()
 }
 
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text.chars().filter(char::is_ascii_hexdigit).collect();
+    digits.chunks(2).map(|d| u8::from_str_radix(&d.iter().collect::<String>(), 16).unwrap()).collect()
+}
+
 /// Appends a packet as long as it would be if it were sealed.
 fn put_packet(header: &PacketHeader<'_>, payload_bytes: usize, out: &mut Vec<u8>) -> HeaderSpan {
     let before = out.len();
     let span = header.put(PacketNumber(7), out);
-    assert_eq!(out.len() - before, header.len());
+    assert_eq!(out.len() - before, header.wire_bytes());
     out.resize(out.len() + payload_bytes + TAG_BYTES, 0xee);
     if let Some(offset) = span.length_offset {
         let length = (out.len() - span.pn_offset) as u16 | 0x4000;
@@ -24,16 +29,16 @@ fn put_packet(header: &PacketHeader<'_>, payload_bytes: usize, out: &mut Vec<u8>
 #[test]
 fn layouts_are_as_specified() {
     let mut out = Vec::new();
-    let (dcid, scid) = (cid(&[1, 2, 3]), cid(&[9]));
+    let (dcid, scid) = (cid(&[1; 10]), cid(&[9; 8]));
     let span =
         PacketHeader::Initial { dcid, scid, token: &[0xaa, 0xbb] }.put(PacketNumber(0x1_0203_0405), &mut out);
-    let expected = [0xc3, b'F', b'L', b'M', 1, 3, 1, 2, 3, 1, 9, 2, 0xaa, 0xbb, 0, 0, 2, 3, 4, 5];
+    let expected = hex("c3 464c4d01 0a 01010101010101010101 08 0909090909090909 02 aabb 0000 02030405");
     assert_eq!(out, expected);
     assert_eq!((span.start(), span.payload_start()), (0, expected.len()));
 
     out.clear();
     PacketHeader::Handshake { dcid, scid }.put(PacketNumber(5), &mut out);
-    assert_eq!(out, [0xe3, b'F', b'L', b'M', 1, 3, 1, 2, 3, 1, 9, 0, 0, 0, 0, 0, 5]);
+    assert_eq!(out, hex("e3 464c4d01 0a 01010101010101010101 08 0909090909090909 0000 00000005"));
 
     out.clear();
     PacketHeader::OneRtt { dcid: ConnectionId::new([8; 8]) }.put(PacketNumber(5), &mut out);
@@ -115,13 +120,19 @@ fn bits_never_sent_are_malformed() {
     }
 }
 
-/// 1.2.3: connection ids of this version end at 20 bytes; others may have more.
+/// 1.2.3: connection ids of this version have their lengths; other versions may have any.
 #[test]
-fn long_connection_ids_belong_to_other_versions() {
+fn connection_ids_have_the_lengths_of_their_version() {
+    for (dcid, scid, is_valid) in
+        [(8, 8, true), (20, 8, true), (7, 8, false), (21, 8, false), (8, 7, false), (8, 9, false)]
+    {
+        let mut bytes = Vec::new();
+        put_long(0xe3, VERSION, &vec![7; dcid], &vec![1; scid], &mut bytes);
+        bytes.extend_from_slice(&[0x40, 20]);
+        bytes.resize(bytes.len() + 20, 0);
+        assert_eq!((peek(&bytes).is_ok(), parse(&bytes).is_ok()), (is_valid, is_valid), "{dcid} {scid}");
+    }
     let mut bytes = Vec::new();
-    put_long(0xc3, VERSION, &[7; 21], &[], &mut bytes);
-    assert_eq!(peek(&bytes), Err(Malformed));
-    bytes.clear();
     put_long(0x80, 0x0a0a_0a0a, &[7; 255], &[1], &mut bytes);
     assert_eq!(
         peek(&bytes),
