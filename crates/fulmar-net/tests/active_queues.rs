@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::*;
 use fulmar_net::*;
 
@@ -86,7 +84,7 @@ fn fq_codel_keeps_its_bound_at_the_cost_of_the_longest_flow() {
 
 #[test]
 fn red_keeps_the_average_between_its_thresholds() {
-    // A source that slows down when marked and else speeds up slowly.
+    // A window that halves when marked, once per window at most, and else grows by one packet per window.
     let config = RedConfig {
         limit: QueueLimit::Packets(200),
         min: QueueLimit::Packets(10),
@@ -97,28 +95,33 @@ fn red_keeps_the_average_between_its_thresholds() {
     };
     let mut link: Link<Probe> =
         Link::new(LinkConfig::new(mbit(12), ms(5)).with_queue(QueueConfig::Red(config)), 1);
-    let (mut now, mut gap, mut backlog, mut samples) = (at(ms(0)), us(2000), 0, 0);
-    for serial in 0..20_000u64 {
-        now += gap;
-        while let Some(probe) = link.poll_deliver(now) {
-            gap = if probe.ecn == Ecn::Ce {
-                (gap * 13 / 10).min(us(5000))
-            } else {
-                gap.mul_f64(0.998).max(us(200))
-            };
+    let (mut window, mut sent, mut delivered, mut deaf_below) = (10.0f64, 0u64, 0u64, 0);
+    let (mut backlog, mut samples, mut now) = (0, 0, at(ms(0)));
+    while delivered < 20_000 {
+        while sent - delivered < window as u64 {
+            link.send(now, Probe::new(sent, now));
+            sent += 1;
         }
-        link.send(now, Probe::new(serial, now));
-        if serial > 1000 {
+        now = link.poll_timeout().expect("under way");
+        while let Some(probe) = link.poll_deliver(now) {
+            delivered += 1;
+            window += 1.0 / window;
+            if probe.ecn == Ecn::Ce && probe.serial >= deaf_below {
+                (window, deaf_below) = (window / 2.0, sent);
+            }
+        }
+        if delivered > 1000 {
             backlog += link.backlog().packets;
             samples += 1;
         }
     }
     assert_conserved(&link);
     let mean = backlog as f64 / f64::from(samples);
-    assert!(mean > 5.0 && mean < 60.0, "{mean}");
+    assert!(mean > 10.0 && mean < 60.0, "{mean}");
     assert_eq!(link.stats().dropped.packets, 0);
     assert!(link.stats().marked.packets > 100);
-    assert!(link.stats().busy.as_secs_f64() / (now - at(Duration::ZERO)).as_secs_f64() > 0.8);
+    let utilisation = link.stats().busy.as_secs_f64() / (now - at(ms(0))).as_secs_f64();
+    assert!(utilisation > 0.95, "{utilisation}");
 }
 
 /// The queue is drained by someone deaf to every signal: the limit is what holds.
