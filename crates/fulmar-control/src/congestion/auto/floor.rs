@@ -9,6 +9,8 @@
 //! compensate. If it was too high by chance, the next clean rounds are sent at 0.98 of a rate that is too high, lose less than the floor
 //! says, and lower it. It is bounded, and without clean rounds it decays.
 //!
+//! And the floor is never clearly above what was lost in the rounds sent slowest, at three quarters of the rate.
+//!
 //! Invariants: 0 <= floor <= `FLOOR_MAX`; a constant number of operations per round.
 
 use core::time::Duration;
@@ -26,6 +28,8 @@ const SAMPLE_PACKETS: u32 = 96;
 const QUANTILE: f64 = 0.4;
 /// So long after the last clean round the floor begins to fall by half in every such time.
 const HALF_LIFE: Duration = Duration::from_secs(10);
+/// Slow rounds remembered: one per probing cycle.
+const SLOW_ROUNDS: f64 = 8.0;
 
 /// The estimator of the floor.
 #[derive(Clone, Debug)]
@@ -36,6 +40,9 @@ pub(super) struct Floor {
     packets: u32,
     lost_packets: u32,
     measured_at: Option<Instant>,
+    /// Packets and losses of slow rounds, forgotten exponentially.
+    slow_packets: f64,
+    slow_lost_packets: f64,
     rate: f64,
 }
 
@@ -48,6 +55,8 @@ impl Floor {
             packets: 0,
             lost_packets: 0,
             measured_at: None,
+            slow_packets: 0.0,
+            slow_lost_packets: 0.0,
             rate: 0.0,
         }
     }
@@ -58,7 +67,7 @@ impl Floor {
     }
 
     /// A clean round settled `packets`, of which `lost_packets` were lost.
-    pub(super) fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32) {
+    pub(super) fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, loss: &LossView) {
         self.packets = self.packets.saturating_add(packets);
         self.lost_packets = self.lost_packets.saturating_add(lost_packets);
         self.measured_at = Some(now);
@@ -69,10 +78,32 @@ impl Floor {
             self.packets = 0;
             self.lost_packets = 0;
             self.rate = self.quantile().min(FLOOR_MAX);
+            self.limit(loss);
         } else if self.len == 0 {
             // The first flights: what they lost while the RTT did not grow is all there is to know.
             self.rate = (f64::from(self.lost_packets) / f64::from(self.packets.max(1))).min(FLOOR_MAX);
         }
+    }
+
+    /// A round sent well below the rate settled `packets`, of which `lost_packets` were lost. If that is clearly less
+    /// than the floor, part of the floor was our own doing, however clean the rounds looked.
+    pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) {
+        let kept = 1.0 - 1.0 / SLOW_ROUNDS;
+        self.slow_packets = self.slow_packets * kept + f64::from(packets);
+        self.slow_lost_packets = self.slow_lost_packets * kept + f64::from(lost_packets);
+        self.limit(loss);
+    }
+
+    /// Slow rounds bound the floor by their mean and two standard errors.
+    fn limit(&mut self, loss: &LossView) {
+        let packets = self.slow_packets;
+        if packets < f64::from(SAMPLE_PACKETS) {
+            return;
+        }
+        // One pseudo-loss, or no loss at all would be believed to be certain.
+        let mean = (self.slow_lost_packets + 1.0) / (packets + 1.0);
+        let deviation = libm::sqrt(mean * (1.0 - mean).max(0.0) * stretch(mean, loss) / packets);
+        self.rate = self.rate.min(mean + 2.0 * deviation);
     }
 
     /// A round that was not clean: the floor grows stale.
@@ -95,19 +126,24 @@ impl Floor {
     }
 
     /// Most losses among `packets` that the floor still explains, `sigmas` standard deviations above its mean.
-    /// With mean burst length E the variance is (1 + rho) / (1 - rho) times that of independent losses,
-    /// rho = 1 - 1 / (E (1 - p)).
     pub(super) fn explained_packets(&self, packets: u32, loss: &LossView, sigmas: f64) -> f64 {
         let (n, p) = (f64::from(packets), self.rate);
-        let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - p))).clamp(0.0, 0.95);
-        let variance = n * p * (1.0 - p) * (1.0 + correlation) / (1.0 - correlation);
-        n * p + sigmas * libm::sqrt(variance)
+        n * p + sigmas * libm::sqrt(n * p * (1.0 - p) * stretch(p, loss))
     }
+}
+
+/// By how much bursts of mean length E widen the variance of a number of losses: (1 + rho) / (1 - rho),
+/// rho = 1 - 1 / (E (1 - p)).
+fn stretch(rate: f64, loss: &LossView) -> f64 {
+    let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - rate))).clamp(0.0, 0.95);
+    (1.0 + correlation) / (1.0 - correlation)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const INDEPENDENT: LossView = LossView { rate: 0.2, burst_packets: 1.25, weight_packets: 1000.0 };
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
@@ -117,7 +153,7 @@ mod tests {
     fn clusters_of_other_flows_are_not_random_loss() {
         let mut floor = Floor::new();
         for round in 0..100 {
-            floor.on_clean_round(at(round), 150, if round % 4 == 0 { 30 } else { 0 });
+            floor.on_clean_round(at(round), 150, if round % 4 == 0 { 30 } else { 0 }, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), 0.0);
     }
@@ -126,11 +162,11 @@ mod tests {
     fn steady_loss_is_the_floor_and_small_rounds_are_pooled() {
         let mut floor = Floor::new();
         for round in 0..600 {
-            floor.on_clean_round(at(round), 10, 1);
+            floor.on_clean_round(at(round), 10, 1, &INDEPENDENT);
         }
         assert!((floor.rate() - 0.1).abs() < 1e-9, "{}", floor.rate());
         for round in 600..1000 {
-            floor.on_clean_round(at(round), 10, 0);
+            floor.on_clean_round(at(round), 10, 0, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), 0.0);
     }
@@ -139,7 +175,7 @@ mod tests {
     fn it_is_bounded_and_decays_when_unmeasured() {
         let mut floor = Floor::new();
         for round in 0..50 {
-            floor.on_clean_round(at(round), 100, 90);
+            floor.on_clean_round(at(round), 100, 90, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), FLOOR_MAX);
         floor.on_unclean_round(at(5_000), Duration::from_secs(5));
@@ -152,13 +188,31 @@ mod tests {
     fn bursts_widen_what_the_floor_explains() {
         let mut floor = Floor::new();
         for round in 0..50 {
-            floor.on_clean_round(at(round), 100, 20);
+            floor.on_clean_round(at(round), 100, 20, &INDEPENDENT);
         }
-        let independent = LossView { rate: 0.2, burst_packets: 1.25, weight_packets: 1000.0 };
         // 0.2 * 100 + 2 * sqrt(100 * 0.2 * 0.8) = 28.
-        assert!((floor.explained_packets(100, &independent, 2.0) - 28.0).abs() < 1e-9);
-        let bursty = LossView { burst_packets: 10.0, ..independent };
+        assert!((floor.explained_packets(100, &INDEPENDENT, 2.0) - 28.0).abs() < 1e-9);
+        let bursty = LossView { burst_packets: 10.0, ..INDEPENDENT };
         // rho = 1 - 1/8 = 0.875, variance 15 times: 20 + 2 * sqrt(240) = 50.98.
         assert!((floor.explained_packets(100, &bursty, 2.0) - 50.98).abs() < 0.01);
+    }
+
+    #[test]
+    fn loss_that_vanishes_when_we_slow_down_was_ours() {
+        let mut floor = Floor::new();
+        for round in 0..50 {
+            floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
+        }
+        assert_eq!(floor.rate(), 0.3);
+        floor.on_slow_round(150, 0, &INDEPENDENT);
+        // (0 + 1) / 151 and two standard errors of 0.81 points each at rho = 0.19.
+        assert!(floor.rate() < 0.025, "{}", floor.rate());
+        // Slow rounds that lose as much change nothing.
+        let mut floor = Floor::new();
+        for round in 0..50 {
+            floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
+            floor.on_slow_round(150, 45, &INDEPENDENT);
+        }
+        assert_eq!(floor.rate(), 0.3);
     }
 }

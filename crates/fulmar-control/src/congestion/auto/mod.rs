@@ -18,8 +18,8 @@
 
 use core::time::Duration;
 
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use super::{CongestionController, Cubic, CubicConfig, SendBudget};
+use crate::{Feedback, Instant, LossEvent, PathView, Rate, Sent};
 
 mod floor;
 mod model;
@@ -41,6 +41,8 @@ const WINDOW_GAIN: f64 = 2.0;
 const FULL_GROWTH: f64 = 1.25;
 /// .. for so many rounds, or for one if a queue has formed.
 const FULL_ROUNDS: u32 = 3;
+/// Rounds of fewer packets say nothing about it.
+const STARTUP_PACKETS_MIN: u32 = 8;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about ten.
 const CRUISE_ROUNDS: u32 = 6;
 /// Most rounds of draining: a queue that does not drain is somebody else's.
@@ -56,6 +58,21 @@ const EXCESS_SHARE: f64 = 0.02;
 /// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor tells
 /// congestion from noise).
 const CONGESTION_FACTOR: f64 = 0.85;
+
+/// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
+const SHARED_WINDOW_GAIN: f64 = 1.05;
+/// After congestion the next probe waits as long as Reno would take to win back what it gave up: a packet per round,
+/// so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds).
+const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
+const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
+/// Congestion is remembered for so long.
+const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
+/// A queue longer than this share of the shortest round trip, through so many rounds of cruising ..
+const FOREIGN_QUEUE: f64 = 0.35;
+/// .. belongs to a flow that fills queues.
+const FOREIGN_ROUNDS: u32 = 4;
+/// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
+const COMPETE_SIGMAS: f64 = 1.5;
 
 /// The default controller.
 #[derive(Clone, Debug)]
@@ -78,11 +95,24 @@ pub struct Auto {
     /// Largest delivery rate that start-up has seen grow, and rounds without growth.
     full_rate: Rate,
     full_rounds: u32,
-    /// The link's rate when the present probe began.
+    /// The link's rate, and the shortest RTT of the last round, when the present probe began.
     up_rate: Rate,
+    up_rtt: Duration,
+    /// When congestion was last obeyed.
+    congested_at: Option<Instant>,
+    cruise_started_at: Instant,
+    rtt_probed_at: Option<Instant>,
+    /// A queue stood through the last round although we sent no faster than the rate.
+    has_standing_queue: bool,
+    /// Rounds of cruising in a row that met somebody else's queue.
+    foreign_rounds: u32,
+    /// The window in [`Phase::Compete`].
+    rival: Option<Cubic>,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
     bound_bytes: Option<u64>,
     window_bytes: u64,
+    /// The initial window per round trip: start-up is never slower, whatever its first samples say.
+    initial_rate: Rate,
     /// Probe timeouts in a row.
     timeouts: u32,
     /// The last round that a black-out touches.
@@ -107,8 +137,16 @@ impl Auto {
             full_rate: Rate::ZERO,
             full_rounds: 0,
             up_rate: Rate::ZERO,
+            up_rtt: Duration::MAX,
+            congested_at: None,
+            cruise_started_at: Instant::ZERO,
+            rtt_probed_at: None,
+            has_standing_queue: false,
+            foreign_rounds: 0,
+            rival: None,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
+            initial_rate: Rate::ZERO,
             timeouts: 0,
             blackout_round: None,
         }
@@ -144,13 +182,19 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
+    fn was_congested_lately(&self, now: Instant) -> bool {
+        self.congested_at.is_some_and(|at| now - at < CONGESTION_MEMORY)
+    }
+
     fn end_round(&mut self, now: Instant, path: &PathView) {
-        self.learn_floor(now);
+        self.learn_floor(now, path);
+        self.watch_queue();
         match self.phase {
             Phase::Startup => self.judge_startup(path),
-            Phase::Drain | Phase::Down | Phase::DeepDown => self.judge_down(path),
+            Phase::Drain | Phase::Down | Phase::DeepDown => self.judge_down(now, path),
             Phase::Cruise => self.judge_cruise(now, path),
             Phase::Up => self.judge_up(),
+            Phase::Compete => self.judge_compete(now),
         }
         self.sent_gain = self.round_gain;
         self.round_gain = self.phase.gain();
@@ -158,20 +202,43 @@ impl Auto {
         self.round_started_at = now;
     }
 
-    fn learn_floor(&mut self, now: Instant) {
+    fn learn_floor(&mut self, now: Instant, path: &PathView) {
         let is_growing = self.phase == Phase::Startup && self.full_rounds == 0;
         let is_drained = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
         let is_slow = self.sent_gain <= 1.0 || is_growing;
-        if is_slow && is_drained && self.tally.marked_packets == 0 && !self.tally.is_blackout {
-            self.floor.on_clean_round(now, self.tally.packets(), self.tally.lost_packets);
+        if self.tally.is_blackout || self.tally.marked_packets > 0 {
+            return;
+        }
+        let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
+        if self.sent_gain <= Phase::Down.gain() {
+            self.floor.on_slow_round(packets, lost_packets, &path.loss);
+        }
+        if is_slow && is_drained {
+            self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
         }
     }
 
+    /// A queue in a round that was sent no faster than the rate is not the work of our probing.
+    fn watch_queue(&mut self) {
+        if self.tally.rtt_samples == 0 || self.sent_gain > 1.0 {
+            return;
+        }
+        let rtt = self.tally.rtt_min;
+        self.has_standing_queue = self.has_queue(rtt);
+        let min = self.model.rtt_min().unwrap_or(rtt);
+        let is_long = rtt > min + self.queue_slack() && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
+        self.foreign_rounds =
+            if is_long && self.phase == Phase::Cruise { self.foreign_rounds + 1 } else { 0 };
+    }
+
     /// The pipe is full when the delivery rate stops growing: loss alone, which may be random, proves nothing.
     fn judge_startup(&mut self, path: &PathView) {
-        if self.tally.delivery_rate == Rate::ZERO || self.tally.is_blackout {
+        // Too few packets measure nothing but their own loss.
+        let is_measured =
+            self.tally.delivery_rate > Rate::ZERO && self.tally.packets() >= STARTUP_PACKETS_MIN;
+        if !is_measured || self.tally.is_blackout {
             return;
         }
         if self.tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
@@ -187,31 +254,48 @@ impl Auto {
         }
     }
 
-    fn judge_down(&mut self, path: &PathView) {
+    fn judge_down(&mut self, now: Instant, path: &PathView) {
         self.phase_rounds += 1;
         let target = self.model.bdp_bytes().unwrap_or(0) as f64 * self.phase.drain_target();
         if path.in_flight_bytes as f64 <= target || self.phase_rounds >= DOWN_ROUNDS_MAX {
-            // Neighbours that started together must not probe together: a number that differs between flows.
-            let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
-            self.cruise_rounds = CRUISE_ROUNDS - 1 + variation as u32;
             self.model.next_cycle();
-            self.enter(Phase::Cruise);
+            self.enter_cruise(now, path);
         }
     }
 
+    fn enter_cruise(&mut self, now: Instant, path: &PathView) {
+        // Neighbours that started together must not probe together: a number that differs between flows.
+        let variation = ((self.round ^ path.rtt_latest.as_nanos() as u64) % 4) as u32;
+        let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
+        self.cruise_rounds = if self.was_congested_lately(now) {
+            window_packets.clamp(u64::from(CRUISE_ROUNDS), LONG_CRUISE_ROUNDS_MAX) as u32 + variation
+        } else {
+            CRUISE_ROUNDS - 1 + variation
+        };
+        self.cruise_started_at = now;
+        self.enter(Phase::Cruise);
+    }
+
     fn judge_cruise(&mut self, now: Instant, path: &PathView) {
-        if self.is_congested(path) && self.sent_gain <= 1.0 {
-            self.on_congestion(path);
+        let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt));
+        // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it was chance.
+        if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
+            self.on_congestion(now, path);
         }
         if !self.tally.is_window_limited {
             return;
         }
         self.phase_rounds += 1;
-        if self.model.is_rtt_min_older_than(now, RTT_PROBE_AGE) {
-            self.enter(Phase::DeepDown);
-        } else if self.phase_rounds >= self.cruise_rounds {
+        let is_over = self.phase_rounds >= self.cruise_rounds
+            || (self.phase_rounds >= CRUISE_ROUNDS && now - self.cruise_started_at >= LONG_CRUISE_MAX);
+        if self.foreign_rounds >= FOREIGN_ROUNDS {
+            self.enter_compete(path);
+        } else if self.is_rtt_probe_due(now) {
+            self.enter_rtt_probe(now);
+        } else if is_over {
             self.model.unbound_rate();
             self.up_rate = self.model.rate().unwrap_or(Rate::ZERO);
+            self.up_rtt = self.tally.rtt_min;
             self.enter(Phase::Up);
         }
     }
@@ -232,29 +316,81 @@ impl Auto {
         }
     }
 
-    /// Loss above the floor or marks, at a pace that was not above the rate: less is ours than we thought.
-    fn on_congestion(&mut self, path: &PathView) {
-        let latest = self.tally.link_rate;
-        let rate = self.model.rate().unwrap_or(latest);
-        self.model.bound_rate(latest.max(rate.scaled(CONGESTION_FACTOR)).min(rate.scaled(0.98)));
-        self.bound(path);
+    fn enter_compete(&mut self, path: &PathView) {
+        let window_bytes =
+            path.in_flight_bytes.max(self.rival.as_ref().map_or(0, |rival| rival.budget().window_bytes));
+        self.rival = Some(Cubic::at_window(self.mtu_bytes, CubicConfig::default(), window_bytes));
+        self.model.unbound_rate();
+        self.bound_bytes = None;
+        self.enter(Phase::Compete);
     }
 
-    fn bound(&mut self, path: &PathView) {
+    /// Over when the queue is gone, or to see whether it would go if we let it.
+    fn judge_compete(&mut self, now: Instant) {
+        self.phase_rounds += 1;
+        self.model.next_cycle();
+        let is_gone = self.tally.rtt_samples > 0 && !self.has_queue(self.tally.rtt_min);
+        if is_gone || self.is_rtt_probe_due(now) {
+            self.enter_rtt_probe(now);
+        }
+    }
+
+    /// Flows that share a queue see the same shortest RTT at the same time, and so come to drain it together.
+    fn is_rtt_probe_due(&self, now: Instant) -> bool {
+        let was_probed = self.rtt_probed_at.is_some_and(|at| now - at < RTT_PROBE_AGE);
+        !was_probed && self.model.is_rtt_min_older_than(now, RTT_PROBE_AGE)
+    }
+
+    fn enter_rtt_probe(&mut self, now: Instant) {
+        self.rtt_probed_at = Some(now);
+        self.enter(Phase::DeepDown);
+    }
+
+    /// In company the window is CUBIC's, except that loss up to the floor is none.
+    fn on_rival_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        if self.phase != Phase::Compete {
+            return;
+        }
+        let packets = self.tally.packets();
+        let explained = self.floor.explained_packets(packets, &path.loss, COMPETE_SIGMAS);
+        let is_excess = f64::from(self.tally.lost_packets) > explained + 0.5 && !self.tally.is_blackout;
+        let mut seen = feedback.clone();
+        if !is_excess {
+            seen.lost = LossEvent::default();
+        }
+        if seen.lost.packets > 0 || seen.ecn_ce_packets > 0 {
+            self.congested_at = Some(feedback.now);
+        }
+        if let Some(rival) = &mut self.rival {
+            rival.on_feedback(&seen, path);
+        }
+    }
+
+    /// Loss above the floor or marks, at a pace that was not above the rate: less is ours than we thought.
+    fn on_congestion(&mut self, now: Instant, path: &PathView) {
+        let rate = self.model.rate().unwrap_or(self.tally.link_rate);
+        self.model.bound_rate(rate.scaled(CONGESTION_FACTOR));
+        self.bound(now, path);
+    }
+
+    fn bound(&mut self, now: Instant, path: &PathView) {
+        self.congested_at = Some(now);
         let in_flight = path.in_flight_bytes.min(self.window_bytes) as f64 * CONGESTION_FACTOR;
         let bdp = self.model.bdp_bytes().unwrap_or(0);
         self.bound_bytes = Some((in_flight as u64).max(bdp));
     }
 
     /// A probe ends at once when it meets a queue or loss.
-    fn watch_probe(&mut self, path: &PathView) {
+    fn watch_probe(&mut self, now: Instant, path: &PathView) {
         if self.phase != Phase::Up || self.phase_rounds == 0 {
             return;
         }
-        let has_queue = self.tally.rtt_samples >= 4 && self.has_queue(self.tally.rtt_min);
+        // A queue that was there before is not ours; one that grows is.
+        let base = self.up_rtt.max(self.model.rtt_min().unwrap_or_default());
+        let has_queue = self.tally.rtt_samples >= 4 && self.tally.rtt_min > base + self.queue_slack();
         let is_congested = self.is_congested(path);
         if is_congested {
-            self.bound(path);
+            self.bound(now, path);
         }
         if has_queue || is_congested {
             self.enter(Phase::Down);
@@ -275,9 +411,20 @@ impl Auto {
         self.window_bytes = match self.model.bdp_bytes() {
             None => self.window_bytes + acked_bytes,
             Some(bdp) => {
-                let window = (bdp as f64 * WINDOW_GAIN) as u64 + 2 * self.burst_bytes();
+                let gain = match self.phase {
+                    Phase::Up if self.has_standing_queue => Phase::Up.gain(),
+                    Phase::Cruise | Phase::Down | Phase::DeepDown if self.has_standing_queue => {
+                        SHARED_WINDOW_GAIN
+                    }
+                    _ => WINDOW_GAIN,
+                };
+                let window = (bdp as f64 * gain) as u64 + 2 * self.burst_bytes();
                 let window = if self.phase == Phase::Startup { window.max(initial_bytes) } else { window };
-                window.min(self.bound_bytes.unwrap_or(u64::MAX))
+                let window = window.min(self.bound_bytes.unwrap_or(u64::MAX));
+                match &self.rival {
+                    Some(rival) if self.phase == Phase::Compete => rival.budget().window_bytes,
+                    _ => window,
+                }
             }
         }
         .max(min_bytes);
@@ -304,6 +451,8 @@ impl CongestionController for Auto {
         self.mtu_bytes = path.mtu_bytes;
         if let Some(rtt) = feedback.rtt {
             self.model.on_rtt(feedback.now, rtt);
+            let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
+            self.initial_rate = Rate::from_bytes_in(initial_bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO);
         }
         self.on_acks_after_blackout(feedback);
         if let Some(sample) = &feedback.rate_sample {
@@ -314,7 +463,8 @@ impl CongestionController for Auto {
             }
         }
         self.tally.add(feedback);
-        self.watch_probe(path);
+        self.on_rival_feedback(feedback, path);
+        self.watch_probe(feedback.now, path);
         if feedback.round != self.round {
             self.round = feedback.round;
             self.end_round(feedback.now, path);
@@ -335,10 +485,10 @@ impl CongestionController for Auto {
     fn budget(&self) -> SendBudget {
         let packet = u64::from(self.mtu_bytes);
         let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
-        let pacing = self
-            .model
-            .rate()
-            .map(|rate| rate.scaled(self.phase.gain()).max(Rate::from_bytes_per_second(packet)));
+        let pacing = self.model.rate().map(|rate| {
+            let pace = rate.scaled(self.phase.gain()).max(Rate::from_bytes_per_second(packet));
+            if self.phase == Phase::Startup { pace.max(self.initial_rate) } else { pace }
+        });
         SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
     }
 

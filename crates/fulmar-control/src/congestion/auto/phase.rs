@@ -1,4 +1,4 @@
-//! The phases of `auto`: how fast each sends, as a multiple of the link's rate.
+//! The phases of `auto`: how fast each sends, as a multiple of the link's rate, and how much it keeps in flight.
 
 /// What the controller is doing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(super) enum Phase {
     Down,
     /// The same, deeper, because the shortest RTT was not seen for long.
     DeepDown,
+    /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would starve.
+    Compete,
 }
 
 impl Phase {
@@ -28,7 +30,7 @@ impl Phase {
             // Below 1, so that the queue stays empty and every round measures the loss floor.
             Self::Cruise => 0.98,
             // BBR: PROBE_UP 1.25.
-            Self::Up => 1.25,
+            Self::Up | Self::Compete => 1.25,
             Self::Down => 0.75,
             Self::DeepDown => 0.5,
         }
@@ -52,6 +54,7 @@ impl Phase {
             Self::Up => "probe up",
             Self::Down => "probe down",
             Self::DeepDown => "probe rtt",
+            Self::Compete => "compete",
         }
     }
 }
