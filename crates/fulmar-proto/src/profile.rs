@@ -56,7 +56,7 @@ impl Profile {
         Self {
             name: "auto".into(),
             code: Arc::new(RlcWindow::new(WINDOW_SYMBOLS).unwrap_or_else(|_| unreachable!("a constant within the bounds"))),
-            congestion: Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes, control::AutoConfig::default()))),
+            congestion: Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
             loss: Arc::new(|_| Box::new(control::Pooled::new())),
             redundancy: Arc::new(|_| Box::new(control::AutoRedundancy::new())),
         }

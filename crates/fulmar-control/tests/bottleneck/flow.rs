@@ -52,6 +52,8 @@ pub struct Flow {
     app: App,
     app_sent: u64,
     pacer: Pacer,
+    unreported: Vec<(u64, bool)>,
+    acks: VecDeque<Vec<(u64, bool)>>,
     packets: VecDeque<Packet>,
     base: u64,
     unresolved: u64,
@@ -88,6 +90,8 @@ impl Flow {
             app,
             app_sent: 0,
             pacer,
+            unreported: Vec::new(),
+            acks: VecDeque::new(),
             packets: VecDeque::new(),
             base: 0,
             unresolved: 0,
@@ -122,8 +126,14 @@ impl Flow {
         self.generation
     }
 
-    pub fn on_arrival(&mut self, _now: Instant, _packet_number: u64) {
+    pub fn on_arrival(&mut self, packet_number: u64, is_marked: bool) {
         self.received_bytes += u64::from(MTU);
+        self.unreported.push((packet_number, is_marked));
+    }
+
+    /// The receiver sends an ACK of everything it has not reported.
+    pub fn acknowledge(&mut self) {
+        self.acks.push_back(std::mem::take(&mut self.unreported));
     }
 
     /// The next packet allowed to leave, if any.
@@ -182,25 +192,19 @@ impl Flow {
         (packet_number, MTU)
     }
 
-    pub fn on_ack(&mut self, now: Instant, packet_number: u64, is_marked: bool) {
+    /// An ACK arrived; they arrive in order.
+    pub fn on_ack(&mut self, now: Instant) {
         let mut feedback = Feedback::at(now);
         feedback.in_flight_bytes_before = self.in_flight_bytes;
-        feedback.ecn_ce_packets = u32::from(is_marked);
-        let Some(packet) =
-            packet_number.checked_sub(self.base).and_then(|i| self.packets.get(i as usize)).copied()
-        else {
-            return;
-        };
-        match packet.state {
-            State::Acked => return,
-            State::Lost => feedback.spurious_packets = 1,
-            State::Flying => self.in_flight_bytes -= u64::from(MTU),
+        let mut newest = None;
+        for (packet_number, is_marked) in self.acks.pop_front().expect("an ACK was sent") {
+            feedback.ecn_ce_packets += u32::from(is_marked);
+            if let Some(packet) = self.on_packet_acked(packet_number, &mut feedback) {
+                newest = Some((packet_number, packet));
+            }
         }
-        self.packets[(packet_number - self.base) as usize].state = State::Acked;
-        self.delivered_bytes += u64::from(MTU);
+        let Some((packet_number, packet)) = newest else { return };
         self.delivered_at = now;
-        feedback.acked_packets = 1;
-        feedback.acked_bytes = u64::from(MTU);
         feedback.newest_acked_sent_at = Some(packet.sent_at);
         feedback.newest_acked_packet_number = Some(packet_number);
         if self.largest_acked.is_none_or(|largest| packet_number > largest) {
@@ -222,6 +226,21 @@ impl Flow {
         feedback.rate_sample = self.sample(now, &packet);
         feedback.round = self.round;
         self.report(feedback);
+    }
+
+    fn on_packet_acked(&mut self, packet_number: u64, feedback: &mut Feedback) -> Option<Packet> {
+        let index = packet_number.checked_sub(self.base)? as usize;
+        let packet = self.packets.get_mut(index)?;
+        let before = std::mem::replace(&mut packet.state, State::Acked);
+        match before {
+            State::Acked => return None,
+            State::Lost => feedback.spurious_packets += 1,
+            State::Flying => self.in_flight_bytes -= u64::from(MTU),
+        }
+        self.delivered_bytes += u64::from(MTU);
+        feedback.acked_packets += 1;
+        feedback.acked_bytes += u64::from(MTU);
+        Some(*packet)
     }
 
     fn sample(&self, now: Instant, packet: &Packet) -> Option<RateSample> {
@@ -311,9 +330,20 @@ impl Flow {
     }
 
     pub fn line(&self) -> String {
+        let d = format!("{:?}", self.controller);
+        let floor: String = d
+            .split(", tally")
+            .next()
+            .unwrap_or("")
+            .rsplit("rate: ")
+            .next()
+            .unwrap_or("")
+            .chars()
+            .take(6)
+            .collect();
         let budget = self.controller.budget();
         format!(
-            "{:12} cwnd {:5} pace {:7.2} bw {:7.2} inflight {:5} srtt {:6.1} loss {:5.3} E {:4.1}",
+            "{:12} floor {floor} cwnd {:5} pace {:7.2} bw {:7.2} inflight {:5} srtt {:6.1} loss {:5.3} E {:4.1}",
             self.controller.phase(),
             budget.window_bytes / u64::from(MTU),
             budget.pacing.map_or(0.0, |rate| rate.bits_per_second() as f64 / 1e6),

@@ -122,7 +122,7 @@ impl Link {
 enum Event {
     Wake { generation: u64 },
     Arrive { packet_number: u64, is_marked: bool },
-    Ack { packet_number: u64, is_marked: bool },
+    Ack,
 }
 
 /// The whole arrangement.
@@ -210,15 +210,15 @@ impl Bottleneck {
             Event::Wake { generation } if generation != self.flows[flow].generation => return,
             Event::Wake { .. } => self.flows[flow].on_wake(now),
             Event::Arrive { packet_number, is_marked } => {
-                self.flows[flow].on_arrival(now, packet_number);
+                // ACKs carry ranges: one that is lost costs time, not knowledge.
+                self.flows[flow].on_arrival(packet_number, is_marked);
                 if !self.link.is_black(now) && !self.link.ack_loss.draw(&mut self.draws) {
-                    self.push(now + self.link.rtt / 2, flow, Event::Ack { packet_number, is_marked });
+                    self.flows[flow].acknowledge();
+                    self.push(now + self.link.rtt / 2, flow, Event::Ack);
                 }
                 return;
             }
-            Event::Ack { packet_number, is_marked } => {
-                self.flows[flow].on_ack(now, packet_number, is_marked);
-            }
+            Event::Ack => self.flows[flow].on_ack(now),
         }
         while let Some((packet_number, bytes)) = self.flows[flow].poll_send(now) {
             self.forward(flow, packet_number, bytes);

@@ -149,6 +149,7 @@ impl Connection {
         let view: PathView = self.path.view(in_flight);
         self.redundancy.on_feedback(&feedback, &view);
         self.pacer_at = None;
+        self.update_ack_policy();
     }
 
     /// Losses by time, without an ACK.

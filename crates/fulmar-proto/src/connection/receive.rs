@@ -38,6 +38,7 @@ impl Connection {
                 return;
             }
         }
+        self.close_if_delivered(now);
     }
 
     /// A stateless reset for this connection arrived: the peer has lost its state (docs/wire.md 4).
@@ -78,24 +79,24 @@ impl Connection {
                 }
                 true
             }
-            Ok(Peeked::Long { ty: LongType::Retry, scid, .. }) => {
-                self.on_retry(scid, datagram);
+            Ok(Peeked::Long { ty: LongType::Retry, .. }) => {
+                self.on_retry(datagram);
                 true
             }
             _ => false,
         }
     }
 
-    fn on_retry(&mut self, scid: ConnectionId, datagram: &[u8]) {
+    fn on_retry(&mut self, datagram: &[u8]) {
         // RFC 9000 17.2.5.2: at most one, before anything else.
         if self.retry_cid.is_some() || self.stats.opened_packets > 0 || !matches!(self.state, State::Handshaking) {
             return;
         }
-        let Ok(token) = retry::open(&self.original_cid, datagram) else { return };
-        self.token = token.to_vec();
-        self.retry_cid = Some(scid);
-        self.peer_cid = scid;
-        self.handshake.restart(PacketKeys::initial(&scid, Side::Client));
+        let Ok(retry) = retry::open(datagram, &self.original_cid) else { return };
+        self.token = retry.token.to_vec();
+        self.retry_cid = Some(retry.scid);
+        self.peer_cid = retry.scid;
+        self.handshake.restart(PacketKeys::initial(&retry.scid, Side::Client));
     }
 
     fn on_long_packet(
@@ -279,6 +280,7 @@ impl Connection {
             }
         }
         self.received.on_packet(now, number, ecn, is_ack_eliciting);
+        self.received_since_eliciting += u64::from(is_ack_eliciting);
         if wants_ack_now {
             self.received.request_ack();
         }

@@ -99,7 +99,7 @@ impl Connection {
             Level::Handshake => PacketHeader::Handshake { dcid: self.peer_cid, scid: self.local_cid },
         };
         // A packet that cannot hold a useful frame is not begun.
-        if buf.len() + header.len() + TAG_BYTES + 32 > limit {
+        if buf.len() + header.wire_bytes() + TAG_BYTES + 32 > limit {
             return;
         }
         let Some(space) = self.handshake.space(level) else { return };
@@ -241,7 +241,7 @@ impl Connection {
             buf.truncate(start);
             return false;
         }
-        self.finish(now, draft, buf)
+        self.complete(now, draft, buf)
     }
 
     /// Decides what may leave now, and remembers what holds it back.
@@ -328,7 +328,7 @@ impl Connection {
             draft.has_ack = true;
             received.on_ack_sent();
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
-            if !draft.is_ack_eliciting && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2 && !self.is_idle() {
+            if !draft.is_ack_eliciting && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2 && self.hears_much() {
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
             }
@@ -336,8 +336,8 @@ impl Connection {
     }
 
     /// Data is coming in, so that there is something to acknowledge now and again.
-    fn is_idle(&self) -> bool {
-        self.received_since_eliciting < 8
+    fn hears_much(&self) -> bool {
+        self.received_since_eliciting >= 8
     }
 
     fn put_payload(&mut self, now: Instant, payload: Payload, draft: &mut Draft, buf: &mut Vec<u8>) {
@@ -407,7 +407,7 @@ impl Connection {
     }
 
     /// Seals the packet and records it.
-    fn finish(&mut self, now: Instant, draft: Draft, buf: &mut Vec<u8>) -> bool {
+    fn complete(&mut self, now: Instant, draft: Draft, buf: &mut Vec<u8>) -> bool {
         if let Err(error) = self.seal(&draft, buf) {
             buf.truncate(draft.start);
             self.fail(now, TransportError::new(TransportErrorCode::KeyUpdate, error.to_string()));
@@ -461,7 +461,7 @@ impl Connection {
         draft.is_ack_eliciting = true;
         draft.content = Content::MtuProbe;
         let number = draft.number;
-        self.finish(now, draft, buf).then(|| {
+        self.complete(now, draft, buf).then(|| {
             self.path.mtu.on_probe_sent(number, probe);
             bytes
         })

@@ -80,7 +80,8 @@ impl PublicKey {
 
     /// Reads a line `fulmar-ed25519 BASE64 comment`; gives the key and the comment, which may be empty.
     pub fn from_line(line: &str) -> Result<(Self, &str), KeyParseError> {
-        let (kind, rest) = line.trim().split_once(char::is_whitespace).ok_or(KeyParseError::Kind)?;
+        let line = line.trim();
+        let (kind, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if kind != KIND {
             return Err(KeyParseError::Kind);
         }
@@ -262,6 +263,7 @@ mod tests {
         for (line, error) in [
             ("", KeyParseError::Kind),
             ("ssh-ed25519 AAAA", KeyParseError::Kind),
+            ("fulmar-ed25519", KeyParseError::Key),
             ("fulmar-ed25519 !!!!", KeyParseError::Key),
             ("fulmar-ed25519 AAAA", KeyParseError::Key),
             (&good[..good.len() - 1], KeyParseError::Key),

@@ -155,7 +155,7 @@ pub(super) fn uncover(
     pn_offset: usize,
     expected: PacketNumber,
 ) -> Result<PacketNumber, OpenError> {
-    let payload_start = pn_offset + PacketNumber::WIRE_BYTES;
+    let payload_start = pn_offset.saturating_add(PacketNumber::WIRE_BYTES);
     let (header, payload) = packet.split_at_mut_checked(payload_start).ok_or(OpenError::NotAuthentic)?;
     let sample = payload.get(..SAMPLE_BYTES).ok_or(OpenError::NotAuthentic)?;
     let (first, rest) = header.split_first_mut().ok_or(OpenError::NotAuthentic)?;
@@ -189,6 +189,7 @@ pub(super) fn open(
 mod tests {
     use super::*;
     use crate::wire::packet::PacketHeader;
+    use proptest::prelude::*;
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -198,6 +199,23 @@ mod tests {
     fn pair() -> (PacketKeys, PacketKeys, ConnectionId) {
         let dcid = ConnectionId::from_bytes(&hex("8394c8f03e515708")).unwrap();
         (PacketKeys::initial(&dcid, Side::Client), PacketKeys::initial(&dcid, Side::Server), dcid)
+    }
+
+    /// A pair for each suite that can be negotiated.
+    fn pairs() -> impl Iterator<Item = (PacketKeys, PacketKeys, ConnectionId)> {
+        use rustls::crypto::aws_lc_rs::cipher_suite as suites;
+        let suites = [
+            suites::TLS13_AES_128_GCM_SHA256,
+            suites::TLS13_AES_256_GCM_SHA384,
+            suites::TLS13_CHACHA20_POLY1305_SHA256,
+        ];
+        suites.into_iter().map(|suite| {
+            let keys = |side| {
+                let suite = suite.tls13().unwrap().quic_suite().unwrap();
+                PacketKeys::from_rustls(suite.keys(&[7; 8], rustls_side(side), KEY_DERIVATION))
+            };
+            (keys(Side::Client), keys(Side::Server), ConnectionId::new([7; 8]))
+        })
     }
 
     /// 3.1: RFC 9001 A.2, the client's first packet: our keys and our sealing give its bytes.
@@ -229,54 +247,56 @@ mod tests {
     /// 3.2: what is sealed opens at the other end only, whatever stands before it in the buffer.
     #[test]
     fn a_sealed_packet_opens_at_the_other_end() {
-        let (client, server, dcid) = pair();
-        for payload in [0, 1, 100, 1400] {
-            let mut buf = b"an earlier segment".to_vec();
-            let header = PacketHeader::Initial { dcid, scid: dcid, token: b"tok" };
-            let span = header.put(PacketNumber(1 << 33), &mut buf);
-            buf.resize(buf.len() + payload, 0x5a);
-            client.seal(PacketNumber(1 << 33), &mut buf, span).unwrap();
-            let packet = packet::parse(&buf[span.start()..]).unwrap();
-            assert_eq!(packet.end, header.wire_bytes() + payload + TAG_BYTES);
+        for (client, server, dcid) in pairs() {
+            for payload in [0, 1, 100, 1400] {
+                let mut buf = b"an earlier segment".to_vec();
+                let header = PacketHeader::Initial { dcid, scid: dcid, token: b"tok" };
+                let span = header.put(PacketNumber(1 << 33), &mut buf);
+                buf.resize(buf.len() + payload, 0x5a);
+                client.seal(PacketNumber(1 << 33), &mut buf, span).unwrap();
+                let packet = packet::parse(&buf[span.start()..]).unwrap();
+                assert_eq!(packet.end, header.wire_bytes() + payload + TAG_BYTES);
 
-            let mut copy = buf[span.start()..].to_vec();
-            assert_eq!(
-                client.open(&mut copy, packet.pn_offset, PacketNumber(1 << 33)),
-                Err(OpenError::NotAuthentic)
-            );
-            let sealed = &mut buf[span.start()..];
-            let (number, frames) = server.open(sealed, packet.pn_offset, PacketNumber(1 << 33)).unwrap();
-            assert_eq!((number, frames.len()), (PacketNumber(1 << 33), payload));
-            assert!(sealed[frames].iter().all(|b| *b == 0x5a));
+                let mut copy = buf[span.start()..].to_vec();
+                assert_eq!(
+                    client.open(&mut copy, packet.pn_offset, PacketNumber(1 << 33)),
+                    Err(OpenError::NotAuthentic)
+                );
+                let sealed = &mut buf[span.start()..];
+                let (number, frames) = server.open(sealed, packet.pn_offset, PacketNumber(1 << 33)).unwrap();
+                assert_eq!((number, frames.len()), (PacketNumber(1 << 33), payload));
+                assert!(sealed[frames].iter().all(|b| *b == 0x5a));
+            }
         }
     }
 
     /// 3.2: no byte can change, and no byte can be missing.
     #[test]
     fn tampering_with_any_byte_is_noticed() {
-        let (client, server, dcid) = pair();
-        let mut good = Vec::new();
-        let span = PacketHeader::Handshake { dcid, scid: dcid }.put(PacketNumber(9), &mut good);
-        good.extend_from_slice(b"some frames");
-        client.seal(PacketNumber(9), &mut good, span).unwrap();
-        for at in 0..good.len() {
-            for bit in 0..8 {
-                let mut bad = good.clone();
-                bad[at] ^= 1 << bit;
+        for (client, server, dcid) in pairs() {
+            let mut good = Vec::new();
+            let span = PacketHeader::Handshake { dcid, scid: dcid }.put(PacketNumber(9), &mut good);
+            good.extend_from_slice(b"some frames");
+            client.seal(PacketNumber(9), &mut good, span).unwrap();
+            for at in 0..good.len() {
+                for bit in 0..8 {
+                    let mut bad = good.clone();
+                    bad[at] ^= 1 << bit;
+                    assert_eq!(
+                        server.open(&mut bad, span.pn_offset, PacketNumber(9)),
+                        Err(OpenError::NotAuthentic)
+                    );
+                }
+            }
+            for len in 0..good.len() {
+                let mut short = good[..len].to_vec();
                 assert_eq!(
-                    server.open(&mut bad, span.pn_offset, PacketNumber(9)),
+                    server.open(&mut short, span.pn_offset, PacketNumber(9)),
                     Err(OpenError::NotAuthentic)
                 );
             }
+            assert!(server.open(&mut good, span.pn_offset, PacketNumber(9)).is_ok());
         }
-        for len in 0..good.len() {
-            let mut short = good[..len].to_vec();
-            assert_eq!(
-                server.open(&mut short, span.pn_offset, PacketNumber(9)),
-                Err(OpenError::NotAuthentic)
-            );
-        }
-        assert!(server.open(&mut good, span.pn_offset, PacketNumber(9)).is_ok());
     }
 
     /// 3.4: an authentic packet with reserved bits set is a violation, a forged one is not.
@@ -302,5 +322,15 @@ mod tests {
         assert_eq!(client.seal(PacketNumber(0), &mut packet, span), Err(SealError::TooLong));
         packet.pop();
         assert_eq!(client.seal(PacketNumber(0), &mut packet, span), Ok(()));
+    }
+
+    proptest! {
+        /// Any bytes, with their number anywhere: refused, not a panic.
+        #[test]
+        fn any_bytes_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..100), at in 0usize..110) {
+            let (client, _, _) = pair();
+            prop_assert_eq!(client.open(&mut bytes, at, PacketNumber(0)), Err(OpenError::NotAuthentic));
+            prop_assert_eq!(client.open(&mut bytes, usize::MAX, PacketNumber(0)), Err(OpenError::NotAuthentic));
+        }
     }
 }

@@ -77,6 +77,12 @@ impl fmt::Debug for ResetKey {
 #[derive(Copy, Clone)]
 pub struct ResetToken([u8; TOKEN_BYTES]);
 
+impl From<[u8; TOKEN_BYTES]> for ResetToken {
+    fn from(bytes: [u8; TOKEN_BYTES]) -> Self {
+        Self::from_bytes(bytes)
+    }
+}
+
 impl ResetToken {
     /// Bytes of a token.
     pub const LEN: usize = TOKEN_BYTES;

@@ -107,8 +107,8 @@ impl KeySchedule {
         self.update_after_packets = packets.max(1);
     }
 
-    /// Protects the packet that starts at `span` and ends with `buf`, as [`super::PacketKeys::seal`] does, with the current keys.
-    /// Numbers must be given in increasing order.
+    /// Protects the packet that starts at `span` and ends with `buf`, as [`super::PacketKeys::seal`] does, with the current
+    /// keys. Numbers must be given in increasing order.
     pub fn seal(
         &mut self,
         number: PacketNumber,
@@ -131,9 +131,10 @@ impl KeySchedule {
         Ok(())
     }
 
-    /// Takes off the protection of `packet`, as [`super::PacketKeys::open`] does, with the keys its key phase and number call for;
-    /// follows an update of the peer. `pto` is the current probe timeout: overtaken packets under old keys open for
-    /// [`Self::KEEP_PREVIOUS_PTOS`] of it.
+    /// Takes off the protection of `packet`, as [`super::PacketKeys::open`] does, with the keys its key phase and number
+    /// call for; follows an update of the peer. `pto` is the current probe timeout: overtaken packets under old keys open
+    /// for [`Self::KEEP_PREVIOUS_PTOS`] of it. A packet comes in as often as it is delivered: whoever calls discards
+    /// numbers received before.
     pub fn open(
         &mut self,
         packet: &mut [u8],

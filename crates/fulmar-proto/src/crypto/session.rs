@@ -31,7 +31,9 @@ pub enum StartError {
 pub enum KeyChange {
     /// For Handshake packets.
     Handshake(PacketKeys),
-    /// For 1-RTT packets.
+    /// For 1-RTT packets. A server has them before the client proved its identity: until its handshake is complete it must
+    /// not open such packets (RFC 9001 5.7), and whatever it sends goes to a stranger. A client whose handshake is complete
+    /// may still be refused by the server.
     OneRtt(Box<KeySchedule>),
 }
 

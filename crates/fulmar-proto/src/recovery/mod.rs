@@ -13,7 +13,6 @@ mod sent;
 
 pub use ecn::{Ecn, EcnState};
 pub use loss::{LossDetector, LossTime};
-pub(crate) use mtu::BASE_BYTES as MTU_BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
 pub use rate_sample::{RateSampler, Stamp};

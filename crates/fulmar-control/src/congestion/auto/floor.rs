@@ -27,9 +27,15 @@ const SAMPLE_PACKETS: u32 = 96;
 /// other round, a low decile would lag behind the true rate by more than a standard error.
 const QUANTILE: f64 = 0.4;
 /// So long after the last clean round the floor begins to fall by half in every such time.
-const HALF_LIFE: Duration = Duration::from_secs(10);
+const HALF_LIFE: Duration = Duration::from_secs(4);
 /// Slow rounds remembered: one per probing cycle.
 const SLOW_ROUNDS: f64 = 8.0;
+/// They bound the floor once they have so many packets ..
+const SLOW_PACKETS_MIN: f64 = 32.0;
+/// .. at so many standard errors above their mean.
+const SLOW_SIGMAS: f64 = 2.0;
+/// A floor lowered by more than this was wrong, not noisy.
+const CUT_MIN: f64 = 0.02;
 
 /// The estimator of the floor.
 #[derive(Clone, Debug)]
@@ -80,30 +86,44 @@ impl Floor {
             self.rate = self.quantile().min(FLOOR_MAX);
             self.limit(loss);
         } else if self.len == 0 {
-            // The first flights: what they lost while the RTT did not grow is all there is to know.
+            // The first flights: what they lost while the pipe was not full is all there is to know.
             self.rate = (f64::from(self.lost_packets) / f64::from(self.packets.max(1))).min(FLOOR_MAX);
+            self.limit(loss);
         }
     }
 
     /// A round sent well below the rate settled `packets`, of which `lost_packets` were lost. If that is clearly less
-    /// than the floor, part of the floor was our own doing, however clean the rounds looked.
-    pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) {
+    /// than the floor, part of the floor was our own doing, however clean the rounds looked: returns true.
+    pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) -> bool {
+        let before = self.rate;
+        let (packets, lost_packets) = (f64::from(packets), f64::from(lost_packets));
         let kept = 1.0 - 1.0 / SLOW_ROUNDS;
-        self.slow_packets = self.slow_packets * kept + f64::from(packets);
-        self.slow_lost_packets = self.slow_lost_packets * kept + f64::from(lost_packets);
+        self.slow_packets = self.slow_packets * kept + packets;
+        self.slow_lost_packets = self.slow_lost_packets * kept + lost_packets;
         self.limit(loss);
+        // A round that alone is clearly below what the earlier ones said shows that we have slowed down enough only now.
+        let newest = highest(packets, lost_packets, loss, SLOW_SIGMAS + 0.5);
+        if packets >= SLOW_PACKETS_MIN && newest < self.rate {
+            self.rate = newest;
+            self.slow_packets = packets;
+            self.slow_lost_packets = lost_packets;
+        }
+        let is_cut = self.rate < before - CUT_MIN;
+        if is_cut {
+            // The clean rounds that said otherwise were not.
+            self.len = 0;
+            self.packets = 0;
+            self.lost_packets = 0;
+        }
+        is_cut
     }
 
-    /// Slow rounds bound the floor by their mean and two standard errors.
+    /// The rate stays below what slow rounds allow.
     fn limit(&mut self, loss: &LossView) {
-        let packets = self.slow_packets;
-        if packets < f64::from(SAMPLE_PACKETS) {
-            return;
+        if self.slow_packets >= SLOW_PACKETS_MIN {
+            let highest = highest(self.slow_packets, self.slow_lost_packets, loss, SLOW_SIGMAS);
+            self.rate = self.rate.min(highest);
         }
-        // One pseudo-loss, or no loss at all would be believed to be certain.
-        let mean = (self.slow_lost_packets + 1.0) / (packets + 1.0);
-        let deviation = libm::sqrt(mean * (1.0 - mean).max(0.0) * stretch(mean, loss) / packets);
-        self.rate = self.rate.min(mean + 2.0 * deviation);
     }
 
     /// A round that was not clean: the floor grows stale.
@@ -130,6 +150,13 @@ impl Floor {
         let (n, p) = (f64::from(packets), self.rate);
         n * p + sigmas * libm::sqrt(n * p * (1.0 - p) * stretch(p, loss))
     }
+}
+
+/// Highest loss rate that `lost_packets` of `packets` allow, `sigmas` standard errors above their mean.
+fn highest(packets: f64, lost_packets: f64, loss: &LossView, sigmas: f64) -> f64 {
+    // One pseudo-loss, or no loss at all would be believed to be certain.
+    let mean = ((lost_packets + 1.0) / (packets + 1.0)).min(1.0);
+    mean + sigmas * libm::sqrt(mean * (1.0 - mean) * stretch(mean, loss) / packets.max(1.0))
 }
 
 /// By how much bursts of mean length E widen the variance of a number of losses: (1 + rho) / (1 - rho),
@@ -178,9 +205,9 @@ mod tests {
             floor.on_clean_round(at(round), 100, 90, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), FLOOR_MAX);
-        floor.on_unclean_round(at(5_000), Duration::from_secs(5));
+        floor.on_unclean_round(at(4_000), Duration::from_secs(4));
         assert_eq!(floor.rate(), FLOOR_MAX);
-        floor.on_unclean_round(at(20_000), Duration::from_secs(10));
+        floor.on_unclean_round(at(8_000), HALF_LIFE);
         assert_eq!(floor.rate(), FLOOR_MAX / 2.0);
     }
 
@@ -204,14 +231,14 @@ mod tests {
             floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), 0.3);
-        floor.on_slow_round(150, 0, &INDEPENDENT);
+        assert!(floor.on_slow_round(150, 0, &INDEPENDENT));
         // (0 + 1) / 151 and two standard errors of 0.81 points each at rho = 0.19.
         assert!(floor.rate() < 0.025, "{}", floor.rate());
         // Slow rounds that lose as much change nothing.
         let mut floor = Floor::new();
         for round in 0..50 {
             floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
-            floor.on_slow_round(150, 45, &INDEPENDENT);
+            assert!(!floor.on_slow_round(150, 45, &INDEPENDENT));
         }
         assert_eq!(floor.rate(), 0.3);
     }

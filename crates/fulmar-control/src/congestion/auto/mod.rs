@@ -44,7 +44,7 @@ const FULL_ROUNDS: u32 = 3;
 /// Rounds of fewer packets say nothing about it.
 const STARTUP_PACKETS_MIN: u32 = 8;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about ten.
-const CRUISE_ROUNDS: u32 = 6;
+const CRUISE_ROUNDS: u64 = 6;
 /// Most rounds of draining: a queue that does not drain is somebody else's.
 const DOWN_ROUNDS_MAX: u32 = 3;
 /// A probe that finds this much more goes on.
@@ -65,6 +65,9 @@ const SHARED_WINDOW_GAIN: f64 = 1.05;
 /// so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds).
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
+/// A floor above this is compared with a slow round at least every so many rounds.
+const FLOOR_CHECKED: f64 = 0.02;
+const FLOOR_CHECK_ROUNDS: u64 = 10;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
 /// A queue longer than this share of the shortest round trip, through so many rounds of cruising ..
@@ -86,8 +89,12 @@ pub struct Auto {
     phase: Phase,
     /// Whole rounds spent in the phase.
     phase_rounds: u32,
-    /// Rounds the present cruise is to last.
-    cruise_rounds: u32,
+    /// The next probe is due in this round ..
+    probe_round: u64,
+    /// .. or at this time.
+    probe_at: Instant,
+    /// The last round of a slow phase.
+    slow_round: u64,
     /// Highest gain in force while the packets now being acknowledged were sent.
     sent_gain: f64,
     /// Highest gain in force in the present round.
@@ -95,12 +102,13 @@ pub struct Auto {
     /// Largest delivery rate that start-up has seen grow, and rounds without growth.
     full_rate: Rate,
     full_rounds: u32,
+    /// Packets and losses of the last round of start-up that still grew.
+    startup_round: Option<(u32, u32)>,
     /// The link's rate, and the shortest RTT of the last round, when the present probe began.
     up_rate: Rate,
     up_rtt: Duration,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
-    cruise_started_at: Instant,
     rtt_probed_at: Option<Instant>,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
@@ -131,15 +139,17 @@ impl Auto {
             round_started_at: Instant::ZERO,
             phase: Phase::Startup,
             phase_rounds: 0,
-            cruise_rounds: CRUISE_ROUNDS,
+            probe_round: 0,
+            probe_at: Instant::ZERO,
+            slow_round: 0,
             sent_gain: Phase::Startup.gain(),
             round_gain: Phase::Startup.gain(),
             full_rate: Rate::ZERO,
             full_rounds: 0,
+            startup_round: None,
             up_rate: Rate::ZERO,
             up_rtt: Duration::MAX,
             congested_at: None,
-            cruise_started_at: Instant::ZERO,
             rtt_probed_at: None,
             has_standing_queue: false,
             foreign_rounds: 0,
@@ -182,42 +192,55 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
+    fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+        if self.model.rtt_min().is_some_and(|min| rtt + self.queue_slack() < min) {
+            // What we took for the round trip held a queue, and the rounds we took for clean were not.
+            self.model.rescale(1.0 - self.floor.rate());
+            self.floor = Floor::new();
+        }
+        self.model.on_rtt(now, rtt);
+    }
+
     fn was_congested_lately(&self, now: Instant) -> bool {
         self.congested_at.is_some_and(|at| now - at < CONGESTION_MEMORY)
     }
 
     fn end_round(&mut self, now: Instant, path: &PathView) {
-        self.learn_floor(now, path);
+        let finished_gain = self.round_gain;
+        let was_wrong = self.learn_floor(now, path);
         self.watch_queue();
         match self.phase {
-            Phase::Startup => self.judge_startup(path),
+            Phase::Startup => self.judge_startup(now, path),
+            _ if was_wrong => self.enter(Phase::Down),
             Phase::Drain | Phase::Down | Phase::DeepDown => self.judge_down(now, path),
             Phase::Cruise => self.judge_cruise(now, path),
             Phase::Up => self.judge_up(),
             Phase::Compete => self.judge_compete(now),
         }
-        self.sent_gain = self.round_gain;
+        self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
         self.tally = Tally::new();
         self.round_started_at = now;
     }
 
-    fn learn_floor(&mut self, now: Instant, path: &PathView) {
-        let is_growing = self.phase == Phase::Startup && self.full_rounds == 0;
-        let is_drained = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
-        let is_slow = self.sent_gain <= 1.0 || is_growing;
-        if self.tally.is_blackout || self.tally.marked_packets > 0 {
-            return;
+    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower rate.
+    fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
+        if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase == Phase::Startup {
+            return false;
         }
         let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
-        if self.sent_gain <= Phase::Down.gain() {
-            self.floor.on_slow_round(packets, lost_packets, &path.loss);
-        }
-        if is_slow && is_drained {
+        let before = self.floor.rate();
+        let is_slow = self.sent_gain <= Phase::Down.gain();
+        let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);
+        let is_drained = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
+        if is_cut {
+            self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
+        } else if self.sent_gain <= 1.0 && is_drained {
             self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
         }
+        is_cut
     }
 
     /// A queue in a round that was sent no faster than the rate is not the work of our probing.
@@ -234,7 +257,7 @@ impl Auto {
     }
 
     /// The pipe is full when the delivery rate stops growing: loss alone, which may be random, proves nothing.
-    fn judge_startup(&mut self, path: &PathView) {
+    fn judge_startup(&mut self, now: Instant, path: &PathView) {
         // Too few packets measure nothing but their own loss.
         let is_measured =
             self.tally.delivery_rate > Rate::ZERO && self.tally.packets() >= STARTUP_PACKETS_MIN;
@@ -244,6 +267,7 @@ impl Auto {
         if self.tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
             self.full_rate = self.tally.delivery_rate;
             self.full_rounds = 0;
+            self.learn_startup_floor(now, path);
             return;
         }
         self.full_rounds += 1;
@@ -254,26 +278,46 @@ impl Auto {
         }
     }
 
+    /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The first
+    /// round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
+    fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
+        let is_drained = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
+        let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
+        if let Some((packets, lost_packets)) = self.startup_round.take() {
+            self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
+        }
+        self.startup_round = newest;
+    }
+
     fn judge_down(&mut self, now: Instant, path: &PathView) {
+        self.slow_round = self.round;
+        if self.round_gain > self.phase.gain() {
+            // Entered in the middle of a round: one whole slow round is needed to compare loss.
+            return;
+        }
         self.phase_rounds += 1;
         let target = self.model.bdp_bytes().unwrap_or(0) as f64 * self.phase.drain_target();
         if path.in_flight_bytes as f64 <= target || self.phase_rounds >= DOWN_ROUNDS_MAX {
-            self.model.next_cycle();
-            self.enter_cruise(now, path);
+            if self.probe_round < self.round {
+                self.model.next_cycle();
+                self.schedule_probe(now, path);
+            }
+            self.enter(Phase::Cruise);
         }
     }
 
-    fn enter_cruise(&mut self, now: Instant, path: &PathView) {
+    /// Sets when the next probe is due.
+    fn schedule_probe(&mut self, now: Instant, path: &PathView) {
         // Neighbours that started together must not probe together: a number that differs between flows.
-        let variation = ((self.round ^ path.rtt_latest.as_nanos() as u64) % 4) as u32;
+        let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
-        self.cruise_rounds = if self.was_congested_lately(now) {
-            window_packets.clamp(u64::from(CRUISE_ROUNDS), LONG_CRUISE_ROUNDS_MAX) as u32 + variation
+        let rounds = if self.was_congested_lately(now) {
+            window_packets.clamp(CRUISE_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
         } else {
-            CRUISE_ROUNDS - 1 + variation
+            CRUISE_ROUNDS
         };
-        self.cruise_started_at = now;
-        self.enter(Phase::Cruise);
+        self.probe_round = self.round + rounds + variation;
+        self.probe_at = now + LONG_CRUISE_MAX;
     }
 
     fn judge_cruise(&mut self, now: Instant, path: &PathView) {
@@ -285,18 +329,22 @@ impl Auto {
         if !self.tally.is_window_limited {
             return;
         }
-        self.phase_rounds += 1;
-        let is_over = self.phase_rounds >= self.cruise_rounds
-            || (self.phase_rounds >= CRUISE_ROUNDS && now - self.cruise_started_at >= LONG_CRUISE_MAX);
+        let is_probe_due = self.round >= self.probe_round || now >= self.probe_at;
+        // Compensation is earned anew: from time to time a slow round shows whether the loss is still random.
+        let is_check_due = self.floor.rate() > FLOOR_CHECKED
+            && self.round.saturating_sub(self.slow_round) > FLOOR_CHECK_ROUNDS;
         if self.foreign_rounds >= FOREIGN_ROUNDS {
             self.enter_compete(path);
         } else if self.is_rtt_probe_due(now) {
             self.enter_rtt_probe(now);
-        } else if is_over {
+        } else if is_probe_due {
+            self.probe_round = self.round;
             self.model.unbound_rate();
             self.up_rate = self.model.rate().unwrap_or(Rate::ZERO);
             self.up_rtt = self.tally.rtt_min;
             self.enter(Phase::Up);
+        } else if is_check_due {
+            self.enter(Phase::Down);
         }
     }
 
@@ -369,7 +417,8 @@ impl Auto {
     /// Loss above the floor or marks, at a pace that was not above the rate: less is ours than we thought.
     fn on_congestion(&mut self, now: Instant, path: &PathView) {
         let rate = self.model.rate().unwrap_or(self.tally.link_rate);
-        self.model.bound_rate(rate.scaled(CONGESTION_FACTOR));
+        // What the link did carry is ours (BBRv3: bw_lo).
+        self.model.bound_rate(rate.scaled(CONGESTION_FACTOR).max(self.tally.link_rate.min(rate)));
         self.bound(now, path);
     }
 
@@ -450,15 +499,15 @@ impl CongestionController for Auto {
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;
         if let Some(rtt) = feedback.rtt {
-            self.model.on_rtt(feedback.now, rtt);
+            self.on_rtt(feedback.now, rtt);
             let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
             self.initial_rate = Rate::from_bytes_in(initial_bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO);
         }
         self.on_acks_after_blackout(feedback);
         if let Some(sample) = &feedback.rate_sample {
             let link_rate = self.model.on_rate(sample, self.floor.rate());
-            self.tally.link_rate = self.tally.link_rate.max(link_rate);
-            if !sample.is_app_limited {
+            self.tally.link_rate = self.tally.link_rate.max(link_rate.unwrap_or(Rate::ZERO));
+            if link_rate.is_some() && !sample.is_app_limited {
                 self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
             }
         }

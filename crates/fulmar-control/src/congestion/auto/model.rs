@@ -50,8 +50,12 @@ impl Model {
         }
     }
 
-    /// Takes a sample; returns the rate of the link it shows.
-    pub(super) fn on_rate(&mut self, sample: &RateSample, floor: f64) -> Rate {
+    /// Takes a sample; returns the rate of the link it shows. A sample shorter than a round trip shows ACKs bunched on
+    /// their way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
+    pub(super) fn on_rate(&mut self, sample: &RateSample, floor: f64) -> Option<Rate> {
+        if sample.interval < self.rtt_min()? {
+            return None;
+        }
         let resolved_bytes = sample.delivered_bytes + sample.lost_bytes;
         let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;
         let link_rate = sample.rate.scaled(1.0 / (1.0 - lost_share.min(floor)));
@@ -59,12 +63,20 @@ impl Model {
         if !(sample.is_app_limited && is_known) {
             self.rate.update(self.cycle, link_rate.bytes_per_second());
         }
-        link_rate
+        Some(link_rate)
     }
 
     /// A probing cycle ends: what was measured two cycles ago is forgotten.
     pub(super) fn next_cycle(&mut self) {
         self.cycle += 1;
+    }
+
+    /// What samples were compensated for was not random: what they say is worth `factor` of it.
+    pub(super) fn rescale(&mut self, factor: f64) {
+        if let Some(rate) = self.rate.value() {
+            self.rate.reset();
+            self.rate.update(self.cycle, (rate as f64 * factor) as u64);
+        }
     }
 
     /// Congestion was seen while not probing: no more than `rate` until the next probe.
@@ -103,6 +115,12 @@ impl Model {
 mod tests {
     use super::*;
 
+    fn on_a_path() -> Model {
+        let mut model = Model::new();
+        model.on_rtt(Instant::ZERO, Duration::from_millis(20));
+        model
+    }
+
     fn sample(delivered: u64, lost: u64) -> RateSample {
         let mut sample = RateSample::new(delivered, Duration::from_secs(1));
         sample.lost_bytes = lost;
@@ -111,17 +129,17 @@ mod tests {
 
     #[test]
     fn only_loss_up_to_the_floor_is_compensated() {
-        let mut model = Model::new();
-        assert_eq!(model.on_rate(&sample(800, 200), 0.2).bytes_per_second(), 1000);
+        let mut model = on_a_path();
+        assert_eq!(model.on_rate(&sample(800, 200), 0.2), Some(Rate::from_bytes_per_second(1000)));
         // Lucky: compensated by what it lost. Congested: by the floor only.
-        assert_eq!(model.on_rate(&sample(900, 100), 0.2).bytes_per_second(), 1000);
-        assert_eq!(model.on_rate(&sample(800, 800), 0.2).bytes_per_second(), 1000);
+        assert_eq!(model.on_rate(&sample(900, 100), 0.2), Some(Rate::from_bytes_per_second(1000)));
+        assert_eq!(model.on_rate(&sample(800, 800), 0.2), Some(Rate::from_bytes_per_second(1000)));
         assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(1000)));
     }
 
     #[test]
     fn the_maximum_lasts_for_two_cycles() {
-        let mut model = Model::new();
+        let mut model = on_a_path();
         model.on_rate(&sample(1000, 0), 0.0);
         model.next_cycle();
         model.on_rate(&sample(600, 0), 0.0);
@@ -133,7 +151,7 @@ mod tests {
 
     #[test]
     fn congestion_bounds_the_rate_until_the_next_probe() {
-        let mut model = Model::new();
+        let mut model = on_a_path();
         model.on_rate(&sample(1000, 0), 0.0);
         model.bound_rate(Rate::from_bytes_per_second(700));
         model.bound_rate(Rate::from_bytes_per_second(900));
@@ -144,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_idle_application_teaches_no_lower_rate() {
-        let mut model = Model::new();
+        let mut model = on_a_path();
         model.on_rate(&sample(1000, 0), 0.0);
         for _ in 0..5 {
             model.next_cycle();
@@ -167,5 +185,20 @@ mod tests {
         assert!(model.is_rtt_min_older_than(later, Duration::from_secs(5)));
         model.on_rtt(later, Duration::from_micros(20_900));
         assert!(!model.is_rtt_min_older_than(later, Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_wrong_compensation_is_taken_back() {
+        let mut model = on_a_path();
+        model.on_rate(&sample(800, 200), 0.2);
+        model.rescale(0.8);
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(800)));
+    }
+
+    #[test]
+    fn bunched_acks_are_no_sample() {
+        let mut model = on_a_path();
+        assert_eq!(model.on_rate(&RateSample::new(1000, Duration::from_millis(19)), 0.0), None);
+        assert_eq!(model.rate(), None);
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::crypto::tests::connected;
 use crate::ids::ConnectionId;
 use crate::wire::packet::{self, PacketHeader};
+use proptest::prelude::*;
 
 const PTO: Duration = Duration::from_millis(100);
 
@@ -127,6 +128,9 @@ fn old_keys_are_kept_for_a_while() {
         let newer = client.seal();
         server.open(&newer, at(10_000)).unwrap();
         assert!(server.open(&late[1], at(10_000)).is_ok());
+        // What comes later under the new keys does not put it off.
+        let newest = client.seal();
+        server.open(&newest, at(10_200)).unwrap();
         assert!(server.open(&late[0], at(10_299)).is_ok());
         assert_eq!(server.open(&late[2], at(10_300)), Err(OpenError::NotAuthentic));
         assert_eq!(server.keys.generation(), 1);
@@ -148,24 +152,42 @@ fn the_first_packets_of_an_update_may_be_lost() {
     assert_eq!(server.keys.generation(), 1);
 }
 
-/// 3.3: old keys for a packet number above one under newer keys are a violation, and so is an update nobody could have
+/// 3.3: newer keys for a lower packet number than one under older keys are a violation, whichever arrived first.
+#[test]
+fn newer_keys_for_a_lower_number_are_a_violation() {
+    for older_arrives_late in [false, true] {
+        let (mut client, mut server) = End::pair();
+        exchange(&mut client, &mut server, at(0));
+        client.next = 5;
+        let older = client.seal();
+        client.next = 7;
+        client.keys.initiate_update().unwrap();
+        let update = client.seal();
+        client.next = 4;
+        let newer = client.seal();
+        let packets = if older_arrives_late { [&update, &older] } else { [&older, &update] };
+        for packet in packets {
+            server.open(packet, at(1)).unwrap();
+        }
+        let error = server.open(&newer, at(1)).unwrap_err();
+        assert_eq!(error, OpenError::KeyUpdate);
+        assert_eq!(error.violation().unwrap().code, crate::TransportErrorCode::KeyUpdate);
+    }
+}
+
+/// 3.3: an update that starts below a number under older keys is one as well, and so is one that nobody can have
 /// acknowledged.
 #[test]
 fn updates_out_of_turn_are_violations() {
     let (mut client, mut server) = End::pair();
     exchange(&mut client, &mut server, at(0));
-    let overtaken = client.seal();
-    let (reused, number) = (client.next, client.next + 1);
-    client.next = number;
+    client.next = 5;
+    let older = client.seal();
+    server.open(&older, at(1)).unwrap();
+    client.next = 3;
     client.keys.initiate_update().unwrap();
-    let after = client.seal();
-    server.open(&after, at(1)).unwrap();
-    server.open(&overtaken, at(1)).unwrap();
-    client.next = reused - 2;
-    let newer_keys_lower_number = client.seal();
-    let error = server.open(&newer_keys_lower_number, at(1)).unwrap_err();
-    assert_eq!(error, OpenError::KeyUpdate);
-    assert_eq!(error.violation().unwrap().code, crate::TransportErrorCode::KeyUpdate);
+    let update = client.seal();
+    assert_eq!(server.open(&update, at(1)), Err(OpenError::KeyUpdate));
 
     let (mut client, mut server) = End::pair();
     let first = client.seal();
@@ -236,4 +258,72 @@ fn tampering_with_any_byte_is_noticed() {
         }
     }
     assert_eq!((server.open(&good, at(0)), server.keys.generation()), (Ok(1), 0));
+}
+
+/// What may happen between two ends.
+#[derive(Copy, Clone, Debug)]
+enum Step {
+    Send(bool),
+    /// Delivers one of the packets under way, whichever.
+    Deliver(proptest::sample::Index),
+    Lose(proptest::sample::Index),
+    Update(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => any::<bool>().prop_map(Step::Send),
+        4 => any::<proptest::sample::Index>().prop_map(Step::Deliver),
+        1 => any::<proptest::sample::Index>().prop_map(Step::Lose),
+        2 => any::<bool>().prop_map(Step::Update),
+    ]
+}
+
+/// A packet under way, with what it acknowledges: here all its sender has received.
+struct UnderWay {
+    to_client: bool,
+    bytes: Vec<u8>,
+    generation: u64,
+    acks: Vec<u64>,
+}
+
+proptest! {
+    /// 3.3: whatever is sent, lost, overtaken and updated when: ends that obey are never accused, never two generations
+    /// apart, and every packet opens that is not two generations old.
+    #[test]
+    fn ends_that_obey_understand_each_other(steps in proptest::collection::vec(step(), 1..200)) {
+        let (client, server) = End::pair();
+        let (mut ends, mut received) = ([client, server], [Vec::new(), Vec::new()]);
+        let mut under_way: Vec<UnderWay> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Send(by_client) => {
+                    let from = usize::from(!by_client);
+                    let bytes = ends[from].seal();
+                    let (generation, acks) = (ends[from].keys.generation(), received[from].clone());
+                    under_way.push(UnderWay { to_client: !by_client, bytes, generation, acks });
+                }
+                Step::Update(by_client) => {
+                    let _ = ends[usize::from(!by_client)].keys.initiate_update();
+                }
+                Step::Lose(index) if !under_way.is_empty() => {
+                    under_way.swap_remove(index.index(under_way.len()));
+                }
+                Step::Deliver(index) if !under_way.is_empty() => {
+                    let packet = under_way.swap_remove(index.index(under_way.len()));
+                    let to = usize::from(!packet.to_client);
+                    let opened = ends[to].open(&packet.bytes, at(0));
+                    let generation = ends[to].keys.generation();
+                    if packet.generation + 2 <= generation {
+                        prop_assert_eq!(opened, Err(OpenError::NotAuthentic));
+                        continue;
+                    }
+                    received[to].push(opened.unwrap());
+                    packet.acks.iter().for_each(|number| ends[to].ack(*number));
+                }
+                Step::Lose(_) | Step::Deliver(_) => {}
+            }
+            prop_assert!(ends[0].keys.generation().abs_diff(ends[1].keys.generation()) <= 1);
+        }
+    }
 }
