@@ -28,8 +28,10 @@ const SAMPLE_PACKETS: u32 = 96;
 const QUANTILE: f64 = 0.4;
 /// So long after the last clean round the floor begins to fall by half in every such time.
 const HALF_LIFE: Duration = Duration::from_secs(4);
-/// Slow rounds remembered: one per probing cycle.
+/// Slow rounds remembered, about one per probing cycle ..
 const SLOW_ROUNDS: f64 = 8.0;
+/// .. or packets, where rounds have few.
+const SLOW_PACKETS: f64 = 256.0;
 /// They bound the floor once they have so many packets ..
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
@@ -97,7 +99,7 @@ impl Floor {
     pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) -> bool {
         let before = self.rate;
         let (packets, lost_packets) = (f64::from(packets), f64::from(lost_packets));
-        let kept = 1.0 - 1.0 / SLOW_ROUNDS;
+        let kept = 1.0 - packets / (SLOW_ROUNDS * packets).max(SLOW_PACKETS);
         self.slow_packets = self.slow_packets * kept + packets;
         self.slow_lost_packets = self.slow_lost_packets * kept + lost_packets;
         self.limit(loss);
