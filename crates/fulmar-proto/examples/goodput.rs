@@ -111,7 +111,7 @@ fn run(args: &Args, p: Probability) {
             println!(
                 "{:9.3} {:16} bw {:?} pace {:?} win {} fl {} rtt {:.1}/{:.1} p {:.3} got {} lost {} rep {} ptos {}",
                 (now - begin).as_secs_f64(),
-                s.phase,
+                if s.streams.queued_bytes == 0 { "(blocked)" } else { s.phase },
                 s.bandwidth,
                 s.pacing,
                 s.window_bytes,
@@ -132,7 +132,8 @@ fn run(args: &Args, p: Probability) {
     let keep = 1.0 - p.as_f64();
     let limit = keep * args.rate.bits_per_second() as f64 * 0.955;
     let stats = world.client.only().stats();
-    let delivered = stats.streams.sent_bytes.min(received) as f64 / stats.streams.sent_bytes.max(1) as f64 * stats.coding_sent.sources as f64;
+    let decoded = world.server.only().stats().coding_received;
+    let delivered = (decoded.sources + decoded.recovered) as f64;
     let link = world.path.link(fulmar_net::Direction::Forward).stats();
     println!(
         "{:6.1}%  {:7.2}  {:7.3}   {:7.3}                 {:8}     {:6.1}/{:.1}       {:.2}% E {:.1}",
