@@ -33,6 +33,8 @@ const FLOOR_CHECK_ROUNDS: u64 = 10;
 const DOWN_ROUNDS_MAX: u32 = 3;
 /// A probe that finds this much more goes on.
 const UP_GROWTH: f64 = 1.05;
+/// After so many rounds of growth without a queue doubling is quicker.
+const UP_ROUNDS_MAX: u32 = 4;
 /// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
 const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
 
@@ -155,11 +157,24 @@ impl Auto {
         // What was sent faster arrived without a queue: congestion's bound was too low.
         self.bound_bytes = None;
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
-        if rate >= self.up_rate.scaled(UP_GROWTH) && self.tally.is_window_limited {
-            self.up_rate = rate;
-        } else {
+        let has_grown = rate >= self.up_rate.scaled(UP_GROWTH) && self.tally.is_window_limited;
+        self.up_rate = rate;
+        if has_grown && self.phase_rounds >= UP_ROUNDS_MAX {
+            // Far below the rate still: start-up ended too early, or the path became faster.
+            self.restart();
+        } else if !has_grown {
             self.enter(Phase::Down);
         }
+    }
+
+    /// Doubling again, from the rate at hand.
+    fn restart(&mut self) {
+        self.full_rate = self.tally.delivery_rate;
+        self.full_rounds = 0;
+        self.is_nearly_full = false;
+        self.startup_round = None;
+        self.model.next_cycle();
+        self.enter(Phase::Startup);
     }
 
     /// A probe ends at once when it meets a queue or loss.
