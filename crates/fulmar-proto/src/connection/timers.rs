@@ -3,6 +3,7 @@
 use fulmar_control::Instant;
 
 use super::close::State;
+use super::transmit::PACKET_BYTES_MIN;
 use super::{Connection, EndpointEvent};
 use crate::ConnectionError;
 
@@ -29,6 +30,7 @@ impl Connection {
         consider(self.pacer_at);
         consider(self.policy_at);
         consider(self.path.timeout());
+        consider(self.release_at);
         earliest
     }
 
@@ -54,14 +56,25 @@ impl Connection {
         self.handshake.handle_timeout(now);
         if is_due(self.loss_at) {
             self.on_loss_timeout(now);
-        } else if is_due(self.recovery_timeout()) {
+        }
+        if is_due(self.recovery_timeout()) {
             self.on_probe_timeout(now);
         }
         self.pacer_at.take_if(|at| *at <= now);
         self.policy_at.take_if(|at| *at <= now);
+        if self.release_at.take_if(|at| *at <= now).is_some() {
+            self.release_memory();
+        }
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);
         }
+    }
+
+    /// Nothing has come for a while: what was kept for speed goes.
+    fn release_memory(&mut self) {
+        self.symbols_in.release_all();
+        self.acked_scratch = Vec::new();
+        self.lost_scratch = Vec::new();
     }
 
     fn idle_at(&self) -> Option<Instant> {
@@ -93,7 +106,8 @@ impl Connection {
     }
 
     fn ack_timeout(&self) -> Option<Instant> {
-        matches!(self.state, State::Established).then(|| self.received.timeout()).flatten()
+        let may_send = matches!(self.state, State::Established) && self.path.room_bytes(0) >= PACKET_BYTES_MIN;
+        may_send.then(|| self.received.timeout()).flatten()
     }
 
     fn on_probe_timeout(&mut self, now: Instant) {
@@ -109,7 +123,7 @@ impl Connection {
     /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is one.
     fn on_path_failed(&mut self, now: Instant) {
         match self.previous_path.take() {
-            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done),
+            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done, 0),
             None => self.drain(now, ConnectionError::TimedOut),
         }
     }
