@@ -244,6 +244,12 @@ mod tests {
         received
     }
 
+    async fn send(socket: &Socket, batch: &mut Batch) {
+        while socket.try_send(batch).is_err() {
+            tokio::time::timeout(Duration::from_secs(20), socket.writable()).await.unwrap().unwrap();
+        }
+    }
+
     fn open() -> Socket {
         Socket::new(bind("127.0.0.1:0".parse().unwrap()).unwrap(), 1 << 20, true).unwrap()
     }
@@ -252,7 +258,7 @@ mod tests {
     async fn batches_arrive_as_datagrams() {
         let (from, to) = (open(), open());
         let mut batch = batch(to.local_addr().unwrap(), 1000, 3500);
-        from.try_send(&mut batch).unwrap();
+        send(&from, &mut batch).await;
         assert_eq!(batch.sent_bytes, 3500);
         let received = receive(&to, 4).await;
         let lens: Vec<usize> = received.iter().map(|(datagram, _)| datagram.len()).collect();
@@ -272,7 +278,7 @@ mod tests {
     async fn a_refused_batch_is_sent_one_by_one() {
         let (from, to) = (open(), open());
         let mut batch = batch(to.local_addr().unwrap(), 3, 599);
-        from.try_send(&mut batch).unwrap();
+        send(&from, &mut batch).await;
         assert_eq!(batch.sent_bytes, 599);
         let received = receive(&to, 200).await;
         assert_eq!(
@@ -291,8 +297,8 @@ mod tests {
         let destination = to.local_addr().unwrap();
         let mut too_long = batch(destination, 70_000, 70_000);
         too_long.transmit.segment_bytes = None;
-        from.try_send(&mut too_long).unwrap();
-        from.try_send(&mut batch(destination, 10, 10)).unwrap();
+        send(&from, &mut too_long).await;
+        send(&from, &mut batch(destination, 10, 10)).await;
         assert_eq!(receive(&to, 1).await[0].0.len(), 10);
     }
 }
