@@ -264,7 +264,8 @@ impl Connection {
         }
         if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
             self.is_window_limited |= has_work;
-            self.pacer_at = (has_work || slot.unacked_symbols > 0).then_some(at);
+            let may_have_more = has_work || slot.unacked_symbols > 0 || slot.recovering_symbols > 0;
+            self.pacer_at = may_have_more.then_some(at);
             return Payload::Nothing;
         }
         if self.datagrams.has_pending() {
