@@ -143,7 +143,11 @@ impl Run<'_> {
     }
 
     fn shutdown(&mut self) {
-        let End::Shutdown(side) = self.plan.end else { return };
+        let End::Shutdown(side) = self.plan.end else {
+            // The plan has another end, whose time has come by now or will soon.
+            self.go(Duration::from_secs(30), false);
+            return;
+        };
         let now = self.world.now;
         let connection = connection(&mut self.world, side).expect("nobody has ended it");
         connection.shutdown(now, CLOSE.0, bytes::Bytes::from_static(CLOSE.1));
