@@ -199,16 +199,20 @@ impl SymbolSender {
     /// under way for it has not restored it, whatever the counts say.
     fn needed(&self, now: Instant, rtt: Duration) -> u32 {
         let missing = self.missing.len() as u32;
-        let Some((_, &since)) = self.missing.first_key_value() else { return 0 };
         if self.peer.windows.is_empty() {
             return missing;
         }
-        let is_overdue = now - since > rtt + rtt / 4;
+        let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now);
         let reported: u32 = self.peer.windows.iter().map(|open| open.deficit).sum();
         let end = self.peer.windows.last().map_or(self.peer.decoded_below, |open| open.window.end());
         let beyond = self.missing.range(end..).count() as u32;
         let under_way = self.copied_in_flight + self.helping_windows();
         missing.min((reported + beyond).saturating_sub(under_way).max(u32::from(is_overdue)))
+    }
+
+    /// When the oldest symbol known missing is to be copied, whatever the counts say.
+    pub fn overdue_at(&self, rtt: Duration) -> Option<Instant> {
+        self.missing.first_key_value().map(|(_, &since)| since + rtt + rtt / 4)
     }
 
     /// Proactive combinations under way that cover the oldest symbol known missing.

@@ -266,7 +266,7 @@ impl Connection {
         }
         if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
             self.is_window_limited |= has_work;
-            let may_have_more = has_work || slot.unacked_symbols > 0 || slot.recovering_symbols > 0;
+            let may_have_more = has_work || slot.unacked_symbols > 0 || slot.recovering_symbols > 0 || slot.missing_symbols > 0;
             self.pacer_at = may_have_more.then_some(at);
             return Payload::Nothing;
         }
@@ -276,7 +276,8 @@ impl Connection {
         let view = self.path.view(in_flight);
         match self.redundancy.choose(&slot, &view) {
             Choice::Wait(at) => {
-                self.policy_at = at.filter(|&at| at > now);
+                let overdue_at = self.symbols_out.overdue_at(self.path.rtt.smoothed());
+                self.policy_at = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
                 self.path.sampler.on_app_limited(in_flight);
                 Payload::Nothing
             }
