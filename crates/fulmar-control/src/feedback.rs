@@ -75,6 +75,8 @@ pub struct LossEvent {
     pub bursts: u32,
     /// When the last of them was sent: a loss of something sent before the last reduction is the same congestion event.
     pub newest_sent_at: Option<Instant>,
+    /// Packet number of the first of them; `None` if not known.
+    pub oldest_packet_number: Option<u64>,
     /// Packet number of the last of them.
     pub newest_packet_number: Option<u64>,
 }

@@ -11,16 +11,24 @@
 extern crate alloc;
 
 mod feedback;
+mod pacer;
 mod rate;
 mod time;
+mod windowed;
 
 pub mod congestion;
 pub mod loss;
 pub mod redundancy;
+pub mod rtt;
 
-pub use congestion::{CongestionController, SendBudget};
+pub use congestion::{
+    CongestionController, Cubic, CubicConfig, NewReno, Reno, SendBudget, Unlimited, UnlimitedConfig,
+    WindowConfig,
+};
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
-pub use loss::{LossEstimator, LossView};
+pub use loss::{Ewma, LossEstimator, LossView, Oracle, Pooled};
+pub use pacer::Pacer;
 pub use rate::Rate;
-pub use redundancy::{Choice, RedundancyPolicy, RepairReason, Slot};
+pub use redundancy::{Arq, Choice, RedundancyPolicy, RepairReason, Slot};
+pub use rtt::RttEstimator;
 pub use time::Instant;

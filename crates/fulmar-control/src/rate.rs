@@ -24,7 +24,8 @@ impl Rate {
     /// The rate at which `bytes` pass in `interval`; `None` for an empty interval.
     pub fn from_bytes_in(bytes: u64, interval: Duration) -> Option<Self> {
         let nanos = interval.as_nanos();
-        (nanos > 0).then(|| Self(u64::try_from(u128::from(bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)))
+        (nanos > 0)
+            .then(|| Self(u64::try_from(u128::from(bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)))
     }
 
     /// Bytes per second.

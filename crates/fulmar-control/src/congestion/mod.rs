@@ -4,6 +4,17 @@ use core::fmt::Debug;
 
 use crate::{Feedback, Instant, PathView, Rate, Sent};
 
+mod cubic;
+mod hystart;
+mod reno;
+mod unlimited;
+mod window;
+
+pub use cubic::{Cubic, CubicConfig};
+pub use reno::{NewReno, Reno};
+pub use unlimited::{Unlimited, UnlimitedConfig};
+pub use window::WindowConfig;
+
 /// What a controller allows: a window, a pace, and how far the pace may be run ahead of.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SendBudget {

@@ -2,7 +2,15 @@
 
 use core::fmt::Debug;
 
-use crate::Feedback;
+use crate::{Feedback, LossEvent};
+
+mod ewma;
+mod oracle;
+mod pooled;
+
+pub use ewma::{Ewma, STATIC_GAIN};
+pub use oracle::Oracle;
+pub use pooled::Pooled;
 
 /// What an estimator says of the path.
 #[derive(Copy, Clone, Debug, PartialEq, Default)]
@@ -25,4 +33,31 @@ pub trait LossEstimator: Debug + Send {
 
     /// The current estimate.
     fn view(&self) -> LossView;
+}
+
+/// Counts bursts across detection passes: packet-threshold detection finds a burst of five in three pieces, and
+/// counting pieces would make every burst look short.
+#[derive(Clone, Debug, Default)]
+struct BurstCounter {
+    newest_packet_number: Option<u64>,
+}
+
+impl BurstCounter {
+    /// New bursts in `lost`: one less than reported when its first run goes on where the last one ended.
+    fn count(&mut self, lost: &LossEvent) -> u32 {
+        if lost.packets == 0 {
+            return 0;
+        }
+        let oldest = lost.oldest_packet_number.or_else(|| {
+            // A single run names its oldest itself.
+            let newest = lost.newest_packet_number.filter(|_| lost.bursts == 1)?;
+            newest.checked_sub(u64::from(lost.packets) - 1)
+        });
+        let is_continued = match (self.newest_packet_number, oldest) {
+            (Some(newest), Some(oldest)) => newest.checked_add(1) == Some(oldest),
+            _ => false,
+        };
+        self.newest_packet_number = lost.newest_packet_number;
+        lost.bursts.max(1) - u32::from(is_continued)
+    }
 }

@@ -7,6 +7,10 @@ use core::fmt::Debug;
 
 use crate::{Feedback, Instant, PathView};
 
+mod arq;
+
+pub use arq::Arq;
+
 /// Why a repair symbol is sent; statistics are kept per reason.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RepairReason {
@@ -35,6 +39,8 @@ pub struct Slot {
     pub missing_symbols: u32,
     /// Repair in flight for symbols known missing.
     pub repairs_in_flight: u32,
+    /// Symbols that were missing, of which a copy is in flight, and that no [`Choice::Insure`] covers yet.
+    pub recovering_symbols: u32,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
     pub unacked_symbols: u32,
     /// Source symbols sent since the last proactive or tail repair symbol.
@@ -62,6 +68,7 @@ impl Slot {
             missing: 0,
             missing_symbols: 0,
             repairs_in_flight: 0,
+            recovering_symbols: 0,
             unacked_symbols: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
@@ -79,9 +86,12 @@ impl Slot {
 pub enum Choice {
     /// A new source symbol.
     Source,
-    /// Repair that was asked for: the coding layer picks exactly the symbols known missing, a copy where one is missing
-    /// and combinations where several are.
+    /// Repair that was asked for, of exactly the symbols known missing: copies of them first (the systematic part of a
+    /// random linear code over the missing set), combinations where the receiver already holds equations over them.
     Recover,
+    /// One combination more over the symbols being recovered, against the loss of the recovery itself: with it any
+    /// m of the packets sent for m missing symbols restore them, and a lost retransmission costs no round trip.
+    Insure,
     /// A repair symbol over the newest `symbols` source symbols.
     Repair {
         /// How many of the newest source symbols it covers, at least 1.
@@ -102,7 +112,8 @@ pub trait RedundancyPolicy: Debug + Send {
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 
     /// Decides what the next packet carries. Called only when congestion control and the pacer let one leave.
-    /// Must not answer [`Choice::Source`] without `slot.has_new_data`, nor [`Choice::Recover`] without `slot.missing_symbols`.
+    /// Must not answer [`Choice::Source`] without `slot.has_new_data`, nor [`Choice::Recover`] without `slot.missing`,
+    /// nor [`Choice::Insure`] without `slot.recovering_symbols`.
     fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice;
 
     /// The share of repair the policy aims at now, repair symbols per source symbol, for statistics.

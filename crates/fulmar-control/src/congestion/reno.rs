@@ -1,0 +1,395 @@
+//! Reno and NewReno: the window grows by a packet per round trip and is halved on congestion.
+//!
+//! Source: RFC 5681 (slow start, congestion avoidance, fast recovery, timeout), RFC 6582 (NewReno: one reduction for
+//! all losses of a window), RFC 9002 section 7 and appendix B (the same with byte counting, packet numbers and ECN).
+//! Inputs: bytes acknowledged and lost, marks, when the newest of them was sent; whether the window was the limit.
+//!
+//! `Reno` differs in recovery only. RFC 5681 leaves fast recovery at the first new ACK, so every further hole of the
+//! same window costs another round trip and another halving. A sender with ACK ranges sees all holes at once; here
+//! the further ones are queued and halve the window one round apart, which is what RFC 6582 was written to end.
+//! And RFC 5681 3.1 falls back to one packet on the first retransmission timeout, NewReno (in RFC 9002's terms) when
+//! congestion persisted.
+//!
+//! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one reduction per
+//! round of loss (NewReno).
+
+use core::time::Duration;
+
+use super::window::{Epoch, PERSISTENT_TIMEOUTS, WindowConfig, pacing_rtt};
+use super::{CongestionController, SendBudget};
+use crate::{Feedback, Instant, PathView, Sent};
+
+/// RFC 5681 (4), RFC 9002 B.1 kLossReductionFactor.
+const REDUCTION: f64 = 0.5;
+
+#[derive(Copy, Clone, Debug)]
+struct Windows {
+    window_bytes: u64,
+    ssthresh_bytes: u64,
+}
+
+/// What both have in common.
+#[derive(Clone, Debug)]
+struct Aimd {
+    config: WindowConfig,
+    mtu_bytes: u32,
+    windows: Windows,
+    /// Bytes acknowledged in congestion avoidance towards the next packet of growth (RFC 3465).
+    acked_bytes: u64,
+    epoch: Epoch<Windows>,
+    rtt: Option<Duration>,
+}
+
+impl Aimd {
+    fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
+        Self {
+            config,
+            mtu_bytes,
+            windows: Windows { window_bytes: config.initial_bytes(mtu_bytes), ssthresh_bytes: u64::MAX },
+            acked_bytes: 0,
+            epoch: Epoch::new(),
+            rtt: None,
+        }
+    }
+
+    fn on_path(&mut self, path: &PathView) {
+        self.rtt = pacing_rtt(path);
+        self.mtu_bytes = path.mtu_bytes;
+        self.windows.window_bytes = self.windows.window_bytes.max(self.config.min_bytes(self.mtu_bytes));
+    }
+
+    fn is_slow_start(&self) -> bool {
+        self.windows.window_bytes < self.windows.ssthresh_bytes
+    }
+
+    fn halve(&mut self) {
+        let reduced = (self.windows.window_bytes as f64 * REDUCTION) as u64;
+        self.windows.ssthresh_bytes = reduced.max(self.config.min_bytes(self.mtu_bytes));
+        self.windows.window_bytes = self.windows.ssthresh_bytes;
+        self.acked_bytes = 0;
+    }
+
+    fn grow(&mut self, feedback: &Feedback) {
+        if !feedback.is_window_limited || self.epoch.covers(feedback.newest_acked_sent_at) {
+            return;
+        }
+        let mut acked_bytes = feedback.acked_bytes;
+        if self.is_slow_start() {
+            // RFC 9002 7.3.1: by the bytes acknowledged, up to the threshold; the rest counts as avoidance.
+            let growth = acked_bytes.min(self.windows.ssthresh_bytes - self.windows.window_bytes);
+            self.windows.window_bytes += growth;
+            acked_bytes -= growth;
+        }
+        self.acked_bytes += acked_bytes;
+        // RFC 5681 3.1, RFC 3465 2.1: a packet for every window of bytes acknowledged.
+        while self.acked_bytes >= self.windows.window_bytes {
+            self.acked_bytes -= self.windows.window_bytes;
+            self.windows.window_bytes += u64::from(self.mtu_bytes);
+        }
+    }
+
+    fn on_spurious(&mut self, packets: u32) {
+        if packets == 0 {
+            return;
+        }
+        if let Some(before) = self.epoch.on_spurious(packets) {
+            self.windows.window_bytes = self.windows.window_bytes.max(before.window_bytes);
+            self.windows.ssthresh_bytes = before.ssthresh_bytes;
+        }
+    }
+
+    fn collapse(&mut self) {
+        self.halve();
+        self.windows.window_bytes = self.config.min_bytes(self.mtu_bytes);
+        self.epoch.reset();
+    }
+
+    fn restart(&mut self, path: &PathView) {
+        *self = Self::new(path.mtu_bytes, self.config);
+        self.rtt = pacing_rtt(path);
+    }
+
+    fn budget(&self) -> SendBudget {
+        self.config.budget(self.windows.window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
+    }
+
+    fn ssthresh_bytes(&self) -> Option<u64> {
+        (self.windows.ssthresh_bytes != u64::MAX).then_some(self.windows.ssthresh_bytes)
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.is_slow_start() { "slow start" } else { "congestion avoidance" }
+    }
+}
+
+/// NewReno: one reduction for all losses of a window.
+#[derive(Clone, Debug)]
+pub struct NewReno(Aimd);
+
+impl NewReno {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
+        Self(Aimd::new(mtu_bytes, config))
+    }
+}
+
+impl CongestionController for NewReno {
+    fn name(&self) -> &'static str {
+        "newreno"
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        self.0.on_path(path);
+        self.0.on_spurious(feedback.spurious_packets);
+        let is_loss = self.0.epoch.is_new_loss(feedback);
+        if is_loss || self.0.epoch.is_new_mark(feedback) {
+            self.0.epoch.start(feedback, self.0.windows, is_loss);
+            self.0.halve();
+        } else {
+            self.0.grow(feedback);
+        }
+    }
+
+    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+        if count == PERSISTENT_TIMEOUTS {
+            self.0.collapse();
+        }
+    }
+
+    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+        self.0.restart(path);
+    }
+
+    fn budget(&self) -> SendBudget {
+        self.0.budget()
+    }
+
+    fn ssthresh_bytes(&self) -> Option<u64> {
+        self.0.ssthresh_bytes()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.0.phase()
+    }
+}
+
+/// Reno: every hole in a window costs a halving of its own.
+#[derive(Clone, Debug)]
+pub struct Reno {
+    aimd: Aimd,
+    /// Lost packets of the window that have not yet cost their halving.
+    holes: u32,
+}
+
+impl Reno {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
+        Self { aimd: Aimd::new(mtu_bytes, config), holes: 0 }
+    }
+
+    fn reduce(&mut self, feedback: &Feedback, is_loss: bool) {
+        self.aimd.epoch.start(feedback, self.aimd.windows, is_loss);
+        self.aimd.halve();
+    }
+}
+
+impl CongestionController for Reno {
+    fn name(&self) -> &'static str {
+        "reno"
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        self.aimd.on_path(path);
+        if feedback.spurious_packets > 0 {
+            self.holes = self.holes.saturating_sub(feedback.spurious_packets);
+            self.aimd.on_spurious(feedback.spurious_packets);
+        }
+        let is_in_recovery =
+            self.aimd.epoch.covers(feedback.newest_acked_sent_at.or(feedback.lost.newest_sent_at));
+        if is_in_recovery {
+            // RFC 5681 3.2: known holes wait for the retransmission of the first to be acknowledged.
+            self.aimd.epoch.is_new_loss(feedback);
+            self.holes = self.holes.saturating_add(feedback.lost.packets);
+        } else if feedback.lost.packets > 0 {
+            self.holes = self.holes.saturating_add(feedback.lost.packets - 1);
+            self.reduce(feedback, true);
+        } else if self.holes > 0 {
+            self.holes -= 1;
+            self.reduce(feedback, true);
+        } else if self.aimd.epoch.is_new_mark(feedback) {
+            self.reduce(feedback, false);
+        } else {
+            self.aimd.grow(feedback);
+        }
+    }
+
+    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+        // RFC 5681 3.1 (equation 4): once, and not again for the retransmission's own timeouts.
+        if count == 1 {
+            self.holes = 0;
+            self.aimd.collapse();
+        }
+    }
+
+    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+        self.holes = 0;
+        self.aimd.restart(path);
+    }
+
+    fn budget(&self) -> SendBudget {
+        self.aimd.budget()
+    }
+
+    fn ssthresh_bytes(&self) -> Option<u64> {
+        self.aimd.ssthresh_bytes()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.aimd.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LossEvent;
+
+    const MTU: u32 = 1000;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn path() -> PathView {
+        let mut path = PathView::unknown(MTU);
+        path.has_rtt_sample = true;
+        path.rtt_smoothed = Duration::from_millis(100);
+        path
+    }
+
+    fn acked(now: u64, sent: u64, bytes: u64) -> Feedback {
+        let mut feedback = Feedback::at(at(now));
+        feedback.acked_bytes = bytes;
+        feedback.acked_packets = (bytes / u64::from(MTU)) as u32;
+        feedback.newest_acked_sent_at = Some(at(sent));
+        feedback.is_window_limited = true;
+        feedback
+    }
+
+    fn lost(now: u64, sent: u64, packets: u32) -> Feedback {
+        let mut feedback = acked(now, sent, 0);
+        feedback.lost = LossEvent {
+            bytes: u64::from(packets * MTU),
+            packets,
+            bursts: 1,
+            newest_sent_at: Some(at(sent)),
+            ..LossEvent::default()
+        };
+        feedback
+    }
+
+    fn window(controller: &impl CongestionController) -> u64 {
+        controller.budget().window_bytes
+    }
+
+    #[test]
+    fn slow_start_doubles_and_avoidance_adds_a_packet_per_window() {
+        let mut reno = NewReno::new(MTU, WindowConfig::default());
+        assert_eq!((window(&reno), reno.phase(), reno.ssthresh_bytes()), (10_000, "slow start", None));
+        reno.on_feedback(&acked(100, 0, 10_000), &path());
+        assert_eq!(window(&reno), 20_000);
+        reno.on_feedback(&lost(200, 150, 1), &path());
+        assert_eq!(
+            (window(&reno), reno.ssthresh_bytes(), reno.phase()),
+            (10_000, Some(10_000), "congestion avoidance")
+        );
+        reno.on_feedback(&acked(310, 250, 9_999), &path());
+        assert_eq!(window(&reno), 10_000);
+        reno.on_feedback(&acked(311, 251, 1), &path());
+        assert_eq!(window(&reno), 11_000);
+        // 1.25 * 11000 / 100 ms (RFC 9002 7.7).
+        assert_eq!(reno.budget().pacing.map(|rate| rate.bytes_per_second()), Some(137_500));
+    }
+
+    #[test]
+    fn one_reduction_per_round_of_loss() {
+        let mut reno = NewReno::new(MTU, WindowConfig::default());
+        reno.on_feedback(&lost(200, 150, 3), &path());
+        // Sent before the reduction: the same event, and its ACKs do not grow the window.
+        reno.on_feedback(&lost(220, 190, 5), &path());
+        reno.on_feedback(&acked(230, 200, 5_000), &path());
+        assert_eq!(window(&reno), 5_000);
+        reno.on_feedback(&lost(330, 201, 1), &path());
+        assert_eq!(window(&reno), 2_500);
+        reno.on_feedback(&lost(430, 331, 1), &path());
+        assert_eq!(window(&reno), 2_000, "never below two packets");
+    }
+
+    #[test]
+    fn reno_pays_for_every_hole_a_round_apart() {
+        let config = WindowConfig { initial_packets: 64, ..WindowConfig::default() };
+        let (mut reno, mut newreno) = (Reno::new(MTU, config), NewReno::new(MTU, config));
+        for controller in [&mut reno as &mut dyn CongestionController, &mut newreno] {
+            controller.on_feedback(&lost(200, 150, 1), &path());
+            controller.on_feedback(&lost(205, 160, 1), &path());
+            controller.on_feedback(&acked(301, 201, 1_000), &path());
+            controller.on_feedback(&acked(302, 202, 1_000), &path());
+        }
+        assert_eq!((window(&reno), window(&newreno)), (16_000, 32_000));
+    }
+
+    #[test]
+    fn marks_count_once_per_window_and_are_not_undone() {
+        let mut reno = NewReno::new(MTU, WindowConfig::default());
+        let mut mark = acked(200, 100, 1_000);
+        mark.ecn_ce_packets = 3;
+        reno.on_feedback(&mark, &path());
+        reno.on_feedback(&mark, &path());
+        assert_eq!(window(&reno), 5_000);
+        let mut spurious = Feedback::at(at(210));
+        spurious.spurious_packets = 9;
+        reno.on_feedback(&spurious, &path());
+        assert_eq!(window(&reno), 5_000);
+    }
+
+    #[test]
+    fn an_event_that_was_reordering_is_undone_when_all_of_it_came_back() {
+        let mut reno = NewReno::new(MTU, WindowConfig::default());
+        reno.on_feedback(&lost(200, 150, 1), &path());
+        reno.on_feedback(&lost(201, 151, 1), &path());
+        let mut spurious = Feedback::at(at(210));
+        spurious.spurious_packets = 1;
+        reno.on_feedback(&spurious, &path());
+        assert_eq!(window(&reno), 5_000);
+        reno.on_feedback(&spurious, &path());
+        assert_eq!((window(&reno), reno.ssthresh_bytes()), (10_000, None));
+    }
+
+    #[test]
+    fn an_idle_application_does_not_grow_the_window() {
+        let mut reno = NewReno::new(MTU, WindowConfig::default());
+        let mut idle = acked(100, 0, 5_000);
+        idle.is_window_limited = false;
+        reno.on_feedback(&idle, &path());
+        assert_eq!(window(&reno), 10_000);
+    }
+
+    #[test]
+    fn timeouts_collapse_reno_at_once_and_newreno_when_they_persist() {
+        let (mut reno, mut newreno) =
+            (Reno::new(MTU, WindowConfig::default()), NewReno::new(MTU, WindowConfig::default()));
+        reno.on_timeout(at(0), 1, &path());
+        newreno.on_timeout(at(0), 1, &path());
+        assert_eq!((window(&reno), window(&newreno)), (2_000, 10_000));
+        newreno.on_timeout(at(0), 2, &path());
+        assert_eq!((window(&newreno), newreno.ssthresh_bytes()), (2_000, Some(5_000)));
+        reno.on_timeout(at(0), 2, &path());
+        assert_eq!(reno.ssthresh_bytes(), Some(5_000), "one timeout, one halving of the threshold");
+        newreno.on_path_change(at(1), &path());
+        assert_eq!((window(&newreno), newreno.ssthresh_bytes()), (10_000, None));
+    }
+}

@@ -1,0 +1,134 @@
+//! What window-based controllers share: their settings, what counts as one congestion event, and its undoing.
+//!
+//! One reduction per round of loss (RFC 6582; RFC 9002 7.3.2): losses and marks of packets sent before the last
+//! reduction belong to the event that caused it. If all losses of an event turn out to be mere reordering, the window
+//! is given back (RFC 9438 4.9; RFC 4015).
+
+use core::time::Duration;
+
+use crate::{Feedback, Instant, PathView, Rate, SendBudget};
+
+/// Probe timeouts in a row after which everything outstanding is taken for lost to congestion. The second expires
+/// three probe timeouts after the newest packet (1 + 2), which is RFC 9002 7.6.1's kPersistentCongestionThreshold.
+pub(super) const PERSISTENT_TIMEOUTS: u32 = 2;
+
+/// Settings of a window-based controller, in packets of the path's MTU.
+#[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WindowConfig {
+    /// Window at the start (RFC 6928, RFC 9002 7.2: 10).
+    pub initial_packets: u32,
+    /// Smallest window (RFC 9002 7.2: 2).
+    pub min_packets: u32,
+    /// Spread packets over the round trip (RFC 9002 7.7), rather than leave them to the ACK clock.
+    pub is_paced: bool,
+}
+
+impl Default for WindowConfig {
+    fn default() -> Self {
+        Self { initial_packets: 10, min_packets: 2, is_paced: true }
+    }
+}
+
+impl WindowConfig {
+    pub(super) fn initial_bytes(&self, mtu_bytes: u32) -> u64 {
+        u64::from(self.initial_packets.max(self.min_packets)) * u64::from(mtu_bytes)
+    }
+
+    pub(super) fn min_bytes(&self, mtu_bytes: u32) -> u64 {
+        u64::from(self.min_packets.max(2)) * u64::from(mtu_bytes)
+    }
+
+    /// RFC 9002 7.7: pace at N * window / srtt, N small but above 1; Linux takes 2 in slow start, where the window may
+    /// double within the round, and 1.2 later. RFC 9002 names 1.25.
+    pub(super) fn budget(
+        &self,
+        window_bytes: u64,
+        mtu_bytes: u32,
+        rtt: Option<Duration>,
+        is_slow_start: bool,
+    ) -> SendBudget {
+        let gain = if is_slow_start { 2.0 } else { 1.25 };
+        let pacing = rtt
+            .filter(|_| self.is_paced)
+            .and_then(|rtt| Rate::from_bytes_in(window_bytes, rtt))
+            .map(|rate| rate.scaled(gain).max(Rate::from_bytes_per_second(u64::from(mtu_bytes))));
+        // RFC 9002 7.7: bursts up to the initial window are fine.
+        SendBudget { window_bytes, pacing, burst_bytes: self.initial_bytes(mtu_bytes) }
+    }
+}
+
+/// Window and threshold as they were before a reduction.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Before<T> {
+    pub(super) state: T,
+    lost_packets: u32,
+    returned_packets: u32,
+}
+
+/// The congestion event in progress.
+#[derive(Clone, Debug)]
+pub(super) struct Epoch<T> {
+    /// Losses of packets sent up to here belong to it.
+    started_at: Option<Instant>,
+    before: Option<Before<T>>,
+}
+
+impl<T: Copy> Epoch<T> {
+    pub(super) fn new() -> Self {
+        Self { started_at: None, before: None }
+    }
+
+    /// Was a packet sent at `sent_at` sent before the last reduction?
+    pub(super) fn covers(&self, sent_at: Option<Instant>) -> bool {
+        matches!((self.started_at, sent_at), (Some(started_at), Some(sent_at)) if sent_at <= started_at)
+    }
+
+    /// Do the losses of `feedback` begin a new event? If they belong to the last one they are counted for its undoing.
+    pub(super) fn is_new_loss(&mut self, feedback: &Feedback) -> bool {
+        if feedback.lost.packets == 0 {
+            return false;
+        }
+        if !self.covers(feedback.lost.newest_sent_at) {
+            return true;
+        }
+        if let Some(before) = &mut self.before {
+            before.lost_packets = before.lost_packets.saturating_add(feedback.lost.packets);
+        }
+        false
+    }
+
+    /// Do the marks of `feedback` begin a new event? (RFC 3168: once per window; RFC 9002 B.7: by the newest packet acknowledged.)
+    pub(super) fn is_new_mark(&self, feedback: &Feedback) -> bool {
+        feedback.ecn_ce_packets > 0 && !self.covers(feedback.newest_acked_sent_at)
+    }
+
+    /// The window is being reduced; `state` is what an undo restores. Marks cannot be undone.
+    pub(super) fn start(&mut self, feedback: &Feedback, state: T, is_loss: bool) {
+        self.started_at = Some(feedback.now);
+        self.before =
+            is_loss.then_some(Before { state, lost_packets: feedback.lost.packets, returned_packets: 0 });
+    }
+
+    /// Counts packets that came back; all of the event's gives the state to restore.
+    pub(super) fn on_spurious(&mut self, packets: u32) -> Option<T> {
+        let before = self.before.as_mut()?;
+        before.returned_packets = before.returned_packets.saturating_add(packets);
+        if before.returned_packets < before.lost_packets {
+            return None;
+        }
+        let state = before.state;
+        *self = Self::new();
+        Some(state)
+    }
+
+    /// After a timeout or a change of path nothing is undone, and every later loss counts.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new();
+    }
+}
+
+/// The RTT to pace by, once there is one.
+pub(super) fn pacing_rtt(path: &PathView) -> Option<Duration> {
+    path.has_rtt_sample.then_some(path.rtt_smoothed)
+}

@@ -1,0 +1,172 @@
+//! LT-TCP's estimators: an exponentially weighted mean of the loss rate of each round.
+//!
+//! Source: LT-TCP (Hourt 2014) section 3.1. A sample s is the share of packets found lost among those a round resolved.
+//! Static: r = a s + (1 - a) r with a = 0.6. Dynamic (the older one): a = s / (r + s), which follows a rise quickly
+//! and a fall slowly, and so overestimates under bursts. A packet that arrives after all takes its loss back from
+//! the round in progress.
+//!
+//! The burst length is averaged with the same weight, over rounds that lost something.
+//! Invariants: the rate stays within 0 and 1; a round without packets is no sample.
+
+use super::{BurstCounter, LossEstimator, LossView};
+use crate::Feedback;
+
+/// LT-TCP 3.1: weight of the newest sample.
+pub const STATIC_GAIN: f64 = 0.6;
+
+/// How the newest sample is weighed.
+#[derive(Copy, Clone, Debug, PartialEq)]
+enum Gain {
+    Static(f64),
+    Dynamic,
+}
+
+/// LT-TCP's estimator, static or dynamic.
+#[derive(Clone, Debug)]
+pub struct Ewma {
+    gain: Gain,
+    round: u64,
+    packets: u64,
+    lost_packets: i64,
+    lost_bursts: u64,
+    bursts: BurstCounter,
+    view: LossView,
+}
+
+impl Ewma {
+    /// The static variant with the source's weight.
+    pub fn fixed() -> Self {
+        Self::with_gain(STATIC_GAIN)
+    }
+
+    /// The static variant with weight `gain`, 0 to 1.
+    pub fn with_gain(gain: f64) -> Self {
+        Self::new(Gain::Static(gain.clamp(0.0, 1.0)))
+    }
+
+    /// The dynamic variant.
+    pub fn dynamic() -> Self {
+        Self::new(Gain::Dynamic)
+    }
+
+    fn new(gain: Gain) -> Self {
+        Self {
+            gain,
+            round: 0,
+            packets: 0,
+            lost_packets: 0,
+            lost_bursts: 0,
+            bursts: BurstCounter::default(),
+            view: LossView::default(),
+        }
+    }
+
+    fn end_round(&mut self) {
+        if self.packets > 0 {
+            let packets = self.packets as f64;
+            let sample = (self.lost_packets.max(0) as f64 / packets).min(1.0);
+            let gain = match self.gain {
+                Gain::Static(gain) => gain,
+                Gain::Dynamic if sample > 0.0 => sample / (self.view.rate + sample),
+                // s = 0 gives a = 0: the estimate would never fall. The thesis' tables show that it does fall; we
+                // take the limit of a small sample, one loss in twice the round.
+                Gain::Dynamic => {
+                    let small = 0.5 / packets;
+                    small / (self.view.rate + small)
+                }
+            };
+            self.view.rate = gain * sample + (1.0 - gain) * self.view.rate;
+            if self.lost_packets > 0 && self.lost_bursts > 0 {
+                let burst = (self.lost_packets as f64 / self.lost_bursts as f64).max(1.0);
+                let old = self.view.burst_packets;
+                self.view.burst_packets = if old == 0.0 { burst } else { gain * burst + (1.0 - gain) * old };
+            }
+            self.view.weight_packets = packets + (1.0 - gain) * self.view.weight_packets;
+        }
+        self.packets = 0;
+        self.lost_packets = 0;
+        self.lost_bursts = 0;
+    }
+}
+
+impl LossEstimator for Ewma {
+    fn name(&self) -> &'static str {
+        match self.gain {
+            Gain::Static(_) => "static-ewma",
+            Gain::Dynamic => "dynamic-ewma",
+        }
+    }
+
+    fn on_feedback(&mut self, feedback: &Feedback) {
+        if feedback.round != self.round {
+            self.round = feedback.round;
+            self.end_round();
+        }
+        self.packets += u64::from(feedback.acked_packets) + u64::from(feedback.lost.packets);
+        self.lost_packets += i64::from(feedback.lost.packets) - i64::from(feedback.spurious_packets);
+        self.lost_bursts += u64::from(self.bursts.count(&feedback.lost));
+    }
+
+    fn view(&self) -> LossView {
+        self.view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Instant, LossEvent};
+
+    fn round(estimator: &mut Ewma, round: u64, acked: u32, lost: u32, bursts: u32) {
+        let mut feedback = Feedback::at(Instant::ZERO);
+        feedback.round = round;
+        feedback.acked_packets = acked;
+        feedback.lost = LossEvent { packets: lost, bursts, ..LossEvent::default() };
+        estimator.on_feedback(&feedback);
+    }
+
+    #[test]
+    fn static_gain_as_in_the_thesis() {
+        let mut ewma = Ewma::fixed();
+        round(&mut ewma, 0, 90, 10, 5);
+        assert_eq!(ewma.view(), LossView::default());
+        round(&mut ewma, 1, 80, 20, 5);
+        // 0.6 * 0.10 = 0.06; bursts of 2.
+        assert!((ewma.view().rate - 0.06).abs() < 1e-12 && (ewma.view().burst_packets - 2.0).abs() < 1e-12);
+        round(&mut ewma, 2, 100, 0, 0);
+        // 0.6 * 0.20 + 0.4 * 0.06 = 0.144; bursts 0.6 * 4 + 0.4 * 2 = 3.2.
+        assert!((ewma.view().rate - 0.144).abs() < 1e-12 && (ewma.view().burst_packets - 3.2).abs() < 1e-12);
+        round(&mut ewma, 3, 100, 0, 0);
+        assert!((ewma.view().rate - 0.0576).abs() < 1e-12);
+        assert!((ewma.view().weight_packets - (100.0 + 0.4 * (100.0 + 0.4 * 100.0))).abs() < 1e-9);
+    }
+
+    #[test]
+    fn dynamic_gain_rises_at_once_and_falls_slowly() {
+        let mut ewma = Ewma::dynamic();
+        round(&mut ewma, 0, 90, 10, 10);
+        round(&mut ewma, 1, 80, 20, 20);
+        // a = 0.1 / (0 + 0.1) = 1.
+        assert!((ewma.view().rate - 0.1).abs() < 1e-12);
+        round(&mut ewma, 2, 95, 5, 5);
+        // a = 0.2 / 0.3; r = 0.1333 + 0.0333 = 0.16667.
+        assert!((ewma.view().rate - 1.0 / 6.0).abs() < 1e-12);
+        round(&mut ewma, 3, 100, 0, 0);
+        // a = 0.05 / (1/6 + 0.05) = 3/13; r = 3/13 * 0.05 + 10/13 / 6 = 0.13974.
+        assert!((ewma.view().rate - 0.139_743_589_743).abs() < 1e-9);
+        let before = ewma.view().rate;
+        round(&mut ewma, 4, 100, 0, 0);
+        assert!(ewma.view().rate < before && ewma.view().rate > 0.9 * before);
+    }
+
+    #[test]
+    fn a_loss_taken_back_does_not_count() {
+        let mut ewma = Ewma::fixed();
+        round(&mut ewma, 0, 90, 10, 10);
+        let mut spurious = Feedback::at(Instant::ZERO);
+        spurious.spurious_packets = 10;
+        ewma.on_feedback(&spurious);
+        round(&mut ewma, 1, 100, 0, 0);
+        assert_eq!(ewma.view().rate, 0.0);
+    }
+}

@@ -1,0 +1,106 @@
+//! The cut between arithmetic and its users: what a kernel does, and which ones this processor has.
+
+use core::fmt::Debug;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{portable::Portable, scalar::Scalar};
+
+/// Arithmetic on byte strings, each byte an element of GF(256).
+///
+/// All variants compute the same function; they differ in speed only. A source shorter than its destination counts as
+/// padded with zeros. A source longer than its destination is a mistake of the caller and panics.
+pub trait Kernel: Debug + Send + Sync {
+    /// Its name, as the environment variable `FULMAR_GF` takes it.
+    fn name(&self) -> &'static str;
+
+    /// destination += source, which is XOR.
+    fn add(&self, destination: &mut [u8], source: &[u8]);
+
+    /// destination += coefficient * source.
+    fn mul_add(&self, destination: &mut [u8], source: &[u8], coefficient: u8);
+
+    /// destination *= coefficient.
+    fn scale(&self, destination: &mut [u8], coefficient: u8);
+
+    /// `outputs[i] += sum over j of coefficients[i * inputs.len() + j] * inputs[j]`, reading every input once for several
+    /// outputs and writing every output once for several inputs. The outputs are of equal length.
+    fn dot_add(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]);
+}
+
+/// Checks what every kernel demands of [`Kernel::dot_add`]; the unsafe ones rest on it.
+pub(crate) fn check_dot(outputs: &[&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
+    assert_eq!(coefficients.len(), outputs.len() * inputs.len(), "one coefficient for each output and input");
+    let Some(first) = outputs.first() else { return };
+    assert!(outputs.iter().all(|output| output.len() == first.len()), "outputs of equal length");
+    assert!(inputs.iter().all(|input| input.len() <= first.len()), "no input longer than the outputs");
+}
+
+/// The kernels this processor can run, slowest first: `scalar` is the reference, the last one the fastest.
+pub fn kernels() -> impl Iterator<Item = &'static dyn Kernel> {
+    ALL.iter().filter(|entry| (entry.is_available)()).map(|entry| entry.kernel)
+}
+
+/// The kernel in use: the fastest there is, or the one that `FULMAR_GF` names (with feature `std`). Chosen once.
+///
+/// A name that is unknown, or that this processor cannot run, is ignored: a transport should not fail over it.
+#[inline]
+pub fn kernel() -> &'static dyn Kernel {
+    match CHOSEN.load(Ordering::Relaxed) {
+        0 => choose(),
+        n => ALL[n - 1].kernel,
+    }
+}
+
+/// A kernel and the question whether it runs here. Only what answers "yes" is ever handed out.
+pub(crate) struct Entry {
+    pub(crate) kernel: &'static dyn Kernel,
+    pub(crate) is_available: fn() -> bool,
+}
+
+static ALL: &[Entry] = &[
+    Entry { kernel: &Scalar, is_available: || true },
+    Entry { kernel: &Portable, is_available: || true },
+    #[cfg(target_arch = "x86_64")]
+    crate::x86::SSSE3,
+    #[cfg(target_arch = "x86_64")]
+    crate::x86::AVX2,
+    #[cfg(target_arch = "x86_64")]
+    crate::x86::GFNI,
+    #[cfg(target_arch = "x86_64")]
+    crate::x86::AVX512,
+];
+
+/// 1 + the index of the kernel chosen, 0 before the choice. Two threads may both choose; they choose the same.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+#[cold]
+fn choose() -> &'static dyn Kernel {
+    let wanted = wanted();
+    let runs = |index: &usize| (ALL[*index].is_available)();
+    let named = |index: &usize| wanted.as_ref().is_some_and(|name| ALL[*index].kernel.name() == name.as_str());
+    let best = (0..ALL.len()).filter(runs).next_back().unwrap_or(0);
+    let index = (0..ALL.len()).filter(runs).find(named).unwrap_or(best);
+    CHOSEN.store(index + 1, Ordering::Relaxed);
+    ALL[index].kernel
+}
+
+#[cfg(feature = "std")]
+fn wanted() -> Option<std::string::String> {
+    std::env::var("FULMAR_GF").ok()
+}
+
+/// Without an environment nothing is wanted.
+#[cfg(not(feature = "std"))]
+fn wanted() -> Option<NoName> {
+    None
+}
+
+#[cfg(not(feature = "std"))]
+struct NoName;
+
+#[cfg(not(feature = "std"))]
+impl NoName {
+    fn as_str(&self) -> &str {
+        ""
+    }
+}

@@ -1,0 +1,137 @@
+//! Every kernel against the definition of the field, over all lengths, alignments and coefficients.
+
+use fulmar_gf::{Kernel, kernels, mul_by_definition};
+
+/// Deterministic bytes without structure.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// One row of the multiplication table, by definition.
+fn table(coefficient: u8) -> [u8; 256] {
+    core::array::from_fn(|b| mul_by_definition(coefficient, b as u8))
+}
+
+fn mul_add_by_definition(destination: &mut [u8], source: &[u8], coefficient: u8) {
+    let table = table(coefficient);
+    for (d, s) in destination.iter_mut().zip(source) {
+        *d ^= table[usize::from(*s)];
+    }
+}
+
+/// `destination` and `source` begin `d` and `s` bytes after a 64-byte boundary of their noise.
+fn check_pair(kernel: &dyn Kernel, len: usize, (d, s): (usize, usize), coefficient: u8) {
+    let source = noise(s + len, 1);
+    let before = noise(d + len + 64, 2);
+    let (mut expected, mut got) = (before.clone(), before.clone());
+    mul_add_by_definition(&mut expected[d..], &source[s..], coefficient);
+    kernel.mul_add(&mut got[d..], &source[s..], coefficient);
+    assert!(got == expected, "{} mul_add len {len} at {d}, {s} by {coefficient}", kernel.name());
+
+    let (mut expected, mut got) = (before.clone(), before.clone());
+    mul_add_by_definition(&mut expected[d..], &source[s..], 1);
+    kernel.add(&mut got[d..], &source[s..]);
+    assert!(got == expected, "{} add len {len} at {d}, {s}", kernel.name());
+
+    let (mut expected, mut got) = (before.clone(), before.clone());
+    expected[d..d + len].fill(0);
+    mul_add_by_definition(&mut expected[d..d + len], &before[d..], coefficient);
+    kernel.scale(&mut got[d..d + len], coefficient);
+    assert!(got == expected, "{} scale len {len} at {d} by {coefficient}", kernel.name());
+}
+
+#[test]
+fn all_lengths() {
+    for kernel in kernels() {
+        for len in 0..=4096 {
+            check_pair(kernel, len, (0, 0), 1 + (len % 255) as u8);
+        }
+    }
+}
+
+#[test]
+fn all_alignments() {
+    for kernel in kernels() {
+        for d in 0..64 {
+            for s in 0..64 {
+                check_pair(kernel, 150 + (d * 64 + s) % 67, (d, s), 0x8E);
+            }
+        }
+    }
+}
+
+#[test]
+fn all_coefficients() {
+    for kernel in kernels() {
+        for coefficient in 0..=255 {
+            for len in [5, 64, 321] {
+                check_pair(kernel, len, (1, 3), coefficient);
+            }
+        }
+    }
+}
+
+/// `lens[j]` is the length of input j.
+fn check_dot(kernel: &dyn Kernel, outputs: usize, output_len: usize, lens: &[usize]) {
+    let inputs: Vec<Vec<u8>> = lens.iter().enumerate().map(|(j, len)| noise(*len, 3 + j as u64)).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let coefficients = noise(outputs * inputs.len(), 99);
+    let mut expected: Vec<Vec<u8>> = (0..outputs).map(|i| noise(output_len, 1000 + i as u64)).collect();
+    let mut got = expected.clone();
+    for (i, output) in expected.iter_mut().enumerate() {
+        for (j, input) in inputs.iter().enumerate() {
+            mul_add_by_definition(output, input, coefficients[i * inputs.len() + j]);
+        }
+    }
+    let mut slices: Vec<&mut [u8]> = got.iter_mut().map(Vec::as_mut_slice).collect();
+    kernel.dot_add(&mut slices, &inputs, &coefficients);
+    assert!(got == expected, "{} dot {outputs} outputs of {output_len}, inputs {lens:?}", kernel.name());
+}
+
+#[test]
+fn dot_over_all_lengths() {
+    for kernel in kernels() {
+        let step = if matches!(kernel.name(), "scalar" | "portable") { 61 } else { 1 };
+        for len in (0..=4096).step_by(step) {
+            check_dot(kernel, 1 + len % 9, len, &[len, len, len]);
+        }
+    }
+}
+
+#[test]
+fn dot_over_all_shapes() {
+    for kernel in kernels() {
+        for outputs in 0..=19 {
+            for inputs in [0, 1, 2, 3, 7, 63, 64, 65, 130] {
+                check_dot(kernel, outputs, 71, &vec![71; inputs]);
+            }
+        }
+    }
+}
+
+#[test]
+fn dot_pads_short_inputs_with_zeros() {
+    for kernel in kernels() {
+        for len in [1, 63, 64, 65, 300] {
+            let lens: Vec<usize> = (0..70).map(|j| if j % 3 == 0 { len } else { j * len / 70 }).collect();
+            check_dot(kernel, 5, len, &lens);
+            check_dot(kernel, 5, len + 40, &lens);
+            check_dot(kernel, 1, len + 40, &[len, 0, len / 2]);
+        }
+    }
+}
+
+#[test]
+fn the_fastest_kernel_is_the_default() {
+    let best = kernels().last().map(Kernel::name);
+    let wanted = std::env::var("FULMAR_GF").ok();
+    let expected = kernels().map(Kernel::name).find(|name| Some(*name) == wanted.as_deref()).or(best);
+    assert_eq!(Some(fulmar_gf::kernel().name()), expected);
+}
