@@ -1,1 +1,3 @@
+//! The program `fulmar`.
+
 fn main() {}
