@@ -14,7 +14,7 @@ mod feedback;
 mod pacer;
 mod rate;
 mod time;
-mod windowed;
+pub mod windowed;
 
 pub mod congestion;
 pub mod loss;
@@ -22,13 +22,13 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    CongestionController, Cubic, CubicConfig, NewReno, Reno, SendBudget, Unlimited, UnlimitedConfig,
+    Auto, CongestionController, Cubic, CubicConfig, NewReno, Reno, SendBudget, Unlimited, UnlimitedConfig,
     WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
 pub use rate::Rate;
-pub use redundancy::{Arq, Choice, RedundancyPolicy, RepairReason, Slot};
+pub use redundancy::{Arq, AutoRedundancy, Channel, Choice, FixedRate, RedundancyPolicy, RepairReason, Slot};
 pub use rtt::RttEstimator;
 pub use time::Instant;

@@ -102,6 +102,20 @@ pub trait Symbols {
     fn get(&self, id: SymbolId) -> Option<&[u8]>;
 }
 
+/// Symbol i is element i: for tests, and for blocks that begin at symbol 0.
+impl<T: AsRef<[u8]>> Symbols for [T] {
+    fn get(&self, id: SymbolId) -> Option<&[u8]> {
+        <[T]>::get(self, usize::try_from(id.0).ok()?).map(AsRef::as_ref)
+    }
+}
+
+/// As a slice.
+impl<T: AsRef<[u8]>> Symbols for Vec<T> {
+    fn get(&self, id: SymbolId) -> Option<&[u8]> {
+        Symbols::get(self.as_slice(), id)
+    }
+}
+
 /// What a symbol taught the decoder.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Innovation {
@@ -134,7 +148,9 @@ pub enum CodeError {
 impl fmt::Display for CodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadCover => f.write_str("cover is empty, too long, unsorted or of a kind the code does not have"),
+            Self::BadCover => {
+                f.write_str("cover is empty, too long, unsorted or of a kind the code does not have")
+            }
             Self::BadKey => f.write_str("key names no repair symbol of this code"),
             Self::MissingSource(id) => write!(f, "source symbol {} is not available", id.0),
             Self::TooLong => f.write_str("symbol is longer than the symbol size"),
@@ -160,7 +176,13 @@ pub trait Code: Debug + Send + Sync {
 pub trait Encoder: Debug + Send {
     /// Writes the repair symbol `key` over `cover` to the front of `out` and returns its length, which is that of the
     /// longest symbol covered. `out` must be at least that long; what it held is overwritten.
-    fn repair(&mut self, cover: Cover<'_>, key: RepairKey, symbols: &dyn Symbols, out: &mut [u8]) -> Result<usize, CodeError>;
+    fn repair(
+        &mut self,
+        cover: Cover<'_>,
+        key: RepairKey,
+        symbols: &dyn Symbols,
+        out: &mut [u8],
+    ) -> Result<usize, CodeError>;
 
     /// Symbols below `below` will not be covered again: state kept for them may go.
     fn release(&mut self, below: SymbolId);
@@ -175,7 +197,8 @@ pub trait Decoder: Debug + Send {
     fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError>;
 
     /// A repair symbol arrived.
-    fn on_repair(&mut self, cover: Cover<'_>, key: RepairKey, repair: &[u8]) -> Result<Innovation, CodeError>;
+    fn on_repair(&mut self, cover: Cover<'_>, key: RepairKey, repair: &[u8])
+    -> Result<Innovation, CodeError>;
 
     /// The next symbol that was *recovered*, which means decoded without having arrived; its bytes replace the contents of `out`.
     /// Symbols come out in the order in which they were determined.

@@ -9,8 +9,21 @@
 extern crate alloc;
 
 mod code;
+mod encode;
+mod known;
+mod linear;
+mod none;
+mod rlc;
+mod seed;
+mod sliding;
 
 pub use code::{
-    Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation, RepairKey, SymbolId,
-    Symbols, Window,
+    Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
+    RepairKey, SymbolId, Symbols, Window,
 };
+pub use known::REACH;
+pub use linear::{Linear, LinearDecoder};
+pub use none::NoCode;
+pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
+pub use seed::Density;
+pub use sliding::Rows;

@@ -45,7 +45,11 @@ pub const fn mul_by_definition(mut a: u8, mut b: u8) -> u8 {
 /// a * b.
 #[inline]
 pub fn mul(a: u8, b: u8) -> u8 {
-    if a == 0 || b == 0 { 0 } else { EXP[usize::from(LOG[usize::from(a)]) + usize::from(LOG[usize::from(b)])] }
+    if a == 0 || b == 0 {
+        0
+    } else {
+        EXP[usize::from(LOG[usize::from(a)]) + usize::from(LOG[usize::from(b)])]
+    }
 }
 
 /// 1 / a, and 0 for a = 0.

@@ -77,8 +77,9 @@ static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 fn choose() -> &'static dyn Kernel {
     let wanted = wanted();
     let runs = |index: &usize| (ALL[*index].is_available)();
-    let named = |index: &usize| wanted.as_ref().is_some_and(|name| ALL[*index].kernel.name() == name.as_str());
-    let best = (0..ALL.len()).filter(runs).next_back().unwrap_or(0);
+    let named =
+        |index: &usize| wanted.as_ref().is_some_and(|name| ALL[*index].kernel.name() == name.as_str());
+    let best = (0..ALL.len()).rfind(runs).unwrap_or(0);
     let index = (0..ALL.len()).filter(runs).find(named).unwrap_or(best);
     CHOSEN.store(index + 1, Ordering::Relaxed);
     ALL[index].kernel

@@ -4,9 +4,28 @@
 //! wants to be called next (`poll_timeout`) and takes out what has arrived (`poll_deliver`). In virtual time the driver
 //! jumps from timeout to timeout; in real time it waits. Both see the same link.
 //!
-//! * A [`Link`] is one direction, a [`Path`] two of them, one per direction.
+//! * A [`Link`] is one direction, a [`Path`] two of them, one per direction, a [`Network`] many with nodes between.
 //! * What the link does to packets is a [`LinkConfig`]; what it did is in [`LinkStats`].
 //! * What it carries is anything that is a [`Payload`]; [`Datagram`] is one for those who have no type of their own.
+//!
+//! ```
+//! use std::time::Duration;
+//! use fulmar_control::{Instant, Rate};
+//! use fulmar_net::{Datagram, Link, LinkConfig, Loss, Probability};
+//!
+//! let config = LinkConfig::new(Rate::from_bits_per_second(12_000_000), Duration::from_millis(10))
+//!     .with_loss(Loss::bernoulli(Probability::from_percent(5)));
+//! let mut link = Link::new(config, 7);
+//! for _ in 0..100 {
+//!     link.send(Instant::ZERO, Datagram { contents: vec![0; 1472], ..Datagram::default() });
+//! }
+//! while let Some(now) = link.poll_timeout() {
+//!     while link.poll_deliver(now).is_some() {}
+//! }
+//! // The queue holds 20 packets (20 ms at 12 Mbit/s) beside the one being sent.
+//! assert_eq!(link.stats().dropped.packets, 79);
+//! assert_eq!(link.stats().delivered.packets + link.stats().lost.packets, 21);
+//! ```
 //!
 //! # Determinism
 //! Every random draw comes from generators seeded by the caller and uses integers only, so a run is equal on every
@@ -20,9 +39,13 @@
 
 extern crate alloc;
 
+pub mod parse;
+pub mod topology;
+
 mod config;
 mod link;
 mod loss;
+mod network;
 mod path;
 mod payload;
 mod probability;
@@ -36,10 +59,13 @@ mod transit;
 pub use config::{Jitter, LinkConfig, LossPlace, Order};
 pub use link::Link;
 pub use loss::{InvalidTwoState, Loss, LossPattern, Periodic, PoissonBursts, TwoState};
+pub use network::{Delivery, LinkId, Network, NoRoute, NodeId, Routed};
 pub use path::{Direction, Path};
 pub use payload::{Datagram, Ecn, Payload, UDP_OVER_IPV4_BYTES};
 pub use probability::{InvalidProbability, Probability};
-pub use queue::{QueueConfig, QueueLimit};
+pub use queue::{
+    CodelConfig, DrrConfig, FqCodelConfig, QueueConfig, QueueLimit, RedConfig, SfqConfig, WfqConfig,
+};
 pub use rate::{InvalidTrace, LinkRate, RateTrace};
 pub use rng::Rng;
 pub use schedule::Intervals;

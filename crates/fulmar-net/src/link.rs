@@ -5,7 +5,7 @@ use core::time::Duration;
 use fulmar_control::Instant;
 
 use crate::loss::LossProcess;
-use crate::queue::{Bound, Queue, Queued};
+use crate::queue::{Bound, Queue, Queued, try_mark};
 use crate::stats::{Backlog, Count, LinkStats};
 use crate::transit::Transit;
 use crate::{Jitter, LinkConfig, LossPlace, Order, Payload, Rng};
@@ -41,21 +41,30 @@ struct Dice {
     mark: Rng,
     duplicate: Rng,
     corrupt: Rng,
+    /// For the seeds of queues.
+    queue: Rng,
 }
 
 impl<P: Payload> Link<P> {
     /// A link at rest, at time zero.
     pub fn new(config: LinkConfig, seed: u64) -> Self {
         let stream = |number| Rng::new(seed, number);
+        let mut queue_dice = stream(6);
         Self {
             mark_bound: mark_bound(&config),
-            queue: Queue::new(&config.queue, &config.rate, config.delay),
+            queue: new_queue(&config, &mut queue_dice),
             transit: Transit::new(),
             free_at: Instant::ZERO,
             last_due: Instant::ZERO,
             now: Instant::ZERO,
             loss: LossProcess::new(config.loss.clone(), stream(1)),
-            dice: Dice { jitter: stream(2), mark: stream(3), duplicate: stream(4), corrupt: stream(5) },
+            dice: Dice {
+                jitter: stream(2),
+                mark: stream(3),
+                duplicate: stream(4),
+                corrupt: stream(5),
+                queue: queue_dice,
+            },
             stats: LinkStats::default(),
             delivered_below: 0,
             config,
@@ -74,7 +83,7 @@ impl<P: Payload> Link<P> {
             return self.stats.lost.add(bytes);
         }
         if self.mark_bound.is_some_and(|bound| !bound.admits(self.queue.backlog(), 0)) {
-            self.mark(&mut packet, bytes);
+            try_mark(&mut packet, bytes, &mut self.stats);
         }
         self.queue.push(Queued { arrived: now, bytes, packet }, &mut self.stats);
         self.stats.backlog_bytes_max = self.stats.backlog_bytes_max.max(self.queue.backlog().bytes);
@@ -125,10 +134,13 @@ impl<P: Payload> Link<P> {
         let now = self.catch_up(now);
         self.loss.replace(config.loss.clone());
         self.mark_bound = mark_bound(&config);
-        let waiting = self.queue.drain();
-        self.queue = Queue::new(&config.queue, &config.rate, config.delay);
-        for item in waiting {
-            self.queue.push(item, &mut self.stats);
+        let shape = |config: &LinkConfig| (config.queue.clone(), config.rate.peak(), config.delay);
+        if shape(&config) != shape(&self.config) {
+            let waiting = self.queue.drain();
+            self.queue = new_queue(&config, &mut self.dice.queue);
+            for item in waiting {
+                self.queue.push(item, &mut self.stats);
+            }
         }
         self.config = config;
         self.free_at = self.free_at.max(now);
@@ -180,7 +192,7 @@ impl<P: Payload> Link<P> {
     /// Decides what becomes of a packet whose last byte leaves the transmitter at `at`.
     fn pass_wire(&mut self, at: Instant, mut packet: P, bytes: u32) {
         if self.dice.mark.chance(self.config.mark) {
-            self.mark(&mut packet, bytes);
+            try_mark(&mut packet, bytes, &mut self.stats);
         }
         if self.config.blackouts.contains(at) {
             return self.stats.blacked_out.add(bytes);
@@ -224,13 +236,10 @@ impl<P: Payload> Link<P> {
             }
         }
     }
+}
 
-    fn mark(&mut self, packet: &mut P, bytes: u32) {
-        if packet.ecn().is_capable() && packet.ecn() != crate::Ecn::Ce {
-            packet.set_ce();
-            self.stats.marked.add(bytes);
-        }
-    }
+fn new_queue<P: Payload>(config: &LinkConfig, dice: &mut Rng) -> Queue<P> {
+    Queue::new(&config.queue, &config.rate, config.delay, Rng::new(dice.draw(), 0))
 }
 
 fn mark_bound(config: &LinkConfig) -> Option<Bound> {

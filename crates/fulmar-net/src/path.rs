@@ -75,13 +75,18 @@ impl<P: Payload> Path<P> {
     /// The next packet that has arrived by `now`, and the direction it went. In order of arrival; forward first if both
     /// arrive at once.
     pub fn poll_deliver(&mut self, now: Instant) -> Option<(Direction, P)> {
-        let due = |link: &mut Link<P>| link.next_due(now);
-        let direction = match (due(&mut self.forward), due(&mut self.backward)) {
+        self.poll_arrival(now).map(|(_, direction, packet)| (direction, packet))
+    }
+
+    /// As [`Self::poll_deliver`], with the exact time of arrival.
+    pub fn poll_arrival(&mut self, now: Instant) -> Option<(Instant, Direction, P)> {
+        let direction = match (self.forward.next_due(now), self.backward.next_due(now)) {
             (Some(forward), Some(backward)) if backward < forward => Direction::Backward,
             (Some(_), _) => Direction::Forward,
             (None, Some(_)) => Direction::Backward,
             (None, None) => return None,
         };
-        Some((direction, self.link_mut(direction).poll_deliver(now)?))
+        let (at, packet) = self.link_mut(direction).poll_arrival(now)?;
+        Some((at, direction, packet))
     }
 }

@@ -18,6 +18,11 @@ impl Count {
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
+
+    pub(crate) fn remove(&mut self, bytes: u32) {
+        self.packets -= 1;
+        self.bytes -= u64::from(bytes);
+    }
 }
 
 impl AddAssign for Count {

@@ -5,13 +5,28 @@
 //! in the tests and the laboratory, where a run is a function of its seed.
 #![forbid(unsafe_code)]
 
+mod config;
+mod connection;
+mod endpoint;
 mod error;
 mod ids;
+mod params;
+mod profile;
 
+pub mod coding;
 pub mod crypto;
+pub mod recovery;
 pub mod stream;
 pub mod wire;
 
+pub use config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig};
+pub use connection::{
+    Connection, ConnectionStats, DatagramMeta, EndpointEvent, Event, SendDatagramError, Transmit,
+};
+pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};
 pub use fulmar_control::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
+pub use params::Parameters;
+pub use profile::{Make, MakeContext, PROFILE_NAMES, Profile};
+pub use recovery::Ecn;

@@ -98,6 +98,16 @@ impl Cubic {
         }
     }
 
+    /// A controller already in congestion avoidance at `window_bytes`, its plateau there (K = 0).
+    pub(super) fn at_window(mtu_bytes: u32, config: CubicConfig, window_bytes: u64) -> Self {
+        let mut cubic = Self::new(mtu_bytes, config);
+        let window = (window_bytes as f64 / f64::from(mtu_bytes.max(1))).max(cubic.min_packets());
+        cubic.state.window_packets = window;
+        cubic.state.ssthresh_packets = window;
+        cubic.state.max_packets = window;
+        cubic
+    }
+
     fn min_packets(&self) -> f64 {
         f64::from(self.config.window.min_packets.max(2))
     }

@@ -4,12 +4,14 @@ use core::fmt::Debug;
 
 use crate::{Feedback, Instant, PathView, Rate, Sent};
 
+mod auto;
 mod cubic;
 mod hystart;
 mod reno;
 mod unlimited;
 mod window;
 
+pub use auto::Auto;
 pub use cubic::{Cubic, CubicConfig};
 pub use reno::{NewReno, Reno};
 pub use unlimited::{Unlimited, UnlimitedConfig};

@@ -6,7 +6,8 @@
 //!
 //! `Reno` differs in recovery only. RFC 5681 leaves fast recovery at the first new ACK, so every further hole of the
 //! same window costs another round trip and another halving. A sender with ACK ranges sees all holes at once; here
-//! the further ones are queued and halve the window one round apart, which is what RFC 6582 was written to end.
+//! a second one halves the window again one round later, and more of them cost what they cost Reno, a timeout's
+//! slow start, which is what RFC 6582 was written to end.
 //! And RFC 5681 3.1 falls back to one packet on the first retransmission timeout, NewReno (in RFC 9002's terms) when
 //! congestion persisted.
 //!
@@ -21,6 +22,9 @@ use crate::{Feedback, Instant, PathView, Sent};
 
 /// RFC 5681 (4), RFC 9002 B.1 kLossReductionFactor.
 const REDUCTION: f64 = 0.5;
+/// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits for the
+/// timeout (Fall and Floyd 1996, section 4).
+const HOLES_MAX: u32 = 1;
 
 #[derive(Copy, Clone, Debug)]
 struct Windows {
@@ -217,6 +221,9 @@ impl CongestionController for Reno {
         } else if feedback.lost.packets > 0 {
             self.holes = self.holes.saturating_add(feedback.lost.packets - 1);
             self.reduce(feedback, true);
+        } else if self.holes > HOLES_MAX {
+            self.holes = 0;
+            self.aimd.collapse();
         } else if self.holes > 0 {
             self.holes -= 1;
             self.reduce(feedback, true);

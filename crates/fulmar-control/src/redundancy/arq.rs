@@ -31,7 +31,7 @@ impl RedundancyPolicy for Arq {
 
 /// The order every policy keeps where it has nothing to add.
 pub(super) fn asked_or_source(slot: &Slot) -> Choice {
-    if slot.missing > 0 && slot.missing_symbols > 0 {
+    if slot.missing > 0 {
         Choice::Recover
     } else if slot.has_new_data {
         Choice::Source

@@ -8,8 +8,14 @@ use core::fmt::Debug;
 use crate::{Feedback, Instant, PathView};
 
 mod arq;
+mod auto;
+mod channel;
+mod fixed;
 
 pub use arq::Arq;
+pub use auto::AutoRedundancy;
+pub use channel::Channel;
+pub use fixed::FixedRate;
 
 /// Why a repair symbol is sent; statistics are kept per reason.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +57,8 @@ pub struct Slot {
     pub newest_source: Option<Instant>,
     /// Proactive and tail repair symbols sent since the newest source symbol.
     pub repairs_since_source: u32,
+    /// Proactive and tail repair symbols in flight: neither acknowledged nor known lost.
+    pub proactive_in_flight: u32,
     /// The longest window that code and receiver allow a repair symbol to cover.
     pub window_max: u32,
     /// Source symbols sent so far.
@@ -74,6 +82,7 @@ impl Slot {
             first_source_since_repair: None,
             newest_source: None,
             repairs_since_source: 0,
+            proactive_in_flight: 0,
             window_max: 0,
             sources_sent: 0,
             repairs_sent: 0,

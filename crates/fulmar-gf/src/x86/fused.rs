@@ -130,7 +130,7 @@ unsafe fn rows<L: Lanes, const R: usize, const T: usize>(block: &mut DotBlock<'_
         }
         let last = len - L::WIDTH;
         let mut tail = [[L::zero(); 1]; R];
-        if len % L::WIDTH != 0 {
+        if !len.is_multiple_of(L::WIDTH) {
             tail = load_all::<L, R, 1>(&outputs, last);
             accumulate::<L, R, 1>(&mut tail, inputs, &factors, |input| [L::load(input.add(last))]);
         }
@@ -210,7 +210,10 @@ pub(super) unsafe fn map<L: Lanes>(destination: &mut [u8], source: Option<&[u8]>
         let mut at = 0;
         while at + 2 * L::WIDTH <= len {
             let (a, b) = (at, at + L::WIDTH);
-            let sums = (new(L::load(to.add(a)), L::load(from.add(a))), new(L::load(to.add(b)), L::load(from.add(b))));
+            let sums = (
+                new(L::load(to.add(a)), L::load(from.add(a))),
+                new(L::load(to.add(b)), L::load(from.add(b))),
+            );
             L::store(to.add(a), sums.0);
             L::store(to.add(b), sums.1);
             at += 2 * L::WIDTH;
@@ -234,7 +237,10 @@ unsafe fn load<L: Lanes, const T: usize>(from: *const u8) -> [L::V; T] {
 /// # Safety
 /// As [`dot_block`]; `T` vectors are readable from `at` on in every output.
 #[inline(always)]
-unsafe fn load_all<L: Lanes, const R: usize, const T: usize>(outputs: &[*mut u8; R], at: usize) -> [[L::V; T]; R] {
+unsafe fn load_all<L: Lanes, const R: usize, const T: usize>(
+    outputs: &[*mut u8; R],
+    at: usize,
+) -> [[L::V; T]; R] {
     // SAFETY: as the caller vouches.
     core::array::from_fn(|r| unsafe { load::<L, T>(outputs[r].add(at)) })
 }
@@ -242,7 +248,11 @@ unsafe fn load_all<L: Lanes, const R: usize, const T: usize>(outputs: &[*mut u8;
 /// # Safety
 /// As [`dot_block`]; `T` vectors are writable from `at` on in every output.
 #[inline(always)]
-unsafe fn store_all<L: Lanes, const R: usize, const T: usize>(outputs: &[*mut u8; R], at: usize, sums: &[[L::V; T]; R]) {
+unsafe fn store_all<L: Lanes, const R: usize, const T: usize>(
+    outputs: &[*mut u8; R],
+    at: usize,
+    sums: &[[L::V; T]; R],
+) {
     for (output, sums) in outputs.iter().zip(sums) {
         for (t, sum) in sums.iter().enumerate() {
             // SAFETY: vector t starts within the `T` vectors that the caller vouches for.

@@ -186,7 +186,8 @@ impl Lanes for Avx2 {
         let table = &NIBBLES[usize::from(coefficient)];
         // SAFETY: both tables are 16 bytes long.
         unsafe {
-            let (low, high) = (_mm_loadu_si128(table.low.as_ptr().cast()), _mm_loadu_si128(table.high.as_ptr().cast()));
+            let (low, high) =
+                (_mm_loadu_si128(table.low.as_ptr().cast()), _mm_loadu_si128(table.high.as_ptr().cast()));
             (_mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high))
         }
     }

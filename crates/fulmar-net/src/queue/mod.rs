@@ -1,6 +1,13 @@
 //! What waits in front of a link, and what is dropped or marked there.
 
+mod codel;
 mod droptail;
+mod fifo;
+mod flows;
+mod fq_codel;
+mod red;
+mod round_robin;
+mod wfq;
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,8 +15,19 @@ use core::time::Duration;
 use fulmar_control::Instant;
 
 use crate::stats::{Backlog, LinkStats};
-use crate::{LinkRate, Payload};
+use crate::{Ecn, LinkRate, Payload, Rng};
+use codel::Codel;
 use droptail::DropTail;
+use fq_codel::FqCodel;
+use red::Red;
+use round_robin::RoundRobin;
+use wfq::Wfq;
+
+pub use codel::CodelConfig;
+pub use fq_codel::FqCodelConfig;
+pub use red::RedConfig;
+pub use round_robin::{DrrConfig, SfqConfig};
+pub use wfq::WfqConfig;
 
 /// How much a queue may hold.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -31,6 +49,17 @@ pub enum QueueLimit {
 impl QueueLimit {
     /// One bandwidth-delay product of a link whose way back has the same delay.
     pub const ONE_BDP: Self = Self::Bdp { milli: 1000, rtt: None };
+
+    /// This limit divided by a number (zero counts as one).
+    #[must_use]
+    pub const fn divided_by(self, divisor: u32) -> Self {
+        let divisor = if divisor == 0 { 1 } else { divisor };
+        match self {
+            Self::Bytes(bytes) => Self::Bytes(bytes / divisor as u64),
+            Self::Packets(packets) => Self::Packets(packets / divisor as u64),
+            Self::Bdp { milli, rtt } => Self::Bdp { milli: milli / divisor, rtt },
+        }
+    }
 
     pub(crate) fn resolve(self, rate: &LinkRate, delay: Duration) -> Bound {
         match self {
@@ -60,6 +89,16 @@ impl Bound {
     pub(crate) fn admits(&self, backlog: Backlog, bytes: u32) -> bool {
         backlog.packets < self.packets && backlog.bytes.saturating_add(u64::from(bytes)) <= self.bytes
     }
+
+    /// Whether `backlog` is within.
+    const fn holds(&self, backlog: Backlog) -> bool {
+        backlog.packets <= self.packets && backlog.bytes <= self.bytes
+    }
+
+    /// In bytes, with packets of a typical size.
+    fn in_bytes(&self, typical: u64) -> u64 {
+        self.bytes.min(self.packets.saturating_mul(typical))
+    }
 }
 
 /// The queueing discipline of a link.
@@ -67,12 +106,39 @@ impl Bound {
 pub enum QueueConfig {
     /// First in, first out; what does not fit is dropped.
     DropTail(QueueLimit),
+    /// Random early detection.
+    Red(RedConfig),
+    /// Controlled delay (RFC 8289).
+    Codel(CodelConfig),
+    /// Flow queueing with controlled delay (RFC 8290).
+    FqCodel(FqCodelConfig),
+    /// Deficit round robin between flows.
+    Drr(DrrConfig),
+    /// Stochastic fair queueing: round robin between hashed flows.
+    Sfq(SfqConfig),
+    /// Weighted fair queueing between flows.
+    Wfq(WfqConfig),
 }
 
 impl Default for QueueConfig {
     /// Drop-tail with 1000 packets, as on most hosts.
     fn default() -> Self {
         Self::DropTail(QueueLimit::Packets(1000))
+    }
+}
+
+impl QueueConfig {
+    /// What the queue can hold at all.
+    pub const fn limit(&self) -> QueueLimit {
+        match self {
+            Self::DropTail(limit) => *limit,
+            Self::Red(config) => config.limit,
+            Self::Codel(config) => config.limit,
+            Self::FqCodel(config) => config.limit,
+            Self::Drr(config) => config.limit,
+            Self::Sfq(config) => config.limit,
+            Self::Wfq(config) => config.limit,
+        }
     }
 }
 
@@ -95,49 +161,88 @@ pub(crate) trait Discipline<P> {
     /// What waits.
     fn backlog(&self) -> Backlog;
 
-    /// Empties the queue, in any fair order, without drops.
+    /// Empties the queue without drops; each flow in its order.
     fn drain(&mut self) -> Vec<Queued<P>>;
+}
+
+/// Marks a packet if its sender understands marks. Whether it carries a mark now.
+pub(crate) fn try_mark<P: Payload>(packet: &mut P, bytes: u32, stats: &mut LinkStats) -> bool {
+    let ecn = packet.ecn();
+    if ecn.is_capable() && ecn != Ecn::Ce {
+        packet.set_ce();
+        stats.marked.add(bytes);
+    }
+    ecn.is_capable()
+}
+
+/// The list a flow is hashed into.
+fn hash_flow(flow: u64, key: u64, buckets: usize) -> usize {
+    ((u128::from(crate::rng::split_mix(flow ^ key)) * buckets as u128) >> 64) as usize
 }
 
 /// Any of the disciplines.
 #[derive(Clone, Debug)]
 pub(crate) enum Queue<P> {
     DropTail(DropTail<P>),
+    Red(Red<P>),
+    Codel(Codel<P>),
+    FqCodel(FqCodel<P>),
+    RoundRobin(RoundRobin<P>),
+    Wfq(Wfq<P>),
 }
 
 impl<P: Payload> Queue<P> {
-    pub(crate) fn new(config: &QueueConfig, rate: &LinkRate, delay: Duration) -> Self {
+    pub(crate) fn new(config: &QueueConfig, rate: &LinkRate, delay: Duration, mut rng: Rng) -> Self {
+        let bound = config.limit().resolve(rate, delay);
         match config {
-            QueueConfig::DropTail(limit) => Self::DropTail(DropTail::new(limit.resolve(rate, delay))),
+            QueueConfig::DropTail(_) => Self::DropTail(DropTail::new(bound)),
+            QueueConfig::Red(config) => Self::Red(Red::new(config, rate, delay, rng)),
+            QueueConfig::Codel(config) => Self::Codel(Codel::new(config, bound)),
+            QueueConfig::FqCodel(config) => Self::FqCodel(FqCodel::new(config, bound, rng.draw())),
+            QueueConfig::Drr(config) => Self::RoundRobin(RoundRobin::drr(config, bound)),
+            QueueConfig::Sfq(config) => Self::RoundRobin(RoundRobin::sfq(config, bound, rng.draw())),
+            QueueConfig::Wfq(config) => Self::Wfq(Wfq::new(config, bound)),
         }
     }
 
-    fn discipline(&mut self) -> &mut dyn Discipline<P> {
+    fn discipline(&self) -> &dyn Discipline<P> {
         match self {
             Self::DropTail(queue) => queue,
+            Self::Red(queue) => queue,
+            Self::Codel(queue) => queue,
+            Self::FqCodel(queue) => queue,
+            Self::RoundRobin(queue) => queue,
+            Self::Wfq(queue) => queue,
+        }
+    }
+
+    fn discipline_mut(&mut self) -> &mut dyn Discipline<P> {
+        match self {
+            Self::DropTail(queue) => queue,
+            Self::Red(queue) => queue,
+            Self::Codel(queue) => queue,
+            Self::FqCodel(queue) => queue,
+            Self::RoundRobin(queue) => queue,
+            Self::Wfq(queue) => queue,
         }
     }
 
     pub(crate) fn push(&mut self, item: Queued<P>, stats: &mut LinkStats) {
-        match self {
-            // The common case without a call through a table.
-            Self::DropTail(queue) => queue.push(item, stats),
-        }
+        self.discipline_mut().push(item, stats);
     }
 
     pub(crate) fn pop(&mut self, now: Instant, stats: &mut LinkStats) -> Option<Queued<P>> {
-        match self {
-            Self::DropTail(queue) => queue.pop(now, stats),
-        }
+        self.discipline_mut().pop(now, stats)
     }
 
     pub(crate) fn backlog(&self) -> Backlog {
-        match self {
-            Self::DropTail(queue) => queue.backlog(),
-        }
+        self.discipline().backlog()
     }
 
+    /// Takes everything out, in order of arrival.
     pub(crate) fn drain(&mut self) -> Vec<Queued<P>> {
-        self.discipline().drain()
+        let mut items = self.discipline_mut().drain();
+        items.sort_by_key(|item| item.arrived);
+        items
     }
 }

@@ -1,1 +1,220 @@
-//! stream
+//! Streams: ordered bytes of many streams to and from the frames inside symbols, with flow control (RFC 9000 2-4).
+//!
+//! What differs from QUIC: the layer below delivers every symbol exactly once, in any order. So nothing here is ever
+//! sent again; bytes are dropped when they are packed; flow-control updates, resets and stop requests are never lost;
+//! and a byte that arrives twice is the peer's fault.
+//!
+//! [`Streams`] is wiring. Rules live in the parts: [`table`](self) which streams there are, `send` and `recv` the two
+//! halves, `assembler` order, `flow` credit, `schedule` turns, `chunks` memory, `event` what the application learns.
+//! Every operation on a stream costs O(log n) in the number of streams, and `has_pending` O(1).
+
+mod app;
+mod assembler;
+mod chunks;
+mod config;
+mod event;
+mod flow;
+mod frames;
+mod pack;
+mod recv;
+mod schedule;
+mod send;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use app::ClosedStream;
+pub use config::{PeerStreamLimits, STREAMS_MAX, StreamConfig};
+pub use event::StreamEvent;
+pub use pack::FILL_BYTES_MIN;
+pub use recv::{Read, ReadError};
+pub use send::{FinishError, WriteError};
+
+use crate::{Dir, Side, StreamId};
+use event::Events;
+use flow::RecvWindow;
+use recv::RecvShared;
+use schedule::{Control, Schedule};
+use send::SendShared;
+use std::collections::BTreeSet;
+use table::Table;
+
+/// All streams of one end of a connection.
+#[derive(Debug)]
+pub struct Streams {
+    table: Table,
+    sending: SendShared,
+    receiving: RecvShared,
+    schedule: Schedule,
+    control: BTreeSet<Control>,
+    events: Events,
+    /// `Opened` is in the queue of events, by direction.
+    is_opened_pending: [bool; 2],
+    /// `Available` is in the queue of events, by direction.
+    is_available_pending: [bool; 2],
+    counts: Counts,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Counts {
+    bytes_read: u64,
+    frames_packed: u64,
+    frames_received: u64,
+    symbols_filled: u64,
+}
+
+/// What the streams of a connection have done so far, and hold now.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamStats {
+    /// Streams that are not forgotten.
+    pub streams: u64,
+    /// Streams this end opened.
+    pub streams_opened: u64,
+    /// Streams the peer opened.
+    pub streams_opened_by_peer: u64,
+    /// Bytes taken from the application and not packed yet.
+    pub queued_bytes: u64,
+    /// Stream bytes packed into symbols.
+    pub sent_bytes: u64,
+    /// Stream bytes the peer has sent, as flow control counts them.
+    pub received_bytes: u64,
+    /// Stream bytes the application has read.
+    pub read_bytes: u64,
+    /// Stretches of received bytes that wait beyond a gap.
+    pub fragments: u64,
+    /// Frames packed, of all kinds.
+    pub frames_packed: u64,
+    /// Frames received, of all kinds.
+    pub frames_received: u64,
+    /// Symbols that frames were packed into.
+    pub symbols_filled: u64,
+}
+
+impl Streams {
+    /// No streams yet, at the end `side`, with this end's own limits. The peer allows nothing until
+    /// [`Self::set_peer_limits`].
+    pub fn new(side: Side, config: &StreamConfig) -> Self {
+        let window = RecvWindow::new(config.connection_window_bytes, config.connection_window_bytes_max);
+        Self {
+            table: Table::new(side, config),
+            sending: SendShared {
+                queued_max: config.send_buffer_bytes_max,
+                stream_queued_max: config.stream_send_buffer_bytes_max,
+                ..SendShared::default()
+            },
+            receiving: RecvShared { window, received: 0, fragments: 0, fragments_max: config.fragments_max },
+            schedule: Schedule::default(),
+            control: BTreeSet::new(),
+            events: Events::default(),
+            is_opened_pending: [false; 2],
+            is_available_pending: [false; 2],
+            counts: Counts::default(),
+        }
+    }
+
+    /// The peer's limits, from the handshake.
+    pub fn set_peer_limits(&mut self, limits: &PeerStreamLimits) {
+        self.sending.max = self.sending.max.max(limits.max_data);
+        let is_awaited = self.table.set_peer_limits(limits);
+        for dir in [Dir::Bi, Dir::Uni].into_iter().filter(|&dir| is_awaited[dir as usize]) {
+            self.announce_available(dir);
+        }
+    }
+
+    fn announce_available(&mut self, dir: Dir) {
+        self.events.push_once(StreamEvent::Available { dir }, &mut self.is_available_pending[dir as usize]);
+    }
+
+    /// What happened that an application may wait for.
+    pub fn poll_event(&mut self) -> Option<StreamEvent> {
+        loop {
+            let event = self.events.pop()?;
+            if self.on_event_taken(event) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Lets an event come again; whether what it is about still exists.
+    fn on_event_taken(&mut self, event: StreamEvent) -> bool {
+        match event {
+            StreamEvent::Opened { dir } => self.is_opened_pending[dir as usize] = false,
+            StreamEvent::Available { dir } => self.is_available_pending[dir as usize] = false,
+            StreamEvent::Stopped { id, .. } => return self.table.is_live(id),
+            StreamEvent::Readable(id) => {
+                let Some(recv) = self.table.recv(id) else { return false };
+                recv.is_event_pending = false;
+            }
+            StreamEvent::Writable(id) => {
+                let Some(send) = self.table.send(id) else { return false };
+                send.is_event_pending = false;
+            }
+        }
+        true
+    }
+
+    /// Whether nothing at all waits to be packed, be it held back by flow control or not.
+    pub fn is_idle(&self) -> bool {
+        self.control.is_empty() && self.schedule.is_empty()
+    }
+
+    /// Bytes taken from the application and not packed yet.
+    pub fn queued_bytes(&self) -> u64 {
+        self.sending.queued
+    }
+
+    /// Counters and levels.
+    pub fn stats(&self) -> StreamStats {
+        let (streams_opened, streams_opened_by_peer) = self.table.opened();
+        StreamStats {
+            streams: self.table.len() as u64,
+            streams_opened,
+            streams_opened_by_peer,
+            queued_bytes: self.sending.queued,
+            sent_bytes: self.sending.sent,
+            received_bytes: self.receiving.received,
+            read_bytes: self.counts.bytes_read,
+            fragments: self.receiving.fragments,
+            frames_packed: self.counts.frames_packed,
+            frames_received: self.counts.frames_received,
+            symbols_filled: self.counts.symbols_filled,
+        }
+    }
+
+    /// The sending half of `id` has come to its end.
+    fn drop_send(&mut self, id: StreamId) {
+        if let Some(stream) = self.table.stream(id) {
+            stream.send = None;
+        }
+        self.forget_if_done(id);
+    }
+
+    /// The receiving half of `id` has come to its end.
+    fn drop_recv(&mut self, id: StreamId) {
+        if let Some(stream) = self.table.stream(id) {
+            stream.recv = None;
+        }
+        self.control.remove(&Control::MaxStreamData(id));
+        self.control.remove(&Control::StopSending(id));
+        self.forget_if_done(id);
+    }
+
+    fn forget_if_done(&mut self, id: StreamId) {
+        if !self.table.forget_if_done(id) {
+            return;
+        }
+        if self.table.advance_max(id.dir()) {
+            self.control.insert(Control::max_streams(id.dir()));
+        }
+        let table = &self.table;
+        self.events.compact(table.len(), |id| table.is_live(id));
+    }
+
+    /// Queues MAX_DATA if the connection's window has moved.
+    fn update_max_data(&mut self) {
+        if self.receiving.window.take_due() {
+            self.control.insert(Control::MaxData);
+        }
+    }
+}

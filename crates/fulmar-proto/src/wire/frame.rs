@@ -12,7 +12,7 @@ use super::{Malformed, Reader, VARINT_MAX, put_varint, varint_len};
 use crate::{PacketNumber, TransportError, TransportErrorCode};
 
 const PADDING: u8 = 0x00;
-const PING: u8 = 0x01;
+pub(crate) const PING: u8 = 0x01;
 const CRYPTO: u8 = 0x02;
 /// Bit 0: ECN counts follow. Bit 1: coding state follows.
 const ACK: u8 = 0x08;

@@ -72,6 +72,14 @@ pub enum SymbolFrame<'a> {
     },
 }
 
+/// Appends what comes before the data of a STREAM frame that carries `len` bytes; the caller appends the data.
+pub fn put_stream_header(out: &mut Vec<u8>, id: StreamId, offset: u64, len: usize, fin: bool) {
+    out.push(if fin { STREAM_FIN } else { STREAM });
+    put_varint(out, id.0);
+    put_varint(out, offset);
+    put_varint(out, len as u64);
+}
+
 /// Bytes of a STREAM frame besides its data, when it carries `len` bytes.
 pub fn stream_overhead(id: StreamId, offset: u64, len: usize) -> usize {
     1 + varint_len(id.0) + varint_len(offset) + varint_len(len as u64)
@@ -82,19 +90,20 @@ impl SymbolFrame<'_> {
     pub fn put(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Stream { id, offset, data, fin } => {
-                out.push(if fin { STREAM_FIN } else { STREAM });
-                put_varint(out, id.0);
-                put_varint(out, offset);
-                put_varint(out, data.len() as u64);
+                put_stream_header(out, id, offset, data.len(), fin);
                 out.extend_from_slice(data);
             }
-            Self::ResetStream { id, code, final_size } => put_all(out, RESET_STREAM, &[id.0, code, final_size]),
+            Self::ResetStream { id, code, final_size } => {
+                put_all(out, RESET_STREAM, &[id.0, code, final_size])
+            }
             Self::StopSending { id, code } => put_all(out, STOP_SENDING, &[id.0, code]),
             Self::MaxData(max) => put_all(out, MAX_DATA, &[max]),
             Self::MaxStreamData { id, max } => put_all(out, MAX_STREAM_DATA, &[id.0, max]),
             Self::MaxStreams { dir: Dir::Bi, max } => put_all(out, MAX_STREAMS_BI, &[max]),
             Self::MaxStreams { dir: Dir::Uni, max } => put_all(out, MAX_STREAMS_UNI, &[max]),
-            Self::AckPolicy { every_packets, delay_us } => put_all(out, ACK_POLICY, &[every_packets, delay_us]),
+            Self::AckPolicy { every_packets, delay_us } => {
+                put_all(out, ACK_POLICY, &[every_packets, delay_us])
+            }
         }
     }
 
@@ -141,9 +150,11 @@ impl<'a> SymbolFrames<'a> {
                 data: r.prefixed()?,
                 fin: kind == STREAM_FIN,
             },
-            RESET_STREAM => {
-                SymbolFrame::ResetStream { id: StreamId(r.varint()?), code: r.varint()?, final_size: r.varint()? }
-            }
+            RESET_STREAM => SymbolFrame::ResetStream {
+                id: StreamId(r.varint()?),
+                code: r.varint()?,
+                final_size: r.varint()?,
+            },
             STOP_SENDING => SymbolFrame::StopSending { id: StreamId(r.varint()?), code: r.varint()? },
             MAX_DATA => SymbolFrame::MaxData(r.varint()?),
             MAX_STREAM_DATA => SymbolFrame::MaxStreamData { id: StreamId(r.varint()?), max: r.varint()? },

@@ -1,0 +1,162 @@
+//! A relay that treats UDP as a bad network would: what `fulmar demo` puts between client and server.
+//!
+//! Clients send to the relay's address; for each of them the relay has a socket of its own toward the server, as a NAT
+//! has. In between, the packets of all clients share two links of `fulmar-net`, one per direction, in real time. ECN marks
+//! pass, and are set where the links say so. No privileges are needed.
+//!
+//! One thread does everything: it waits in `ppoll`, whose timer is good to some 50 us (tokio's is to 1 ms), hands what
+//! arrives to the links and sends what comes out. How late it was for each packet is in [`RelayStats::lateness`]: on two
+//! busy cores 0.05 ms for half of them and 0.1 ms for nine in ten, at 200 Mbit/s each way and 40 % of a core (`relay_speed`).
+//!
+//! The links' time starts with the relay: a black-out from 10 s to 12 s is that long after the start. Empty datagrams do not
+//! pass. Memory is bounded: by [`RelayConfig::held_bytes_max`] for packets on the way in each direction, and by
+//! [`RelayConfig::clients_max`], beyond which the client that was silent for longest is forgotten.
+//! Unix only.
+
+mod port;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use fulmar_net::{DelayHistogram, Direction, LinkConfig, LinkStats};
+
+use port::Port;
+use worker::Worker;
+
+/// What a relay does.
+#[derive(Clone, Debug)]
+pub(crate) struct RelayConfig {
+    /// Where clients send to; port 0 for any.
+    pub(crate) listen: SocketAddr,
+    /// Where it all goes.
+    pub(crate) server: SocketAddr,
+    /// From clients to the server.
+    pub(crate) forward: LinkConfig,
+    /// Back.
+    pub(crate) backward: LinkConfig,
+    /// Seed of all draws.
+    pub(crate) seed: u64,
+    /// How many clients are known at a time.
+    pub(crate) clients_max: usize,
+    /// How many bytes may be on the way in each direction, whatever the links allow.
+    pub(crate) held_bytes_max: u64,
+}
+
+impl RelayConfig {
+    /// A relay on any port of the loopback interface, with 64 clients and 64 MiB at most.
+    pub(crate) fn new(server: SocketAddr, forward: LinkConfig, backward: LinkConfig) -> Self {
+        let listen = match server.ip() {
+            IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+        };
+        Self { listen, server, forward, backward, seed: 1, clients_max: 64, held_bytes_max: 64 << 20 }
+    }
+}
+
+/// What a relay did so far; at most 20 ms old.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RelayStats {
+    /// From clients to the server.
+    pub(crate) forward: LinkStats,
+    /// Back.
+    pub(crate) backward: LinkStats,
+    /// How long after its time each packet was sent on.
+    pub(crate) lateness: DelayHistogram,
+    /// Clients known now.
+    pub(crate) clients: usize,
+    /// Packets not taken in: too many bytes on the way, or no socket to be had for a new client.
+    pub(crate) refused_packets: u64,
+    /// Packets the system would not send, or whose client has been forgotten.
+    pub(crate) unsent_packets: u64,
+    /// Receive buffer of the socket toward clients, as the system granted it.
+    pub(crate) receive_buffer_bytes: usize,
+}
+
+/// A running relay. Stops when dropped.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    address: SocketAddr,
+    commands: mpsc::Sender<Command>,
+    bell: UnixStream,
+    stats: Arc<Mutex<RelayStats>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Reconfigure(Direction, Box<LinkConfig>),
+    Rebind,
+    Stop,
+}
+
+impl Relay {
+    /// Opens the socket toward clients and starts the thread.
+    ///
+    /// # Errors
+    /// If the address is taken, or there are no more sockets or threads.
+    pub(crate) fn start(config: RelayConfig) -> io::Result<Self> {
+        let listener = Port::bind(config.listen)?;
+        let address = listener.socket.local_addr()?;
+        let (bell, ear) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        ear.set_nonblocking(true)?;
+        let (commands, inbox) = mpsc::channel();
+        let stats = Arc::new(Mutex::new(RelayStats::default()));
+        let worker = Worker::new(&config, listener, ear, inbox, Arc::clone(&stats))?;
+        let thread = std::thread::Builder::new().name("relay".into()).spawn(|| worker.run())?;
+        Ok(Self { address, commands, bell, stats, thread: Some(thread) })
+    }
+
+    /// Where clients send to.
+    pub(crate) const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it did so far.
+    pub(crate) fn stats(&self) -> RelayStats {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes what the link of a direction does from now on.
+    pub(crate) fn reconfigure(&self, direction: Direction, config: LinkConfig) {
+        self.tell(Command::Reconfigure(direction, Box::new(config)));
+    }
+
+    /// Gives every client a new port toward the server, as a NAT that has lost its state.
+    pub(crate) fn rebind(&self) {
+        self.tell(Command::Rebind);
+    }
+
+    /// Stops and returns the final statistics. What is still on the way is lost.
+    ///
+    /// # Errors
+    /// If the thread ended early, because the system refused to wait on its sockets.
+    pub(crate) fn stop(mut self) -> io::Result<RelayStats> {
+        self.join()?;
+        Ok(self.stats())
+    }
+
+    fn tell(&self, command: Command) {
+        // A worker that is gone needs no commands; a full pipe already rings.
+        let _ = self.commands.send(command);
+        let _ = (&self.bell).write(&[1]);
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.tell(Command::Stop);
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the relay's thread panicked")))
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.join();
+    }
+}

@@ -1,0 +1,245 @@
+//! The loss floor: the loss that has nothing to do with our rate, and may therefore be compensated.
+//!
+//! Random loss does not care how fast we send; congestion loss does. So the floor is measured only in rounds that were
+//! sent below the bottleneck rate and found the queue drained (*clean* rounds), and it is a low quantile over the
+//! last of them: another flow's congestion comes in rare clusters, which a quantile does not see. A round of few
+//! packets says nothing, so rounds are pooled until there are enough.
+//!
+//! "Loss, hence a higher rate, hence more loss" cannot happen: the floor is measured at less than the rate it would
+//! compensate. If it was too high by chance, the next clean rounds are sent at 0.98 of a rate that is too high, lose less than the floor
+//! says, and lower it. It is bounded, and without clean rounds it decays.
+//!
+//! And the floor is never clearly above what was lost in the rounds sent slowest, at three quarters of the rate.
+//!
+//! Invariants: 0 <= floor <= `FLOOR_MAX`; a constant number of operations per round.
+
+use core::time::Duration;
+
+use crate::{Instant, LossView};
+
+/// More than this is never taken for random.
+pub(super) const FLOOR_MAX: f64 = 0.5;
+/// Clean samples remembered.
+const SAMPLES: usize = 24;
+/// Rounds are pooled until a sample has this many packets: at p = 5 %, a standard error of 2 percentage points.
+const SAMPLE_PACKETS: u32 = 96;
+/// Which of the sorted samples is the floor, as a share of their number. The median would follow a cluster in every
+/// other round, a low decile would lag behind the true rate by more than a standard error.
+const QUANTILE: f64 = 0.4;
+/// So long after the last clean round the floor begins to fall by half in every such time.
+const HALF_LIFE: Duration = Duration::from_secs(4);
+/// Slow rounds remembered: one per probing cycle.
+const SLOW_ROUNDS: f64 = 8.0;
+/// They bound the floor once they have so many packets ..
+const SLOW_PACKETS_MIN: f64 = 32.0;
+/// .. at so many standard errors above their mean.
+const SLOW_SIGMAS: f64 = 2.0;
+/// A floor lowered by more than this was wrong, not noisy.
+const CUT_MIN: f64 = 0.02;
+
+/// The estimator of the floor.
+#[derive(Clone, Debug)]
+pub(super) struct Floor {
+    samples: [f64; SAMPLES],
+    len: usize,
+    next: usize,
+    packets: u32,
+    lost_packets: u32,
+    measured_at: Option<Instant>,
+    /// Packets and losses of slow rounds, forgotten exponentially.
+    slow_packets: f64,
+    slow_lost_packets: f64,
+    rate: f64,
+}
+
+impl Floor {
+    pub(super) fn new() -> Self {
+        Self {
+            samples: [0.0; SAMPLES],
+            len: 0,
+            next: 0,
+            packets: 0,
+            lost_packets: 0,
+            measured_at: None,
+            slow_packets: 0.0,
+            slow_lost_packets: 0.0,
+            rate: 0.0,
+        }
+    }
+
+    /// The floor, 0 to [`FLOOR_MAX`].
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// A clean round settled `packets`, of which `lost_packets` were lost.
+    pub(super) fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, loss: &LossView) {
+        self.packets = self.packets.saturating_add(packets);
+        self.lost_packets = self.lost_packets.saturating_add(lost_packets);
+        self.measured_at = Some(now);
+        if self.packets >= SAMPLE_PACKETS {
+            self.samples[self.next] = f64::from(self.lost_packets) / f64::from(self.packets);
+            self.next = (self.next + 1) % SAMPLES;
+            self.len = (self.len + 1).min(SAMPLES);
+            self.packets = 0;
+            self.lost_packets = 0;
+            self.rate = self.quantile().min(FLOOR_MAX);
+            self.limit(loss);
+        } else if self.len == 0 {
+            // The first flights: what they lost while the pipe was not full is all there is to know.
+            self.rate = (f64::from(self.lost_packets) / f64::from(self.packets.max(1))).min(FLOOR_MAX);
+            self.limit(loss);
+        }
+    }
+
+    /// A round sent well below the rate settled `packets`, of which `lost_packets` were lost. If that is clearly less
+    /// than the floor, part of the floor was our own doing, however clean the rounds looked: returns true.
+    pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) -> bool {
+        let before = self.rate;
+        let (packets, lost_packets) = (f64::from(packets), f64::from(lost_packets));
+        let kept = 1.0 - 1.0 / SLOW_ROUNDS;
+        self.slow_packets = self.slow_packets * kept + packets;
+        self.slow_lost_packets = self.slow_lost_packets * kept + lost_packets;
+        self.limit(loss);
+        // A round that alone is clearly below what the earlier ones said shows that we have slowed down enough only now.
+        let newest = highest(packets, lost_packets, loss, SLOW_SIGMAS + 0.5);
+        if packets >= SLOW_PACKETS_MIN && newest < self.rate {
+            self.rate = newest;
+            self.slow_packets = packets;
+            self.slow_lost_packets = lost_packets;
+        }
+        let is_cut = self.rate < before - CUT_MIN;
+        if is_cut {
+            // The clean rounds that said otherwise were not.
+            self.len = 0;
+            self.packets = 0;
+            self.lost_packets = 0;
+        }
+        is_cut
+    }
+
+    /// The rate stays below what slow rounds allow.
+    fn limit(&mut self, loss: &LossView) {
+        if self.slow_packets >= SLOW_PACKETS_MIN {
+            let highest = highest(self.slow_packets, self.slow_lost_packets, loss, SLOW_SIGMAS);
+            self.rate = self.rate.min(highest);
+        }
+    }
+
+    /// A round that was not clean: the floor grows stale.
+    pub(super) fn on_unclean_round(&mut self, now: Instant, elapsed: Duration) {
+        let is_stale = self.measured_at.is_none_or(|at| now - at > HALF_LIFE);
+        if is_stale {
+            self.rate *= libm::exp2(-(elapsed.as_secs_f64() / HALF_LIFE.as_secs_f64()).min(1.0));
+        }
+    }
+
+    fn quantile(&self) -> f64 {
+        let mut sorted = self.samples;
+        let sorted = &mut sorted[..self.len];
+        sorted.sort_unstable_by(f64::total_cmp);
+        // Interpolated, so that the floor does not jump between neighbours.
+        let position = QUANTILE * (self.len - 1) as f64;
+        let below = position as usize;
+        let above = (below + 1).min(self.len - 1);
+        sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
+    }
+
+    /// Most losses among `packets` that the floor still explains, `sigmas` standard deviations above its mean.
+    pub(super) fn explained_packets(&self, packets: u32, loss: &LossView, sigmas: f64) -> f64 {
+        let (n, p) = (f64::from(packets), self.rate);
+        n * p + sigmas * libm::sqrt(n * p * (1.0 - p) * stretch(p, loss))
+    }
+}
+
+/// Highest loss rate that `lost_packets` of `packets` allow, `sigmas` standard errors above their mean.
+fn highest(packets: f64, lost_packets: f64, loss: &LossView, sigmas: f64) -> f64 {
+    // One pseudo-loss, or no loss at all would be believed to be certain.
+    let mean = ((lost_packets + 1.0) / (packets + 1.0)).min(1.0);
+    mean + sigmas * libm::sqrt(mean * (1.0 - mean) * stretch(mean, loss) / packets.max(1.0))
+}
+
+/// By how much bursts of mean length E widen the variance of a number of losses: (1 + rho) / (1 - rho),
+/// rho = 1 - 1 / (E (1 - p)).
+fn stretch(rate: f64, loss: &LossView) -> f64 {
+    let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - rate))).clamp(0.0, 0.95);
+    (1.0 + correlation) / (1.0 - correlation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDEPENDENT: LossView = LossView { rate: 0.2, burst_packets: 1.25, weight_packets: 1000.0 };
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn clusters_of_other_flows_are_not_random_loss() {
+        let mut floor = Floor::new();
+        for round in 0..100 {
+            floor.on_clean_round(at(round), 150, if round % 4 == 0 { 30 } else { 0 }, &INDEPENDENT);
+        }
+        assert_eq!(floor.rate(), 0.0);
+    }
+
+    #[test]
+    fn steady_loss_is_the_floor_and_small_rounds_are_pooled() {
+        let mut floor = Floor::new();
+        for round in 0..600 {
+            floor.on_clean_round(at(round), 10, 1, &INDEPENDENT);
+        }
+        assert!((floor.rate() - 0.1).abs() < 1e-9, "{}", floor.rate());
+        for round in 600..1000 {
+            floor.on_clean_round(at(round), 10, 0, &INDEPENDENT);
+        }
+        assert_eq!(floor.rate(), 0.0);
+    }
+
+    #[test]
+    fn it_is_bounded_and_decays_when_unmeasured() {
+        let mut floor = Floor::new();
+        for round in 0..50 {
+            floor.on_clean_round(at(round), 100, 90, &INDEPENDENT);
+        }
+        assert_eq!(floor.rate(), FLOOR_MAX);
+        floor.on_unclean_round(at(4_000), Duration::from_secs(4));
+        assert_eq!(floor.rate(), FLOOR_MAX);
+        floor.on_unclean_round(at(8_000), HALF_LIFE);
+        assert_eq!(floor.rate(), FLOOR_MAX / 2.0);
+    }
+
+    #[test]
+    fn bursts_widen_what_the_floor_explains() {
+        let mut floor = Floor::new();
+        for round in 0..50 {
+            floor.on_clean_round(at(round), 100, 20, &INDEPENDENT);
+        }
+        // 0.2 * 100 + 2 * sqrt(100 * 0.2 * 0.8) = 28.
+        assert!((floor.explained_packets(100, &INDEPENDENT, 2.0) - 28.0).abs() < 1e-9);
+        let bursty = LossView { burst_packets: 10.0, ..INDEPENDENT };
+        // rho = 1 - 1/8 = 0.875, variance 15 times: 20 + 2 * sqrt(240) = 50.98.
+        assert!((floor.explained_packets(100, &bursty, 2.0) - 50.98).abs() < 0.01);
+    }
+
+    #[test]
+    fn loss_that_vanishes_when_we_slow_down_was_ours() {
+        let mut floor = Floor::new();
+        for round in 0..50 {
+            floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
+        }
+        assert_eq!(floor.rate(), 0.3);
+        assert!(floor.on_slow_round(150, 0, &INDEPENDENT));
+        // (0 + 1) / 151 and two standard errors of 0.81 points each at rho = 0.19.
+        assert!(floor.rate() < 0.025, "{}", floor.rate());
+        // Slow rounds that lose as much change nothing.
+        let mut floor = Floor::new();
+        for round in 0..50 {
+            floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
+            assert!(!floor.on_slow_round(150, 45, &INDEPENDENT));
+        }
+        assert_eq!(floor.rate(), 0.3);
+    }
+}

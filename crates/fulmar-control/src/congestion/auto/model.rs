@@ -1,0 +1,204 @@
+//! The model of the path: the bottleneck's rate *on the wire*, and the round trip without queues.
+//!
+//! BBR paces at the delivered rate, which under random loss p is C (1 - p); it then delivers C (1 - p)^2. Here a
+//! sample of the delivery rate D, taken while a share s of the packets was lost, counts as D / (1 - min(s, floor)):
+//! what the link carried before the random loss took its part. Loss above the floor is never compensated, so a queue
+//! that overflows does not look like capacity; and a sample that happened to lose less than the floor is compensated
+//! by what it lost, so the maximum filter does not pick the luckiest sample (which at p = 20 % and 170 packets a
+//! round would be 8 % too high).
+//!
+//! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since the last
+//! probe. The round trip is the minimum of the last ten seconds.
+
+use core::time::Duration;
+
+use crate::windowed::{WindowedMax, WindowedMin};
+use crate::{Instant, Rate, RateSample};
+
+/// BBRv1 4.1.1.2: so long a minimum stays valid. A route that became longer is believed after it.
+const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
+/// A sample within this factor of the minimum confirms it.
+const RTT_CONFIRM: f64 = 1.05;
+
+/// Bottleneck rate and base round trip.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    rate: WindowedMax,
+    /// Bound from congestion seen since the last probe (BBRv3's bw_lo).
+    rate_bound: Option<Rate>,
+    cycle: u64,
+    rtt_min: WindowedMin,
+    rtt_confirmed_at: Option<Instant>,
+}
+
+impl Model {
+    pub(super) fn new() -> Self {
+        Self {
+            rate: WindowedMax::new(1),
+            rate_bound: None,
+            cycle: 0,
+            rtt_min: WindowedMin::new(RTT_MIN_WINDOW.as_nanos() as u64),
+            rtt_confirmed_at: None,
+        }
+    }
+
+    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+        let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        self.rtt_min.update(now.as_nanos(), nanos);
+        if rtt <= self.rtt_min().unwrap_or(rtt).mul_f64(RTT_CONFIRM) {
+            self.rtt_confirmed_at = Some(now);
+        }
+    }
+
+    /// Takes a sample; returns the rate of the link it shows. A sample shorter than a round trip shows ACKs bunched on
+    /// their way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
+    pub(super) fn on_rate(&mut self, sample: &RateSample, floor: f64) -> Option<Rate> {
+        if sample.interval < self.rtt_min()? {
+            return None;
+        }
+        let resolved_bytes = sample.delivered_bytes + sample.lost_bytes;
+        let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;
+        let link_rate = sample.rate.scaled(1.0 / (1.0 - lost_share.min(floor)));
+        let is_known = self.rate.value().is_some_and(|rate| link_rate.bytes_per_second() < rate);
+        if !(sample.is_app_limited && is_known) {
+            self.rate.update(self.cycle, link_rate.bytes_per_second());
+        }
+        Some(link_rate)
+    }
+
+    /// A probing cycle ends: what was measured two cycles ago is forgotten.
+    pub(super) fn next_cycle(&mut self) {
+        self.cycle += 1;
+    }
+
+    /// What samples were compensated for was not random: what they say is worth `factor` of it.
+    pub(super) fn rescale(&mut self, factor: f64) {
+        if let Some(rate) = self.rate.value() {
+            self.rate.reset();
+            self.rate.update(self.cycle, (rate as f64 * factor) as u64);
+        }
+    }
+
+    /// Congestion was seen while not probing: no more than `rate` until the next probe.
+    pub(super) fn bound_rate(&mut self, rate: Rate) {
+        let bound = self.rate_bound.unwrap_or(rate).min(rate);
+        self.rate_bound = Some(bound);
+    }
+
+    pub(super) fn unbound_rate(&mut self) {
+        self.rate_bound = None;
+    }
+
+    /// Rate of the bottleneck on the wire, as far as it is ours.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        let rate = Rate::from_bytes_per_second(self.rate.value()?);
+        Some(self.rate_bound.map_or(rate, |bound| bound.min(rate)))
+    }
+
+    /// Round trip without queues.
+    pub(super) fn rtt_min(&self) -> Option<Duration> {
+        self.rtt_min.value().map(Duration::from_nanos)
+    }
+
+    /// The minimum was last seen (within a few per cent) at least `age` ago.
+    pub(super) fn is_rtt_min_older_than(&self, now: Instant, age: Duration) -> bool {
+        self.rtt_confirmed_at.is_some_and(|at| now - at >= age)
+    }
+
+    /// Bytes that fill the path and no queue; lost packets count, for they travelled.
+    pub(super) fn bdp_bytes(&self) -> Option<u64> {
+        Some(self.rate()?.bytes_in(self.rtt_min()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_a_path() -> Model {
+        let mut model = Model::new();
+        model.on_rtt(Instant::ZERO, Duration::from_millis(20));
+        model
+    }
+
+    fn sample(delivered: u64, lost: u64) -> RateSample {
+        let mut sample = RateSample::new(delivered, Duration::from_secs(1));
+        sample.lost_bytes = lost;
+        sample
+    }
+
+    #[test]
+    fn only_loss_up_to_the_floor_is_compensated() {
+        let mut model = on_a_path();
+        assert_eq!(model.on_rate(&sample(800, 200), 0.2), Some(Rate::from_bytes_per_second(1000)));
+        // Lucky: compensated by what it lost. Congested: by the floor only.
+        assert_eq!(model.on_rate(&sample(900, 100), 0.2), Some(Rate::from_bytes_per_second(1000)));
+        assert_eq!(model.on_rate(&sample(800, 800), 0.2), Some(Rate::from_bytes_per_second(1000)));
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(1000)));
+    }
+
+    #[test]
+    fn the_maximum_lasts_for_two_cycles() {
+        let mut model = on_a_path();
+        model.on_rate(&sample(1000, 0), 0.0);
+        model.next_cycle();
+        model.on_rate(&sample(600, 0), 0.0);
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(1000)));
+        model.next_cycle();
+        model.on_rate(&sample(500, 0), 0.0);
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(600)));
+    }
+
+    #[test]
+    fn congestion_bounds_the_rate_until_the_next_probe() {
+        let mut model = on_a_path();
+        model.on_rate(&sample(1000, 0), 0.0);
+        model.bound_rate(Rate::from_bytes_per_second(700));
+        model.bound_rate(Rate::from_bytes_per_second(900));
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(700)));
+        model.unbound_rate();
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(1000)));
+    }
+
+    #[test]
+    fn an_idle_application_teaches_no_lower_rate() {
+        let mut model = on_a_path();
+        model.on_rate(&sample(1000, 0), 0.0);
+        for _ in 0..5 {
+            model.next_cycle();
+            let mut idle = sample(10, 0);
+            idle.is_app_limited = true;
+            model.on_rate(&idle, 0.0);
+        }
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(1000)));
+    }
+
+    #[test]
+    fn bdp_is_rate_times_the_shortest_round_trip() {
+        let mut model = Model::new();
+        model.on_rtt(Instant::ZERO, Duration::from_millis(30));
+        model.on_rtt(Instant::ZERO, Duration::from_millis(20));
+        model.on_rate(&sample(1_000_000, 0), 0.0);
+        assert_eq!(model.bdp_bytes(), Some(20_000));
+        let later = Instant::ZERO + Duration::from_secs(6);
+        model.on_rtt(later, Duration::from_millis(25));
+        assert!(model.is_rtt_min_older_than(later, Duration::from_secs(5)));
+        model.on_rtt(later, Duration::from_micros(20_900));
+        assert!(!model.is_rtt_min_older_than(later, Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_wrong_compensation_is_taken_back() {
+        let mut model = on_a_path();
+        model.on_rate(&sample(800, 200), 0.2);
+        model.rescale(0.8);
+        assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(800)));
+    }
+
+    #[test]
+    fn bunched_acks_are_no_sample() {
+        let mut model = on_a_path();
+        assert_eq!(model.on_rate(&RateSample::new(1000, Duration::from_millis(19)), 0.0), None);
+        assert_eq!(model.rate(), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! What one packet-timed round trip brought: the sample every slower decision rests on.
+//!
+//! Packets sent in one round are resolved in the next, so a round's losses are judged by the pace of the round
+//! before. Units: packets, bytes, time. A round touched by a black-out is marked and teaches nothing about loss.
+
+use core::time::Duration;
+
+use crate::{Feedback, Rate};
+
+/// Sums over one round.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    pub(super) acked_packets: u32,
+    pub(super) lost_packets: u32,
+    pub(super) marked_packets: u32,
+    /// Smallest RTT of the round; `Duration::MAX` without a sample.
+    pub(super) rtt_min: Duration,
+    pub(super) rtt_samples: u32,
+    rtt_sum: Duration,
+    /// Largest delivery rate of the round that the application did not limit, as measured at the receiver.
+    pub(super) delivery_rate: Rate,
+    /// The same on the wire: see `model`.
+    pub(super) link_rate: Rate,
+    /// The sender was held back by window or pacer at least once.
+    pub(super) is_window_limited: bool,
+    /// A black-out lasted into it.
+    pub(super) is_blackout: bool,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Self {
+            acked_packets: 0,
+            lost_packets: 0,
+            marked_packets: 0,
+            rtt_min: Duration::MAX,
+            rtt_samples: 0,
+            rtt_sum: Duration::ZERO,
+            delivery_rate: Rate::ZERO,
+            link_rate: Rate::ZERO,
+            is_window_limited: false,
+            is_blackout: false,
+        }
+    }
+
+    pub(super) fn add(&mut self, feedback: &Feedback) {
+        self.acked_packets = self.acked_packets.saturating_add(feedback.acked_packets);
+        self.lost_packets =
+            self.lost_packets.saturating_add(feedback.lost.packets).saturating_sub(feedback.spurious_packets);
+        self.marked_packets = self.marked_packets.saturating_add(feedback.ecn_ce_packets);
+        if let Some(rtt) = feedback.rtt {
+            self.rtt_min = self.rtt_min.min(rtt);
+            self.rtt_samples = self.rtt_samples.saturating_add(1);
+            self.rtt_sum = self.rtt_sum.saturating_add(rtt);
+        }
+        self.is_window_limited |= feedback.is_window_limited;
+    }
+
+    /// Mean RTT of the round.
+    pub(super) fn rtt_mean(&self) -> Option<Duration> {
+        (self.rtt_samples > 0).then(|| self.rtt_sum / self.rtt_samples)
+    }
+
+    /// Packets whose fate the round settled.
+    pub(super) fn packets(&self) -> u32 {
+        self.acked_packets.saturating_add(self.lost_packets)
+    }
+}

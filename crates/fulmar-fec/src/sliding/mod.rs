@@ -1,0 +1,288 @@
+//! One decoder for every linear code over a stream of symbols: sources are copied into a ring, repair symbols become
+//! equations over what is missing.
+//!
+//! Cost of a source symbol when nothing is missing: one copy, one bit, no allocation. Of a repair symbol: nothing if all it
+//! covers is known, otherwise one fused product over the known symbols it covers, and one row operation per pending equation.
+//! Memory: `symbols_max` symbols, `equations_max` equations of at most one symbol and `symbols_max` coefficients each, and
+//! one bit per id between the lowest undecoded one and the newest ([`crate::REACH`]); little of it before it is needed.
+
+mod elimination;
+mod store;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+use fulmar_gf as gf;
+
+use crate::known::Known;
+use crate::{CodeError, Cover, Decoder, DecoderLimits, Innovation, RepairKey, SymbolId, Window};
+use elimination::{Elimination, Equation, Fate};
+use store::Store;
+
+/// Known symbols taken out of an equation in one pass of the fused kernel.
+const BATCH: usize = 64;
+
+/// What defines a linear code: the coefficients of each of its repair symbols.
+pub trait Rows: Debug + Send + Sync {
+    /// Whether this code has such a cover and, over it, such a key. The cover is not empty and ascending.
+    fn check(&self, cover: Cover<'_>, key: RepairKey) -> Result<(), CodeError>;
+
+    /// Writes the coefficients of repair symbol `key` over `cover` to `out`, one for each symbol covered, in order. They
+    /// may all be zero only where that cannot be avoided. Called for what [`Rows::check`] accepts.
+    fn row(&self, cover: Cover<'_>, key: RepairKey, out: &mut [u8]);
+}
+
+/// Checks what all codes demand of a cover: not empty, ascending, no id beyond the end of the space. Returns its length.
+pub(crate) fn check_cover(cover: Cover<'_>) -> Result<usize, CodeError> {
+    match cover {
+        Cover::Window(Window { first, len }) => match first.0.checked_add(u64::from(len)) {
+            Some(end) if len > 0 && end < u64::MAX => Ok(len as usize),
+            _ => Err(CodeError::BadCover),
+        },
+        Cover::Set(ids) => match ids {
+            [.., last] if last.0 < u64::MAX && ids.is_sorted_by(|a, b| a < b) => Ok(ids.len()),
+            _ => Err(CodeError::BadCover),
+        },
+    }
+}
+
+/// The ids of a cover that [`check_cover`] accepts.
+pub(crate) fn ids<'a>(cover: Cover<'a>) -> impl Iterator<Item = u64> + Clone + use<'a> {
+    let (window, set) = match cover {
+        Cover::Window(window) => (window.first.0..window.end().0, &[] as &[SymbolId]),
+        Cover::Set(ids) => (0..0, ids),
+    };
+    window.chain(set.iter().map(|id| id.0))
+}
+
+/// First id of a cover and the id after its last.
+pub(crate) fn span(cover: Cover<'_>) -> (u64, u64) {
+    match cover {
+        Cover::Window(window) => (window.first.0, window.end().0),
+        Cover::Set(ids) => (ids.first().map_or(0, |id| id.0), ids.last().map_or(0, |id| id.0 + 1)),
+    }
+}
+
+/// The decoder.
+#[derive(Debug)]
+pub(crate) struct SlidingDecoder<R> {
+    rows: R,
+    symbol_bytes: usize,
+    equations_max: usize,
+    known: Known,
+    store: Store,
+    elimination: Elimination,
+    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+    /// Every symbol below this one is decoded or the pivot of an equation.
+    seen_below: u64,
+    /// Nothing below this one is retained.
+    released: u64,
+    /// The coefficients of the repair symbol at hand.
+    row: Vec<u8>,
+}
+
+impl<R: Rows> SlidingDecoder<R> {
+    pub(crate) fn new(rows: R, symbol_bytes: usize, limits: DecoderLimits) -> Self {
+        Self {
+            rows,
+            symbol_bytes,
+            equations_max: limits.equations_max as usize,
+            known: Known::default(),
+            store: Store::new(symbol_bytes, limits.symbols_max),
+            elimination: Elimination::new(limits.equations_max, limits.symbols_max.max(1)),
+            recovered: VecDeque::new(),
+            seen_below: 0,
+            released: 0,
+            row: Vec::new(),
+        }
+    }
+
+    /// Whether every symbol of the cover is either unknown or retained, and some are unknown.
+    fn usable(&self, cover: Cover<'_>) -> Innovation {
+        let missing = match cover {
+            Cover::Window(window) => self.known.missing_in(window) as usize,
+            Cover::Set(_) => ids(cover).filter(|id| !self.known.contains(*id)).count(),
+        };
+        let (first, end) = span(cover);
+        if missing == 0 {
+            Innovation::Redundant
+        } else if first < self.released || !self.known.is_in_reach(end - 1) {
+            Innovation::OutOfReach
+        } else {
+            Innovation::Innovative
+        }
+    }
+
+    /// Makes an equation over the missing symbols: takes the known ones out of the value.
+    fn equation(&mut self, cover: Cover<'_>, repair: &[u8]) -> Result<Option<Equation>, CodeError> {
+        let mut value = self.store.buffers.take();
+        value.extend_from_slice(repair);
+        let mut is_complete = true;
+        let (mut symbols, mut factors, mut count) = ([&[] as &[u8]; BATCH], [0; BATCH], 0);
+        for (id, factor) in ids(cover).zip(&self.row) {
+            if !self.known.contains(id) || *factor == 0 {
+                continue;
+            }
+            let Some(symbol) = self.store.get(id) else {
+                is_complete = false;
+                break;
+            };
+            let len = symbol.len().min(value.len());
+            // A repair symbol is as long as the longest symbol it covers; only padding may be longer.
+            if symbol[len..].iter().any(|byte| *byte != 0) {
+                return Err(CodeError::Inconsistent);
+            }
+            (symbols[count], factors[count]) = (&symbol[..len], *factor);
+            count += 1;
+            if count == BATCH {
+                gf::dot_add(&mut [&mut value], &symbols, &factors);
+                count = 0;
+            }
+        }
+        gf::dot_add(&mut [&mut value], &symbols[..count], &factors[..count]);
+        let equation = if is_complete { self.terms(cover, value) } else { None };
+        Ok(equation)
+    }
+
+    /// The equation's terms; `None` if there is no room for all its columns.
+    fn terms(&mut self, cover: Cover<'_>, value: Vec<u8>) -> Option<Equation> {
+        let mut equation = Equation::new(value);
+        for (id, factor) in ids(cover).zip(&self.row) {
+            if *factor == 0 || self.known.contains(id) {
+                continue;
+            }
+            let Some(column) = self.elimination.column(id) else {
+                self.elimination.free_unused_columns();
+                return None;
+            };
+            equation.set(column, *factor);
+        }
+        Some(equation)
+    }
+
+    /// Enters what the equations have determined.
+    fn collect(&mut self) {
+        for (id, symbol) in self.elimination.take_determined() {
+            self.known.insert(id);
+            self.store.insert(id, &symbol);
+            self.recovered.push_back((SymbolId(id), symbol));
+        }
+        self.advance_seen();
+    }
+
+    fn advance_seen(&mut self) {
+        self.seen_below = self.known.next_missing(SymbolId(self.seen_below)).0;
+        while self.elimination.is_pivot(self.seen_below) {
+            self.seen_below = self.known.next_missing(SymbolId(self.seen_below + 1)).0;
+        }
+    }
+}
+
+impl<R: Rows> Decoder for SlidingDecoder<R> {
+    fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
+        if symbol.len() > self.symbol_bytes {
+            return Err(CodeError::TooLong);
+        }
+        if self.known.contains(id.0) {
+            return Ok(Innovation::Redundant);
+        }
+        if !self.known.is_in_reach(id.0) || id.0 == u64::MAX {
+            return Ok(Innovation::OutOfReach);
+        }
+        self.known.insert(id.0);
+        if id.0 >= self.released {
+            self.store.insert(id.0, symbol);
+        }
+        if self.elimination.len() == 0 {
+            self.seen_below = self.known.below();
+            return Ok(Innovation::Innovative);
+        }
+        let result = self.elimination.substitute(id.0, symbol, &mut self.store.buffers);
+        self.collect();
+        result.map(|()| Innovation::Innovative)
+    }
+
+    fn on_repair(
+        &mut self,
+        cover: Cover<'_>,
+        key: RepairKey,
+        repair: &[u8],
+    ) -> Result<Innovation, CodeError> {
+        let len = check_cover(cover)?;
+        self.rows.check(cover, key)?;
+        if repair.len() > self.symbol_bytes {
+            return Err(CodeError::TooLong);
+        }
+        let usable = self.usable(cover);
+        if usable != Innovation::Innovative {
+            return Ok(usable);
+        }
+        self.row.resize(len, 0);
+        self.rows.row(cover, key, &mut self.row);
+        let Some(equation) = self.equation(cover, repair)? else { return Ok(Innovation::OutOfReach) };
+        let fate = self.elimination.insert(equation, &mut self.store.buffers)?;
+        if self.elimination.len() >= self.equations_max {
+            self.seen_below = self.known.below(); // A row may have made room, and its pivot is no longer seen.
+        }
+        self.collect();
+        Ok(match fate {
+            Fate::Kept => Innovation::Innovative,
+            Fate::Redundant => Innovation::Redundant,
+            Fate::Dropped => Innovation::OutOfReach,
+        })
+    }
+
+    fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
+        let (id, symbol) = self.recovered.pop_front()?;
+        out.clear();
+        out.extend_from_slice(&symbol);
+        self.store.buffers.give(symbol);
+        Some(id)
+    }
+
+    fn deficit(&self, window: Window) -> u32 {
+        let missing = self.known.missing_in(window);
+        if missing == 0 || self.elimination.len() == 0 {
+            return missing;
+        }
+        missing - self.elimination.rank_within(window.first.0, window.end().0)
+    }
+
+    fn decoded_below(&self) -> SymbolId {
+        SymbolId(self.known.below())
+    }
+
+    fn seen_below(&self) -> SymbolId {
+        SymbolId(self.seen_below)
+    }
+
+    fn is_decoded(&self, id: SymbolId) -> bool {
+        self.known.contains(id.0)
+    }
+
+    fn release(&mut self, below: SymbolId) {
+        if below.0 <= self.released {
+            return;
+        }
+        self.released = below.0;
+        self.elimination.release(below.0, &mut self.store.buffers);
+        self.store.release(below.0);
+        self.seen_below = self.known.below();
+        self.advance_seen();
+        if self.recovered.is_empty() {
+            self.recovered.shrink_to_fit();
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let queued: usize = self.recovered.iter().map(|(_, symbol)| symbol.capacity()).sum();
+        let queue = self.recovered.capacity() * size_of::<(SymbolId, Vec<u8>)>() + self.row.capacity();
+        size_of::<Self>()
+            + self.known.memory_bytes()
+            + self.store.memory_bytes()
+            + self.elimination.memory_bytes()
+            + queue
+            + queued
+    }
+}

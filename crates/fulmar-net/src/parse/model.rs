@@ -1,0 +1,201 @@
+//! Parts of a link in words: queues, losses, black-outs, traces.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use fulmar_control::{Instant, Rate};
+
+use super::{ParseError, duration, milli, probability, queue_limit, rate};
+use crate::{
+    CodelConfig, DrrConfig, FqCodelConfig, Intervals, Loss, LossPattern, Periodic, PoissonBursts,
+    Probability, QueueConfig, QueueLimit, RateTrace, RedConfig, SfqConfig, TwoState, WfqConfig,
+};
+
+/// A queue: the name of a discipline, and behind a colon what it may hold (one bandwidth-delay product if left out).
+///
+/// `droptail:1bdp`, `droptail:100p`, `drr`, `sfq:64KiB`, `wfq`, `red`, `codel`, `fq_codel:1000p`; a limit alone is
+/// drop-tail. Other parameters have the defaults of their configuration types.
+///
+/// # Errors
+/// If the name or the limit is unknown.
+pub fn queue(text: &str) -> Result<QueueConfig, ParseError> {
+    let error =
+        || ParseError::new(text, "a queue such as droptail:1bdp, drr:100p, sfq, wfq, red, codel or fq_codel");
+    if let Ok(limit) = queue_limit(text) {
+        return Ok(QueueConfig::DropTail(limit));
+    }
+    let (name, limit) = match text.trim().split_once(':') {
+        Some((name, limit)) => (name, queue_limit(limit)?),
+        None => (text.trim(), QueueLimit::ONE_BDP),
+    };
+    Ok(match name {
+        "droptail" | "drop-tail" | "fifo" => QueueConfig::DropTail(limit),
+        "drr" => QueueConfig::Drr(DrrConfig { limit, quantum_bytes: 1500 }),
+        "sfq" => QueueConfig::Sfq(SfqConfig { limit, buckets: 128 }),
+        "wfq" => QueueConfig::Wfq(WfqConfig { limit, weights: Default::default() }),
+        "red" => QueueConfig::Red(RedConfig::for_limit(limit)),
+        "codel" => QueueConfig::Codel(CodelConfig { limit, ..CodelConfig::default() }),
+        "fq_codel" | "fq-codel" => QueueConfig::FqCodel(FqCodelConfig { limit, ..FqCodelConfig::default() }),
+        _ => return Err(error()),
+    })
+}
+
+/// A loss model.
+///
+/// | text | meaning |
+/// |---|---|
+/// | `none` | no loss |
+/// | `5%`, `0.05` | independent, with this probability |
+/// | `5%/10` | two-state: this loss rate, in bursts of 10 on average |
+/// | `periodic:20ms/10ms`, `periodic:20ms/10ms/80%` | of every 20 ms the first 10 lose everything, or 80 % |
+/// | `bursts:100ms/5ms`, `bursts:100ms/5ms/80%` | bursts start every 100 ms on average, at random, and last 5 ms |
+/// | `pattern:0010110` | packet by packet, `1` is lost, repeated |
+///
+/// # Errors
+/// If the text is none of these, or says something impossible.
+pub fn loss(text: &str) -> Result<Loss, ParseError> {
+    let error = || {
+        ParseError::new(
+            text,
+            "a loss model such as 5%, 5%/10 (bursts), periodic:20ms/10ms or bursts:100ms/5ms",
+        )
+    };
+    match text.trim().split_once(':') {
+        None if text.trim() == "none" => Ok(Loss::None),
+        None => match text.split_once('/') {
+            Some((p, burst)) => bursty(text, probability(p)?, milli(burst)?),
+            None => Ok(Loss::bernoulli(probability(text)?)),
+        },
+        Some(("periodic", rest)) => {
+            let (period, on, loss) = times_and_loss(rest).ok_or_else(error)?;
+            Ok(Loss::Periodic(Periodic { period, on, offset: Duration::ZERO, loss }))
+        }
+        Some(("bursts", rest)) => {
+            let (interval_mean, length, loss) = times_and_loss(rest).ok_or_else(error)?;
+            Ok(Loss::PoissonBursts(PoissonBursts { interval_mean, length, loss }))
+        }
+        Some(("pattern", rest)) => loss_pattern(rest).map(Loss::Pattern),
+        Some(_) => Err(error()),
+    }
+}
+
+fn bursty(text: &str, p: Probability, burst_milli: u32) -> Result<Loss, ParseError> {
+    if p.is_zero() {
+        return Ok(Loss::None);
+    }
+    let impossible =
+        "a possible burst loss: with rate p and mean burst E, E is at least 1 and p at most E / (E + 1)";
+    TwoState::new(p, burst_milli).map(Loss::TwoState).map_err(|_| ParseError::new(text, impossible))
+}
+
+/// `TIME/TIME` or `TIME/TIME/PROBABILITY`.
+fn times_and_loss(text: &str) -> Option<(Duration, Duration, Probability)> {
+    let mut parts = text.split('/');
+    let first = duration(parts.next()?).ok()?;
+    let second = duration(parts.next()?).ok()?;
+    let loss = parts.next().map_or(Some(Probability::ONE), |p| probability(p).ok())?;
+    (parts.next().is_none() && !first.is_zero()).then_some((first, second, loss))
+}
+
+/// Recorded losses: a `0` or `1` per packet, space and line ends between as one likes, `#` starts a comment.
+///
+/// # Errors
+/// If there is anything else in it, or nothing.
+pub fn loss_pattern(text: &str) -> Result<LossPattern, ParseError> {
+    let error = |line| ParseError::new(line, "a loss trace: one 0 (arrived) or 1 (lost) per packet");
+    let mut entries = Vec::new();
+    for line in text.lines() {
+        for c in without_comment(line).chars().filter(|c| !c.is_whitespace()) {
+            entries.push(match c {
+                '0' => false,
+                '1' => true,
+                _ => return Err(error(line)),
+            });
+        }
+    }
+    if entries.is_empty() { Err(error(text)) } else { Ok(LossPattern::new(entries)) }
+}
+
+/// Intervals of time: `10s-12s,30s-30.5s`.
+///
+/// # Errors
+/// If an interval has no end or ends before it starts.
+pub fn intervals(text: &str) -> Result<Intervals, ParseError> {
+    let interval = |part: &str| {
+        let error = || ParseError::new(part, "an interval such as 10s-12s");
+        let (start, end) = part.split_once('-').ok_or_else(error)?;
+        let (start, end) = (Instant::ZERO + duration(start)?, Instant::ZERO + duration(end)?);
+        if start < end { Ok((start, end)) } else { Err(error()) }
+    };
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(interval).collect::<Result<Vec<_>, _>>().map(Intervals::new)
+}
+
+/// A rate over time, a line per step: when it starts, and the rate. A last line `TIME repeat` makes it start again.
+///
+/// ```text
+/// # a train journey
+/// 0s    20M
+/// 12.5s 800k
+/// 15s   0
+/// 20s   repeat
+/// ```
+///
+/// # Errors
+/// If a line is not understood, or the steps are not in order from zero.
+pub fn rate_trace(text: &str) -> Result<RateTrace, ParseError> {
+    let mut steps: Vec<(Duration, Rate)> = Vec::new();
+    let mut period = None;
+    for line in text.lines().map(|line| without_comment(line).trim()).filter(|line| !line.is_empty()) {
+        let error = || ParseError::new(line, "a step of a rate trace such as '12.5s 800k'");
+        let (start, value) = line.split_once(char::is_whitespace).ok_or_else(error)?;
+        let start = duration(start)?;
+        if period.is_some() {
+            return Err(ParseError::new(line, "expected behind the line that repeats the trace"));
+        }
+        match value.trim() {
+            "repeat" => period = Some(start),
+            value => steps.push((start, rate(value)?)),
+        }
+    }
+    RateTrace::new(steps, period).map_err(|_| {
+        ParseError::new(text, "a rate trace: steps in order of time, the first at 0s, then perhaps a repeat")
+    })
+}
+
+/// A trace of delivery opportunities in the format of mahimahi: each line is the millisecond at which 1500 bytes may
+/// pass; the last line is also the period. Becomes a rate per `step`.
+///
+/// # Errors
+/// If a line is not a whole number, the lines are not in order, or there is none.
+pub fn mahimahi_trace(text: &str, step: Duration) -> Result<RateTrace, ParseError> {
+    let expected = "a mahimahi trace: one millisecond per line, in order";
+    let step_ms = u64::try_from(step.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut millis: Vec<u64> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let at = line.parse().map_err(|_| ParseError::new(line, expected))?;
+        if millis.last().is_some_and(|&last| at < last) {
+            return Err(ParseError::new(line, expected));
+        }
+        millis.push(at);
+    }
+    let last = *millis.last().filter(|&&last| last > 0).ok_or_else(|| ParseError::new(text, expected))?;
+    // An opportunity at t belongs to the time before it. So many steps that memory matters are a mistake.
+    let count = last.div_ceil(step_ms);
+    if count > 10_000_000 {
+        return Err(ParseError::new(text, expected));
+    }
+    let steps = (0..count).map(|index| {
+        let (start, end) = (index * step_ms, ((index + 1) * step_ms).min(last));
+        let below = |limit: u64| millis.partition_point(|&at| at <= limit) as u64;
+        let before = if index == 0 { 0 } else { below(start) };
+        let bytes = (below(end) - before) * 1500;
+        (Duration::from_millis(start), Rate::from_bytes_per_second(bytes * 1000 / (end - start)))
+    });
+    RateTrace::new(steps.collect(), Some(Duration::from_millis(last)))
+        .map_err(|_| ParseError::new(text, expected))
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once('#').map_or(line, |(before, _)| before)
+}

@@ -1,0 +1,116 @@
+//! The topologies of the literature: dumbbell and parking lot.
+//!
+//! Source: systems.md D13, after the DFCP thesis. Each builder adds its nodes and links to a network and says which is
+//! which, so that several can be combined.
+
+use alloc::vec::Vec;
+
+use crate::{LinkConfig, LinkId, Network, NodeId, Payload};
+
+/// A link in each direction.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Pipe {
+    /// From the left (the senders) to the right.
+    pub forward: LinkId,
+    /// Back.
+    pub backward: LinkId,
+}
+
+/// Two ends that talk to each other.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// On the left.
+    pub sender: NodeId,
+    /// On the right.
+    pub receiver: NodeId,
+}
+
+/// Several pairs that share one link.
+///
+/// ```text
+/// sender 0 --.                        .-- receiver 0
+/// sender 1 ---+-- left ===== right --+--- receiver 1
+/// sender 2 --'      bottleneck        '-- receiver 2
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dumbbell {
+    /// The ends.
+    pub pairs: Vec<Pair>,
+    /// The link they share.
+    pub bottleneck: Pipe,
+}
+
+impl Dumbbell {
+    /// Adds a dumbbell with a pair for each of `access`, which says how its sender is connected, in both directions (a
+    /// different delay gives each pair its own round-trip time). Receivers are connected to the right end directly:
+    /// without limit or delay.
+    pub fn build<P: Payload>(
+        network: &mut Network<P>,
+        forward: LinkConfig,
+        backward: LinkConfig,
+        access: impl IntoIterator<Item = LinkConfig>,
+    ) -> Self {
+        let (left, right) = (network.add_node(), network.add_node());
+        let bottleneck = pipe(network, left, right, forward, backward);
+        let pairs = access.into_iter().map(|access| attach(network, left, right, access)).collect();
+        Self { pairs, bottleneck }
+    }
+}
+
+/// Bottlenecks in a row. The first pair crosses all of them, and each of them is shared with one other pair.
+///
+/// ```text
+/// sender 0 --.    sender 2 --.    .-- receiver 1    .-- receiver 0, 2
+/// sender 1 --+-- a ========= b =='================ c
+///                 bottleneck 0      bottleneck 1
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkingLot {
+    /// The pair that crosses every bottleneck.
+    pub long: Pair,
+    /// `short[i]` crosses bottleneck `i` only.
+    pub short: Vec<Pair>,
+    /// From left to right.
+    pub bottlenecks: Vec<Pipe>,
+}
+
+impl ParkingLot {
+    /// Adds a parking lot with these bottlenecks, each alike in both directions. `long_access` connects the sender of the
+    /// long pair, `short_access` those of the others.
+    pub fn build<P: Payload>(
+        network: &mut Network<P>,
+        bottlenecks: impl IntoIterator<Item = LinkConfig>,
+        long_access: LinkConfig,
+        short_access: LinkConfig,
+    ) -> Self {
+        let first = network.add_node();
+        let (mut last, mut pipes, mut short) = (first, Vec::new(), Vec::new());
+        for config in bottlenecks {
+            let next = network.add_node();
+            pipes.push(pipe(network, last, next, config.clone(), config));
+            short.push(attach(network, last, next, short_access.clone()));
+            last = next;
+        }
+        let long = attach(network, first, last, long_access);
+        Self { long, short, bottlenecks: pipes }
+    }
+}
+
+fn pipe<P: Payload>(
+    network: &mut Network<P>,
+    a: NodeId,
+    b: NodeId,
+    forward: LinkConfig,
+    backward: LinkConfig,
+) -> Pipe {
+    let (forward, backward) = network.connect(a, b, forward, backward);
+    Pipe { forward, backward }
+}
+
+/// Adds a pair: a sender at `left` behind an access link, a receiver at `right`.
+fn attach<P: Payload>(network: &mut Network<P>, left: NodeId, right: NodeId, access: LinkConfig) -> Pair {
+    let (sender, receiver) = (network.add_node(), network.add_node());
+    network.connect(sender, left, access.clone(), access);
+    network.connect(right, receiver, LinkConfig::default(), LinkConfig::default());
+    Pair { sender, receiver }
+}

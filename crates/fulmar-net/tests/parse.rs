@@ -1,0 +1,111 @@
+//! Links in words.
+
+mod common;
+
+use common::*;
+use fulmar_control::Rate;
+use fulmar_net::parse::model::{intervals, loss, loss_pattern, mahimahi_trace, queue, rate_trace};
+use fulmar_net::*;
+use proptest::prelude::*;
+
+#[test]
+fn queues() {
+    let packets = QueueLimit::Packets;
+    assert_eq!(queue("2bdp"), Ok(QueueConfig::DropTail(QueueLimit::Bdp { milli: 2000, rtt: None })));
+    assert_eq!(queue("droptail:100p"), Ok(QueueConfig::DropTail(packets(100))));
+    assert_eq!(queue("drr:50p"), Ok(QueueConfig::Drr(DrrConfig { limit: packets(50), quantum_bytes: 1500 })));
+    assert_eq!(queue("sfq").map(|q| q.limit()), Ok(QueueLimit::ONE_BDP));
+    for (text, name) in
+        [("red:90p", "Red"), ("codel:90p", "Codel"), ("fq_codel:90p", "FqCodel"), ("wfq:90p", "Wfq")]
+    {
+        let queue = queue(text).expect(text);
+        assert!(format!("{queue:?}").starts_with(name));
+        assert_eq!(queue.limit(), packets(90));
+    }
+    assert!(queue("pie").is_err());
+    assert!(queue("red:x").is_err());
+}
+
+#[test]
+fn losses() {
+    let percent = Probability::from_percent;
+    assert_eq!(loss("none"), Ok(Loss::None));
+    assert_eq!(loss("0%"), Ok(Loss::None));
+    assert_eq!(loss("5%"), Ok(Loss::Bernoulli(percent(5))));
+    assert_eq!(loss("0.05/10"), Ok(Loss::TwoState(TwoState::new(percent(5), 10_000).expect("possible"))));
+    let oven = Periodic { period: ms(20), on: ms(10), offset: ms(0), loss: percent(80) };
+    assert_eq!(loss("periodic:20ms/10ms/80%"), Ok(Loss::Periodic(oven)));
+    let hidden = PoissonBursts { interval_mean: ms(100), length: ms(5), loss: Probability::ONE };
+    assert_eq!(loss("bursts:100ms/5ms"), Ok(Loss::PoissonBursts(hidden)));
+    assert_eq!(loss("pattern:01"), Ok(Loss::Pattern(LossPattern::new(vec![false, true]))));
+    for text in [
+        "",
+        "5",
+        "60%/1",
+        "5%/0.5",
+        "5%/2/3",
+        "periodic:20ms",
+        "bursts:0s/1ms",
+        "pattern:",
+        "pattern:2",
+        "odd:1",
+    ] {
+        assert!(loss(text).is_err(), "{text}");
+    }
+    let message = loss("60%/1").unwrap_err().to_string();
+    assert!(message.contains("p at most E / (E + 1)"), "{message}");
+}
+
+#[test]
+fn traces_and_intervals() {
+    let trace = rate_trace("# journey\n0s 20M\n12.5s\t800k # slow\n\n15s 0\n20s repeat\n").expect("a trace");
+    for (millis, expected) in
+        [(0, 20_000_000), (12_499, 20_000_000), (12_500, 800_000), (15_000, 0), (20_000, 20_000_000)]
+    {
+        assert_eq!(trace.rate_at(at(ms(millis))), Rate::from_bits_per_second(expected), "{millis} ms");
+    }
+    for text in ["", "0s", "1s 5M", "0s 5M\n0s 6M", "0s 5M\n3s repeat\n4s 1M", "0s 5M\n0s repeat", "0s fast"]
+    {
+        assert!(rate_trace(text).is_err(), "{text}");
+    }
+    assert_eq!(loss_pattern("01 # x\n1\n"), Ok(LossPattern::new(vec![false, true, true])));
+    let blackouts = intervals("10s-12s, 1s-1.5s").expect("two");
+    let seconds = |s: u64| at(ms(1000 * s));
+    assert_eq!(blackouts.as_slice(), [(seconds(1), at(ms(1500))), (seconds(10), seconds(12))]);
+    assert!(intervals("2s-1s").is_err() && intervals("5s").is_err());
+    assert_eq!(intervals(""), Ok(Intervals::none()));
+}
+
+#[test]
+fn mahimahi_traces_keep_the_bytes() {
+    // 10 packets in the first 100 ms, 1 in the next, none until 250.
+    let text = "5\n10\n20\n30\n40\n50\n60\n70\n80\n100\n150\n250\n";
+    let trace = mahimahi_trace(text, ms(100)).expect("a trace");
+    let rates: Vec<u64> = [0, 100, 200, 250].map(|t| trace.rate_at(at(ms(t))).bytes_per_second()).into();
+    assert_eq!(rates, [150_000, 15_000, 30_000, 150_000]);
+    assert!(mahimahi_trace("", ms(100)).is_err());
+    assert!(mahimahi_trace("5\n4\n", ms(100)).is_err());
+    assert!(mahimahi_trace("x", ms(100)).is_err());
+    assert!(mahimahi_trace("0", ms(100)).is_err());
+    assert!(mahimahi_trace("18446744073709551615", ms(1)).is_err());
+}
+
+proptest! {
+    /// Nothing a person can write makes a parser panic.
+    #[test]
+    fn any_text_is_answered(text in "[0-9a-zA-Z.:%/,# \n-]{0,40}|.{0,20}") {
+        let _ = (parse::rate(&text), parse::duration(&text), parse::probability(&text), parse::bytes(&text));
+        let _ = (parse::milli(&text), queue(&text), loss(&text), intervals(&text), rate_trace(&text));
+        let _ = (mahimahi_trace(&text, ms(1)), parse::link_rate(&text));
+    }
+
+    #[test]
+    fn what_is_written_is_read(whole in 0u64..1_000_000, thousandths in 0u64..1000) {
+        let number = format!("{whole}.{thousandths:03}");
+        let exact = whole * 1000 + thousandths;
+        prop_assert_eq!(parse::rate(&format!("{number}M")), Ok(Rate::from_bits_per_second(exact * 1000)));
+        prop_assert_eq!(parse::duration(&format!("{number}us")), Ok(std::time::Duration::from_nanos(exact)));
+        prop_assert_eq!(parse::bytes(&format!("{number}kB")), Ok(exact));
+        prop_assert_eq!(parse::milli(&number), Ok(exact as u32));
+    }
+}

@@ -1,0 +1,149 @@
+//! Prints the goodput of profiles over links in virtual time, beside the limit (1-p) x capacity x payload share.
+//!
+//!     cargo run --release -p fulmar-proto --example goodput -- [--profile auto] [--rate 100M] [--rtt 20ms] \
+//!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--queue-bdp 1] [--seconds 20] [--seed 1] [--trace]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::time::Duration;
+
+use common::World;
+use fulmar_net::{LinkConfig, Loss, Probability, QueueConfig, QueueLimit, TwoState, parse};
+use fulmar_proto::stream::Read;
+use fulmar_proto::{Dir, Profile, TransportConfig};
+
+struct Args {
+    profile: String,
+    rate: fulmar_proto::Rate,
+    rtt: Duration,
+    losses: Vec<Probability>,
+    burst_milli: u32,
+    queue_milli: u32,
+    seconds: u64,
+    seed: u64,
+    trace: bool,
+}
+
+fn args() -> Args {
+    let mut args = Args {
+        profile: "auto".into(),
+        rate: fulmar_proto::Rate::from_bits_per_second(100_000_000),
+        rtt: Duration::from_millis(20),
+        losses: ["0%", "1%", "5%", "10%", "20%"].iter().map(|p| parse::probability(p).unwrap()).collect(),
+        burst_milli: 1000,
+        queue_milli: 1000,
+        seconds: 20,
+        seed: 1,
+        trace: false,
+    };
+    let mut list = std::env::args().skip(1);
+    while let Some(flag) = list.next() {
+        if flag == "--trace" {
+            args.trace = true;
+            continue;
+        }
+        let value = list.next().unwrap_or_else(|| panic!("{flag} needs a value"));
+        match flag.as_str() {
+            "--profile" => args.profile = value,
+            "--rate" => args.rate = parse::rate(&value).expect("a rate"),
+            "--rtt" => args.rtt = parse::duration(&value).expect("a duration"),
+            "--loss" => args.losses = value.split(',').map(|p| parse::probability(p).expect("a probability")).collect(),
+            "--burst" => args.burst_milli = (value.parse::<f64>().expect("a number") * 1000.0) as u32,
+            "--queue-bdp" => args.queue_milli = (value.parse::<f64>().expect("a number") * 1000.0) as u32,
+            "--seconds" => args.seconds = value.parse().expect("a number"),
+            "--seed" => args.seed = value.parse().expect("a number"),
+            _ => panic!("unknown flag {flag}"),
+        }
+    }
+    args
+}
+
+fn loss(args: &Args, p: Probability) -> Loss {
+    if args.burst_milli > 1000 && !p.is_zero() {
+        Loss::TwoState(TwoState::new(p, args.burst_milli).expect("a chain with this loss rate and burst length"))
+    } else {
+        Loss::bernoulli(p)
+    }
+}
+
+fn main() {
+    let args = args();
+    println!(
+        "profile {}, {:?}, RTT {:?}, queue {} BDP, {} s; share of a 1500-byte packet 0.955",
+        args.profile,
+        args.rate,
+        args.rtt,
+        f64::from(args.queue_milli) / 1000.0,
+        args.seconds
+    );
+    println!("   loss  goodput  of limit  sent/(delivered/(1-p))  queue drops  queue ms p50/p99  loss est.");
+    for &p in &args.losses {
+        run(&args, p);
+    }
+}
+
+fn run(args: &Args, p: Probability) {
+    let mut transport = TransportConfig::default();
+    transport.profile(Profile::by_name(&args.profile).expect("a profile"));
+    let queue = QueueLimit::Bdp { milli: args.queue_milli, rtt: Some(args.rtt) };
+    let link = LinkConfig::new(args.rate, args.rtt / 2).with_loss(loss(args, p)).with_queue(QueueConfig::DropTail(queue));
+    let mut world = World::new(args.seed, link, transport.clone(), transport);
+    world.connected();
+    let begin = world.now;
+    let id = world.client.only().open(Dir::Uni).unwrap();
+    let data = vec![0x5a; 1 << 20];
+    let (mut received, mut first, mut last) = (0u64, None, world.now);
+    let mut trace_at = world.now;
+    let mut out = vec![0; 1 << 20];
+    world.run_until(Duration::from_secs(args.seconds), |w| {
+        while w.client.only().write(id, &data).is_ok() {}
+        let now = w.now;
+        let server = w.server.only();
+        server.accept(Dir::Uni);
+        while let Ok(Read::Data(n)) = server.read(now, id, &mut out) {
+            first.get_or_insert(now);
+            last = now;
+            received += n as u64;
+        }
+        if args.trace && now >= trace_at {
+            trace_at = now + args.rtt / 4;
+            let s = w.client.only().stats();
+            println!(
+                "{:9.3} {:16} bw {:?} pace {:?} win {} fl {} rtt {:.1}/{:.1} p {:.3} got {} lost {} rep {} ptos {}",
+                (now - begin).as_secs_f64(),
+                s.phase,
+                s.bandwidth,
+                s.pacing,
+                s.window_bytes,
+                s.in_flight_bytes,
+                s.rtt.as_secs_f64() * 1e3,
+                s.rtt_min.as_secs_f64() * 1e3,
+                s.loss.rate,
+                received,
+                s.lost_packets,
+                s.coding_sent.repairs_sent(),
+                s.probe_timeouts,
+            );
+        }
+        false
+    });
+    let time = last - begin;
+    let goodput = received as f64 * 8.0 / time.as_secs_f64();
+    let keep = 1.0 - p.as_f64();
+    let limit = keep * args.rate.bits_per_second() as f64 * 0.955;
+    let stats = world.client.only().stats();
+    let delivered = stats.streams.sent_bytes.min(received) as f64 / stats.streams.sent_bytes.max(1) as f64 * stats.coding_sent.sources as f64;
+    let link = world.path.link(fulmar_net::Direction::Forward).stats();
+    println!(
+        "{:6.1}%  {:7.2}  {:7.3}   {:7.3}                 {:8}     {:6.1}/{:.1}       {:.2}% E {:.1}",
+        p.as_f64() * 100.0,
+        goodput / 1e6,
+        goodput / limit,
+        stats.coding_sent.symbols_sent() as f64 / (delivered / keep),
+        link.dropped.packets,
+        link.queue_delay.quantile(500).as_secs_f64() * 1e3,
+        link.queue_delay.quantile(990).as_secs_f64() * 1e3,
+        stats.loss.rate * 100.0,
+        stats.loss.burst_packets,
+    );
+}

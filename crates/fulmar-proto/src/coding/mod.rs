@@ -1,0 +1,14 @@
+//! The coding layer: makes source symbols arrive.
+//!
+//! Above it, frames are packed into symbols and taken out of them; below it, packets are lost. The sender keeps a ring
+//! of symbols and, at each chance to send, turns a policy's choice into a packet: a new symbol, a copy, a combination.
+//! The receiver decodes, delivers each symbol once, the moment it is known, and reports what it lacks.
+
+mod receiver;
+mod ring;
+mod sender;
+mod sets;
+
+pub(crate) use receiver::SYMBOLS_AHEAD_MAX;
+pub use receiver::{ReceiverStats, SymbolReceiver};
+pub use sender::{Emitted, SenderStats, SymbolSender};

@@ -1,0 +1,181 @@
+//! The receiving half of coding: decodes, delivers each symbol once, and says what is lacking.
+
+use std::fmt;
+
+use fulmar_fec::{Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Innovation, SymbolId, Window};
+
+use crate::TransportError;
+use crate::ids::expand_u32;
+use crate::wire::frame::{CodingState, OpenWindow, Repair, RepairSpan};
+
+/// Symbols a sender may be ahead of the lowest undecoded one: bounds what the receiver must keep track of.
+pub(crate) const SYMBOLS_AHEAD_MAX: u64 = 1 << 18;
+
+/// Counts of what arrived.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Source symbols that arrived and were new.
+    pub sources: u64,
+    /// Symbols recovered from combinations.
+    pub recovered: u64,
+    /// Combinations that arrived.
+    pub repairs: u64,
+    /// Symbols and combinations that told nothing new.
+    pub redundant: u64,
+    /// Combinations that referred to symbols already forgotten.
+    pub out_of_reach: u64,
+}
+
+/// The receiver's side of the coding layer.
+pub struct SymbolReceiver {
+    code: CodeId,
+    decoder: Box<dyn Decoder>,
+    /// One above the largest id heard of.
+    heard_below: SymbolId,
+    ids: Vec<SymbolId>,
+    recovered: Vec<u8>,
+    /// Innovative combinations less the symbols they led to.
+    equations: u32,
+    stats: ReceiverStats,
+}
+
+impl fmt::Debug for SymbolReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SymbolReceiver")
+            .field("code", &self.code)
+            .field("heard_below", &self.heard_below)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SymbolReceiver {
+    /// A receiver for what `code` makes, of symbols of at most `symbol_bytes`.
+    pub fn new(code: &dyn Code, symbol_bytes: usize, limits: DecoderLimits) -> Self {
+        Self {
+            code: code.shape().id,
+            decoder: code.decoder(symbol_bytes, limits),
+            heard_below: SymbolId(0),
+            ids: Vec::new(),
+            recovered: Vec::new(),
+            equations: 0,
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// Bytes the decoder holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes()
+    }
+
+    /// A source symbol arrived. `deliver` gets every symbol that becomes known, exactly once.
+    pub fn on_source(
+        &mut self,
+        id: u32,
+        symbol: &[u8],
+        deliver: &mut dyn FnMut(&[u8]) -> Result<(), TransportError>,
+    ) -> Result<(), TransportError> {
+        let id = SymbolId(expand_u32(id, self.heard_below.0));
+        self.hear(id)?;
+        match self.decoder.on_source(id, symbol).map_err(refused)? {
+            Innovation::Innovative => {
+                self.stats.sources += 1;
+                deliver(symbol)?;
+            }
+            Innovation::Redundant => self.stats.redundant += 1,
+            Innovation::OutOfReach => return Err(TransportError::buffer_exceeded("symbol beyond the decoder's reach")),
+        }
+        self.deliver_recovered(deliver)
+    }
+
+    /// A repair symbol arrived.
+    pub fn on_repair(
+        &mut self,
+        repair: &Repair<'_>,
+        deliver: &mut dyn FnMut(&[u8]) -> Result<(), TransportError>,
+    ) -> Result<(), TransportError> {
+        if repair.code != self.code {
+            return Err(TransportError::coding("repair symbol of a code that was not negotiated"));
+        }
+        self.stats.repairs += 1;
+        let first = SymbolId(expand_u32(repair.first, self.heard_below.0));
+        let mut ids = std::mem::take(&mut self.ids);
+        let (cover, last) = match &repair.span {
+            RepairSpan::Window(len) => {
+                let window = Window { first, len: *len };
+                (Cover::Window(window), SymbolId(window.end().0 - 1))
+            }
+            RepairSpan::Set(gaps) => {
+                gaps.resolve(first, &mut ids);
+                (Cover::Set(&ids), ids.last().copied().unwrap_or(first))
+            }
+        };
+        self.hear(last)?;
+        match self.decoder.on_repair(cover, repair.key, repair.payload).map_err(refused)? {
+            Innovation::Innovative => self.equations += 1,
+            Innovation::Redundant => self.stats.redundant += 1,
+            Innovation::OutOfReach => self.stats.out_of_reach += 1,
+        }
+        self.ids = ids;
+        self.deliver_recovered(deliver)
+    }
+
+    /// Bounds how far ahead of the lowest undecoded symbol the sender may be.
+    fn hear(&mut self, id: SymbolId) -> Result<(), TransportError> {
+        if id.0 >= self.decoder.decoded_below().0 + SYMBOLS_AHEAD_MAX {
+            return Err(TransportError::buffer_exceeded("symbol too far ahead of the lowest undecoded one"));
+        }
+        self.heard_below = self.heard_below.max(SymbolId(id.0 + 1));
+        Ok(())
+    }
+
+    fn deliver_recovered(
+        &mut self,
+        deliver: &mut dyn FnMut(&[u8]) -> Result<(), TransportError>,
+    ) -> Result<(), TransportError> {
+        while self.decoder.poll_recovered(&mut self.recovered).is_some() {
+            self.stats.recovered += 1;
+            self.equations = self.equations.saturating_sub(1);
+            deliver(&self.recovered)?;
+        }
+        if self.decoder.decoded_below() >= self.heard_below {
+            self.equations = 0;
+            if self.recovered.capacity() > 0 {
+                self.recovered = Vec::new();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing will refer to what is decoded any more: the connection is idle, and its memory goes.
+    pub fn release_all(&mut self) {
+        if self.decoder.decoded_below() >= self.heard_below {
+            self.decoder.release(self.heard_below);
+        }
+    }
+
+    /// What an ACK reports.
+    pub fn state(&self) -> CodingState {
+        let decoded_below = self.decoder.decoded_below();
+        let len = self.heard_below.0.saturating_sub(decoded_below.0);
+        let windows = u32::try_from(len).ok().filter(|&len| len > 0).map(|len| {
+            let window = Window { first: decoded_below, len };
+            OpenWindow { window, deficit: self.decoder.deficit(window) }
+        });
+        CodingState {
+            decoded_below,
+            seen_below: self.decoder.seen_below().max(decoded_below),
+            equations: self.equations,
+            windows: windows.into_iter().collect(),
+        }
+    }
+}
+
+fn refused(error: CodeError) -> TransportError {
+    TransportError::coding(error.to_string())
+}

@@ -1,0 +1,127 @@
+//! The sender's ring of source symbols.
+
+use std::collections::VecDeque;
+
+use fulmar_fec::{SymbolId, Symbols};
+
+use super::sets::SetNumber;
+
+/// What the sender knows of one symbol.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum SymbolState {
+    /// So many packets that carry it are under way.
+    InFlight(u16),
+    /// Every packet that carried it was lost.
+    Missing,
+    /// Lost, but a combination in flight or arrived will restore it (see `sets`).
+    Covered,
+    /// The sender's count of equations says that the receiver has decoded it. Kept until the receiver says so.
+    Inferred,
+    /// The receiver has it.
+    Delivered,
+}
+
+impl SymbolState {
+    /// Whether the receiver has it, as far as the sender can tell.
+    pub(super) fn is_delivered(self) -> bool {
+        matches!(self, Self::Inferred | Self::Delivered)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Its bytes; empty once they can no longer be needed.
+    bytes: Vec<u8>,
+    pub(super) state: SymbolState,
+    /// A packet that carried it was lost.
+    pub(super) was_lost: bool,
+    /// The set of symbols that one combination covers, if it is in one.
+    pub(super) set: Option<SetNumber>,
+}
+
+/// Symbols from the oldest one not delivered to the newest, with the bytes of all that may still be asked for.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    slots: VecDeque<Slot>,
+    base: u64,
+    /// Buffers to use again.
+    pool: Vec<Vec<u8>>,
+    held_bytes: u64,
+}
+
+/// Buffers kept for reuse.
+const POOL_MAX: usize = 64;
+
+impl Ring {
+    /// Id of the next symbol.
+    pub(super) fn next_id(&self) -> SymbolId {
+        SymbolId(self.base + self.slots.len() as u64)
+    }
+
+    /// The oldest symbol held.
+    pub(super) fn base(&self) -> SymbolId {
+        SymbolId(self.base)
+    }
+
+    /// Bytes of symbols held.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.pool.pop().unwrap_or_default()
+    }
+
+    /// Gives back a buffer that was not used.
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > 0 && self.pool.len() < POOL_MAX {
+            buffer.clear();
+            self.pool.push(buffer);
+        }
+    }
+
+    /// Adds the next symbol, which is about to leave.
+    pub(super) fn push(&mut self, bytes: Vec<u8>) -> SymbolId {
+        let id = self.next_id();
+        self.held_bytes += bytes.len() as u64;
+        self.slots.push_back(Slot { bytes, state: SymbolState::InFlight(0), was_lost: false, set: None });
+        id
+    }
+
+    pub(super) fn slot(&self, id: SymbolId) -> Option<&Slot> {
+        self.slots.get(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
+    }
+
+    pub(super) fn slot_mut(&mut self, id: SymbolId) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Lets go of the bytes of one symbol.
+    pub(super) fn release_bytes(&mut self, id: SymbolId) {
+        if let Some(slot) = self.slot_mut(id) {
+            let bytes = std::mem::take(&mut slot.bytes);
+            self.held_bytes -= bytes.len() as u64;
+            self.recycle(bytes);
+        }
+    }
+
+    /// Drops delivered symbols at the front. When nothing is left, memory goes too: idle connections hold none.
+    pub(super) fn pop_delivered(&mut self) {
+        while self.slots.front().is_some_and(|slot| slot.state == SymbolState::Delivered) {
+            self.release_bytes(SymbolId(self.base));
+            self.slots.pop_front();
+            self.base += 1;
+        }
+        if self.slots.is_empty() {
+            self.slots = VecDeque::new();
+            self.pool = Vec::new();
+        }
+    }
+}
+
+impl Symbols for Ring {
+    fn get(&self, id: SymbolId) -> Option<&[u8]> {
+        self.slot(id).map(|slot| slot.bytes.as_slice()).filter(|bytes| !bytes.is_empty())
+    }
+}

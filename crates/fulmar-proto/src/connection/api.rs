@@ -1,0 +1,279 @@
+//! The application's side of a connection.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::close::{Shutdown, State};
+use super::transmit::DATAGRAM_OVERHEAD_BYTES;
+use super::{Connection, ConnectionStats, EndpointEvent, Event, SendDatagramError};
+use crate::crypto::PeerIdentity;
+use crate::stream::{ClosedStream, FinishError, Read, ReadError, StreamEvent, WriteError};
+use crate::wire::frame::Close;
+use crate::{ConnectionError, Dir, Instant, Side, StreamId, TransportError};
+
+impl Connection {
+    /// What happened that the application may wait for.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            self.is_datagram_event_pending &= !matches!(event, Event::DatagramReceived);
+            return Some(event);
+        }
+        if let Some(event) = self.streams.poll_event() {
+            return Some(event.into());
+        }
+        if self.datagrams.poll_unblocked() {
+            return Some(Event::DatagramsUnblocked);
+        }
+        if self.is_delivery_awaited && !self.has_unacked() {
+            self.is_delivery_awaited = false;
+            return Some(Event::Delivered);
+        }
+        None
+    }
+
+    /// What the endpoint must know.
+    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.endpoint_events.pop_front()
+    }
+
+    /// Opens a stream; `None` if the peer allows no more now. [`Event::StreamsAvailable`] follows.
+    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        if self.is_closing() { None } else { self.streams.open(dir) }
+    }
+
+    /// The next stream the peer has opened.
+    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.accept(dir)
+    }
+
+    /// Queues bytes on a stream; returns how many were taken, at least one.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        if self.is_closing() {
+            return Err(WriteError::Closed);
+        }
+        self.is_delivery_awaited = true;
+        self.streams.write(id, data)
+    }
+
+    /// Ends a stream after what was written.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        self.is_delivery_awaited = true;
+        self.streams.finish(id)
+    }
+
+    /// Abandons a stream: what was written and not yet sent is dropped, and the peer's reader gets `code`.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+        self.streams.reset(id, code)
+    }
+
+    /// Streams of higher priority go first; those of equal priority take turns. Default: 0.
+    pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), ClosedStream> {
+        self.streams.set_priority(id, priority)
+    }
+
+    /// Wants no more of a stream; the peer's writer gets `code`.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+        self.streams.stop(id, code)
+    }
+
+    /// Reads bytes of a stream in order, up to the length of `out`.
+    pub fn read(&mut self, now: Instant, id: StreamId, out: &mut [u8]) -> Result<Read<usize>, ReadError> {
+        let rtt = self.path.rtt.smoothed();
+        self.streams.read(id, out, now, rtt)
+    }
+
+    /// Reads bytes of a stream in order, without copying them.
+    pub fn read_chunk(&mut self, now: Instant, id: StreamId, bytes_max: usize) -> Result<Read<Bytes>, ReadError> {
+        let rtt = self.path.rtt.smoothed();
+        self.streams.read_chunk(id, bytes_max, now, rtt)
+    }
+
+    /// Queues an unreliable datagram.
+    pub fn send_datagram(&mut self, data: Bytes) -> Result<(), SendDatagramError> {
+        let max = self.datagram_bytes_max().ok_or(SendDatagramError::Unsupported)?;
+        if data.len() > max {
+            return Err(SendDatagramError::TooLarge { max });
+        }
+        self.datagrams.send(data)
+    }
+
+    /// Most bytes an unreliable datagram may have now; `None` if the peer takes none (or is not known yet).
+    pub fn datagram_bytes_max(&self) -> Option<usize> {
+        let peer = self.peer_parameters.as_ref()?.datagram_bytes_max;
+        let path = usize::from(self.path.mtu.current_bytes()) - DATAGRAM_OVERHEAD_BYTES;
+        (peer > 0).then(|| usize::try_from(peer).unwrap_or(usize::MAX).min(path))
+    }
+
+    /// The next unreliable datagram that arrived.
+    pub fn recv_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.read()
+    }
+
+    /// Closes at once: what was not delivered yet may be lost.
+    pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
+        if !self.state.is_closed() {
+            let close = Close::Application { code, reason };
+            self.end(now, close, ConnectionError::LocallyClosed);
+        }
+    }
+
+    /// Closes in order: takes no more data, delivers everything written so far, then closes. A peer that has gone is waited
+    /// for until the idle timeout.
+    pub fn shutdown(&mut self, now: Instant, code: u64, reason: Bytes) {
+        if self.state.is_closed() || self.shutdown.is_some() {
+            return;
+        }
+        self.shutdown = Some(Shutdown { code, reason });
+        self.close_if_delivered(now);
+    }
+
+    /// If an orderly end was asked for and everything is delivered, closes.
+    pub(super) fn close_if_delivered(&mut self, now: Instant) {
+        if self.shutdown.is_some() && !self.has_unacked() && matches!(self.state, State::Established)
+            && let Some(Shutdown { code, reason }) = self.shutdown.take()
+        {
+            self.close(now, code, reason);
+        }
+    }
+
+    /// Ends the connection because of an error found here.
+    pub(super) fn fail(&mut self, now: Instant, error: TransportError) {
+        if !self.state.is_closed() {
+            tracing::debug!(%error, "connection failed");
+            self.end(now, Close::Transport(error.clone()), ConnectionError::Transport(error));
+        }
+    }
+
+    fn end(&mut self, now: Instant, close: Close, error: ConnectionError) {
+        let probe_timeout = self.path.probe_timeout(self.ack_delay_max(), 0);
+        self.state = State::closing(now, close, probe_timeout);
+        self.on_ended(error);
+    }
+
+    /// Ends the connection without a word.
+    pub(super) fn drain(&mut self, now: Instant, error: ConnectionError) {
+        self.state = State::draining(now, self.path.probe_timeout(self.ack_delay_max(), 0));
+        self.on_ended(error);
+    }
+
+    fn on_ended(&mut self, error: ConnectionError) {
+        if self.close_reason.is_none() {
+            self.close_reason = Some(error.clone());
+            self.events.push_back(Event::Closed(error));
+        }
+    }
+
+    /// An end was asked for or has come: no new streams or data.
+    fn is_closing(&self) -> bool {
+        self.shutdown.is_some() || self.state.is_closed()
+    }
+
+    /// The connection has ended; [`Self::close_reason`] says why.
+    pub fn is_closed(&self) -> bool {
+        self.state.is_closed()
+    }
+
+    /// Keys are still being agreed.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self.state, State::Handshaking)
+    }
+
+    /// Everything is over: the connection may be dropped.
+    pub fn is_drained(&self) -> bool {
+        matches!(self.state, State::Drained)
+    }
+
+    /// Why the connection ended.
+    pub fn close_reason(&self) -> Option<&ConnectionError> {
+        self.close_reason.as_ref()
+    }
+
+    /// Something written has not reached the peer yet, as far as this end knows.
+    pub fn has_unacked(&self) -> bool {
+        !self.streams.is_idle() || !self.symbols_out.is_all_delivered()
+    }
+
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.path.remote
+    }
+
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Who the peer proved to be; `None` before the handshake, or if a client showed nothing.
+    pub fn peer_identity(&self) -> Option<PeerIdentity> {
+        self.handshake.session.peer_identity()
+    }
+
+    /// Smoothed RTT.
+    pub fn rtt(&self) -> Duration {
+        self.path.rtt.smoothed()
+    }
+
+    /// Fills `out` with secret bytes that both ends derive alike (RFC 8446 7.5).
+    pub fn export_keying_material(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), TransportError> {
+        self.handshake.session.export_keying_material(out, label, context)
+    }
+
+    /// Changes keys as soon as the peer has acknowledged a packet under the current ones. False if that is not yet so.
+    pub fn initiate_key_update(&mut self) -> bool {
+        self.keys.as_mut().is_some_and(|keys| keys.initiate_update().is_ok())
+    }
+
+    /// Asks the peer for a sign of life.
+    pub fn ping(&mut self) {
+        self.is_ping_pending = true;
+    }
+
+    /// The local socket has changed: tells the peer by sending from it at once. For clients.
+    pub fn handle_path_change(&mut self, now: Instant) {
+        if matches!(self.state, State::Established) {
+            self.is_ping_pending = true;
+            self.stats.path_changes += 1;
+            self.last_activity_at = now;
+        }
+    }
+
+    /// Counts and current values.
+    pub fn stats(&self) -> ConnectionStats {
+        let budget = self.path.budget();
+        ConnectionStats {
+            profile: self.profile_name.clone(),
+            controller: self.path.congestion.name(),
+            phase: self.path.congestion.phase(),
+            rtt: self.path.rtt.smoothed(),
+            rtt_min: self.path.rtt.min(),
+            rtt_var: self.path.rtt.var(),
+            window_bytes: budget.window_bytes,
+            in_flight_bytes: self.sent.in_flight_bytes(),
+            pacing: budget.pacing,
+            bandwidth: self.path.congestion.bandwidth(),
+            loss: self.path.loss.view(),
+            mtu_bytes: self.path.mtu.current_bytes(),
+            is_ecn_capable: self.path.ecn.is_capable(),
+            datagrams_dropped: self.datagrams.dropped,
+            coding_sent: *self.symbols_out.stats(),
+            coding_received: *self.symbols_in.stats(),
+            redundancy: self.redundancy.ratio(),
+            streams: self.streams.stats(),
+            ..self.stats.clone()
+        }
+    }
+}
+
+impl From<StreamEvent> for Event {
+    fn from(event: StreamEvent) -> Self {
+        match event {
+            StreamEvent::Readable(id) => Self::Readable(id),
+            StreamEvent::Writable(id) => Self::Writable(id),
+            StreamEvent::Stopped { id, code } => Self::Stopped { id, code },
+            StreamEvent::Opened { dir } => Self::StreamOpened { dir },
+            StreamEvent::Available { dir } => Self::StreamsAvailable { dir },
+        }
+    }
+}

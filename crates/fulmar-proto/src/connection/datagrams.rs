@@ -1,0 +1,130 @@
+//! Unreliable datagrams: sent once, under congestion control, never coded or repeated.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// Why a datagram was not taken.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendDatagramError {
+    /// It would not fit a packet of the path, or the peer takes no datagrams that long.
+    #[error("datagram too large: at most {max} bytes fit now")]
+    TooLarge {
+        /// Most bytes that fit now.
+        max: usize,
+    },
+    /// The queue is full: wait for `DatagramsUnblocked`.
+    #[error("datagram queue is full")]
+    Blocked,
+    /// The peer takes no datagrams.
+    #[error("the peer takes no datagrams")]
+    Unsupported,
+}
+
+/// Queues of datagrams in both directions.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    limit_bytes: usize,
+    outgoing: VecDeque<Bytes>,
+    outgoing_bytes: usize,
+    incoming: VecDeque<Bytes>,
+    incoming_bytes: usize,
+    is_blocked: bool,
+    /// Arrived while the queue was full, so that older ones were dropped.
+    pub(super) dropped: u64,
+}
+
+impl Datagrams {
+    pub(super) fn new(limit_bytes: usize) -> Self {
+        Self {
+            limit_bytes,
+            outgoing: VecDeque::new(),
+            outgoing_bytes: 0,
+            incoming: VecDeque::new(),
+            incoming_bytes: 0,
+            is_blocked: false,
+            dropped: 0,
+        }
+    }
+
+    pub(super) fn send(&mut self, data: Bytes) -> Result<(), SendDatagramError> {
+        if self.outgoing_bytes + data.len() > self.limit_bytes {
+            self.is_blocked = true;
+            return Err(SendDatagramError::Blocked);
+        }
+        self.outgoing_bytes += data.len();
+        self.outgoing.push_back(data);
+        Ok(())
+    }
+
+    pub(super) fn has_pending(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// The next one to send, if it takes at most `bytes_max`. One that no longer fits any packet is dropped: the path shrank.
+    pub(super) fn poll_send(&mut self, bytes_max: usize, packet_bytes_max: usize) -> Option<Bytes> {
+        while self.outgoing.front()?.len() > packet_bytes_max {
+            self.pop();
+        }
+        if self.outgoing.front()?.len() > bytes_max { None } else { self.pop() }
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let data = self.outgoing.pop_front()?;
+        self.outgoing_bytes -= data.len();
+        Some(data)
+    }
+
+    /// True once after the queue was full and has drained to half.
+    pub(super) fn poll_unblocked(&mut self) -> bool {
+        let is_unblocked = self.is_blocked && self.outgoing_bytes <= self.limit_bytes / 2;
+        self.is_blocked &= !is_unblocked;
+        is_unblocked
+    }
+
+    /// Keeps an arrival; the oldest ones go when there are too many.
+    pub(super) fn receive(&mut self, data: &[u8]) {
+        while self.incoming_bytes + data.len() > self.limit_bytes {
+            let Some(old) = self.incoming.pop_front() else { return };
+            self.incoming_bytes -= old.len();
+            self.dropped += 1;
+        }
+        self.incoming_bytes += data.len();
+        self.incoming.push_back(Bytes::copy_from_slice(data));
+    }
+
+    pub(super) fn read(&mut self) -> Option<Bytes> {
+        let data = self.incoming.pop_front()?;
+        self.incoming_bytes -= data.len();
+        Some(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_bounded_and_say_when_there_is_room() {
+        let mut d = Datagrams::new(100);
+        for _ in 0..10 {
+            d.send(Bytes::from_static(&[0; 10])).unwrap();
+        }
+        assert_eq!(d.send(Bytes::from_static(&[0; 10])), Err(SendDatagramError::Blocked));
+        assert!(!d.poll_unblocked());
+        (0..5).for_each(|_| assert!(d.poll_send(10, 1000).is_some()));
+        assert!(d.poll_unblocked() && !d.poll_unblocked());
+        (0..30).for_each(|i| d.receive(&[i; 10]));
+        assert_eq!((d.read().unwrap()[0], d.dropped), (20, 20));
+    }
+
+    #[test]
+    fn datagrams_the_path_no_longer_carries_are_dropped() {
+        let mut d = Datagrams::new(10_000);
+        d.send(Bytes::from(vec![1; 2000])).unwrap();
+        d.send(Bytes::from_static(&[2; 10])).unwrap();
+        assert!(d.poll_send(5, 1000).is_none());
+        assert_eq!(d.poll_send(10, 1000).unwrap().len(), 10);
+    }
+}

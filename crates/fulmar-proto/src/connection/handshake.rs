@@ -1,0 +1,256 @@
+//! The handshake: TLS bytes in Initial and Handshake packets, repeated on a timer that doubles until they get through.
+//!
+//! There is no loss detection here. A flight is a few packets; whatever of it is not acknowledged when the timer fires is
+//! sent again, and the timer doubles: from one second, or from the probe timeout once an RTT is known. That survives any
+//! loss that leaves something through.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::crypto_stream::{CryptoReceive, CryptoSend};
+use crate::crypto::{KeyChange, KeySchedule, PacketKeys, Session};
+use crate::recovery::{AckPolicy, Received};
+use crate::wire::frame::Ack;
+use crate::{Instant, PacketNumber, TransportError};
+
+/// RFC 9002 6.2.2: twice kInitialRtt of 333 ms gives 1 s with the variation; RFC 6298 2.1 says 1 s.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
+/// The doubling ends here, so that a path that comes back is found again.
+const TIMEOUT_MAX: Duration = Duration::from_secs(8);
+
+/// Which keys protect a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Initial,
+    Handshake,
+}
+
+/// One packet-number space of the handshake.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) keys: PacketKeys,
+    pub(super) received: Received,
+    pub(super) send: CryptoSend,
+    pub(super) receive: CryptoReceive,
+    /// A packet is to be sent although there is nothing to say: it proves to the server that this address receives.
+    pub(super) needs_ping: bool,
+    next_number: u64,
+    sent: VecDeque<SentFlight>,
+}
+
+#[derive(Debug)]
+struct SentFlight {
+    number: u64,
+    at: Instant,
+    range: Range<u64>,
+}
+
+/// Packets of one space that are remembered for their acknowledgement.
+const SENT_MAX: usize = 128;
+
+impl Space {
+    fn new(keys: PacketKeys) -> Self {
+        // Handshake packets are acknowledged at once (RFC 9000 13.2.1).
+        let policy = AckPolicy { every_packets: 1, delay: Duration::ZERO };
+        Self {
+            keys,
+            received: Received::new(policy),
+            send: CryptoSend::default(),
+            receive: CryptoReceive::default(),
+            needs_ping: false,
+            next_number: 0,
+            sent: VecDeque::new(),
+        }
+    }
+
+    /// Something must be sent at this level.
+    pub(super) fn has_pending(&self) -> bool {
+        self.send.has_pending() || self.needs_ping || self.received.has_news()
+    }
+
+    /// Number for a packet about to be sent.
+    pub(super) fn take_number(&mut self) -> PacketNumber {
+        self.next_number += 1;
+        PacketNumber(self.next_number - 1)
+    }
+
+    /// The packet left with these handshake bytes in it.
+    pub(super) fn on_sent(&mut self, number: PacketNumber, at: Instant, range: Range<u64>) {
+        if self.sent.len() == SENT_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(SentFlight { number: number.0, at, range });
+    }
+
+    /// Returns when the largest packet acknowledged had been sent, if it is newly acknowledged.
+    fn on_ack(&mut self, ack: &Ack<'_>) -> Result<Option<Instant>, TransportError> {
+        if ack.largest.0 >= self.next_number {
+            return Err(TransportError::protocol_violation("ACK of a packet that was never sent"));
+        }
+        let largest_at = self.sent.iter().find(|s| s.number == ack.largest.0).map(|s| s.at);
+        for (low, high) in ack.ranges() {
+            self.sent.retain(|sent| {
+                let is_acked = (low.0..=high.0).contains(&sent.number);
+                if is_acked {
+                    self.send.on_acked(sent.range.clone());
+                }
+                !is_acked
+            });
+        }
+        Ok(largest_at)
+    }
+}
+
+/// What a step of the handshake brought about.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// 1-RTT keys.
+    pub(super) one_rtt: Option<Box<KeySchedule>>,
+    /// A sample of the RTT.
+    pub(super) rtt: Option<Duration>,
+}
+
+/// The handshake of one connection.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    pub(super) session: Session,
+    initial: Option<Space>,
+    handshake: Option<Space>,
+    /// Where bytes the session writes now belong; `None` once they are 1-RTT's, which carries none.
+    write_level: Option<Level>,
+    flight_at: Option<Instant>,
+    expiries: u32,
+}
+
+impl Handshake {
+    pub(super) fn new(session: Session, initial_keys: PacketKeys) -> Self {
+        Self {
+            session,
+            initial: Some(Space::new(initial_keys)),
+            handshake: None,
+            write_level: Some(Level::Initial),
+            flight_at: None,
+            expiries: 0,
+        }
+    }
+
+    pub(super) fn space(&mut self, level: Level) -> Option<&mut Space> {
+        match level {
+            Level::Initial => self.initial.as_mut(),
+            Level::Handshake => self.handshake.as_mut(),
+        }
+    }
+
+    /// Starts over with the keys that follow from a Retry. What was sent is sent again.
+    pub(super) fn restart(&mut self, keys: PacketKeys) {
+        if let Some(space) = &mut self.initial {
+            space.keys = keys;
+            space.send.repeat();
+            space.sent.clear();
+        }
+        self.flight_at = None;
+    }
+
+    /// Keys of a level are no longer needed (RFC 9001 4.9).
+    pub(super) fn discard(&mut self, level: Level) {
+        match level {
+            Level::Initial => self.initial = None,
+            Level::Handshake => self.handshake = None,
+        }
+        if self.initial.is_none() && self.handshake.is_none() {
+            self.flight_at = None;
+        }
+    }
+
+    /// Moves what TLS has to say into the spaces.
+    pub(super) fn pump(&mut self) -> Progress {
+        let mut progress = Progress::default();
+        loop {
+            let mut bytes = Vec::new();
+            let change = self.session.write_handshake(&mut bytes);
+            if let Some(level) = self.write_level
+                && let Some(space) = self.space(level)
+            {
+                space.send.write(&bytes);
+            }
+            match change {
+                Some(KeyChange::Handshake(keys)) => {
+                    self.handshake = Some(Space::new(keys));
+                    self.write_level = Some(Level::Handshake);
+                }
+                Some(KeyChange::OneRtt(keys)) => {
+                    progress.one_rtt = Some(keys);
+                    self.write_level = None;
+                }
+                None if bytes.is_empty() => return progress,
+                None => {}
+            }
+        }
+    }
+
+    /// Handshake bytes arrived.
+    pub(super) fn on_crypto(&mut self, level: Level, offset: u64, data: &[u8]) -> Result<Progress, TransportError> {
+        let Some(space) = self.space(level) else { return Ok(Progress::default()) };
+        space.receive.insert(offset, data)?;
+        let mut chunks = Vec::new();
+        while let Some(chunk) = space.receive.read() {
+            chunks.push(chunk);
+        }
+        for chunk in &chunks {
+            self.session.read_handshake(chunk)?;
+        }
+        if chunks.is_empty() {
+            return Ok(Progress::default());
+        }
+        self.expiries = 0;
+        Ok(self.pump())
+    }
+
+    /// An ACK arrived at `level`.
+    pub(super) fn on_ack(&mut self, now: Instant, level: Level, ack: &Ack<'_>) -> Result<Option<Duration>, TransportError> {
+        let Some(space) = self.space(level) else { return Ok(None) };
+        let largest_at = space.on_ack(ack)?;
+        if largest_at.is_some() {
+            self.expiries = 0;
+            self.flight_at = None;
+        }
+        Ok(largest_at.map(|at| now - at))
+    }
+
+    /// Something is waiting to be sent.
+    pub(super) fn has_pending(&self) -> bool {
+        [&self.initial, &self.handshake].into_iter().flatten().any(Space::has_pending)
+    }
+
+    /// Arms the timer after a flight, or for the client as long as the server may be waiting for it (RFC 9002 6.2.2.1).
+    pub(super) fn arm(&mut self, now: Instant, timeout: Option<Duration>, must_keep_talking: bool) {
+        let has_unacked = [&self.initial, &self.handshake].into_iter().flatten().any(|space| space.send.has_unacked());
+        if !has_unacked && !must_keep_talking {
+            self.flight_at = None;
+        } else if self.flight_at.is_none() {
+            let first = timeout.unwrap_or(FIRST_TIMEOUT);
+            self.flight_at = Some(now + (first * (1 << self.expiries.min(6))).min(TIMEOUT_MAX));
+        }
+    }
+
+    pub(super) fn timeout(&self) -> Option<Instant> {
+        self.flight_at
+    }
+
+    /// If the timer has expired: everything that is not acknowledged is to be sent again, a ping if there is nothing.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.flight_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.flight_at = None;
+        self.expiries += 1;
+        for space in [&mut self.initial, &mut self.handshake].into_iter().flatten() {
+            space.send.repeat();
+        }
+        // The newest level that exists is the one the peer can surely read.
+        if let Some(space) = self.handshake.as_mut().or(self.initial.as_mut()) {
+            space.needs_ping |= !space.send.has_pending();
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! One connection: recovery, coding, streams and crypto wired together. Each of them is a struct of its own; here is only
+//! what passes between them.
+//!
+//! `receive` opens packets and hands out frames, `feedback` turns ACKs into the record the algorithms are fed, `transmit`
+//! fills packets, `timers` keeps time, `handshake` agrees on keys, `path` holds what is measured, `close` ends it, `api`
+//! is the application's side.
+
+mod api;
+mod close;
+mod crypto_stream;
+mod datagrams;
+mod feedback;
+mod handshake;
+mod path;
+mod receive;
+mod stats;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_control::RedundancyPolicy;
+use fulmar_fec::{Code, CodeId, DecoderLimits, NoCode, RlcWindow};
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub use datagrams::SendDatagramError;
+pub use stats::ConnectionStats;
+
+use crate::coding::{SymbolReceiver, SymbolSender};
+use crate::config::TransportConfig;
+use crate::crypto::{KeySchedule, PacketKeys, ResetToken, Session};
+use crate::params::Parameters;
+use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS};
+use crate::recovery::{AckPolicy, Acked, Ecn, Lost, Received, SentPackets};
+use crate::stream::{PeerStreamLimits, StreamConfig, Streams};
+use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
+use crate::wire::packet::{SHORT_HEADER_BYTES, TAG_BYTES};
+use crate::{ConnectionError, ConnectionId, Dir, Instant, PacketNumber, Side, StreamId, TransportError};
+use close::{Shutdown, State};
+use datagrams::Datagrams;
+use handshake::{Handshake, Progress};
+use path::{Path, Validation};
+
+/// Window of a stream, and of a connection, before it grows to the bandwidth-delay product.
+const INITIAL_STREAM_WINDOW_BYTES: u64 = 1 << 20;
+const INITIAL_WINDOW_BYTES: u64 = 2 << 20;
+
+/// Where a datagram came from.
+#[derive(Copy, Clone, Debug)]
+pub struct DatagramMeta {
+    /// The sender's address.
+    pub remote: SocketAddr,
+    /// The address of this host it was sent to, where the system tells.
+    pub local_ip: Option<IpAddr>,
+    /// Its ECN codepoint, where the system tells.
+    pub ecn: Option<Ecn>,
+}
+
+/// Where the bytes that were written into the buffer are to be sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// To whom.
+    pub destination: SocketAddr,
+    /// From which address of this host, if it matters.
+    pub src_ip: Option<IpAddr>,
+    /// With which ECN codepoint.
+    pub ecn: Option<Ecn>,
+    /// Bytes in the buffer.
+    pub bytes: usize,
+    /// They are several datagrams of this size, the last perhaps shorter.
+    pub segment_bytes: Option<usize>,
+}
+
+/// Something the application may wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is complete.
+    Connected,
+    /// The peer has opened at least one stream.
+    StreamOpened {
+        /// Of this direction.
+        dir: Dir,
+    },
+    /// The peer allows more streams after it had refused one.
+    StreamsAvailable {
+        /// Of this direction.
+        dir: Dir,
+    },
+    /// There is something to read. Comes again only after a read that found nothing.
+    Readable(StreamId),
+    /// A stream whose last write was refused takes data again.
+    Writable(StreamId),
+    /// The peer wants no more of a stream.
+    Stopped {
+        /// Which stream.
+        id: StreamId,
+        /// The application's code.
+        code: u64,
+    },
+    /// An unreliable datagram arrived.
+    DatagramReceived,
+    /// There is room for unreliable datagrams again.
+    DatagramsUnblocked,
+    /// Everything written so far has reached the peer.
+    Delivered,
+    /// The connection has ended.
+    Closed(ConnectionError),
+}
+
+/// Something the endpoint must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndpointEvent {
+    /// This token would prove that the peer has lost the connection.
+    ResetToken(ResetToken),
+    /// The handshake is over.
+    HandshakeDone,
+    /// The connection is gone; its ids may be forgotten.
+    Drained,
+}
+
+/// What both ends' connections begin with.
+pub(crate) struct Setup {
+    pub(crate) side: Side,
+    pub(crate) transport: Arc<TransportConfig>,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local_ip: Option<IpAddr>,
+    /// Chosen by this end.
+    pub(crate) local_cid: ConnectionId,
+    /// Server: the client's. Client: drawn at random, until the server has chosen.
+    pub(crate) peer_cid: ConnectionId,
+    /// Destination of the client's very first packet.
+    pub(crate) original_cid: ConnectionId,
+    /// Destination of the client's first packet after a Retry, which a validated token proves.
+    pub(crate) retry_cid: Option<ConnectionId>,
+    pub(crate) is_address_validated: bool,
+    pub(crate) seed: u64,
+}
+
+/// One end of one connection.
+#[derive(Debug)]
+pub struct Connection {
+    side: Side,
+    config: Arc<TransportConfig>,
+    rng: Pcg64Mcg,
+    state: State,
+    close_reason: Option<ConnectionError>,
+    shutdown: Option<Shutdown>,
+
+    local_cid: ConnectionId,
+    peer_cid: ConnectionId,
+    /// The connection id the peer put into its first packet; it must say the same inside the handshake.
+    peer_chose_cid: Option<ConnectionId>,
+    original_cid: ConnectionId,
+    retry_cid: Option<ConnectionId>,
+    token: Vec<u8>,
+    handshake: Handshake,
+    keys: Option<Box<KeySchedule>>,
+    peer_parameters: Option<Box<Parameters>>,
+    is_confirmed: bool,
+    /// Datagrams that came before the keys to open them.
+    early: Vec<(DatagramMeta, Vec<u8>)>,
+
+    path: Path,
+    previous_path: Option<(SocketAddr, Option<IpAddr>)>,
+    path_response: Option<u64>,
+
+    sent: SentPackets,
+    received: Received,
+    last_lost: Option<PacketNumber>,
+    acked_scratch: Vec<Acked>,
+    lost_scratch: Vec<Lost>,
+    /// A packet built for the batch before that was too long for it.
+    stash: Option<Vec<u8>>,
+    /// How the peer was asked to space its ACKs.
+    ack_policy_asked: AckPolicy,
+    ack_policy_pending: Option<AckPolicy>,
+    last_ack_asked_at: Instant,
+    received_since_eliciting: u64,
+
+    profile_name: String,
+    redundancy: Box<dyn RedundancyPolicy>,
+    symbols_out: SymbolSender,
+    symbols_in: SymbolReceiver,
+    streams: Streams,
+    datagrams: Datagrams,
+
+    events: VecDeque<Event>,
+    endpoint_events: VecDeque<EndpointEvent>,
+    is_datagram_event_pending: bool,
+    is_delivery_awaited: bool,
+    is_ping_pending: bool,
+    is_window_limited: bool,
+    has_sent_since_heard: bool,
+    probes_pending: u32,
+    probe_expiries: u32,
+
+    loss_at: Option<Instant>,
+    pacer_at: Option<Instant>,
+    policy_at: Option<Instant>,
+    handshake_deadline: Option<Instant>,
+    idle_timeout: Option<Duration>,
+    last_eliciting_at: Instant,
+    last_activity_at: Instant,
+    last_heard_or_pinged_at: Instant,
+    stats: ConnectionStats,
+}
+
+impl Connection {
+    /// A connection about to begin its handshake. `start` makes the TLS session from this end's parameters.
+    pub(crate) fn new<E>(
+        now: Instant,
+        setup: Setup,
+        reset_token: Option<ResetToken>,
+        start: impl FnOnce(Vec<u8>) -> Result<Session, E>,
+    ) -> Result<Self, E> {
+        let mut rng = Pcg64Mcg::seed_from_u64(setup.seed);
+        let config = setup.transport.clone();
+        let stream_config = stream_config(&config);
+        let session = start(local_parameters(&setup, &stream_config, reset_token).encode())?;
+        // After a Retry the keys follow from the connection id that it chose.
+        let keys_cid = setup.retry_cid.unwrap_or(setup.original_cid);
+        let validation = if setup.is_address_validated || setup.side.is_client() { Validation::Done } else { Validation::ByHandshake };
+        let profile = config.profile.clone();
+        let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
+        let mut connection = Self {
+            side: setup.side,
+            state: State::Handshaking,
+            close_reason: None,
+            shutdown: None,
+            local_cid: setup.local_cid,
+            peer_cid: setup.peer_cid,
+            peer_chose_cid: setup.side.is_server().then_some(setup.peer_cid),
+            original_cid: setup.original_cid,
+            retry_cid: setup.retry_cid,
+            token: Vec::new(),
+            handshake: Handshake::new(session, PacketKeys::initial(&keys_cid, setup.side)),
+            keys: None,
+            peer_parameters: None,
+            is_confirmed: false,
+            early: Vec::new(),
+            path: Path::new(now, setup.remote, setup.local_ip, validation, &config, &profile, rng.next_u64()),
+            previous_path: None,
+            path_response: None,
+            sent: SentPackets::default(),
+            received: Received::new(AckPolicy::default()),
+            last_lost: None,
+            acked_scratch: Vec::new(),
+            lost_scratch: Vec::new(),
+            stash: None,
+            ack_policy_asked: AckPolicy::default(),
+            ack_policy_pending: None,
+            last_ack_asked_at: Instant::ZERO,
+            received_since_eliciting: 0,
+            profile_name: profile.name.clone(),
+            redundancy: (profile.redundancy)(&context),
+            symbols_out: SymbolSender::new(&NoCode, 0, 0),
+            symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits { symbols_max: 0, equations_max: 0 }),
+            streams: Streams::new(setup.side, &stream_config),
+            datagrams: Datagrams::new(config.datagram_buffer_bytes),
+            events: VecDeque::new(),
+            endpoint_events: VecDeque::new(),
+            is_datagram_event_pending: false,
+            is_delivery_awaited: false,
+            is_ping_pending: false,
+            is_window_limited: false,
+            has_sent_since_heard: false,
+            probes_pending: 0,
+            probe_expiries: 0,
+            loss_at: None,
+            pacer_at: None,
+            policy_at: None,
+            handshake_deadline: Some(now + config.handshake_timeout),
+            idle_timeout: None,
+            last_eliciting_at: now,
+            last_activity_at: now,
+            last_heard_or_pinged_at: now,
+            stats: ConnectionStats::default(),
+            rng,
+            config,
+        };
+        // The client speaks first.
+        let progress = connection.handshake.pump();
+        debug_assert!(matches!(progress, Progress { one_rtt: None, rtt: None }));
+        Ok(connection)
+    }
+
+    /// A random number.
+    fn draw(&mut self) -> u64 {
+        self.rng.next_u64()
+    }
+
+    /// The peer has said what it can receive and decode.
+    fn on_peer_parameters(&mut self, now: Instant, peer: Parameters) -> Result<(), TransportError> {
+        self.check_connection_ids(&peer)?;
+        if self.side.is_server()
+            && let Some(profile) = self.config.adopting(&peer.profile)
+        {
+            self.adopt(now, &profile);
+        }
+        let code = self.code_to_send(&peer);
+        let largest = symbol_bytes(self.config.mtu_max_bytes.max(self.config.initial_mtu_bytes));
+        let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
+        self.symbols_out = SymbolSender::new(&*code, largest, reach);
+        let decoded = code_to_decode(&peer);
+        // Symbols come as long as the peer's path allows, which is bounded by what one datagram can carry.
+        let limits = DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
+        self.symbols_in = SymbolReceiver::new(&*decoded, usize::from(u16::MAX), limits);
+        self.streams.set_peer_limits(&PeerStreamLimits {
+            max_data: peer.initial_max_data,
+            max_stream_data: peer.initial_max_stream_data,
+            max_streams_bi: peer.initial_max_streams_bi,
+            max_streams_uni: peer.initial_max_streams_uni,
+        });
+        self.path.mtu.set_limit(u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX));
+        let timeouts = [self.config.idle_timeout, Some(peer.idle_timeout).filter(|t| !t.is_zero())];
+        self.idle_timeout = timeouts.into_iter().flatten().min();
+        if let Some(token) = &peer.reset_token {
+            self.endpoint_events.push_back(EndpointEvent::ResetToken(token.clone()));
+        }
+        self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
+        self.peer_parameters = Some(Box::new(peer));
+        Ok(())
+    }
+
+    /// The handshake must confirm the connection ids that travelled outside it (RFC 9000 7.3).
+    fn check_connection_ids(&self, peer: &Parameters) -> Result<(), TransportError> {
+        let mut is_right = self.peer_chose_cid == Some(peer.source_cid);
+        if self.side.is_client() {
+            is_right &= peer.original_cid == Some(self.original_cid) && peer.retry_cid == self.retry_cid;
+        } else {
+            is_right &= peer.original_cid.is_none() && peer.retry_cid.is_none() && peer.reset_token.is_none();
+        }
+        is_right.then_some(()).ok_or_else(|| TransportError::parameters("connection ids differ from those in the packets"))
+    }
+
+    fn adopt(&mut self, now: Instant, profile: &Profile) {
+        let seed = self.draw();
+        self.path.adopt(now, profile, seed);
+        self.redundancy = (profile.redundancy)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
+        self.profile_name.clone_from(&profile.name);
+    }
+
+    /// The profile in use at this end.
+    fn profile(&self) -> Profile {
+        self.config.adopting(&self.profile_name).unwrap_or_else(|| self.config.profile.clone())
+    }
+
+    /// The code this end sends with: its own if the peer decodes it, else none.
+    fn code_to_send(&self, peer: &Parameters) -> Arc<dyn Code> {
+        let code = self.profile().code;
+        if peer.codes_decoded.contains(&code.shape().id) { code } else { Arc::new(NoCode) }
+    }
+
+    /// Measures of another path do not hold: begin anew.
+    fn reset_path_measures(&mut self, now: Instant) {
+        let view = fulmar_control::PathView::unknown(u32::from(self.path.mtu.current_bytes()));
+        self.path.rtt.reset();
+        self.path.congestion.on_path_change(now, &view);
+        self.path.mtu = crate::recovery::MtuDiscovery::new(self.config.initial_mtu_bytes, self.config.mtu_max_bytes);
+        self.path.ecn = crate::recovery::EcnState::new(self.config.is_ecn_enabled);
+        let budget = self.path.budget();
+        self.path.pacer.on_budget(now, budget);
+    }
+
+    /// Longest time for which the peer may hold back an ACK.
+    fn ack_delay_max(&self) -> Duration {
+        let peers_own = self.peer_parameters.as_ref().map_or(Duration::from_millis(25), |p| p.ack_delay_max);
+        self.ack_policy_asked.delay.max(peers_own)
+    }
+
+    /// Bytes of a full source symbol on this path now.
+    fn symbol_bytes_max(&self) -> usize {
+        symbol_bytes(self.path.mtu.current_bytes())
+    }
+
+    fn keys_acked(&mut self, number: PacketNumber) {
+        if let Some(keys) = &mut self.keys {
+            keys.on_acked(number);
+        }
+    }
+
+    /// Asks the peer for ACKs that suit the window: about eight per round trip, and none held back for longer than an eighth
+    /// of it.
+    fn update_ack_policy(&mut self) {
+        const PER_ROUND: u64 = 8;
+        const EVERY_MAX: u64 = 64;
+        if !self.path.rtt.has_sample() {
+            return;
+        }
+        let packets = self.path.budget().window_bytes / u64::from(self.path.mtu.current_bytes());
+        let every_packets = (packets / PER_ROUND).clamp(2, EVERY_MAX) as u32;
+        let delay = (self.path.rtt.smoothed() / PER_ROUND as u32).clamp(Duration::from_millis(1), Duration::from_millis(25));
+        let asked = self.ack_policy_asked;
+        let is_near = |new: f64, old: f64| new <= old * 1.5 && new * 1.5 >= old;
+        let is_fine = is_near(f64::from(every_packets), f64::from(asked.every_packets))
+            && is_near(delay.as_secs_f64(), asked.delay.as_secs_f64());
+        if !is_fine {
+            self.ack_policy_asked = AckPolicy { every_packets, delay };
+            self.ack_policy_pending = Some(self.ack_policy_asked);
+        }
+    }
+}
+
+/// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`: with the longest header that a repair symbol over it
+/// can have, it fills a packet.
+fn symbol_bytes(mtu_bytes: u16) -> usize {
+    usize::from(mtu_bytes) - SHORT_HEADER_BYTES - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
+}
+
+/// Codes this implementation can decode.
+fn codes_decoded() -> Vec<CodeId> {
+    [NoCode.shape().id].into_iter().chain(rlc().map(|code| code.shape().id)).collect()
+}
+
+fn rlc() -> Option<RlcWindow> {
+    RlcWindow::new(WINDOW_SYMBOLS).ok()
+}
+
+/// The code the peer will send with: the first on its list that this end decodes.
+fn code_to_decode(peer: &Parameters) -> Arc<dyn Code> {
+    let known = codes_decoded();
+    let chosen = peer.codes_sent.iter().find(|id| known.contains(id));
+    match (chosen, rlc()) {
+        (Some(id), Some(code)) if *id == code.shape().id => Arc::new(code),
+        _ => Arc::new(NoCode),
+    }
+}
+
+fn stream_config(config: &TransportConfig) -> StreamConfig {
+    let mut streams = StreamConfig::default();
+    streams.streams_bi_max = config.streams_bi;
+    streams.streams_uni_max = config.streams_uni;
+    streams.stream_window_bytes = INITIAL_STREAM_WINDOW_BYTES.min(config.stream_receive_window_bytes);
+    streams.stream_window_bytes_max = config.stream_receive_window_bytes;
+    streams.connection_window_bytes = INITIAL_WINDOW_BYTES.min(config.receive_window_bytes);
+    streams.connection_window_bytes_max = config.receive_window_bytes;
+    streams.send_buffer_bytes_max = config.send_buffer_bytes;
+    streams
+}
+
+fn local_parameters(setup: &Setup, streams: &StreamConfig, reset_token: Option<ResetToken>) -> Parameters {
+    let config = &setup.transport;
+    let limits = streams.limits();
+    let mut parameters = Parameters::new(setup.local_cid);
+    if setup.side.is_server() {
+        parameters.original_cid = Some(setup.original_cid);
+        parameters.retry_cid = setup.retry_cid;
+        parameters.reset_token = reset_token;
+    }
+    parameters.idle_timeout = config.idle_timeout.unwrap_or_default();
+    parameters.udp_payload_max = u64::from(u16::MAX);
+    parameters.initial_max_data = limits.max_data;
+    parameters.initial_max_stream_data = limits.max_stream_data;
+    parameters.initial_max_streams_bi = limits.max_streams_bi;
+    parameters.initial_max_streams_uni = limits.max_streams_uni;
+    parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { u64::from(u16::MAX) } else { 0 };
+    parameters.ack_delay_max = AckPolicy::default().delay;
+    parameters.codes_sent = vec![config.profile.code.shape().id];
+    parameters.codes_decoded = codes_decoded();
+    parameters.decoder_symbols = u64::from(config.decoder_symbols);
+    parameters.profile.clone_from(&config.profile.name);
+    parameters
+}

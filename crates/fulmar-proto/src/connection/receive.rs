@@ -1,0 +1,373 @@
+//! Datagrams in: packets opened, duplicates dropped, frames given to whom they concern.
+
+use super::close::State;
+use super::handshake::{Level, Progress};
+use super::path::Validation;
+use super::{Connection, DatagramMeta, Event};
+use crate::crypto::{OpenError, PacketKeys, retry};
+use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
+use crate::stream::Streams;
+use crate::wire::frame::{Close, Frame, Frames};
+use crate::wire::packet::{self, LongType, PacketKind, Peeked, ProtectedPacket};
+use crate::wire::symbol::{SymbolFrame, SymbolFrames};
+use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError};
+
+/// Datagrams kept that came before the keys to open them.
+const EARLY_MAX: usize = 16;
+
+impl Connection {
+    /// A datagram for this connection arrived. It is decrypted in place; what it held afterwards has no meaning.
+    pub fn handle_datagram(&mut self, now: Instant, meta: &DatagramMeta, datagram: &mut [u8]) {
+        if matches!(self.state, State::Draining { .. } | State::Drained) {
+            return;
+        }
+        self.stats.received_datagrams += 1;
+        self.stats.received_bytes += datagram.len() as u64;
+        if meta.remote == self.path.remote {
+            self.path.on_datagram_received(datagram.len() as u64);
+        }
+        if self.state.is_closed() {
+            self.state.on_packet_while_closing();
+        }
+        if self.side.is_client() && self.take_unprotected(now, datagram) {
+            return;
+        }
+        for (packet, bytes) in packet::split(datagram) {
+            if let Err(error) = self.on_packet(now, meta, &packet, bytes) {
+                self.fail(now, error);
+                return;
+            }
+        }
+        self.close_if_delivered(now);
+    }
+
+    /// A stateless reset for this connection arrived: the peer has lost its state (docs/wire.md 4).
+    pub fn handle_reset(&mut self, now: Instant) {
+        if !self.state.is_closed() {
+            self.drain(now, ConnectionError::Reset);
+        }
+    }
+
+    fn on_packet(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        packet: &ProtectedPacket,
+        bytes: &mut [u8],
+    ) -> Result<(), TransportError> {
+        match packet.kind {
+            PacketKind::Initial { scid, .. } => self.on_long_packet(now, Level::Initial, scid, packet, bytes),
+            PacketKind::Handshake { scid } => self.on_long_packet(now, Level::Handshake, scid, packet, bytes),
+            PacketKind::OneRtt if matches!(self.state, State::Handshaking) => {
+                if self.early.len() < EARLY_MAX {
+                    self.early.push((*meta, bytes.to_vec()));
+                }
+                Ok(())
+            }
+            PacketKind::OneRtt => self.on_short_packet(now, meta, packet, bytes),
+        }
+    }
+
+    /// Version negotiation and Retry, which are not protected. True if the datagram was one of them.
+    fn take_unprotected(&mut self, now: Instant, datagram: &[u8]) -> bool {
+        match packet::peek(datagram) {
+            Ok(Peeked::VersionNegotiation { versions, .. }) => {
+                // RFC 9000 6.2: ignored once anything else was received, or if it offers what was asked for.
+                let offers_ours = packet::versions(versions).any(|version| version == packet::VERSION);
+                if matches!(self.state, State::Handshaking) && self.stats.opened_packets == 0 && !offers_ours {
+                    self.drain(now, ConnectionError::VersionMismatch);
+                }
+                true
+            }
+            Ok(Peeked::Long { ty: LongType::Retry, .. }) => {
+                self.on_retry(datagram);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn on_retry(&mut self, datagram: &[u8]) {
+        // RFC 9000 17.2.5.2: at most one, before anything else.
+        if self.retry_cid.is_some() || self.stats.opened_packets > 0 || !matches!(self.state, State::Handshaking) {
+            return;
+        }
+        let Ok(retry) = retry::open(datagram, &self.original_cid) else { return };
+        self.token = retry.token.to_vec();
+        self.retry_cid = Some(retry.scid);
+        self.peer_cid = retry.scid;
+        self.handshake.restart(PacketKeys::initial(&retry.scid, Side::Client));
+    }
+
+    fn on_long_packet(
+        &mut self,
+        now: Instant,
+        level: Level,
+        scid: ConnectionId,
+        packet: &ProtectedPacket,
+        bytes: &mut [u8],
+    ) -> Result<(), TransportError> {
+        let Some(space) = self.handshake.space(level) else { return Ok(()) };
+        let opened = space.keys.open(bytes, packet.pn_offset, space.received.expected());
+        let (number, frames) = match self.opened_or_dropped(opened)? {
+            Some(opened) => opened,
+            None => return Ok(()),
+        };
+        let is_new = self.handshake.space(level).is_some_and(|s| s.received.classify(number) == Arrival::New);
+        if !is_new {
+            self.stats.duplicate_packets += 1;
+            return Ok(());
+        }
+        if self.side.is_client() && self.peer_chose_cid.is_none() {
+            self.peer_chose_cid = Some(scid);
+            self.peer_cid = scid;
+        }
+        if self.side.is_server() && level == Level::Handshake {
+            // RFC 9000 8.1: the client can only have this key if it received at its address. RFC 9001 4.9.1.
+            self.path.validation = Validation::Done;
+            self.handshake.discard(Level::Initial);
+        }
+        let is_ack_eliciting = self.on_handshake_frames(now, level, &bytes[frames])?;
+        if let Some(space) = self.handshake.space(level) {
+            space.received.on_packet(now, number, None, is_ack_eliciting);
+        }
+        self.touch(now);
+        Ok(())
+    }
+
+    /// Counts what could not be opened and drops it; only a spent key ends the connection.
+    fn opened_or_dropped<T>(&mut self, opened: Result<T, OpenError>) -> Result<Option<T>, TransportError> {
+        match opened {
+            Ok(opened) => {
+                self.stats.opened_packets += 1;
+                Ok(Some(opened))
+            }
+            Err(error) => {
+                self.stats.undecryptable_packets += 1;
+                error.violation().map_or(Ok(None), Err)
+            }
+        }
+    }
+
+    /// Frames of an Initial or Handshake packet. True if they ask for an ACK.
+    fn on_handshake_frames(&mut self, now: Instant, level: Level, payload: &[u8]) -> Result<bool, TransportError> {
+        let mut is_ack_eliciting = false;
+        for frame in Frames::new(payload) {
+            match frame.map_err(|_| TransportError::frame_encoding("malformed frame"))? {
+                Frame::Padding => continue,
+                Frame::Ack(ack) => {
+                    if let Some(rtt) = self.handshake.on_ack(now, level, &ack)? {
+                        self.path.rtt.on_sample(now, rtt, std::time::Duration::ZERO);
+                    }
+                    continue;
+                }
+                Frame::Close(close) => {
+                    self.on_peer_close(now, close);
+                    return Ok(false);
+                }
+                Frame::Ping => {}
+                Frame::Crypto { offset, data } => {
+                    let progress = self.handshake.on_crypto(level, offset, data)?;
+                    self.on_progress(now, progress)?;
+                }
+                _ => return Err(TransportError::protocol_violation("frame not allowed in a handshake packet")),
+            }
+            is_ack_eliciting = true;
+        }
+        Ok(is_ack_eliciting)
+    }
+
+    /// The handshake went a step further.
+    pub(super) fn on_progress(&mut self, now: Instant, progress: Progress) -> Result<(), TransportError> {
+        if let Some(keys) = progress.one_rtt {
+            self.keys = Some(keys);
+        }
+        if self.peer_parameters.is_none()
+            && let Some(bytes) = self.handshake.session.peer_parameters()
+        {
+            let parameters = crate::params::Parameters::decode(bytes)?;
+            self.on_peer_parameters(now, parameters)?;
+        }
+        if matches!(self.state, State::Handshaking) && !self.handshake.session.is_handshaking() && self.keys.is_some() {
+            self.on_handshake_complete(now);
+        }
+        Ok(())
+    }
+
+    fn on_handshake_complete(&mut self, now: Instant) {
+        self.state = State::Established;
+        self.handshake_deadline = None;
+        self.path.validation = match std::mem::replace(&mut self.path.validation, Validation::Done) {
+            Validation::ByHandshake => Validation::Done,
+            other => other,
+        };
+        if self.side.is_server() {
+            // The client repeats its last flight until a 1-RTT packet of this end tells it that it may stop.
+            self.on_confirmed();
+        }
+        self.handshake.discard(Level::Initial);
+        self.is_ping_pending = true;
+        self.events.push_back(Event::Connected);
+        for (meta, mut datagram) in std::mem::take(&mut self.early) {
+            self.handle_datagram(now, &meta, &mut datagram);
+        }
+    }
+
+    /// The peer is known to have finished the handshake: its keys are no longer needed (RFC 9001 4.1.2, 4.9.2).
+    pub(super) fn on_confirmed(&mut self) {
+        if !self.is_confirmed {
+            self.is_confirmed = true;
+            self.handshake.discard(Level::Initial);
+            self.handshake.discard(Level::Handshake);
+        }
+    }
+
+    fn on_short_packet(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        packet: &ProtectedPacket,
+        bytes: &mut [u8],
+    ) -> Result<(), TransportError> {
+        let pto = self.path.probe_timeout(self.ack_delay_max(), 0);
+        let expected = self.received.expected();
+        let Some(keys) = &mut self.keys else { return Ok(()) };
+        let opened = keys.open(bytes, packet.pn_offset, expected, now, pto);
+        let Some(opened) = self.opened_or_dropped(opened)? else { return Ok(()) };
+        if self.received.classify(opened.number) == Arrival::Duplicate {
+            self.stats.duplicate_packets += 1;
+            return Ok(());
+        }
+        if self.state.is_closed() {
+            return self.on_frames_while_closing(now, &bytes[opened.frames]);
+        }
+        let is_largest = self.received.largest().is_none_or(|largest| opened.number > largest);
+        let is_ack_eliciting = self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
+        if is_largest && meta.remote != self.path.remote && is_ack_eliciting {
+            self.on_peer_moved(now, meta);
+        }
+        self.touch(now);
+        Ok(())
+    }
+
+    /// After closing only the peer's own close matters: it ends the repeating.
+    fn on_frames_while_closing(&mut self, now: Instant, payload: &[u8]) -> Result<(), TransportError> {
+        for frame in Frames::new(payload).flatten() {
+            if let Frame::Close(_) = frame {
+                self.state = State::draining(now, self.path.probe_timeout(self.ack_delay_max(), 0));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn on_frames(
+        &mut self,
+        now: Instant,
+        ecn: Option<Ecn>,
+        number: crate::PacketNumber,
+        payload: &[u8],
+    ) -> Result<bool, TransportError> {
+        let mut is_ack_eliciting = false;
+        let mut wants_ack_now = false;
+        for frame in Frames::new(payload) {
+            let frame = frame.map_err(|_| TransportError::frame_encoding("malformed frame"))?;
+            is_ack_eliciting |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Close(_));
+            wants_ack_now |= matches!(frame, Frame::Ping);
+            self.on_frame(now, frame)?;
+            if self.state.is_closed() {
+                return Ok(false);
+            }
+        }
+        self.received.on_packet(now, number, ecn, is_ack_eliciting);
+        self.received_since_eliciting += u64::from(is_ack_eliciting);
+        if wants_ack_now {
+            self.received.request_ack();
+        }
+        Ok(is_ack_eliciting)
+    }
+
+    fn on_frame(&mut self, now: Instant, frame: Frame<'_>) -> Result<(), TransportError> {
+        match frame {
+            Frame::Padding | Frame::Ping => {}
+            Frame::Ack(ack) => self.on_ack(now, &ack)?,
+            Frame::Source { id, symbol } => {
+                let (streams, received) = (&mut self.streams, &mut self.received);
+                self.symbols_in.on_source(id, symbol, &mut |symbol| deliver(streams, received, symbol))?;
+            }
+            Frame::Repair(repair) => {
+                let (streams, received) = (&mut self.streams, &mut self.received);
+                self.symbols_in.on_repair(&repair, &mut |symbol| deliver(streams, received, symbol))?;
+            }
+            Frame::Datagram(data) => self.on_datagram_frame(data)?,
+            Frame::PathChallenge(token) => self.path_response = Some(token),
+            Frame::PathResponse(token) => {
+                if self.path.on_response(token) {
+                    self.previous_path = None;
+                }
+            }
+            Frame::Close(close) => self.on_peer_close(now, close),
+            Frame::Crypto { .. } => return Err(TransportError::protocol_violation("handshake data after the handshake")),
+        }
+        Ok(())
+    }
+
+    fn on_datagram_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        if self.config.datagram_buffer_bytes == 0 {
+            return Err(TransportError::protocol_violation("datagram although none are taken"));
+        }
+        self.datagrams.receive(data);
+        self.stats.datagrams_received += 1;
+        if !self.is_datagram_event_pending {
+            self.is_datagram_event_pending = true;
+            self.events.push_back(Event::DatagramReceived);
+        }
+        Ok(())
+    }
+
+    fn on_peer_close(&mut self, now: Instant, close: Close) {
+        let error = match close {
+            Close::Transport(error) => ConnectionError::PeerTransport(error),
+            Close::Application { code, reason } => ConnectionError::ApplicationClosed { code, reason },
+        };
+        self.drain(now, error);
+    }
+
+    /// The peer sends from another address: a NAT has rebound, or it has moved (RFC 9000 9.3).
+    fn on_peer_moved(&mut self, now: Instant, meta: &DatagramMeta) {
+        if self.side.is_client() {
+            // Servers do not move.
+            return;
+        }
+        let challenge = Validation::challenge(self.draw(), now);
+        if self.path.is_validated() {
+            self.previous_path = Some((self.path.remote, self.path.local_ip));
+        }
+        if meta.remote.ip() == self.path.remote.ip() {
+            self.path.rebind(meta.remote, meta.local_ip, challenge);
+        } else {
+            self.path.rebind(meta.remote, meta.local_ip, challenge);
+            self.reset_path_measures(now);
+        }
+        self.stats.path_changes += 1;
+    }
+}
+
+/// Hands the frames of one symbol up.
+fn deliver(streams: &mut Streams, received: &mut Received, symbol: &[u8]) -> Result<(), TransportError> {
+    for frame in SymbolFrames::new(symbol) {
+        match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
+            SymbolFrame::AckPolicy { every_packets, delay_us } => {
+                let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
+                let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
+                received.set_policy(AckPolicy { every_packets, delay });
+            }
+            frame => streams.on_frame(frame)?,
+        }
+    }
+    Ok(())
+}
+
+/// No ACK is held back longer, whatever the peer asks for.
+const ACK_DELAY_MAX_US: u64 = 1_000_000;
+

@@ -1,0 +1,117 @@
+//! The passing of time. Every wake-up time comes from the state that acts on it.
+
+use fulmar_control::Instant;
+
+use super::close::State;
+use super::{Connection, EndpointEvent};
+use crate::ConnectionError;
+
+impl Connection {
+    /// When [`Self::handle_timeout`] is to be called next, followed by [`Self::poll_transmit`].
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.state.is_closed() {
+            return self.state.timeout();
+        }
+        let timers = [
+            self.idle_at(),
+            self.keep_alive_at(),
+            self.handshake_deadline,
+            self.handshake.timeout(),
+            self.recovery_timeout(),
+            self.ack_timeout(),
+            self.pacer_at,
+            self.policy_at,
+            self.path.timeout(),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Time has come to [`Self::poll_timeout`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.state.handle_timeout(now) {
+            self.endpoint_events.push_back(EndpointEvent::Drained);
+            return;
+        }
+        if self.state.is_closed() {
+            return;
+        }
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_due(self.idle_at()) || is_due(self.handshake_deadline) {
+            // RFC 9000 10.1: silently.
+            self.drain(now, ConnectionError::TimedOut);
+            return;
+        }
+        if is_due(self.keep_alive_at()) {
+            self.is_ping_pending = true;
+            self.last_heard_or_pinged_at = now;
+        }
+        self.handshake.handle_timeout(now);
+        if is_due(self.loss_at) {
+            self.on_loss_timeout(now);
+        } else if is_due(self.recovery_timeout()) {
+            self.on_probe_timeout(now);
+        }
+        self.pacer_at.take_if(|at| *at <= now);
+        self.policy_at.take_if(|at| *at <= now);
+        if !self.path.handle_timeout(now) {
+            self.on_path_failed(now);
+        }
+    }
+
+    fn idle_at(&self) -> Option<Instant> {
+        // RFC 9000 10.1: at least three probe timeouts.
+        let floor = self.path.probe_timeout(self.ack_delay_max(), 0) * 3;
+        self.idle_timeout.map(|timeout| self.last_activity_at + timeout.max(floor))
+    }
+
+    fn keep_alive_at(&self) -> Option<Instant> {
+        let period = self.config.keep_alive?;
+        matches!(self.state, State::Established).then(|| self.last_heard_or_pinged_at + period)
+    }
+
+    /// When a loss is declared by time, or else the probe timeout (RFC 9002 6.2).
+    fn recovery_timeout(&self) -> Option<Instant> {
+        if self.loss_at.is_some() {
+            return self.loss_at;
+        }
+        if self.probes_pending > 0 || !self.has_unsettled() {
+            return None;
+        }
+        let delay = self.ack_policy_asked.delay;
+        Some(self.last_eliciting_at + self.path.probe_timeout(delay, self.probe_expiries))
+    }
+
+    /// Something is under way whose fate only an ACK can tell.
+    fn has_unsettled(&self) -> bool {
+        self.sent.outstanding_packets() > 0 || !self.symbols_out.is_all_delivered()
+    }
+
+    fn ack_timeout(&self) -> Option<Instant> {
+        matches!(self.state, State::Established).then(|| self.received.timeout()).flatten()
+    }
+
+    fn on_probe_timeout(&mut self, now: Instant) {
+        self.probe_expiries += 1;
+        self.stats.probe_timeouts += 1;
+        // RFC 9002 6.2.4: one or two. The first is a repair symbol for the whole tail; later ones go in pairs.
+        self.probes_pending = if self.probe_expiries == 1 { 1 } else { 2 };
+        // The next timeout counts from now, whether or not the probe can leave at once.
+        self.last_eliciting_at = now;
+        self.path.on_timeout(now, self.probe_expiries, self.sent.in_flight_bytes());
+    }
+
+    /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is one.
+    fn on_path_failed(&mut self, now: Instant) {
+        match self.previous_path.take() {
+            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done),
+            None => self.drain(now, ConnectionError::TimedOut),
+        }
+    }
+
+    /// A packet of the peer was processed.
+    pub(super) fn touch(&mut self, now: Instant) {
+        self.last_activity_at = now;
+        self.last_heard_or_pinged_at = now;
+        self.has_sent_since_heard = false;
+    }
+}

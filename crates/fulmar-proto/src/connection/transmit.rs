@@ -1,0 +1,474 @@
+//! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
+
+use fulmar_control::{Choice, Sent};
+
+use super::close::State;
+use super::handshake::Level;
+use super::{Connection, Transmit};
+use crate::coding::Emitted;
+use crate::crypto::SealError;
+use crate::recovery::{Content, SentPacket};
+use crate::wire::frame::{self, Close};
+use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES};
+use crate::wire::symbol::SymbolFrame;
+use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
+
+/// Size of datagrams in the handshake (RFC 9000 14.1).
+const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
+/// Most bytes in one batch of segments: what one UDP send with GSO takes.
+const BATCH_BYTES_MAX: usize = 65_000;
+/// Bytes of a symbol that are worth sending beside an ACK.
+const SYMBOL_BYTES_WORTHWHILE: usize = 200;
+
+/// What the next 1-RTT packet is to carry besides ACK and control frames.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Payload {
+    Nothing,
+    Probe,
+    Datagram,
+    Symbol(Choice),
+}
+
+/// A 1-RTT packet being written.
+struct Draft {
+    number: PacketNumber,
+    span: HeaderSpan,
+    /// Where the datagram starts in the buffer.
+    start: usize,
+    /// Where the tag starts at the latest.
+    limit: usize,
+    is_ack_eliciting: bool,
+    has_ack: bool,
+    content: Content,
+    is_repair: bool,
+}
+
+impl Connection {
+    /// Appends up to `segments_max` datagrams of equal size (the last may be shorter) to the empty `buf`. `None`: there is
+    /// nothing to send before the next event or [`Self::poll_timeout`].
+    pub fn poll_transmit(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let before = buf.len();
+        let segment_bytes = match self.state {
+            State::Draining { .. } | State::Drained => return None,
+            State::Closing { .. } => self.write_close(buf).then(|| buf.len() - before),
+            State::Handshaking => self.write_handshake(now, buf).then(|| buf.len() - before),
+            State::Established if self.handshake.has_pending() => {
+                self.write_handshake(now, buf).then(|| buf.len() - before).or_else(|| self.write_batch(now, segments_max, buf))
+            }
+            State::Established => self.write_batch(now, segments_max, buf),
+        }?;
+        let bytes = buf.len() - before;
+        self.path.on_datagram_sent(bytes as u64);
+        self.stats.sent_bytes += bytes as u64;
+        self.stats.sent_datagrams += bytes.div_ceil(segment_bytes) as u64;
+        Some(Transmit {
+            destination: self.path.remote,
+            src_ip: self.path.local_ip,
+            ecn: if matches!(self.state, State::Established) { self.path.ecn.mark() } else { None },
+            bytes,
+            segment_bytes: (bytes > segment_bytes).then_some(segment_bytes),
+        })
+    }
+
+    // ---- handshake ------------------------------------------------------------------------------------------------
+
+    /// One datagram of handshake packets. False if nothing could be sent.
+    fn write_handshake(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
+        let budget = usize::try_from(self.path.amplification_budget_bytes()).unwrap_or(usize::MAX);
+        let limit = HANDSHAKE_DATAGRAM_BYTES.min(budget);
+        let start = buf.len();
+        let mut must_pad = false;
+        let levels = [Level::Initial, Level::Handshake];
+        let pending: Vec<Level> =
+            levels.into_iter().filter(|&level| self.handshake.space(level).is_some_and(|s| s.has_pending())).collect();
+        for (at, &level) in pending.iter().enumerate() {
+            must_pad |= level == Level::Initial;
+            let is_last = at + 1 == pending.len();
+            let pad_to = (must_pad && is_last).then_some(start + limit);
+            self.write_long_packet(now, level, buf, start + limit, pad_to);
+        }
+        let must_keep_talking = self.side.is_client() && !self.is_confirmed;
+        let timeout = self.path.rtt.has_sample().then(|| self.path.rtt.probe_timeout(std::time::Duration::ZERO, 0));
+        self.handshake.arm(now, timeout, must_keep_talking);
+        buf.len() > start
+    }
+
+    fn write_long_packet(&mut self, now: Instant, level: Level, buf: &mut Vec<u8>, limit: usize, pad_to: Option<usize>) {
+        let header = match level {
+            Level::Initial => PacketHeader::Initial { dcid: self.peer_cid, scid: self.local_cid, token: &self.token },
+            Level::Handshake => PacketHeader::Handshake { dcid: self.peer_cid, scid: self.local_cid },
+        };
+        // A packet that cannot hold a useful frame is not begun.
+        if buf.len() + header.wire_bytes() + TAG_BYTES + 32 > limit {
+            return;
+        }
+        let Some(space) = self.handshake.space(level) else { return };
+        let number = space.take_number();
+        let span = header.put(number, buf);
+        let frames_start = buf.len();
+        let frames_limit = limit - TAG_BYTES;
+        if space.received.has_news() {
+            let delay_us = space.received.delay_us(now);
+            let room = frames_limit - buf.len();
+            if frame::put_ack(buf, space.received.ranges(), delay_us, None, None, room) {
+                space.received.on_ack_sent();
+            }
+        }
+        let mut range = 0..0;
+        if let Some((offset, data)) = space.send.poll((frames_limit - buf.len()).saturating_sub(CRYPTO_HEADER_BYTES_MAX)) {
+            range = offset..offset + data.len() as u64;
+            frame::put_crypto(buf, offset, data);
+        } else if std::mem::take(&mut space.needs_ping) {
+            frame::put_ping(buf);
+        }
+        space.needs_ping &= range.is_empty();
+        if buf.len() == frames_start {
+            buf.truncate(span.start());
+            return;
+        }
+        if let Some(pad_to) = pad_to {
+            buf.resize(buf.len().max(pad_to - TAG_BYTES), 0);
+        }
+        space.on_sent(number, now, range);
+        if space.keys.seal(number, buf, span).is_err() {
+            buf.truncate(span.start());
+        }
+        // RFC 9001 4.9.1: a client needs no Initial keys once it has sent a Handshake packet.
+        if self.side.is_client() && level == Level::Handshake {
+            self.handshake.discard(Level::Initial);
+        }
+    }
+
+    // ---- close ----------------------------------------------------------------------------------------------------
+
+    /// The close, under every key the peer may be able to open (RFC 9000 10.2.3).
+    fn write_close(&mut self, buf: &mut Vec<u8>) -> bool {
+        if self.path.amplification_budget_bytes() < HANDSHAKE_DATAGRAM_BYTES as u64 {
+            return false;
+        }
+        let Some(close) = self.state.poll_close() else { return false };
+        let start = buf.len();
+        let limit = start + HANDSHAKE_DATAGRAM_BYTES;
+        if !self.is_confirmed {
+            // The application's reason is not for Initial and Handshake packets, which are not confidential to it yet.
+            let plain = match &close {
+                Close::Application { .. } => Close::Transport(TransportError::new(TransportErrorCode::NoError, "")),
+                Close::Transport(_) => close.clone(),
+            };
+            for level in [Level::Initial, Level::Handshake] {
+                self.write_close_at(level, &plain, buf, limit - 300);
+            }
+        }
+        if let Some(mut draft) = self.begin(buf, start, limit - start).filter(|_| self.is_confirmed || self.keys.is_some()) {
+            frame::put_close(buf, &close, draft.limit.saturating_sub(buf.len()));
+            draft.is_ack_eliciting = false;
+            let _ = self.seal(&draft, buf);
+            self.sent.push_untracked();
+        }
+        buf.len() > start
+    }
+
+    fn write_close_at(&mut self, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
+        let (dcid, scid) = (self.peer_cid, self.local_cid);
+        let Some(space) = self.handshake.space(level) else { return };
+        let header = match level {
+            Level::Initial => PacketHeader::Initial { dcid, scid, token: &[] },
+            Level::Handshake => PacketHeader::Handshake { dcid, scid },
+        };
+        let number = space.take_number();
+        let span = header.put(number, buf);
+        frame::put_close(buf, close, (limit.saturating_sub(buf.len() + TAG_BYTES)) / 2);
+        if space.keys.seal(number, buf, span).is_err() {
+            buf.truncate(span.start());
+        }
+    }
+
+    // ---- 1-RTT ----------------------------------------------------------------------------------------------------
+
+    /// As many 1-RTT packets of one size as may leave. Returns that size.
+    fn write_batch(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<usize> {
+        let mut segment_bytes = None;
+        if let Some(stashed) = self.stash.take() {
+            segment_bytes = Some(stashed.len());
+            buf.extend_from_slice(&stashed);
+        } else if let Some(bytes) = self.write_mtu_probe(now, buf) {
+            return Some(bytes);
+        }
+        let mtu = usize::from(self.path.mtu.current_bytes());
+        for _ in usize::from(segment_bytes.is_some())..segments_max.max(1) {
+            let start = buf.len();
+            if start + mtu > BATCH_BYTES_MAX.max(mtu) || !self.write_packet(now, buf, mtu) {
+                break;
+            }
+            let bytes = buf.len() - start;
+            match segment_bytes {
+                None => segment_bytes = Some(bytes),
+                Some(segment) if bytes == segment => {}
+                Some(segment) if bytes < segment => break,
+                // Longer than the batch's segments: it opens the next batch.
+                Some(_) => {
+                    self.stash = Some(buf.split_off(start));
+                    break;
+                }
+            }
+        }
+        segment_bytes
+    }
+
+    /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
+    fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
+        let payload = self.choose_payload(now, mtu);
+        let is_ack_due = self.received.is_ack_due(now);
+        let has_control = self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
+        if payload == Payload::Nothing && !is_ack_due && !has_control {
+            return false;
+        }
+        if self.path.amplification_budget_bytes() < mtu as u64 {
+            return false;
+        }
+        let start = buf.len();
+        let Some(mut draft) = self.begin(buf, start, mtu) else { return false };
+        self.put_control(now, &mut draft, buf);
+        // Only a new symbol can be cut to fit beside an ACK; everything else gets a packet of its own after it.
+        let carries_new = matches!(payload, Payload::Symbol(Choice::Source));
+        if is_ack_due || (self.received.has_news() && carries_new) {
+            self.put_ack(now, &mut draft, buf);
+        }
+        if carries_new || buf.len() == draft.span.payload_start() {
+            self.put_payload(now, payload, &mut draft, buf);
+        }
+        if buf.len() == draft.span.payload_start() {
+            buf.truncate(start);
+            return false;
+        }
+        self.complete(now, draft, buf)
+    }
+
+    /// Decides what may leave now, and remembers what holds it back.
+    fn choose_payload(&mut self, now: Instant, mtu: usize) -> Payload {
+        if self.probes_pending > 0 {
+            return Payload::Probe;
+        }
+        let has_new_data = self.has_room_for_symbols() && self.streams.has_pending();
+        let slot = self.symbols_out.slot(now, has_new_data);
+        let has_work = has_new_data || slot.missing > 0 || self.datagrams.has_pending();
+        let in_flight = self.sent.in_flight_bytes();
+        let budget = self.path.budget();
+        if in_flight > 0 && in_flight + mtu as u64 > budget.window_bytes {
+            self.is_window_limited |= has_work;
+            return Payload::Nothing;
+        }
+        if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
+            self.is_window_limited |= has_work;
+            self.pacer_at = (has_work || slot.unacked_symbols > 0).then_some(at);
+            return Payload::Nothing;
+        }
+        if self.datagrams.has_pending() {
+            return Payload::Datagram;
+        }
+        let view = self.path.view(in_flight);
+        match self.redundancy.choose(&slot, &view) {
+            Choice::Wait(at) => {
+                self.policy_at = at.filter(|&at| at > now);
+                self.path.sampler.on_app_limited(in_flight);
+                Payload::Nothing
+            }
+            choice => Payload::Symbol(choice),
+        }
+    }
+
+    /// The bounds on symbols that are not known to be decoded leave room for another.
+    fn has_room_for_symbols(&self) -> bool {
+        self.symbols_out.held_bytes() < self.config.symbols_held_bytes
+            && self.symbols_out.span_symbols() < crate::coding::SYMBOLS_AHEAD_MAX / 2
+    }
+
+    fn begin(&mut self, buf: &mut Vec<u8>, start: usize, bytes_max: usize) -> Option<Draft> {
+        self.keys.as_ref()?;
+        let number = self.sent.next_number();
+        let span = PacketHeader::OneRtt { dcid: self.peer_cid }.put(number, buf);
+        let limit = start + bytes_max - TAG_BYTES;
+        Some(Draft {
+            number,
+            span,
+            start,
+            limit,
+            is_ack_eliciting: false,
+            has_ack: false,
+            content: Content::Control,
+            is_repair: false,
+        })
+    }
+
+    fn path_challenge_is_due(&self) -> bool {
+        matches!(self.path.validation, super::path::Validation::Challenged { is_due: true, .. })
+    }
+
+    fn put_control(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
+        if let Some(token) = self.path_response.take() {
+            frame::put_path_response(buf, token);
+            draft.is_ack_eliciting = true;
+        }
+        if let Some(token) = self.path.poll_challenge(now) {
+            frame::put_path_challenge(buf, token);
+            draft.is_ack_eliciting = true;
+        }
+        if std::mem::take(&mut self.is_ping_pending) {
+            frame::put_ping(buf);
+            draft.is_ack_eliciting = true;
+        }
+    }
+
+    fn put_ack(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
+        let state = self.symbols_in.state();
+        let received = &mut self.received;
+        let room = draft.limit.saturating_sub(buf.len());
+        let delay_us = received.delay_us(now);
+        if frame::put_ack(buf, received.ranges(), delay_us, received.ecn_counts(), Some(&state), room) {
+            draft.has_ack = true;
+            received.on_ack_sent();
+            // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
+            if !draft.is_ack_eliciting && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2 && self.hears_much() {
+                frame::put_ping(buf);
+                draft.is_ack_eliciting = true;
+            }
+        }
+    }
+
+    /// Data is coming in, so that there is something to acknowledge now and again.
+    fn hears_much(&self) -> bool {
+        self.received_since_eliciting >= 8
+    }
+
+    fn put_payload(&mut self, now: Instant, payload: Payload, draft: &mut Draft, buf: &mut Vec<u8>) {
+        match payload {
+            Payload::Nothing => {}
+            Payload::Probe => {
+                self.probes_pending -= 1;
+                frame::put_ping(buf);
+                draft.is_ack_eliciting = true;
+                let emitted = self.symbols_out.emit_probe(buf);
+                self.note(draft, emitted);
+            }
+            Payload::Datagram => {
+                let packet_room = usize::from(self.path.mtu.current_bytes()) - DATAGRAM_OVERHEAD_BYTES;
+                let room = draft.limit.saturating_sub(buf.len() + 3);
+                if let Some(data) = self.datagrams.poll_send(room, packet_room) {
+                    frame::put_datagram(buf, &data);
+                    draft.is_ack_eliciting = true;
+                    self.stats.datagrams_sent += 1;
+                }
+            }
+            Payload::Symbol(choice) => self.put_symbol(now, choice, draft, buf),
+        }
+    }
+
+    fn put_symbol(&mut self, now: Instant, choice: Choice, draft: &mut Draft, buf: &mut Vec<u8>) {
+        let room = draft.limit.saturating_sub(buf.len());
+        // A repair symbol over this one must fit a packet too, with its longer header.
+        let room = room.min(self.symbol_bytes_max() + frame::SOURCE_HEADER_BYTES);
+        if draft.has_ack && room < SYMBOL_BYTES_WORTHWHILE {
+            return;
+        }
+        let frame_start = buf.len();
+        let (streams, policy) = (&mut self.streams, &mut self.ack_policy_pending);
+        let emitted = self.symbols_out.emit(now, choice, buf, room, |symbol, space| {
+            if let Some(policy) = policy.take() {
+                let frame = SymbolFrame::AckPolicy {
+                    every_packets: u64::from(policy.every_packets),
+                    delay_us: policy.delay.as_micros() as u64,
+                };
+                frame.put(symbol);
+            }
+            let left = space.saturating_sub(symbol.len());
+            streams.fill(symbol, left);
+        });
+        self.note(draft, emitted);
+        if emitted.is_some() && choice == Choice::Source && !self.streams.has_pending() && self.may_ask_for_ack(now) {
+            buf.insert(frame_start, frame::PING);
+        }
+    }
+
+    /// The last symbol of a flight asks to be acknowledged at once, but not every one of a trickle at high speed.
+    fn may_ask_for_ack(&mut self, now: Instant) -> bool {
+        let may = now - self.last_ack_asked_at > self.path.rtt.smoothed() / 8;
+        if may {
+            self.last_ack_asked_at = now;
+        }
+        may
+    }
+
+    fn note(&mut self, draft: &mut Draft, emitted: Option<Emitted>) {
+        if let Some(Emitted { content, is_repair }) = emitted {
+            draft.content = content;
+            draft.is_repair = is_repair;
+            draft.is_ack_eliciting = true;
+        }
+    }
+
+    /// Seals the packet and records it.
+    fn complete(&mut self, now: Instant, draft: Draft, buf: &mut Vec<u8>) -> bool {
+        if let Err(error) = self.seal(&draft, buf) {
+            buf.truncate(draft.start);
+            self.fail(now, TransportError::new(TransportErrorCode::KeyUpdate, error.to_string()));
+            return false;
+        }
+        let bytes = (buf.len() - draft.start) as u32;
+        if !draft.is_ack_eliciting {
+            self.sent.push_untracked();
+            return true;
+        }
+        let is_ect = self.path.ecn.mark().is_some();
+        if is_ect {
+            self.path.ecn.on_sent();
+        }
+        let in_flight = self.sent.in_flight_bytes() + u64::from(bytes);
+        let stamp = self.path.sampler.on_sent(now, u64::from(bytes), in_flight);
+        let largest_acked = draft.has_ack.then(|| self.received.largest()).flatten();
+        self.sent.push(SentPacket { sent_at: now, bytes, content: draft.content, largest_acked, is_ect, stamp });
+        let mut sent = Sent::new(now, draft.number.0, bytes);
+        sent.is_repair = draft.is_repair;
+        sent.is_app_limited = !self.streams.has_pending();
+        self.path.on_sent(&sent, in_flight);
+        self.last_eliciting_at = now;
+        self.received_since_eliciting = 0;
+        if !self.has_sent_since_heard {
+            // RFC 9000 10.1: the first ack-eliciting packet after hearing from the peer restarts the idle timer.
+            self.has_sent_since_heard = true;
+            self.last_activity_at = now;
+        }
+        true
+    }
+
+    fn seal(&mut self, draft: &Draft, buf: &mut Vec<u8>) -> Result<(), SealError> {
+        match &mut self.keys {
+            Some(keys) => keys.seal(draft.number, buf, draft.span),
+            None => Err(SealError::KeysUsedUp),
+        }
+    }
+
+    /// A probe for a larger MTU, on a path in use. Returns its size.
+    fn write_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
+        if !self.is_confirmed || !self.path.is_validated() || self.sent.largest_acked().is_none() {
+            return None;
+        }
+        let probe = self.path.mtu.poll_probe(now)?;
+        let bytes = usize::from(probe.bytes);
+        let start = buf.len();
+        let mut draft = self.begin(buf, start, bytes)?;
+        frame::put_ping(buf);
+        buf.resize(draft.limit, 0);
+        draft.is_ack_eliciting = true;
+        draft.content = Content::MtuProbe;
+        let number = draft.number;
+        self.complete(now, draft, buf).then(|| {
+            self.path.mtu.on_probe_sent(number, probe);
+            bytes
+        })
+    }
+}
+
+/// Most bytes of a CRYPTO frame before its data.
+const CRYPTO_HEADER_BYTES_MAX: usize = 1 + 4 + 2;
+/// Bytes of a packet that carries one datagram, besides the datagram.
+pub(super) const DATAGRAM_OVERHEAD_BYTES: usize = crate::wire::packet::SHORT_HEADER_BYTES + TAG_BYTES + 1 + 4;

@@ -1,0 +1,349 @@
+//! The endpoint: to which connection a datagram belongs, and what to answer those that belong to none.
+//!
+//! It holds no connection, only their names. Answers without state (version negotiation, Retry, refusal, reset) never
+//! exceed what they answer by more than the amplification limit allows, and cost no memory.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rand_core::{RngCore, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+
+use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
+use crate::connection::{Connection, DatagramMeta, EndpointEvent, Setup, Transmit};
+use crate::crypto::{PacketKeys, ResetKey, ResetToken, Session, StartError, TokenKey, retry};
+use crate::wire::frame::{self, Close};
+use crate::wire::packet::{self, LongType, PacketHeader, PacketKind, Peeked, TAG_BYTES};
+use crate::{ConnectionId, Instant, PacketNumber, Side, TransportError, TransportErrorCode};
+
+/// A datagram that opens a connection is at least this long (RFC 9000 14.1).
+const INITIAL_DATAGRAM_BYTES_MIN: usize = 1200;
+
+/// Name of a connection within its endpoint: a small number, used again after the connection has drained.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionHandle(pub usize);
+
+/// Why no connection could be begun.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nothing can be sent to this address.
+    #[error("{0} is not an address to connect to")]
+    InvalidAddress(SocketAddr),
+    /// The handshake cannot begin.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// Where a datagram belongs.
+#[derive(Debug)]
+pub enum Route {
+    /// To this connection: give it the datagram.
+    Connection(ConnectionHandle),
+    /// It opens this connection: give it the datagram.
+    New(ConnectionHandle, Box<Connection>),
+    /// Nowhere, but it is to be answered with the bytes in `response`.
+    Respond(Transmit),
+    /// It says that the peer of this connection has lost it: call [`Connection::handle_reset`].
+    Reset(ConnectionHandle),
+    /// Nowhere.
+    Drop,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    cids: Vec<ConnectionId>,
+    original: Option<ConnectionId>,
+    reset_token: Option<ResetToken>,
+    is_handshaking: bool,
+}
+
+/// The connections of one socket, by name.
+pub struct Endpoint {
+    server: Option<Arc<ServerConfig>>,
+    rng: ChaCha20Rng,
+    reset_key: ResetKey,
+    token_key: TokenKey,
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    by_cid: BTreeMap<ConnectionId, usize>,
+    /// By the destination of a client's first packet, until the handshake is over.
+    by_original: BTreeMap<ConnectionId, usize>,
+    by_reset_token: BTreeMap<[u8; 16], usize>,
+    handshakes: usize,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("connections", &self.connection_count())
+            .field("handshakes", &self.handshakes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// An endpoint that accepts connections if it has a `server`. All its random numbers follow from `seed`, which therefore
+    /// must be secret outside of simulations.
+    pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>, seed: [u8; 32]) -> Self {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let reset_key = match &config.reset_key {
+            Some(key) => ResetKey::new(key),
+            None => ResetKey::generate(&mut rng),
+        };
+        let mut token_secret = [0; 32];
+        rng.fill_bytes(&mut token_secret);
+        let lifetime = server.as_ref().map_or(TokenKey::LIFETIME_DEFAULT, |server| server.token_lifetime);
+        Self {
+            server,
+            rng,
+            reset_key,
+            token_key: TokenKey::new(&token_secret, lifetime),
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_cid: BTreeMap::new(),
+            by_original: BTreeMap::new(),
+            by_reset_token: BTreeMap::new(),
+            handshakes: 0,
+        }
+    }
+
+    /// Accepts connections with these settings from now on, or none.
+    pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
+        self.server = server;
+    }
+
+    /// Connections that have not drained.
+    pub fn connection_count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Begins a connection to `remote`, to be verified as `server_name` (a DNS name or an IP address).
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<(ConnectionHandle, Connection), ConnectError> {
+        if remote.port() == 0 || remote.ip().is_unspecified() {
+            return Err(ConnectError::InvalidAddress(remote));
+        }
+        let local_cid = self.new_cid();
+        let peer_cid = self.new_cid();
+        let setup = Setup {
+            side: Side::Client,
+            transport: config.transport.clone(),
+            remote,
+            local_ip: None,
+            local_cid,
+            peer_cid,
+            original_cid: peer_cid,
+            retry_cid: None,
+            is_address_validated: true,
+            seed: self.rng.next_u64(),
+        };
+        let start = |parameters| Session::start_client(&config.crypto, server_name, parameters);
+        let connection = Connection::new(now, setup, None, start)?;
+        let handle = self.insert(Slot { cids: vec![local_cid], ..Slot::default() });
+        Ok((handle, connection))
+    }
+
+    /// Where `datagram` belongs. An answer, if there is one, is appended to the empty `response`.
+    pub fn route(&mut self, now: Instant, meta: &DatagramMeta, datagram: &[u8], response: &mut Vec<u8>) -> Route {
+        match packet::peek(datagram) {
+            Ok(Peeked::Short { dcid }) => self.route_short(meta, &dcid, datagram, response),
+            Ok(Peeked::Long { ty, dcid, scid }) => {
+                let known = self.by_cid.get(&dcid).or_else(|| self.by_original.get(&dcid));
+                match known {
+                    Some(&at) => Route::Connection(ConnectionHandle(at)),
+                    None if ty == LongType::Initial => self.accept(now, meta, dcid, scid, datagram, response),
+                    None => Route::Drop,
+                }
+            }
+            Ok(Peeked::VersionNegotiation { dcid, .. }) => {
+                let known = ConnectionId::from_bytes(dcid).and_then(|dcid| self.by_cid.get(&dcid));
+                known.map_or(Route::Drop, |&at| Route::Connection(ConnectionHandle(at)))
+            }
+            Ok(Peeked::UnknownVersion { dcid, scid, .. }) => {
+                // RFC 9000 6.1: only to what could have opened a connection.
+                if self.server.is_none() || datagram.len() < INITIAL_DATAGRAM_BYTES_MIN {
+                    return Route::Drop;
+                }
+                packet::put_version_negotiation(scid, dcid, self.rng.next_u32() as u8, response);
+                respond(meta, response)
+            }
+            Err(_) => Route::Drop,
+        }
+    }
+
+    fn route_short(
+        &mut self,
+        meta: &DatagramMeta,
+        dcid: &ConnectionId,
+        datagram: &[u8],
+        response: &mut Vec<u8>,
+    ) -> Route {
+        if let Some(&at) = self.by_cid.get(dcid) {
+            return Route::Connection(ConnectionHandle(at));
+        }
+        // The token is found by a search and confirmed in constant time (RFC 9000 10.3.1).
+        if let Some(token) = ResetToken::at_end_of(datagram)
+            && let Some(&at) = self.by_reset_token.get(token.as_bytes())
+            && self.slots[at].as_ref().and_then(|slot| slot.reset_token.as_ref()) == Some(&token)
+        {
+            return Route::Reset(ConnectionHandle(at));
+        }
+        // Only servers have given out tokens that a reset could prove anything by.
+        if self.server.is_some() && self.reset_key.put_reset(dcid, datagram.len(), &mut self.rng, response) {
+            return respond(meta, response);
+        }
+        Route::Drop
+    }
+
+    /// A client's first packet.
+    fn accept(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        dcid: ConnectionId,
+        scid: ConnectionId,
+        datagram: &[u8],
+        response: &mut Vec<u8>,
+    ) -> Route {
+        let Some(server) = self.server.clone() else { return Route::Drop };
+        if datagram.len() < INITIAL_DATAGRAM_BYTES_MIN {
+            return Route::Drop;
+        }
+        let Some(token) = authentic_token(&dcid, datagram) else { return Route::Drop };
+        let validated = (!token.is_empty()).then(|| self.token_key.open(token, meta.remote, &dcid, now));
+        let validated = match validated {
+            Some(Err(refusal)) => {
+                tracing::debug!(%refusal, remote = %meta.remote, "retry token refused");
+                None
+            }
+            Some(Ok(validated)) => Some(validated),
+            None => None,
+        };
+        if validated.is_none() && self.handshakes >= server.retry_above_handshakes {
+            let new_cid = self.new_cid();
+            let token = self.token_key.seal(meta.remote, &dcid, &new_cid, now, &mut self.rng);
+            retry::put(&scid, &new_cid, &dcid, &token, response);
+            return respond(meta, response);
+        }
+        if self.connection_count() >= server.connections_max {
+            put_refusal(&dcid, &scid, response);
+            return respond(meta, response);
+        }
+        let local_cid = self.new_cid();
+        let setup = Setup {
+            side: Side::Server,
+            transport: server.transport.clone(),
+            remote: meta.remote,
+            local_ip: meta.local_ip,
+            local_cid,
+            peer_cid: scid,
+            original_cid: validated.as_ref().map_or(dcid, |token| token.original_dcid),
+            retry_cid: validated.as_ref().map(|_| dcid),
+            is_address_validated: validated.is_some(),
+            seed: self.rng.next_u64(),
+        };
+        let reset_token = self.reset_key.token(&local_cid);
+        let start = |parameters| Session::start_server(&server.crypto, parameters);
+        match Connection::new(now, setup, Some(reset_token), start) {
+            Ok(connection) => {
+                self.handshakes += 1;
+                let slot = Slot { cids: vec![local_cid], original: Some(dcid), is_handshaking: true, ..Slot::default() };
+                Route::New(self.insert(slot), Box::new(connection))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "server cannot begin a handshake");
+                Route::Drop
+            }
+        }
+    }
+
+    /// Takes notice of what a connection has to tell.
+    pub fn handle_event(&mut self, handle: ConnectionHandle, event: EndpointEvent) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.0) else { return };
+        match event {
+            EndpointEvent::ResetToken(token) => {
+                self.by_reset_token.insert(*token.as_bytes(), handle.0);
+                slot.reset_token = Some(token);
+            }
+            EndpointEvent::HandshakeDone => self.handshakes -= usize::from(std::mem::take(&mut slot.is_handshaking)),
+            EndpointEvent::Drained => self.remove(handle),
+        }
+    }
+
+    fn insert(&mut self, slot: Slot) -> ConnectionHandle {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        for cid in &slot.cids {
+            self.by_cid.insert(*cid, at);
+        }
+        if let Some(original) = slot.original {
+            self.by_original.insert(original, at);
+        }
+        self.slots[at] = Some(slot);
+        ConnectionHandle(at)
+    }
+
+    fn remove(&mut self, handle: ConnectionHandle) {
+        let Some(slot) = self.slots[handle.0].take() else { return };
+        for cid in &slot.cids {
+            self.by_cid.remove(cid);
+        }
+        if let Some(original) = &slot.original {
+            self.by_original.remove(original);
+        }
+        if let Some(token) = &slot.reset_token {
+            self.by_reset_token.remove(token.as_bytes());
+        }
+        self.handshakes -= usize::from(slot.is_handshaking);
+        self.free.push(handle.0);
+    }
+
+    /// A connection id that is not in use.
+    fn new_cid(&mut self) -> ConnectionId {
+        loop {
+            let cid = ConnectionId::new(self.rng.next_u64().to_be_bytes());
+            if !self.by_cid.contains_key(&cid) {
+                return cid;
+            }
+        }
+    }
+}
+
+fn respond(meta: &DatagramMeta, response: &[u8]) -> Route {
+    Route::Respond(Transmit {
+        destination: meta.remote,
+        src_ip: meta.local_ip,
+        ecn: None,
+        bytes: response.len(),
+        segment_bytes: None,
+    })
+}
+
+/// The token of an Initial packet, if the packet was made by someone who follows the protocol. Anything else costs a
+/// server no state.
+fn authentic_token<'a>(dcid: &ConnectionId, datagram: &'a [u8]) -> Option<&'a [u8]> {
+    let parsed = packet::parse(datagram).ok()?;
+    let PacketKind::Initial { token, .. } = &parsed.kind else { return None };
+    let mut copy = datagram[..parsed.end].to_vec();
+    PacketKeys::initial(dcid, Side::Server).open(&mut copy, parsed.pn_offset, PacketNumber(0)).ok()?;
+    datagram.get(token.clone())
+}
+
+/// Tells a client that no connection is taken, without keeping anything of it.
+fn put_refusal(dcid: &ConnectionId, scid: &ConnectionId, out: &mut Vec<u8>) {
+    let span = PacketHeader::Initial { dcid: *scid, scid: *dcid, token: &[] }.put(PacketNumber(0), out);
+    let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many connections");
+    frame::put_close(out, &Close::Transport(error), INITIAL_DATAGRAM_BYTES_MIN - out.len() - TAG_BYTES);
+    if PacketKeys::initial(dcid, Side::Server).seal(PacketNumber(0), out, span).is_err() {
+        out.clear();
+    }
+}

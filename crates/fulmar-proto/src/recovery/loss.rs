@@ -1,0 +1,180 @@
+//! Loss detection: which packets are lost, given which were acknowledged (RFC 9002 6.1).
+//!
+//! By packets: lost when a packet sent `threshold` later was acknowledged. By time: lost when a later packet was
+//! acknowledged and more than 9/8 RTT have passed. Both adapt to reordering: when a packet declared lost arrives after
+//! all, the packet threshold grows to what would have spared it and the time threshold by a quarter of the RTT
+//! (RFC 8985 6.2, RACK's reordering window), and both shrink back slowly. A declared loss is never final.
+
+use std::time::Duration;
+
+use fulmar_control::Instant;
+
+use super::{Lost, SentPackets};
+use crate::PacketNumber;
+
+/// RFC 9002 6.1.1: kPacketThreshold.
+const THRESHOLD_MIN_PACKETS: u64 = 3;
+/// Beyond this distance only time decides.
+const THRESHOLD_MAX_PACKETS: u64 = 1000;
+/// RFC 9002 6.1.2: kGranularity.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// RFC 8985 6.2: the reordering window grows by a quarter of the RTT ..
+const WINDOW_STEP_EIGHTHS: u32 = 2;
+/// .. up to one RTT above 9/8 of it.
+const WINDOW_MAX_EIGHTHS: u32 = 9 + 8;
+const WINDOW_MIN_EIGHTHS: u32 = 9;
+/// RFC 8985 6.2: and shrinks after 16 rounds without reordering.
+const PERSIST_ROUNDS: u64 = 16;
+
+/// When the time threshold will declare the next loss.
+pub type LossTime = Option<Instant>;
+
+/// Decides what is lost.
+#[derive(Debug)]
+pub struct LossDetector {
+    threshold_packets: u64,
+    window_eighths: u32,
+    /// Round in which reordering was last seen.
+    reordered_in_round: u64,
+}
+
+impl Default for LossDetector {
+    fn default() -> Self {
+        Self { threshold_packets: THRESHOLD_MIN_PACKETS, window_eighths: WINDOW_MIN_EIGHTHS, reordered_in_round: 0 }
+    }
+}
+
+impl LossDetector {
+    /// Packets that must have been acknowledged beyond one before it counts as lost.
+    pub fn threshold_packets(&self) -> u64 {
+        self.threshold_packets
+    }
+
+    /// How long after its sending a packet counts as lost once a later one was acknowledged, given the larger of the
+    /// latest and the smoothed RTT.
+    pub fn delay(&self, rtt: Duration) -> Duration {
+        (rtt * self.window_eighths / 8).max(GRANULARITY)
+    }
+
+    /// Declares lost what is lost at `now`, calls `each` for it, and returns when time will decide next.
+    pub fn detect(
+        &self,
+        now: Instant,
+        rtt: Duration,
+        sent: &mut SentPackets,
+        mut each: impl FnMut(Lost),
+    ) -> LossTime {
+        let largest = sent.largest_acked()?;
+        let delay = self.delay(rtt);
+        // Numbers and send times both ascend, so the first packet that is not lost ends the search.
+        while let Some((number, packet)) = sent.oldest() {
+            if number > largest {
+                return None;
+            }
+            let lost_at = packet.sent_at + delay;
+            let is_lost_by_packets = largest.0 - number.0 >= self.threshold_packets;
+            if !is_lost_by_packets && lost_at > now {
+                return Some(lost_at);
+            }
+            if let Some(lost) = sent.declare_oldest_lost() {
+                each(lost);
+            }
+        }
+        None
+    }
+
+    /// A packet that had been declared lost was acknowledged in an ACK whose largest number is `largest`.
+    pub fn on_spurious(&mut self, number: PacketNumber, largest: PacketNumber, round: u64) {
+        let distance = largest.0.saturating_sub(number.0) + 1;
+        self.threshold_packets = self.threshold_packets.max(distance).min(THRESHOLD_MAX_PACKETS);
+        if round > self.reordered_in_round {
+            self.window_eighths = (self.window_eighths + WINDOW_STEP_EIGHTHS).min(WINDOW_MAX_EIGHTHS);
+        }
+        self.reordered_in_round = round;
+    }
+
+    /// A round trip began. Without reordering for long, the thresholds come back down.
+    pub fn on_round(&mut self, round: u64) {
+        if round >= self.reordered_in_round + PERSIST_ROUNDS {
+            self.reordered_in_round = round;
+            self.threshold_packets = (self.threshold_packets / 2).max(THRESHOLD_MIN_PACKETS);
+            self.window_eighths = (self.window_eighths - WINDOW_STEP_EIGHTHS.min(self.window_eighths)).max(WINDOW_MIN_EIGHTHS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::{Content, RateSampler, SentPacket};
+
+    const RTT: Duration = Duration::from_millis(80);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn send(sent: &mut SentPackets, sent_at: Instant) {
+        let stamp = RateSampler::default().on_sent(sent_at, 1000, 1000);
+        sent.push(SentPacket { sent_at, bytes: 1000, content: Content::Control, largest_acked: None, is_ect: false, stamp });
+    }
+
+    fn ack(sent: &mut SentPackets, number: u64) -> bool {
+        let mut was_lost = false;
+        sent.on_ack_range(PacketNumber(number), PacketNumber(number), |acked| was_lost |= acked.was_lost);
+        was_lost
+    }
+
+    fn detect(detector: &LossDetector, sent: &mut SentPackets, now: Instant) -> (Vec<u64>, LossTime) {
+        let mut lost = Vec::new();
+        let next = detector.detect(now, RTT, sent, |l| lost.push(l.number.0));
+        (lost, next)
+    }
+
+    #[test]
+    fn rfc_9002_6_1_1_three_later_packets_make_a_loss() {
+        let (detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        (0..6).for_each(|ms| send(&mut sent, at(ms)));
+        ack(&mut sent, 2);
+        assert_eq!(detect(&detector, &mut sent, at(80)).0, Vec::<u64>::new());
+        ack(&mut sent, 3);
+        assert_eq!(detect(&detector, &mut sent, at(80)).0, [0]);
+    }
+
+    #[test]
+    fn rfc_9002_6_1_2_nine_eighths_of_the_rtt_make_a_loss() {
+        let (detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        send(&mut sent, at(0));
+        send(&mut sent, at(1));
+        ack(&mut sent, 1);
+        let (lost, next) = detect(&detector, &mut sent, at(81));
+        assert_eq!((lost.len(), next), (0, Some(at(90))));
+        // The wake-up time is the time at which something happens, and not earlier.
+        assert_eq!(detect(&detector, &mut sent, at(90) - Duration::from_nanos(1)).0.len(), 0);
+        assert_eq!(detect(&detector, &mut sent, at(90)), (vec![0], None));
+    }
+
+    #[test]
+    fn nothing_is_lost_beyond_the_largest_acknowledged() {
+        let (detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        (0..10).for_each(|_| send(&mut sent, at(0)));
+        assert_eq!(detect(&detector, &mut sent, at(10_000)), (vec![], None));
+    }
+
+    #[test]
+    fn thresholds_adapt_to_reordering_and_come_back() {
+        let (mut detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        (0..100).for_each(|_| send(&mut sent, at(0)));
+        ack(&mut sent, 20);
+        assert_eq!(detect(&detector, &mut sent, at(80)).0.len(), 18);
+        assert!(ack(&mut sent, 5));
+        detector.on_spurious(PacketNumber(5), PacketNumber(20), 1);
+        assert_eq!(detector.threshold_packets(), 16);
+        assert_eq!(detector.delay(RTT), RTT * 11 / 8);
+        ack(&mut sent, 30);
+        // 18..=29 are within 16 of 30 except those below 15; time decides for the rest.
+        assert_eq!(detect(&detector, &mut sent, at(81)).0, Vec::<u64>::new());
+        (0..200).for_each(|round| detector.on_round(round));
+        assert_eq!((detector.threshold_packets(), detector.delay(RTT)), (3, RTT * 9 / 8));
+    }
+}

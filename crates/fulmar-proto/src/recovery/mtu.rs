@@ -1,0 +1,217 @@
+//! Path-MTU discovery by probing (DPLPMTUD, RFC 8899), made for paths that lose packets at random.
+//!
+//! A probe that gets lost says little where every tenth packet is lost, so a size is given up only after several losses
+//! whose count grows with the loss rate. And the path shrinks only when full-sized packets vanish while small ones
+//! pass: random loss takes both alike.
+
+use std::time::Duration;
+
+use fulmar_control::Instant;
+
+use crate::PacketNumber;
+
+/// Size every path must carry (RFC 9000 14): UDP payload bytes.
+const BASE_BYTES: u16 = 1200;
+/// Sizes probed, ascending: PPPoE over IPv6, Ethernet over IPv6 and IPv4, jumbo frames, loopback.
+const TABLE_BYTES: [u16; 9] = [1280, 1350, 1400, 1440, 1452, 1472, 4000, 8952, 65_000];
+/// The search starts again after this long (RFC 8899 5.1.1: PMTU_RAISE_TIMER).
+const RAISE_AFTER: Duration = Duration::from_secs(600);
+/// Losses of a probe size before it is given up on a path without other loss (RFC 8899 5.1.2: MAX_PROBES).
+const PROBES_MAX: u32 = 3;
+/// Full-sized packets lost in a row, none arriving, before the path is suspected to have shrunk.
+const BLACK_HOLE_PACKETS: u32 = 10;
+
+/// A probe to send.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Size of the datagram's payload.
+    pub bytes: u16,
+}
+
+/// Searches for the largest size the path carries.
+#[derive(Debug)]
+pub struct MtuDiscovery {
+    current_bytes: u16,
+    /// The smallest size known or believed not to pass.
+    ceiling_bytes: u16,
+    limit_bytes: u16,
+    in_flight: Option<(PacketNumber, u16)>,
+    lost_probes: u32,
+    next_search_at: Instant,
+    is_searching: bool,
+    full_lost_in_row: u32,
+}
+
+impl MtuDiscovery {
+    /// Starts from `initial_bytes`, which must pass, and goes no further than `limit_bytes`.
+    pub fn new(initial_bytes: u16, limit_bytes: u16) -> Self {
+        let limit_bytes = limit_bytes.max(initial_bytes);
+        Self {
+            current_bytes: initial_bytes,
+            ceiling_bytes: u16::MAX,
+            limit_bytes,
+            in_flight: None,
+            lost_probes: 0,
+            next_search_at: Instant::ZERO,
+            is_searching: limit_bytes > initial_bytes,
+            full_lost_in_row: 0,
+        }
+    }
+
+    /// Largest UDP payload known to pass.
+    pub fn current_bytes(&self) -> u16 {
+        self.current_bytes
+    }
+
+    /// The peer takes no datagrams beyond `limit_bytes`.
+    pub fn set_limit(&mut self, limit_bytes: u16) {
+        self.limit_bytes = limit_bytes.max(BASE_BYTES);
+        self.current_bytes = self.current_bytes.min(self.limit_bytes);
+    }
+
+    /// The next probe, if one is wanted now.
+    pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        if !self.is_searching {
+            if now < self.next_search_at {
+                return None;
+            }
+            self.is_searching = true;
+            self.ceiling_bytes = u16::MAX;
+        }
+        let candidate = self.candidate();
+        if candidate.is_none() {
+            self.is_searching = false;
+            self.next_search_at = now + RAISE_AFTER;
+        }
+        candidate.map(|bytes| Probe { bytes })
+    }
+
+    /// Largest size first: on most paths one probe settles it.
+    fn candidate(&self) -> Option<u16> {
+        let sizes = TABLE_BYTES.iter().copied().filter(|&b| b < self.limit_bytes).chain([self.limit_bytes]);
+        sizes.filter(|&bytes| bytes > self.current_bytes && bytes < self.ceiling_bytes).max()
+    }
+
+    /// The probe left as packet `number`.
+    pub fn on_probe_sent(&mut self, number: PacketNumber, probe: Probe) {
+        self.in_flight = Some((number, probe.bytes));
+    }
+
+    /// A packet was acknowledged. True if it was the probe, and the size has grown.
+    pub fn on_acked(&mut self, number: PacketNumber, bytes: u32) -> bool {
+        if bytes > u32::from(BASE_BYTES) {
+            self.full_lost_in_row = 0;
+        }
+        match self.in_flight {
+            Some((probe, size)) if probe == number => {
+                self.in_flight = None;
+                self.lost_probes = 0;
+                self.current_bytes = self.current_bytes.max(size);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The probe was lost, on a path that loses packets at the rate `loss` anyway.
+    pub fn on_probe_lost(&mut self, number: PacketNumber, loss: f64) {
+        let Some((probe, size)) = self.in_flight else { return };
+        if probe != number {
+            return;
+        }
+        self.in_flight = None;
+        self.lost_probes += 1;
+        // At 20 % loss three losses in a row happen once in 125 times: six make it once in 15,625.
+        let patience = PROBES_MAX + (loss * 15.0) as u32;
+        if self.lost_probes >= patience {
+            self.lost_probes = 0;
+            self.ceiling_bytes = size;
+        }
+    }
+
+    /// A packet was lost. True if the path has shrunk and the size fell back to [`BASE_BYTES`].
+    pub fn on_lost(&mut self, bytes: u32, loss: f64) -> bool {
+        if bytes <= u32::from(BASE_BYTES) || self.current_bytes <= BASE_BYTES {
+            return false;
+        }
+        self.full_lost_in_row += 1;
+        // The estimate itself rises when everything large is lost: what counts is that small packets still arrive,
+        // which the caller's ACKs prove, so the count alone is stretched by half again on lossy paths.
+        let patience = BLACK_HOLE_PACKETS + (loss.min(0.5) * 40.0) as u32;
+        if self.full_lost_in_row < patience {
+            return false;
+        }
+        self.full_lost_in_row = 0;
+        self.ceiling_bytes = self.current_bytes;
+        self.current_bytes = BASE_BYTES;
+        self.is_searching = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the search on a path of `path_bytes` on which the packets for which `is_lost` says so are lost too.
+    fn search(path_bytes: u16, limit_bytes: u16, loss: f64, mut is_lost: impl FnMut() -> bool) -> u16 {
+        let mut mtu = MtuDiscovery::new(BASE_BYTES, limit_bytes);
+        let mut number = 0;
+        while let Some(probe) = mtu.poll_probe(Instant::ZERO) {
+            number += 1;
+            assert!(number < 200, "the search does not end");
+            mtu.on_probe_sent(PacketNumber(number), probe);
+            assert_eq!(mtu.poll_probe(Instant::ZERO), None);
+            if probe.bytes <= path_bytes && !is_lost() {
+                assert!(mtu.on_acked(PacketNumber(number), u32::from(probe.bytes)));
+            } else {
+                mtu.on_probe_lost(PacketNumber(number), loss);
+            }
+        }
+        mtu.current_bytes()
+    }
+
+    #[test]
+    fn common_paths_are_found() {
+        for (path, found) in [(1200, 1200), (1452, 1452), (1472, 1472), (1500, 1472), (9000, 1472)] {
+            assert_eq!(search(path, 1472, 0.0, || false), found);
+        }
+        assert_eq!(search(9000, 65_000, 0.0, || false), 8952);
+    }
+
+    #[test]
+    fn random_loss_does_not_fool_the_search() {
+        use rand_core::{RngCore, SeedableRng};
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(5);
+        let found = (0..200).filter(|_| search(1472, 1472, 0.2, || rng.next_u32() % 5 == 0) == 1472).count();
+        assert!(found >= 198, "{found} of 200 searches found the path's size at 20 % loss");
+    }
+
+    #[test]
+    fn a_black_hole_shrinks_and_random_loss_does_not() {
+        let mut mtu = MtuDiscovery::new(1472, 1472);
+        assert!((0..BLACK_HOLE_PACKETS).any(|_| mtu.on_lost(1472, 0.0)));
+        assert_eq!(mtu.current_bytes(), BASE_BYTES);
+        let mut mtu = MtuDiscovery::new(1472, 1472);
+        for number in 0..10_000 {
+            assert!(!mtu.on_lost(1472, 0.2));
+            if number % 4 == 0 {
+                mtu.on_acked(PacketNumber(number), 1472);
+            }
+        }
+    }
+
+    #[test]
+    fn the_search_is_repeated_in_time() {
+        let mut mtu = MtuDiscovery::new(BASE_BYTES, 1472);
+        while let Some(probe) = mtu.poll_probe(Instant::ZERO) {
+            mtu.on_probe_sent(PacketNumber(0), probe);
+            mtu.on_probe_lost(PacketNumber(0), 0.0);
+        }
+        assert_eq!(mtu.poll_probe(Instant::ZERO + RAISE_AFTER / 2), None);
+        assert!(mtu.poll_probe(Instant::ZERO + RAISE_AFTER).is_some());
+    }
+}

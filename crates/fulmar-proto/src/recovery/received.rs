@@ -1,0 +1,246 @@
+//! The receiving end of acknowledgement: what arrived, and when to say so.
+//!
+//! Decides when an ACK is due (RFC 9000 13.2; spacing asked for by the peer after draft-ietf-quic-ack-frequency), and
+//! is the replay protection: a packet number is accepted once. Bounded: at most [`RANGES_MAX`] ranges are remembered,
+//! and what is below them counts as received.
+
+use std::time::Duration;
+
+use fulmar_control::Instant;
+
+use super::{Ecn, RangeSet};
+use crate::PacketNumber;
+use crate::wire::frame::EcnCounts;
+
+/// Ranges remembered. At 20 % loss that is some 1,000 packets of tolerance to reordering.
+const RANGES_MAX: usize = 256;
+
+/// How the peer wants its packets acknowledged.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AckPolicy {
+    /// At least after so many ack-eliciting packets.
+    pub every_packets: u32,
+    /// At least after so long.
+    pub delay: Duration,
+}
+
+impl Default for AckPolicy {
+    fn default() -> Self {
+        // RFC 9000 13.2.2: every second packet; 18.2: max_ack_delay of 25 ms.
+        Self { every_packets: 2, delay: Duration::from_millis(25) }
+    }
+}
+
+/// What a packet number turned out to be.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Not seen before.
+    New,
+    /// Seen before, or so old that this cannot be told.
+    Duplicate,
+}
+
+/// Packet numbers received in one packet-number space.
+#[derive(Debug)]
+pub struct Received {
+    ranges: RangeSet,
+    /// Everything below counts as received.
+    floor: u64,
+    largest_at: Instant,
+    ecn: EcnCounts,
+    policy: AckPolicy,
+    unacked_packets: u32,
+    /// When an ACK is due at the latest.
+    due_at: Option<Instant>,
+    is_due_now: bool,
+    /// An out-of-order arrival was answered at once since the last regular ACK.
+    gap_reports: u32,
+}
+
+impl Received {
+    /// Nothing received yet.
+    pub fn new(policy: AckPolicy) -> Self {
+        Self {
+            ranges: RangeSet::default(),
+            floor: 0,
+            largest_at: Instant::ZERO,
+            ecn: EcnCounts::default(),
+            policy,
+            unacked_packets: 0,
+            due_at: None,
+            is_due_now: false,
+            gap_reports: 0,
+        }
+    }
+
+    /// What `number` would be. To be asked after decryption and before processing.
+    pub fn classify(&self, number: PacketNumber) -> Arrival {
+        if number.0 < self.floor || self.ranges.contains(number.0) { Arrival::Duplicate } else { Arrival::New }
+    }
+
+    /// A new packet was processed.
+    pub fn on_packet(&mut self, now: Instant, number: PacketNumber, ecn: Option<Ecn>, is_ack_eliciting: bool) {
+        let previous_max = self.ranges.max();
+        self.ranges.insert(number.0);
+        if self.ranges.range_count() > RANGES_MAX {
+            self.ranges.keep_highest(RANGES_MAX);
+            self.floor = self.floor.max(self.ranges.iter().next().map_or(0, |r| r.start));
+        }
+        let is_largest = previous_max.is_none_or(|max| number.0 > max);
+        if is_largest {
+            self.largest_at = now;
+        }
+        match ecn {
+            Some(Ecn::Ect0) => self.ecn.ect0 += 1,
+            Some(Ecn::Ect1) => self.ecn.ect1 += 1,
+            Some(Ecn::Ce) => self.ecn.ce += 1,
+            None => {}
+        }
+        if !is_ack_eliciting {
+            return;
+        }
+        self.unacked_packets += 1;
+        // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed, that would be
+        // nearly every packet, so gaps count as one more packet each toward the regular ACK instead.
+        let is_gap = previous_max.is_some_and(|max| number.0 != max + 1);
+        if is_gap {
+            self.gap_reports += 1;
+        }
+        let is_first_gap = is_gap && self.gap_reports == 1;
+        if self.unacked_packets >= self.policy.every_packets || is_first_gap || ecn == Some(Ecn::Ce) {
+            self.is_due_now = true;
+        }
+        if self.due_at.is_none() {
+            self.due_at = Some(now + self.policy.delay);
+        }
+    }
+
+    /// The peer asked for this spacing.
+    pub fn set_policy(&mut self, policy: AckPolicy) {
+        self.policy = policy;
+    }
+
+    /// An ACK is wanted with the next packet, whatever the spacing.
+    pub fn request_ack(&mut self) {
+        self.is_due_now = !self.ranges.is_empty();
+    }
+
+    /// Whether an ACK must be sent at `now`, in a packet of its own if need be.
+    pub fn is_ack_due(&self, now: Instant) -> bool {
+        self.is_due_now || self.due_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether there is something new to acknowledge, worth putting into a packet that leaves anyway.
+    pub fn has_news(&self) -> bool {
+        self.is_due_now || self.due_at.is_some()
+    }
+
+    /// When an ACK becomes due by time.
+    pub fn timeout(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// Largest packet number received.
+    pub fn largest(&self) -> Option<PacketNumber> {
+        self.ranges.max().map(PacketNumber)
+    }
+
+    /// The number a packet to be opened is expected to have, for expansion of its truncated number.
+    pub fn expected(&self) -> PacketNumber {
+        PacketNumber(self.ranges.max().map_or(0, |max| max + 1))
+    }
+
+    /// What to acknowledge: inclusive ranges from the largest down.
+    pub fn ranges(&self) -> impl Iterator<Item = (PacketNumber, PacketNumber)> + Clone + '_ {
+        self.ranges.iter_descending().map(|r| (PacketNumber(r.start), PacketNumber(r.end - 1)))
+    }
+
+    /// Time since the largest packet arrived, in microseconds.
+    pub fn delay_us(&self, now: Instant) -> u64 {
+        u64::try_from((now - self.largest_at).as_micros()).unwrap_or(u64::MAX).min(crate::wire::VARINT_MAX)
+    }
+
+    /// ECN counts to report; `None` if no mark of any kind was seen.
+    pub fn ecn_counts(&self) -> Option<EcnCounts> {
+        (self.ecn != EcnCounts::default()).then_some(self.ecn)
+    }
+
+    /// An ACK of everything has left.
+    pub fn on_ack_sent(&mut self) {
+        self.unacked_packets = 0;
+        self.gap_reports = 0;
+        self.due_at = None;
+        self.is_due_now = false;
+    }
+
+    /// The peer has received an ACK that reported everything up to `largest`: ranges far below need no more reporting
+    /// (RFC 9000 13.2.4). The highest ranges stay, for replay protection and for packets that come late.
+    pub fn on_ack_acked(&mut self, largest: PacketNumber) {
+        const KEEP: usize = 32;
+        if self.ranges.range_count() > KEEP {
+            let cut = self.ranges.iter_descending().nth(KEEP - 1).map_or(0, |r| r.start).min(largest.0 + 1);
+            self.ranges.remove_below(cut);
+            self.floor = self.floor.max(cut);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn every_second_packet_or_after_the_delay() {
+        let mut received = Received::new(AckPolicy::default());
+        received.on_packet(at(0), PacketNumber(0), None, true);
+        assert!(!received.is_ack_due(at(24)) && received.is_ack_due(at(25)));
+        assert_eq!(received.timeout(), Some(at(25)));
+        received.on_packet(at(1), PacketNumber(1), None, true);
+        assert!(received.is_ack_due(at(1)));
+        received.on_ack_sent();
+        assert!(!received.is_ack_due(at(1000)) && !received.has_news());
+    }
+
+    #[test]
+    fn packets_that_elicit_no_ack_make_none_due() {
+        let mut received = Received::new(AckPolicy::default());
+        for number in 0..10 {
+            received.on_packet(at(0), PacketNumber(number), None, false);
+        }
+        assert!(!received.is_ack_due(at(1000)));
+        assert_eq!(received.ranges().collect::<Vec<_>>(), [(PacketNumber(0), PacketNumber(9))]);
+    }
+
+    #[test]
+    fn the_first_gap_and_ce_are_reported_at_once() {
+        let policy = AckPolicy { every_packets: 100, delay: Duration::from_millis(25) };
+        let mut received = Received::new(policy);
+        received.on_packet(at(0), PacketNumber(0), None, true);
+        received.on_packet(at(0), PacketNumber(2), None, true);
+        assert!(received.is_ack_due(at(0)));
+        received.on_ack_sent();
+        received.on_packet(at(1), PacketNumber(3), Some(Ecn::Ce), true);
+        assert!(received.is_ack_due(at(1)));
+        assert_eq!(received.ecn_counts().map(|c| c.ce), Some(1));
+    }
+
+    #[test]
+    fn a_packet_number_is_accepted_once_however_old() {
+        let mut received = Received::new(AckPolicy::default());
+        for number in (0..3000).step_by(2) {
+            assert_eq!(received.classify(PacketNumber(number)), Arrival::New);
+            received.on_packet(at(0), PacketNumber(number), None, true);
+            assert_eq!(received.classify(PacketNumber(number)), Arrival::Duplicate);
+        }
+        // Beyond the bound on ranges it can no longer be told: refused.
+        assert_eq!(received.classify(PacketNumber(1)), Arrival::Duplicate);
+        assert_eq!(received.classify(PacketNumber(2997)), Arrival::New);
+        received.on_ack_acked(PacketNumber(2998));
+        assert_eq!(received.classify(PacketNumber(0)), Arrival::Duplicate);
+        assert!(received.ranges().count() <= 32);
+    }
+}

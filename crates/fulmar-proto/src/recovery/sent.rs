@@ -1,0 +1,265 @@
+//! Packets sent and not yet forgotten, in order of their numbers.
+//!
+//! A ring indexed by packet number. Acknowledged packets leave holes that are skipped by path compression, so an ACK
+//! costs time in proportion to what it newly acknowledges, not to the window. A packet declared lost stays for a while:
+//! if it is acknowledged after all, the loss was spurious and is taken back.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fulmar_control::Instant;
+use fulmar_fec::SymbolId;
+
+use super::rate_sample::Stamp;
+use crate::PacketNumber;
+
+/// What a packet carried that someone wants to hear of again.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing but frames that are not repeated.
+    Control,
+    /// A source symbol, for the first time.
+    Source(SymbolId),
+    /// A copy of a source symbol sent before.
+    Copy(SymbolId),
+    /// A repair symbol; the coding layer's number for it.
+    Repair(u64),
+    /// A probe for a larger MTU.
+    MtuProbe,
+}
+
+/// One packet under way.
+#[derive(Copy, Clone, Debug)]
+pub struct SentPacket {
+    /// When it left.
+    pub sent_at: Instant,
+    /// Size of its datagram's payload.
+    pub bytes: u32,
+    /// What it carried.
+    pub content: Content,
+    /// The largest packet number that an ACK in it acknowledged.
+    pub largest_acked: Option<PacketNumber>,
+    /// It left with ECT(0).
+    pub is_ect: bool,
+    /// State for the delivery rate.
+    pub stamp: Stamp,
+}
+
+/// A packet newly acknowledged.
+#[derive(Copy, Clone, Debug)]
+pub struct Acked {
+    /// Its number.
+    pub number: PacketNumber,
+    /// What was kept of it.
+    pub packet: SentPacket,
+    /// It had been declared lost.
+    pub was_lost: bool,
+}
+
+/// A packet newly declared lost.
+#[derive(Copy, Clone, Debug)]
+pub struct Lost {
+    /// Its number.
+    pub number: PacketNumber,
+    /// What was kept of it.
+    pub packet: SentPacket,
+}
+
+#[derive(Copy, Clone, Debug)]
+enum Slot {
+    Outstanding(SentPacket),
+    Lost(SentPacket),
+    /// Nothing of interest here and in the next `n - 1` slots.
+    Gone(u32),
+}
+
+/// The packets of one packet-number space.
+#[derive(Debug, Default)]
+pub struct SentPackets {
+    slots: VecDeque<Slot>,
+    /// Number of the packet in the first slot.
+    base: u64,
+    /// No outstanding packet is below this: where loss detection goes on.
+    scan_from: u64,
+    outstanding: usize,
+    in_flight_bytes: u64,
+    largest_acked: Option<PacketNumber>,
+}
+
+impl SentPackets {
+    /// Number of the next packet.
+    pub fn next_number(&self) -> PacketNumber {
+        PacketNumber(self.base + self.slots.len() as u64)
+    }
+
+    /// Bytes neither acknowledged nor declared lost.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    /// Packets neither acknowledged nor declared lost.
+    pub fn outstanding_packets(&self) -> usize {
+        self.outstanding
+    }
+
+    /// Largest packet number acknowledged so far.
+    pub fn largest_acked(&self) -> Option<PacketNumber> {
+        self.largest_acked
+    }
+
+    /// The packet with the next number left and elicits an ACK.
+    pub fn push(&mut self, packet: SentPacket) {
+        self.in_flight_bytes += u64::from(packet.bytes);
+        self.outstanding += 1;
+        self.slots.push_back(Slot::Outstanding(packet));
+    }
+
+    /// The packet with the next number left and elicits no ACK: only its number is used up.
+    pub fn push_untracked(&mut self) {
+        self.slots.push_back(Slot::Gone(1));
+        self.forget_front(Instant::ZERO, Duration::MAX);
+    }
+
+    /// Packets `low` to `high` are acknowledged; `each` is called for those that were not before, ascending.
+    /// `high` must be below [`Self::next_number`].
+    pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked)) {
+        debug_assert!(high < self.next_number());
+        self.largest_acked = self.largest_acked.max(Some(high));
+        let end = (high.0 + 1).saturating_sub(self.base) as usize;
+        let mut at = self.find(low.0.saturating_sub(self.base) as usize);
+        while at < end {
+            let slot = std::mem::replace(&mut self.slots[at], Slot::Gone(1));
+            let number = PacketNumber(self.base + at as u64);
+            match slot {
+                Slot::Outstanding(packet) => {
+                    self.outstanding -= 1;
+                    self.in_flight_bytes -= u64::from(packet.bytes);
+                    each(Acked { number, packet, was_lost: false });
+                }
+                Slot::Lost(packet) => each(Acked { number, packet, was_lost: true }),
+                Slot::Gone(_) => {}
+            }
+            at = self.find(at + 1);
+        }
+    }
+
+    /// First slot from `at` on that is not gone.
+    fn find(&mut self, at: usize) -> usize {
+        let mut found = at;
+        while let Some(Slot::Gone(skip)) = self.slots.get(found) {
+            found += *skip as usize;
+        }
+        // Path compression: whoever passes here again jumps straight to the end.
+        let mut passed = at;
+        while passed < found
+            && let Some(Slot::Gone(skip)) = self.slots.get_mut(passed)
+        {
+            let next = passed + *skip as usize;
+            *skip = u32::try_from(found - passed).unwrap_or(u32::MAX);
+            passed = next;
+        }
+        found
+    }
+
+    /// The oldest packet that is neither acknowledged nor declared lost.
+    pub fn oldest(&mut self) -> Option<(PacketNumber, &SentPacket)> {
+        let mut at = self.find(self.scan_from.saturating_sub(self.base) as usize);
+        while let Some(Slot::Lost(_)) = self.slots.get(at) {
+            at = self.find(at + 1);
+        }
+        self.scan_from = self.base + at as u64;
+        match self.slots.get(at) {
+            Some(Slot::Outstanding(packet)) => Some((PacketNumber(self.scan_from), packet)),
+            _ => None,
+        }
+    }
+
+    /// Declares the oldest outstanding packet lost.
+    pub fn declare_oldest_lost(&mut self) -> Option<Lost> {
+        let (number, packet) = self.oldest().map(|(number, packet)| (number, *packet))?;
+        self.slots[(number.0 - self.base) as usize] = Slot::Lost(packet);
+        self.outstanding -= 1;
+        self.in_flight_bytes -= u64::from(packet.bytes);
+        Some(Lost { number, packet })
+    }
+
+    /// Forgets what can no longer matter: acknowledged packets at the front, and lost ones sent longer than `retention` ago.
+    pub fn forget_front(&mut self, now: Instant, retention: Duration) {
+        loop {
+            match self.slots.front() {
+                Some(Slot::Gone(_)) => {}
+                Some(Slot::Lost(packet)) if now - packet.sent_at > retention => {}
+                _ => break,
+            }
+            self.slots.pop_front();
+            self.base += 1;
+        }
+        if self.slots.is_empty() && self.slots.capacity() > 64 {
+            self.slots = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::{RngCore, SeedableRng};
+    use std::collections::BTreeMap;
+
+    fn packet(bytes: u32) -> SentPacket {
+        SentPacket {
+            sent_at: Instant::ZERO,
+            bytes,
+            content: Content::Control,
+            largest_acked: None,
+            is_ect: false,
+            stamp: Stamp::default(),
+        }
+    }
+
+    #[test]
+    fn it_agrees_with_a_plain_map() {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(3);
+        for _ in 0..100 {
+            let mut sent = SentPackets::default();
+            // Number -> (bytes, lost)
+            let mut plain: BTreeMap<u64, (u32, bool)> = BTreeMap::new();
+            for _ in 0..300 {
+                let next = sent.next_number().0;
+                match rng.next_u32() % 5 {
+                    0 => sent.push_untracked(),
+                    1 | 2 => {
+                        let bytes = rng.next_u32() % 1500;
+                        sent.push(packet(bytes));
+                        plain.insert(next, (bytes, false));
+                    }
+                    3 if next > 0 => {
+                        let high = next - 1 - u64::from(rng.next_u32()) % next.min(20);
+                        let low = high.saturating_sub(u64::from(rng.next_u32() % 30));
+                        let mut got = Vec::new();
+                        sent.on_ack_range(PacketNumber(low), PacketNumber(high), |a| got.push((a.number.0, a.was_lost)));
+                        let want: Vec<_> = plain.range(low..=high).map(|(&n, &(_, lost))| (n, lost)).collect();
+                        plain.retain(|n, _| !(low..=high).contains(n));
+                        assert_eq!(got, want);
+                    }
+                    _ => {
+                        let want = plain.iter().find(|(_, (_, lost))| !lost).map(|(&n, _)| n);
+                        assert_eq!(sent.oldest().map(|(n, _)| n.0), want);
+                        assert_eq!(sent.declare_oldest_lost().map(|l| l.number.0), want);
+                        if let Some(number) = want {
+                            plain.get_mut(&number).unwrap().1 = true;
+                        }
+                    }
+                }
+                if rng.next_u32() % 20 == 0 {
+                    sent.forget_front(Instant::ZERO + Duration::from_secs(1), Duration::ZERO);
+                    let front = plain.iter().find(|(_, (_, lost))| !lost).map_or(u64::MAX, |(&n, _)| n);
+                    plain.retain(|&n, _| n >= front);
+                }
+                let in_flight: u64 = plain.values().filter(|(_, lost)| !lost).map(|&(b, _)| u64::from(b)).sum();
+                assert_eq!(sent.in_flight_bytes(), in_flight);
+                assert_eq!(sent.outstanding_packets(), plain.values().filter(|(_, lost)| !lost).count());
+            }
+        }
+    }
+}

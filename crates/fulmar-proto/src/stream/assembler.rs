@@ -1,0 +1,169 @@
+//! Puts the bytes of a stream back in order.
+//!
+//! Bytes that continue what is there go straight into one queue. Others wait in runs, one run per stretch without a
+//! gap, so what is held besides the bytes is in proportion to the gaps; the caller bounds [`Assembler::runs`].
+//! Each symbol arrives exactly once, hence no byte twice: an overlap is the sender's fault, not a retransmission.
+
+use super::chunks::ChunkQueue;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Runs up to this long are copied to the run before them once they touch, so that a sender of tiny fragments cannot
+/// leave many runs behind. Longer ones stay apart until they are in order. Bounds the work of one insertion.
+const JOIN_BYTES_MAX: usize = 2048;
+
+/// A byte was received twice.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Overlap;
+
+/// Bytes of one stream, from the first one not read.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    /// What can be read now.
+    ready: ChunkQueue,
+    /// Everything before this offset has arrived.
+    end: u64,
+    /// What lies beyond a gap, by offset. No two overlap.
+    runs: BTreeMap<u64, ChunkQueue>,
+}
+
+impl Assembler {
+    /// Takes `data`, which stands at `offset`.
+    pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), Overlap> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        if offset < self.end {
+            return Err(Overlap);
+        }
+        if !self.runs.is_empty() {
+            self.check_next(offset, data)?;
+        }
+        if offset > self.end {
+            return self.insert_run(offset, data);
+        }
+        self.ready.push(data);
+        self.end += data.len() as u64;
+        while let Some(entry) = self.runs.first_entry().filter(|entry| *entry.key() == self.end) {
+            let run = entry.remove();
+            self.end += run.len() as u64;
+            self.ready.append(run);
+        }
+        Ok(())
+    }
+
+    fn check_next(&self, offset: u64, data: &[u8]) -> Result<(), Overlap> {
+        match self.runs.range(offset..).next() {
+            Some((&start, _)) if start < offset + data.len() as u64 => Err(Overlap),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert_run(&mut self, offset: u64, data: &[u8]) -> Result<(), Overlap> {
+        let previous =
+            self.runs.range(..offset).next_back().map(|(&start, run)| (start, start + run.len() as u64));
+        let start = match previous {
+            Some((_, end)) if end > offset => return Err(Overlap),
+            Some((start, end)) if end == offset => start,
+            _ => offset,
+        };
+        let end = offset + data.len() as u64;
+        let next = self.runs.get(&end).filter(|run| run.len() <= JOIN_BYTES_MAX).map(|_| end);
+        let next = next.and_then(|start| self.runs.remove(&start));
+        let run = self.runs.entry(start).or_default();
+        run.push(data);
+        if let Some(next) = next {
+            run.append(next);
+        }
+        Ok(())
+    }
+
+    /// Offset of the first byte not read.
+    pub(super) fn read_offset(&self) -> u64 {
+        self.end - self.ready.len() as u64
+    }
+
+    /// Everything before this offset has arrived.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether there is something to read.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Stretches that wait beyond a gap.
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Reads up to `out.len()` bytes in order.
+    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+        self.ready.read(out)
+    }
+
+    /// Reads up to `max` bytes in order without copying them.
+    pub(super) fn read_chunk(&mut self, max: usize) -> Bytes {
+        self.ready.read_chunk(max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_all(assembler: &mut Assembler) -> Vec<u8> {
+        let mut out = vec![0; 1 << 16];
+        let len = assembler.read(&mut out);
+        out.truncate(len);
+        out
+    }
+
+    #[test]
+    fn order_is_restored() {
+        let mut a = Assembler::default();
+        for (offset, data) in [(6, "gh"), (3, "d"), (1, "b"), (4, "ef"), (2, "c")] {
+            a.insert(offset, data.as_bytes()).unwrap();
+            assert!(!a.is_readable());
+        }
+        a.insert(0, b"a").unwrap();
+        assert_eq!((a.end(), a.runs()), (8, 0));
+        assert_eq!(read_all(&mut a), b"abcdefgh");
+        assert_eq!(a.read_offset(), 8);
+    }
+
+    #[test]
+    fn no_byte_may_come_twice() {
+        let mut a = Assembler::default();
+        a.insert(0, b"0123").unwrap();
+        a.insert(10, b"abcd").unwrap();
+        a.insert(20, b"efgh").unwrap();
+        for (offset, len) in
+            [(0, 1), (3, 1), (3, 5), (10, 4), (9, 2), (13, 1), (12, 4), (4, 7), (5, 30), (11, 1), (19, 2)]
+        {
+            assert_eq!(a.insert(offset, &vec![0; len]), Err(Overlap), "{offset}+{len}");
+        }
+        for offset in [0, 4, 11, 24] {
+            assert_eq!(a.insert(offset, b""), Ok(()));
+        }
+        a.insert(4, b"456789").unwrap();
+        a.insert(14, b"......").unwrap();
+        assert_eq!(read_all(&mut a), b"0123456789abcd......efgh");
+    }
+
+    #[test]
+    fn fragments_that_touch_become_one_run() {
+        let mut a = Assembler::default();
+        for offset in (1..2001).step_by(2) {
+            a.insert(offset, b"o").unwrap();
+        }
+        assert_eq!(a.runs(), 1000);
+        for offset in (2..2001).step_by(2) {
+            a.insert(offset, b"e").unwrap();
+        }
+        assert_eq!(a.runs(), 1);
+        a.insert(0, b"e").unwrap();
+        assert_eq!(read_all(&mut a), b"eo".repeat(1000).into_iter().chain(*b"e").collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,218 @@
+//! A queue of bytes in chunks: what the application wrote and no symbol carries yet, or what arrived and was not read.
+//!
+//! One copy in, and out again either by one copy or, as [`Bytes`], by none. Chunks are sized by what is queued, from
+//! [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`]: a short message costs little, a gigabyte passes through chunks of one
+//! size, which an allocator reuses. An empty queue owns no memory.
+//!
+//! Invariant: the memory held is at most a constant times the bytes queued, plus one chunk, however the bytes came in
+//! (see [`ChunkQueue::append`]).
+
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// Smallest chunk allocated.
+const CHUNK_BYTES_MIN: usize = 64;
+/// Largest chunk allocated. Below the size from which allocators map pages of their own (128 KiB in glibc).
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+/// Chunks shorter than this are copied when queues are joined: a handle and its allocation would cost as much.
+const LINK_BYTES_MIN: usize = 512;
+
+/// Bytes in the order in which they were pushed.
+#[derive(Debug, Default)]
+pub(super) struct ChunkQueue {
+    /// In order, none empty.
+    full: VecDeque<Bytes>,
+    /// Comes after `full`, and is being written to.
+    tail: BytesMut,
+    len: usize,
+}
+
+impl ChunkQueue {
+    /// Bytes queued.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends a copy of `data`.
+    pub(super) fn push(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            if self.spare() == 0 {
+                self.seal();
+                let chunk_bytes = data.len().max(self.len).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+                self.tail = BytesMut::with_capacity(chunk_bytes);
+            }
+            let (head, rest) = data.split_at(data.len().min(self.spare()));
+            self.tail.extend_from_slice(head);
+            self.len += head.len();
+            data = rest;
+        }
+    }
+
+    /// Appends what `other` holds, mostly without copying.
+    ///
+    /// A chunk is linked only if it is longer than the room left in the chunk before it, which the link wastes: so at
+    /// most half of the memory is waste, and each byte is copied at most once more.
+    pub(super) fn append(&mut self, mut other: Self) {
+        while let Some(chunk) = other.full.pop_front() {
+            if self.is_worth_linking(chunk.len()) {
+                self.seal();
+                self.len += chunk.len();
+                self.full.push_back(chunk);
+            } else {
+                self.push(&chunk);
+            }
+        }
+        if self.is_worth_linking(other.tail.len()) {
+            self.seal();
+            self.len += other.tail.len();
+            self.tail = other.tail;
+        } else {
+            self.push(&other.tail);
+        }
+    }
+
+    fn is_worth_linking(&self, chunk_bytes: usize) -> bool {
+        chunk_bytes >= LINK_BYTES_MIN.max(self.spare())
+    }
+
+    /// Takes up to `out.len()` bytes; returns how many.
+    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+        let mut done = 0;
+        self.take(out.len(), |piece| {
+            out[done..done + piece.len()].copy_from_slice(piece);
+            done += piece.len();
+        });
+        done
+    }
+
+    /// Takes `len` bytes, or all there are, and appends them to `out`.
+    pub(super) fn move_to(&mut self, out: &mut Vec<u8>, len: usize) {
+        self.take(len, |piece| out.extend_from_slice(piece));
+    }
+
+    /// Takes up to `max` bytes without copying them; empty only if the queue or `max` is.
+    pub(super) fn read_chunk(&mut self, max: usize) -> Bytes {
+        let chunk = match self.full.front_mut() {
+            Some(front) if front.len() > max => front.split_to(max),
+            Some(_) => self.full.pop_front().unwrap_or_default(),
+            None => self.tail.split_to(max.min(self.tail.len())).freeze(),
+        };
+        self.len -= chunk.len();
+        self.release_if_empty();
+        chunk
+    }
+
+    fn take(&mut self, len: usize, mut sink: impl FnMut(&[u8])) {
+        let mut left = len.min(self.len);
+        self.len -= left;
+        while let Some(front) = self.full.front_mut() {
+            let piece = left.min(front.len());
+            sink(&front[..piece]);
+            left -= piece;
+            if piece < front.len() {
+                front.advance(piece);
+                return;
+            }
+            self.full.pop_front();
+        }
+        sink(&self.tail[..left]);
+        self.tail.advance(left);
+        self.release_if_empty();
+    }
+
+    fn release_if_empty(&mut self) {
+        if self.len == 0 {
+            *self = Self::default();
+        }
+    }
+
+    /// Room in the last chunk.
+    fn spare(&self) -> usize {
+        self.tail.capacity() - self.tail.len()
+    }
+
+    fn seal(&mut self) {
+        let tail = std::mem::take(&mut self.tail);
+        if !tail.is_empty() {
+            self.full.push_back(tail.freeze());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(queue: &mut ChunkQueue) -> Vec<u8> {
+        let mut out = vec![0; queue.len()];
+        assert_eq!(queue.read(&mut out), out.len());
+        out
+    }
+
+    #[test]
+    fn bytes_come_out_as_they_went_in_by_every_way_out() {
+        let data: Vec<u8> = (0..300_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+        let mut queue = ChunkQueue::default();
+        data.chunks(1234).for_each(|piece| queue.push(piece));
+        let mut out = vec![0; 70_000];
+        assert_eq!(queue.read(&mut out), 70_000);
+        queue.move_to(&mut out, 70_000);
+        while !queue.is_empty() {
+            out.extend_from_slice(&queue.read_chunk(999));
+        }
+        assert_eq!(out, data);
+    }
+
+    #[test]
+    fn an_empty_queue_owns_nothing() {
+        let mut queue = ChunkQueue::default();
+        queue.push(&[1; 100_000]);
+        drain(&mut queue);
+        assert_eq!((queue.full.capacity(), queue.tail.capacity()), (0, 0));
+        queue.push(&[1; 100]);
+        queue.read_chunk(100);
+        assert_eq!((queue.full.capacity(), queue.tail.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn chunks_grow_with_the_queue_and_stop_growing() {
+        let mut queue = ChunkQueue::default();
+        (0..2000).for_each(|_| queue.push(&[5; 1200]));
+        assert!(queue.full.len() < 50, "{}", queue.full.len());
+        assert!(queue.full.iter().all(|chunk| chunk.len() <= CHUNK_BYTES_MAX));
+    }
+
+    #[test]
+    fn joining_wastes_no_more_than_it_holds() {
+        let mut queue = ChunkQueue::default();
+        queue.push(&[0; CHUNK_BYTES_MAX]);
+        for _ in 0..500 {
+            let mut other = ChunkQueue::default();
+            other.push(&[1; LINK_BYTES_MIN]);
+            queue.push(&[2]);
+            queue.append(other);
+        }
+        // Linking each would have left 500 chunks of 64 KiB with one byte in each.
+        assert!(queue.full.len() < 20, "{}", queue.full.len());
+        assert_eq!(
+            drain(&mut queue).iter().map(|&b| usize::from(b)).sum::<usize>(),
+            500 * (LINK_BYTES_MIN + 2)
+        );
+    }
+
+    #[test]
+    fn long_chunks_are_joined_without_copying() {
+        let mut other = ChunkQueue::default();
+        other.push(&[1; 100_000]);
+        let address = other.full[0].as_ptr();
+        let mut queue = ChunkQueue::default();
+        queue.push(&[2; 10]);
+        queue.append(other);
+        assert_eq!(queue.full[1].as_ptr(), address);
+        assert_eq!(drain(&mut queue).len(), 100_010);
+    }
+}

@@ -1,0 +1,141 @@
+//! How much may be sent: the credit an end announces for what it receives, and how the credit grows.
+//!
+//! A window is moved forward when half of it is consumed (RFC 9000 4.2). If that half went in less than two round
+//! trips, the window may be what limits the sender, and it doubles, up to a maximum (the rule of Chromium's
+//! `QuicFlowController::MaybeIncreaseMaxWindowSize`). So a window ends at about four times what the path holds, room
+//! for the round trip that repair takes, and the window of a slow reader stays small.
+
+use crate::wire::VARINT_MAX;
+use fulmar_control::Instant;
+use std::time::Duration;
+
+/// Half a window consumed in less than so many round trips doubles it.
+const GROWTH_RTTS: u32 = 2;
+
+/// Credit announced to the peer, for a stream or for the connection. All in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct RecvWindow {
+    /// The peer may send up to this offset. Moves at once when an update is due; the frame follows.
+    max: u64,
+    /// Read by the application, or discarded.
+    consumed: u64,
+    window_bytes: u64,
+    window_bytes_max: u64,
+    /// When the half that is being consumed began.
+    since: Option<Instant>,
+    is_due: bool,
+}
+
+impl RecvWindow {
+    /// A window of `window_bytes` that may grow to `window_bytes_max`.
+    pub(super) fn new(window_bytes: u64, window_bytes_max: u64) -> Self {
+        // An empty window could never be consumed, so never move.
+        let window_bytes = window_bytes.clamp(1, VARINT_MAX);
+        Self { max: window_bytes, consumed: 0, window_bytes, window_bytes_max, since: None, is_due: false }
+    }
+
+    /// Offset up to which the peer may send.
+    pub(super) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// `bytes` were read by the application at `now`.
+    pub(super) fn on_read(&mut self, bytes: u64, now: Instant, rtt: Duration) {
+        let since = *self.since.get_or_insert(now);
+        self.consumed += bytes;
+        if self.is_half_consumed() {
+            if now.saturating_duration_since(since) < rtt * GROWTH_RTTS {
+                self.window_bytes =
+                    self.window_bytes_max.min(self.window_bytes.saturating_mul(2)).max(self.window_bytes);
+            }
+            self.since = Some(now);
+            self.advance();
+        }
+    }
+
+    /// `bytes` were thrown away: their credit comes back, and says nothing about the reader.
+    pub(super) fn on_discarded(&mut self, bytes: u64) {
+        self.consumed += bytes;
+        if self.is_half_consumed() {
+            self.advance();
+        }
+    }
+
+    fn is_half_consumed(&self) -> bool {
+        self.max - self.consumed <= self.window_bytes / 2
+    }
+
+    fn advance(&mut self) {
+        let max = self.consumed.saturating_add(self.window_bytes).min(VARINT_MAX);
+        self.is_due |= max > self.max;
+        self.max = self.max.max(max);
+    }
+
+    /// Whether the peer has to be told of a new maximum; asked once for each.
+    pub(super) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn moves_when_half_is_consumed() {
+        let mut w = RecvWindow::new(1000, 1000);
+        w.on_read(499, at(0), RTT);
+        assert!(!w.take_due());
+        w.on_read(1, at(0), RTT);
+        assert!(w.take_due() && !w.take_due());
+        assert_eq!(w.max(), 1500);
+        w.on_discarded(500);
+        assert_eq!((w.max(), w.take_due()), (2000, true));
+    }
+
+    #[test]
+    fn doubles_for_a_fast_reader_up_to_the_maximum() {
+        let mut w = RecvWindow::new(1000, 3000);
+        w.on_read(1, at(0), RTT);
+        w.on_read(499, at(199), RTT);
+        assert_eq!(w.max(), 500 + 2000);
+        w.on_read(1000, at(300), RTT);
+        assert_eq!(w.max(), 1500 + 3000);
+        w.on_read(1500, at(400), RTT);
+        assert_eq!(w.max(), 3000 + 3000);
+    }
+
+    #[test]
+    fn stays_for_a_slow_reader_and_for_discarded_bytes() {
+        let mut w = RecvWindow::new(1000, 1 << 20);
+        w.on_read(1, at(0), RTT);
+        w.on_read(499, at(200), RTT);
+        assert_eq!(w.max(), 1500);
+        w.on_read(500, at(400), RTT);
+        assert_eq!(w.max(), 2000);
+        (0..10).for_each(|_| w.on_discarded(500));
+        assert_eq!(w.max(), 7000);
+    }
+
+    #[test]
+    fn a_window_of_one_byte_still_moves() {
+        let mut w = RecvWindow::new(0, 1);
+        for read in 1..5 {
+            w.on_read(1, at(read * 1000), RTT);
+            assert_eq!((w.max(), w.take_due()), (1 + read, true));
+        }
+    }
+
+    #[test]
+    fn ends_at_the_largest_offset_there_is() {
+        let mut w = RecvWindow::new(u64::MAX, u64::MAX);
+        w.on_read(VARINT_MAX, at(0), RTT);
+        assert_eq!((w.max(), w.take_due()), (VARINT_MAX, false));
+    }
+}

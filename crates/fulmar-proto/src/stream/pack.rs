@@ -1,0 +1,124 @@
+//! What leaves: one symbol at a time, decided when it is wanted.
+
+use super::schedule::Control;
+use super::{StreamEvent, Streams};
+use crate::Dir;
+use crate::wire::symbol::{SymbolFrame, put_stream_header};
+
+/// Space that any one frame fits in: [`Streams::fill`] with at least this much packs something if anything is pending.
+pub const FILL_BYTES_MIN: usize = 1 + 3 * 8;
+
+impl Streams {
+    /// Whether something could go into a symbol now.
+    pub fn has_pending(&self) -> bool {
+        !self.control.is_empty() || (!self.schedule.is_empty() && self.sending.credit() > 0)
+    }
+
+    /// Appends the frames of one symbol, at most `space_bytes`: control frames, then streams by priority and in turn,
+    /// as many as fit. The frames stay in memory no longer; the symbol must be delivered.
+    pub fn fill(&mut self, out: &mut Vec<u8>, space_bytes: usize) {
+        let start = out.len();
+        let limit = start + space_bytes;
+        if self.fill_control(out, limit) {
+            while self.fill_stream(out, limit, start) {}
+            self.wake_waiting();
+        }
+        self.counts.symbols_filled += u64::from(out.len() > start);
+    }
+
+    /// Packs control frames; whether there was room for all.
+    fn fill_control(&mut self, out: &mut Vec<u8>, limit: usize) -> bool {
+        while let Some(control) = self.control.first().copied() {
+            if let Some(frame) = self.control_frame(control) {
+                if frame.wire_bytes() > limit - out.len() {
+                    return false;
+                }
+                frame.put(out);
+                self.counts.frames_packed += 1;
+            }
+            self.control.remove(&control);
+            self.on_control_packed(control);
+        }
+        true
+    }
+
+    /// The frame as it stands now.
+    fn control_frame(&mut self, control: Control) -> Option<SymbolFrame<'static>> {
+        Some(match control {
+            Control::MaxData => SymbolFrame::MaxData(self.receiving.window.max()),
+            Control::MaxStreamsBi => {
+                SymbolFrame::MaxStreams { dir: Dir::Bi, max: self.table.remote_max(Dir::Bi) }
+            }
+            Control::MaxStreamsUni => {
+                SymbolFrame::MaxStreams { dir: Dir::Uni, max: self.table.remote_max(Dir::Uni) }
+            }
+            Control::MaxStreamData(id) => {
+                SymbolFrame::MaxStreamData { id, max: self.table.recv(id)?.window.max() }
+            }
+            Control::StopSending(id) => {
+                SymbolFrame::StopSending { id, code: self.table.recv(id)?.stop_code()? }
+            }
+            Control::ResetStream(id) => {
+                let (code, final_size) = self.table.send(id)?.reset_frame()?;
+                SymbolFrame::ResetStream { id, code, final_size }
+            }
+            Control::Fin(id) => {
+                SymbolFrame::Stream { id, offset: self.table.send(id)?.sent(), data: &[], fin: true }
+            }
+        })
+    }
+
+    fn on_control_packed(&mut self, control: Control) {
+        match control {
+            Control::Fin(id) => self.drop_send(id),
+            Control::ResetStream(id) => {
+                if let Some(send) = self.table.send(id) {
+                    send.on_reset_packed();
+                }
+                self.drop_send_if_done(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Packs one frame of the stream whose turn it is; whether another might fit.
+    fn fill_stream(&mut self, out: &mut Vec<u8>, limit: usize, start: usize) -> bool {
+        let credit = self.sending.credit();
+        let Some(id) = self.schedule.first().filter(|_| credit > 0) else { return false };
+        let Some(send) = self.table.send(id) else { return false };
+        let Some((len, fin)) = send.plan(id, limit - out.len(), credit, out.len() == start) else {
+            return false;
+        };
+        put_stream_header(out, id, send.sent(), len, fin);
+        send.pack(out, len, &mut self.sending);
+        self.counts.frames_packed += 1;
+        if let Some(turn) = send.turn {
+            if send.is_empty() {
+                self.schedule.withdraw(id, turn);
+                send.turn = None;
+            } else {
+                send.turn = Some(self.schedule.rotate(id, turn));
+            }
+        }
+        if send.take_writable(&self.sending) {
+            self.events.push(StreamEvent::Writable(id));
+        }
+        if fin {
+            self.drop_send(id);
+        }
+        true
+    }
+
+    /// Wakes the writers that wait for room in the connection's buffer, once half of it is free. Constant work for
+    /// each write that was refused.
+    pub(super) fn wake_waiting(&mut self) {
+        if self.sending.queued > self.sending.queued_max / 2 {
+            return;
+        }
+        while let Some(id) = self.sending.waiting.pop_first() {
+            if self.table.send(id).is_some_and(|send| send.wake()) {
+                self.events.push(StreamEvent::Writable(id));
+            }
+        }
+    }
+}

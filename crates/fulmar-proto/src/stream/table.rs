@@ -1,0 +1,219 @@
+//! Which streams there are, were and may be (RFC 9000 2.1, 3, 4.6).
+//!
+//! Streams of a kind are opened in order, so those that are gone are what the counters say less what is in the map.
+//! A stream the peer opened takes no memory of its own before something happens on it.
+
+use super::config::{PeerStreamLimits, STREAMS_MAX, StreamConfig};
+use super::flow::RecvWindow;
+use super::recv::RecvHalf;
+use super::send::SendHalf;
+use crate::{Dir, Side, StreamId, TransportError};
+use std::collections::BTreeMap;
+
+/// The two halves; `None` is a half the stream never had, or that has come to its end.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) send: Option<SendHalf>,
+    pub(super) recv: Option<RecvHalf>,
+}
+
+/// The half that a frame is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Half {
+    Send,
+    Recv,
+}
+
+/// Streams of one direction that this end opens.
+#[derive(Debug, Default)]
+struct Local {
+    opened: u64,
+    /// The peer's MAX_STREAMS.
+    max: u64,
+    /// An attempt to open one failed since the last time the peer allowed more.
+    is_refused: bool,
+}
+
+/// Streams of one direction that the peer opens.
+#[derive(Debug, Default)]
+struct Remote {
+    opened: u64,
+    accepted: u64,
+    closed: u64,
+    /// MAX_STREAMS as announced.
+    max: u64,
+    concurrent_max: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    side: Side,
+    live: BTreeMap<StreamId, Option<Box<Stream>>>,
+    local: [Local; 2],
+    remote: [Remote; 2],
+    window: RecvWindow,
+    /// The peer's initial MAX_STREAM_DATA.
+    peer_stream_max: u64,
+}
+
+/// What became of a frame's stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// It lives, and the peer opened it just now.
+    Opened,
+    /// It lives.
+    Live,
+    /// It was closed and forgotten.
+    Gone,
+}
+
+impl Table {
+    pub(super) fn new(side: Side, config: &StreamConfig) -> Self {
+        let limits = config.limits();
+        let remote = |max| Remote { max, concurrent_max: max, ..Remote::default() };
+        Self {
+            side,
+            live: BTreeMap::new(),
+            local: [Local::default(), Local::default()],
+            remote: [remote(limits.max_streams_bi), remote(limits.max_streams_uni)],
+            window: RecvWindow::new(config.stream_window_bytes, config.stream_window_bytes_max),
+            peer_stream_max: 0,
+        }
+    }
+
+    /// What the peer allows from the start. Returns the directions in which opening had been tried too early.
+    pub(super) fn set_peer_limits(&mut self, limits: &PeerStreamLimits) -> [bool; 2] {
+        self.peer_stream_max = limits.max_stream_data;
+        // Happens once, in the handshake, when there can hardly be a stream.
+        for stream in self.live.values_mut().flatten() {
+            if let Some(send) = &mut stream.send {
+                send.on_max(limits.max_stream_data);
+            }
+        }
+        [self.raise_max(Dir::Bi, limits.max_streams_bi), self.raise_max(Dir::Uni, limits.max_streams_uni)]
+    }
+
+    /// The peer allows `max` streams. Whether someone waits for that.
+    pub(super) fn raise_max(&mut self, dir: Dir, max: u64) -> bool {
+        let local = &mut self.local[dir as usize];
+        let is_more = max > local.max;
+        local.max = local.max.max(max);
+        is_more && std::mem::take(&mut local.is_refused)
+    }
+
+    pub(super) fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        let local = &mut self.local[dir as usize];
+        if local.opened >= local.max.min(STREAMS_MAX) {
+            local.is_refused = true;
+            return None;
+        }
+        let id = StreamId::new(self.side, dir, local.opened);
+        local.opened += 1;
+        self.live.insert(id, None);
+        Some(id)
+    }
+
+    pub(super) fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        let remote = &mut self.remote[dir as usize];
+        if remote.accepted == remote.opened {
+            return None;
+        }
+        let id = StreamId::new(!self.side, dir, remote.accepted);
+        remote.accepted += 1;
+        Some(id)
+    }
+
+    /// Finds the stream of a frame that is for its `half`, and opens it if the peer may.
+    pub(super) fn touch(&mut self, id: StreamId, half: Half) -> Result<Touched, TransportError> {
+        let (dir, is_local) = (id.dir(), id.initiator() == self.side);
+        if dir == Dir::Uni && is_local != (half == Half::Send) {
+            return Err(TransportError::stream_state("a frame for a half that the stream does not have"));
+        }
+        if is_local {
+            if id.index() >= self.local[dir as usize].opened {
+                return Err(TransportError::stream_state("a frame for a stream that was not opened"));
+            }
+        } else if id.index() >= self.remote[dir as usize].opened {
+            return self.open_remote(id);
+        }
+        Ok(if self.live.contains_key(&id) { Touched::Live } else { Touched::Gone })
+    }
+
+    /// RFC 9000 2.1: opening a stream opens all of its kind with lower numbers.
+    fn open_remote(&mut self, id: StreamId) -> Result<Touched, TransportError> {
+        let remote = &mut self.remote[id.dir() as usize];
+        if id.index() >= remote.max {
+            return Err(TransportError::stream_limit("more streams than were allowed"));
+        }
+        for index in remote.opened..=id.index() {
+            self.live.insert(StreamId::new(!self.side, id.dir(), index), None);
+        }
+        remote.opened = id.index() + 1;
+        Ok(Touched::Opened)
+    }
+
+    /// The stream, if it is open.
+    pub(super) fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let stream = self.live.get_mut(&id)?;
+        Some(stream.get_or_insert_with(|| {
+            let is_local = id.initiator() == self.side;
+            let (has_send, has_recv) = (id.dir() == Dir::Bi || is_local, id.dir() == Dir::Bi || !is_local);
+            Box::new(Stream {
+                send: has_send.then(|| SendHalf::new(self.peer_stream_max)),
+                recv: has_recv.then(|| RecvHalf::new(self.window.clone())),
+            })
+        }))
+    }
+
+    /// The sending half, if it is open.
+    pub(super) fn send(&mut self, id: StreamId) -> Option<&mut SendHalf> {
+        self.stream(id)?.send.as_mut()
+    }
+
+    /// The receiving half, if it is open.
+    pub(super) fn recv(&mut self, id: StreamId) -> Option<&mut RecvHalf> {
+        self.stream(id)?.recv.as_mut()
+    }
+
+    /// Forgets the stream if both halves have ended. Whether it did.
+    pub(super) fn forget_if_done(&mut self, id: StreamId) -> bool {
+        let is_done = matches!(self.live.get(&id), Some(Some(stream)) if stream.send.is_none() && stream.recv.is_none());
+        if is_done {
+            self.live.remove(&id);
+            if id.initiator() != self.side {
+                self.remote[id.dir() as usize].closed += 1;
+            }
+        }
+        is_done
+    }
+
+    /// Whether the peer is to be allowed more streams: when an eighth of what it may have at once has closed, so that
+    /// it always may have nearly all and a frame pays for several.
+    pub(super) fn advance_max(&mut self, dir: Dir) -> bool {
+        let remote = &mut self.remote[dir as usize];
+        let max = (remote.closed + remote.concurrent_max).min(STREAMS_MAX);
+        let is_due = max - remote.max >= (remote.concurrent_max / 8).max(1);
+        if is_due {
+            remote.max = max;
+        }
+        is_due
+    }
+
+    /// MAX_STREAMS as announced to the peer.
+    pub(super) fn remote_max(&self, dir: Dir) -> u64 {
+        self.remote[dir as usize].max
+    }
+
+    pub(super) fn is_live(&self, id: StreamId) -> bool {
+        self.live.contains_key(&id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Streams opened so far by this end and by the peer.
+    pub(super) fn opened(&self) -> (u64, u64) {
+        (self.local.iter().map(|kind| kind.opened).sum(), self.remote.iter().map(|kind| kind.opened).sum())
+    }
+}

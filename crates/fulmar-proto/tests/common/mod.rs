@@ -1,0 +1,275 @@
+//! A world in virtual time: a client and a server endpoint joined by the links of `fulmar-net`.
+//!
+//! Everything that happens is a function of the configuration and the seed. The tests and the examples that print
+//! figures drive the same world.
+#![allow(dead_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_net::{Datagram, Direction, Ecn as WireEcn, LinkConfig, Path};
+use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Instant, Route,
+    ServerConfig, TransportConfig,
+};
+
+/// Lets everyone in.
+#[derive(Debug)]
+pub struct Anyone;
+
+impl VerifyPeer for Anyone {
+    fn verify(&self, _: &PublicKey, _: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+pub fn client_config(transport: TransportConfig) -> ClientConfig {
+    let identity = Identity::from_seed(&[1; 32]);
+    let mut config = ClientConfig::new(Arc::new(crypto::ClientConfig::raw_key(Some(&identity), Arc::new(Anyone))));
+    config.transport = Arc::new(transport);
+    config
+}
+
+pub fn server_config(transport: TransportConfig) -> ServerConfig {
+    let identity = Identity::from_seed(&[2; 32]);
+    let mut config = ServerConfig::new(Arc::new(crypto::ServerConfig::raw_key(&identity, Some(Arc::new(Anyone)))));
+    config.transport = Arc::new(transport);
+    config
+}
+
+/// One end: an endpoint with its connections.
+pub struct Node {
+    pub endpoint: Endpoint,
+    pub connections: BTreeMap<ConnectionHandle, Connection>,
+    pub addr: SocketAddr,
+    /// Connections accepted and not looked at yet.
+    pub accepted: VecDeque<ConnectionHandle>,
+    pub events: VecDeque<(ConnectionHandle, Event)>,
+}
+
+impl Node {
+    fn new(endpoint: Endpoint, addr: &str) -> Self {
+        Self {
+            endpoint,
+            connections: BTreeMap::new(),
+            addr: addr.parse().unwrap(),
+            accepted: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The only connection there is.
+    pub fn only(&mut self) -> &mut Connection {
+        self.connections.values_mut().next().expect("a connection")
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        self.connections.values().filter_map(Connection::poll_timeout).min()
+    }
+
+    fn handle_timeouts(&mut self, now: Instant) {
+        for connection in self.connections.values_mut() {
+            if connection.poll_timeout().is_some_and(|at| at <= now) {
+                connection.handle_timeout(now);
+            }
+        }
+    }
+
+    fn collect_events(&mut self) {
+        for (&handle, connection) in &mut self.connections {
+            while let Some(event) = connection.poll_endpoint_event() {
+                self.endpoint.handle_event(handle, event);
+            }
+            while let Some(event) = connection.poll_event() {
+                self.events.push_back((handle, event));
+            }
+        }
+        self.connections.retain(|_, connection| !connection.is_drained());
+    }
+}
+
+/// Client and server with the path between them.
+pub struct World {
+    pub now: Instant,
+    pub client: Node,
+    pub server: Node,
+    pub path: Path<Datagram>,
+    pub client_config: ClientConfig,
+    /// Datagrams each batch may hold, as GSO allows.
+    pub segments_max: usize,
+    /// Where the client's datagrams seem to come from: changes when its NAT rebinds.
+    pub client_addr_seen: SocketAddr,
+}
+
+impl World {
+    pub fn new(seed: u64, link: LinkConfig, client: TransportConfig, server: TransportConfig) -> Self {
+        Self::with_links(seed, link.clone(), link, client, server)
+    }
+
+    pub fn with_links(
+        seed: u64,
+        forward: LinkConfig,
+        backward: LinkConfig,
+        client: TransportConfig,
+        server: TransportConfig,
+    ) -> Self {
+        let mut seed_bytes = [0; 32];
+        seed_bytes[..8].copy_from_slice(&seed.to_be_bytes());
+        let client_endpoint = Endpoint::new(&EndpointConfig::default(), None, seed_bytes);
+        seed_bytes[31] = 1;
+        let server_endpoint = Endpoint::new(&EndpointConfig::default(), Some(Arc::new(server_config(server))), seed_bytes);
+        let client_node = Node::new(client_endpoint, "10.0.0.1:1000");
+        Self {
+            now: Instant::ZERO + Duration::from_secs(1),
+            client_addr_seen: client_node.addr,
+            client: client_node,
+            server: Node::new(server_endpoint, "10.0.0.2:4747"),
+            path: Path::new(forward, backward, seed),
+            client_config: client_config(client),
+            segments_max: 10,
+        }
+    }
+
+    /// Begins a connection.
+    pub fn connect(&mut self) -> ConnectionHandle {
+        let (handle, connection) =
+            self.client.endpoint.connect(self.now, &self.client_config, self.server.addr, "server.test").unwrap();
+        self.client.connections.insert(handle, connection);
+        self.settle();
+        handle
+    }
+
+    /// Begins a connection and completes its handshake, within a minute.
+    pub fn connected(&mut self) -> ConnectionHandle {
+        let handle = self.connect();
+        let is_up = self.run_until(Duration::from_secs(60), |w| {
+            w.client.connections.get(&handle).is_some_and(|c| !c.is_handshaking())
+                && w.server.connections.values().next_back().is_some_and(|c| !c.is_handshaking())
+        });
+        assert!(is_up, "no connection within a minute");
+        handle
+    }
+
+    /// Lets everything happen that happens now.
+    pub fn settle(&mut self) {
+        self.client.handle_timeouts(self.now);
+        self.server.handle_timeouts(self.now);
+        self.deliver();
+        self.transmit();
+        self.client.collect_events();
+        self.server.collect_events();
+    }
+
+    /// Goes to the next event, or to `until`. False if nothing will ever happen again.
+    pub fn step(&mut self, until: Instant) -> bool {
+        let next = [self.client.timeout(), self.server.timeout(), self.path.poll_timeout()];
+        let Some(at) = next.into_iter().flatten().min() else {
+            self.now = until;
+            return false;
+        };
+        self.now = self.now.max(at).min(until);
+        self.settle();
+        true
+    }
+
+    /// Runs until `done`, at most for `limit`. True if done.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let end = self.now + limit;
+        let (mut stuck_at, mut stuck) = (self.now, 0u32);
+        loop {
+            if done(self) {
+                self.settle();
+                return true;
+            }
+            if self.now >= end {
+                return false;
+            }
+            self.settle();
+            self.step(end);
+            stuck = if self.now == stuck_at { stuck + 1 } else { 0 };
+            stuck_at = self.now;
+            assert!(stuck < 100_000, "time stands still at {:?}: {}", self.now, self.describe());
+        }
+    }
+
+    /// Lets time pass.
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(time, |_| false);
+    }
+
+    fn deliver(&mut self) {
+        while let Some((direction, packet)) = self.path.poll_deliver(self.now) {
+            let (node, remote) = match direction {
+                Direction::Forward => (&mut self.server, self.client_addr_seen),
+                Direction::Backward => (&mut self.client, self.server.addr),
+            };
+            let meta = DatagramMeta { remote, local_ip: None, ecn: from_wire(packet.ecn) };
+            let mut response = Vec::new();
+            let mut bytes = packet.contents;
+            match node.endpoint.route(self.now, &meta, &bytes, &mut response) {
+                Route::Connection(handle) => {
+                    if let Some(connection) = node.connections.get_mut(&handle) {
+                        connection.handle_datagram(self.now, &meta, &mut bytes);
+                    }
+                }
+                Route::New(handle, mut connection) => {
+                    connection.handle_datagram(self.now, &meta, &mut bytes);
+                    node.connections.insert(handle, *connection);
+                    node.accepted.push_back(handle);
+                }
+                Route::Respond(_) => {
+                    let back = Datagram { contents: response, ..Datagram::default() };
+                    self.path.send(self.now, direction.reversed(), back);
+                }
+                Route::Reset(handle) => {
+                    if let Some(connection) = node.connections.get_mut(&handle) {
+                        connection.handle_reset(self.now);
+                    }
+                }
+                Route::Drop => {}
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        let mut buf = Vec::new();
+        for (direction, node) in [(Direction::Forward, &mut self.client), (Direction::Backward, &mut self.server)] {
+            for connection in node.connections.values_mut() {
+                loop {
+                    buf.clear();
+                    let Some(transmit) = connection.poll_transmit(self.now, self.segments_max, &mut buf) else { break };
+                    assert_eq!(transmit.bytes, buf.len());
+                    let segment = transmit.segment_bytes.unwrap_or(buf.len()).max(1);
+                    if direction == Direction::Backward && transmit.destination != self.client_addr_seen {
+                        // To an address the client no longer has.
+                        continue;
+                    }
+                    for contents in buf.chunks(segment) {
+                        let ecn = if transmit.ecn.is_some() { WireEcn::Ect0 } else { WireEcn::NotEct };
+                        self.path.send(self.now, direction, Datagram { contents: contents.to_vec(), ecn, flow: 0 });
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is going on, for a test that failed.
+    pub fn describe(&self) -> String {
+        let side = |node: &Node| {
+            node.connections.values().map(|c| format!("{:?}\n  timeout {:?}", c.stats(), c.poll_timeout())).collect::<Vec<_>>()
+        };
+        format!("at {:?}\nclient {:?}\nserver {:?}", self.now, side(&self.client), side(&self.server))
+    }
+}
+
+fn from_wire(ecn: WireEcn) -> Option<Ecn> {
+    match ecn {
+        WireEcn::NotEct => None,
+        WireEcn::Ect0 => Some(Ecn::Ect0),
+        WireEcn::Ect1 => Some(Ecn::Ect1),
+        WireEcn::Ce => Some(Ecn::Ce),
+    }
+}
