@@ -1,3 +1,10 @@
-//! The program `fulmar`.
+//! The program `fulmar`: everything it does is in the library beside it.
+#![forbid(unsafe_code)]
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    fulmar_cli::args::Cli::parse().run()
+}
