@@ -22,12 +22,14 @@ pub trait Kernel: Debug + Send + Sync {
     /// destination *= coefficient.
     fn scale(&self, destination: &mut [u8], coefficient: u8);
 
-    /// `outputs[i] += sum over j of coefficients[i * inputs.len() + j] * inputs[j]`, reading every input once for several
-    /// outputs and writing every output once for several inputs. The outputs are of equal length.
-    fn dot_add(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]);
+    /// `outputs[i] = sum over j of coefficients[j * outputs.len() + i] * inputs[j]`, reading every input once for several
+    /// outputs and writing every output once for several inputs. With `is_sum`, what the outputs hold is added.
+    ///
+    /// The outputs are of equal length, and there is one coefficient for each output and input.
+    fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool);
 }
 
-/// Checks what every kernel demands of [`Kernel::dot_add`]; the unsafe ones rest on it.
+/// Checks what every kernel demands of [`Kernel::dot_into`]; the unsafe ones rest on it.
 pub(crate) fn check_dot(outputs: &[&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
     assert_eq!(coefficients.len(), outputs.len() * inputs.len(), "one coefficient for each output and input");
     let Some(first) = outputs.first() else { return };

@@ -43,8 +43,14 @@ pub fn scale(destination: &mut [u8], coefficient: u8) {
     kernel().scale(destination, coefficient);
 }
 
-/// `outputs[i] += sum over j of coefficients[i * inputs.len() + j] * inputs[j]`. See [`Kernel::dot_add`].
+/// `outputs[i] += sum over j of coefficients[j * outputs.len() + i] * inputs[j]`. See [`Kernel::dot_into`].
 #[inline]
 pub fn dot_add(outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
-    kernel().dot_add(outputs, inputs, coefficients);
+    kernel().dot_into(outputs, inputs, coefficients, true);
+}
+
+/// `outputs[i] = sum over j of coefficients[j * outputs.len() + i] * inputs[j]`. See [`Kernel::dot_into`].
+#[inline]
+pub fn dot(outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
+    kernel().dot_into(outputs, inputs, coefficients, false);
 }

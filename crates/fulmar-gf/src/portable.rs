@@ -24,6 +24,9 @@ impl Kernel for Portable {
     }
 
     fn mul_add(&self, destination: &mut [u8], source: &[u8], coefficient: u8) {
+        if coefficient == 1 {
+            return self.add(destination, source);
+        }
         let products = products(coefficient);
         let (to, to_rest) = destination[..source.len()].as_chunks_mut::<BLOCK>();
         let (from, from_rest) = source.as_chunks::<BLOCK>();
@@ -49,11 +52,15 @@ impl Kernel for Portable {
         }
     }
 
-    fn dot_add(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
+    fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool) {
         check_dot(outputs, inputs, coefficients);
+        if !is_sum {
+            outputs.iter_mut().for_each(|output| output.fill(0));
+        }
+        let count = outputs.len();
         for (i, output) in outputs.iter_mut().enumerate() {
             for (j, input) in inputs.iter().enumerate() {
-                self.mul_add(output, input, coefficients[i * inputs.len() + j]);
+                self.mul_add(output, input, coefficients[j * count + i]);
             }
         }
     }

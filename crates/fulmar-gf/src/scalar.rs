@@ -27,11 +27,15 @@ impl Kernel for Scalar {
         }
     }
 
-    fn dot_add(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
+    fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool) {
         check_dot(outputs, inputs, coefficients);
+        if !is_sum {
+            outputs.iter_mut().for_each(|output| output.fill(0));
+        }
+        let count = outputs.len();
         for (i, output) in outputs.iter_mut().enumerate() {
             for (j, input) in inputs.iter().enumerate() {
-                self.mul_add(output, input, coefficients[i * inputs.len() + j]);
+                self.mul_add(output, input, coefficients[j * count + i]);
             }
         }
     }

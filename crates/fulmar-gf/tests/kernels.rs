@@ -82,17 +82,36 @@ fn all_coefficients() {
 fn check_dot(kernel: &dyn Kernel, outputs: usize, output_len: usize, lens: &[usize]) {
     let inputs: Vec<Vec<u8>> = lens.iter().enumerate().map(|(j, len)| noise(*len, 3 + j as u64)).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-    let coefficients = noise(outputs * inputs.len(), 99);
-    let mut expected: Vec<Vec<u8>> = (0..outputs).map(|i| noise(output_len, 1000 + i as u64)).collect();
+    check_dot_by(kernel, outputs, output_len, &inputs, &noise(outputs * inputs.len(), 99));
+    check_dot_by(kernel, outputs, output_len, &inputs, &vec![1; outputs * inputs.len()]);
+}
+
+fn check_dot_by(
+    kernel: &dyn Kernel,
+    outputs: usize,
+    output_len: usize,
+    inputs: &[&[u8]],
+    coefficients: &[u8],
+) {
+    let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
+    let expected: Vec<Vec<u8>> = (0..outputs).map(|i| noise(output_len, 1000 + i as u64)).collect();
     let mut got = expected.clone();
-    for (i, output) in expected.iter_mut().enumerate() {
+    let mut sums = expected.clone();
+    for (i, output) in sums.iter_mut().enumerate() {
         for (j, input) in inputs.iter().enumerate() {
-            mul_add_by_definition(output, input, coefficients[i * inputs.len() + j]);
+            mul_add_by_definition(output, input, coefficients[j * outputs + i]);
         }
     }
     let mut slices: Vec<&mut [u8]> = got.iter_mut().map(Vec::as_mut_slice).collect();
-    kernel.dot_add(&mut slices, &inputs, &coefficients);
-    assert!(got == expected, "{} dot {outputs} outputs of {output_len}, inputs {lens:?}", kernel.name());
+    kernel.dot_into(&mut slices, inputs, coefficients, true);
+    assert!(got == sums, "{} dot added to {outputs} outputs of {output_len}, inputs {lens:?}", kernel.name());
+    // Without what the outputs held before.
+    for (sum, before) in sums.iter_mut().zip(&expected) {
+        mul_add_by_definition(sum, before, 1);
+    }
+    let mut slices: Vec<&mut [u8]> = got.iter_mut().map(Vec::as_mut_slice).collect();
+    kernel.dot_into(&mut slices, inputs, coefficients, false);
+    assert!(got == sums, "{} dot into {outputs} outputs of {output_len}, inputs {lens:?}", kernel.name());
 }
 
 #[test]

@@ -221,7 +221,14 @@ impl LossProcess {
             }
             (Loss::Periodic(periodic), _) => periodic.is_on(at) && self.rng.chance(periodic.loss),
             (Loss::PoissonBursts(bursts), State::Burst { until, next }) => {
-                while *next <= at {
+                // After a silence of a million bursts, only those that may still last are drawn: a Poisson process has no
+                // memory. Otherwise all are, so that they do not depend on the packets.
+                let million = bursts.interval_mean.saturating_mul(1_000_000).max(SILENCE_MIN);
+                if at - *next > million {
+                    *next = at - bursts.length.min(million) + burst_interval(bursts, &mut self.rng);
+                }
+                // The end of time is no start of a burst, or there would be no end to them.
+                while *next <= at && *next < Instant::from_nanos(u64::MAX) {
                     *until = *next + bursts.length;
                     *next += burst_interval(bursts, &mut self.rng);
                 }
@@ -243,6 +250,9 @@ impl LossProcess {
         }
     }
 }
+
+/// What counts as a silence at least.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 
 fn burst_interval(bursts: &PoissonBursts, rng: &mut Rng) -> Duration {
     rng.exponential(bursts.interval_mean.max(Duration::from_micros(1)))

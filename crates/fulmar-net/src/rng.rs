@@ -52,7 +52,7 @@ impl Rng {
         // -ln u = ln 2 * -log2 u, for u = (draw + 1) / 2^64 in (0, 1].
         let exponent = u128::from(negative_log2_q32(self.draw()));
         let natural_q32 = (exponent * LN_2_Q32) >> 32;
-        let nanos = (natural_q32 * mean.as_nanos()) >> 32;
+        let nanos = (natural_q32 * mean.as_nanos().min(u128::from(u64::MAX))) >> 32;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

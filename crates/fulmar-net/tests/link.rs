@@ -173,3 +173,49 @@ fn a_path_delivers_in_order_of_arrival_and_its_directions_differ() {
     // Half of 200 each, within 4 standard deviations.
     delivered.iter().for_each(|serials| assert_binomial(serials.len() as u64, 200, 0.5));
 }
+
+/// Settings beyond reason make a link useless, not the program stop.
+#[test]
+fn absurd_settings_are_survived() {
+    let (for_ever, huge) = (std::time::Duration::MAX, u64::MAX);
+    let base = LinkConfig {
+        rate: Rate::from_bytes_per_second(huge).into(),
+        delay: for_ever,
+        loss: Loss::PoissonBursts(PoissonBursts {
+            interval_mean: for_ever,
+            length: for_ever,
+            loss: Probability::ONE,
+        }),
+        mark_threshold: Some(QueueLimit::Bdp { milli: u32::MAX, rtt: Some(for_ever) }),
+        ..LinkConfig::default()
+    };
+    let limit = QueueLimit::ONE_BDP;
+    let queues = [
+        QueueConfig::DropTail(limit),
+        QueueConfig::Red(RedConfig { weight_log2: u8::MAX, ..RedConfig::for_limit(limit) }),
+        QueueConfig::Codel(CodelConfig { limit, target: for_ever, interval: for_ever, ecn: true }),
+        QueueConfig::FqCodel(FqCodelConfig {
+            limit,
+            buckets: u32::MAX,
+            quantum_bytes: 0,
+            ..FqCodelConfig::default()
+        }),
+        QueueConfig::Drr(DrrConfig { limit, quantum_bytes: u32::MAX }),
+        QueueConfig::Sfq(SfqConfig { limit, buckets: u32::MAX }),
+        QueueConfig::Wfq(WfqConfig { limit, weights: [(0, u32::MAX)].into() }),
+    ];
+    for queue in queues {
+        for jitter in [Jitter::Uniform(for_ever), Jitter::Exponential(for_ever)] {
+            let config = base.clone().with_queue(queue.clone()).with_jitter(jitter, Order::Free);
+            let (link, _) = run(config, 1, 20, for_ever / 40);
+            assert_conserved(&link);
+            let slow = LinkConfig { rate: Rate::from_bytes_per_second(1).into(), ..base.clone() };
+            let (link, _) = run(slow.with_queue(queue.clone()), 1, 20, ms(0));
+            assert_conserved(&link);
+        }
+    }
+    let oven = Periodic { period: for_ever, on: for_ever, offset: for_ever, loss: Probability::ONE };
+    let (link, out) = run(LinkConfig::default().with_loss(Loss::Periodic(oven)), 1, 5, ms(1));
+    assert_conserved(&link);
+    assert!(out.is_empty());
+}

@@ -4,99 +4,125 @@
 //! of a vector cost one more vector, never a byte loop: the last vector of a string is taken flush with its end, its sum is
 //! computed before the loop changes the bytes it shares with the vector before, and stored after.
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Plain};
 
-/// Outputs handled in one pass over the inputs.
-pub(super) const OUTPUTS: usize = 8;
-/// Inputs handled in one pass over the outputs; their coefficients stay in the first-level cache.
-pub(super) const INPUTS: usize = 64;
+/// Outputs of inputs of unequal length handled at once.
+const OUTPUTS: usize = 8;
+/// Inputs handled in one pass over the outputs: their tiles and their pages should be found in the first-level caches.
+const INPUTS: usize = 64;
 
-/// Some outputs and some inputs of equal length, and their coefficients.
+/// Some outputs, some inputs, and their coefficients.
 pub(super) struct DotBlock<'a, 'b> {
     outputs: &'a mut [&'b mut [u8]],
     inputs: &'a [&'a [u8]],
-    /// Row i belongs to output i.
-    coefficients: &'a [[u8; INPUTS]; OUTPUTS],
+    /// For every input in turn, one for each output.
+    coefficients: &'a [u8],
     /// At most as long as the shortest output and the shortest input.
     len: usize,
+    /// Whether the products are added to the outputs or replace them.
+    is_sum: bool,
 }
 
-/// The inputs of full length, at most `INPUTS` of them; short ones are added one by one.
-pub(super) struct Gathered<'a> {
-    inputs: [&'a [u8]; INPUTS],
-    columns: [usize; INPUTS],
-    count: usize,
-}
-
-impl<'a> Gathered<'a> {
-    /// Cuts a product into blocks. `check_dot` holds for the arguments.
-    #[inline(always)]
-    pub(super) fn for_each_block(
-        outputs: &mut [&mut [u8]],
-        inputs: &'a [&'a [u8]],
-        coefficients: &[u8],
-        mut dot: impl FnMut(&mut DotBlock<'_, '_>),
-        mut mul_add: impl FnMut(&mut [u8], &[u8], u8),
-    ) {
-        let len = inputs.iter().map(|input| input.len()).max().unwrap_or(0);
-        let mut gathered = Gathered { inputs: [&[]; INPUTS], columns: [0; INPUTS], count: 0 };
-        for (column, input) in inputs.iter().enumerate() {
-            if input.len() == len {
-                gathered.inputs[gathered.count] = input;
-                gathered.columns[gathered.count] = column;
-                gathered.count += 1;
-            } else {
-                for (i, output) in outputs.iter_mut().enumerate() {
-                    mul_add(output, input, coefficients[i * inputs.len() + column]);
-                }
-            }
-            if gathered.count == INPUTS {
-                gathered.flush(outputs, coefficients, inputs.len(), &mut dot);
-            }
-        }
-        gathered.flush(outputs, coefficients, inputs.len(), &mut dot);
+/// Cuts a product into blocks. `check_dot` holds for the arguments.
+#[inline(always)]
+pub(super) fn for_each_block(
+    outputs: &mut [&mut [u8]],
+    inputs: &[&[u8]],
+    coefficients: &[u8],
+    is_sum: bool,
+    mut dot: impl FnMut(&mut DotBlock<'_, '_>),
+    mul_add: impl FnMut(&mut [u8], &[u8], u8),
+) {
+    let Some(output_len) = outputs.first().map(|output| output.len()) else { return };
+    let len = inputs.iter().map(|input| input.len()).max().unwrap_or(0);
+    if !is_sum && len < output_len {
+        outputs.iter_mut().for_each(|output| output[len..].fill(0));
     }
-
-    fn flush(
-        &mut self,
-        outputs: &mut [&mut [u8]],
-        coefficients: &[u8],
-        stride: usize,
-        dot: &mut impl FnMut(&mut DotBlock<'_, '_>),
-    ) {
-        let inputs = &self.inputs[..self.count];
-        let Some(first) = inputs.first() else { return };
-        let mut block_coefficients = [[0; INPUTS]; OUTPUTS];
-        for (b, outputs) in outputs.chunks_mut(OUTPUTS).enumerate() {
-            for (i, row) in block_coefficients[..outputs.len()].iter_mut().enumerate() {
-                let from = &coefficients[(b * OUTPUTS + i) * stride..][..stride];
-                for (c, column) in row.iter_mut().zip(&self.columns[..self.count]) {
-                    *c = from[*column];
-                }
-            }
-            dot(&mut DotBlock { outputs, inputs, coefficients: &block_coefficients, len: first.len() });
-        }
-        self.count = 0;
+    if inputs.iter().any(|input| input.len() != len) {
+        return uneven(outputs, inputs, coefficients, is_sum, dot, mul_add);
+    }
+    let mut is_sum = is_sum;
+    for (inputs, coefficients) in inputs.chunks(INPUTS).zip(coefficients.chunks(INPUTS * outputs.len())) {
+        dot(&mut DotBlock { outputs, inputs, coefficients, len, is_sum });
+        is_sum = true;
     }
 }
 
-/// Multiplies a block, a few outputs at a time.
+/// As [`for_each_block`], of inputs that differ in length: the longest together, the others one by one.
+#[cold]
+fn uneven(
+    outputs: &mut [&mut [u8]],
+    inputs: &[&[u8]],
+    coefficients: &[u8],
+    is_sum: bool,
+    mut dot: impl FnMut(&mut DotBlock<'_, '_>),
+    mut mul_add: impl FnMut(&mut [u8], &[u8], u8),
+) {
+    let len = inputs.iter().map(|input| input.len()).max().unwrap_or(0);
+    let count = outputs.len();
+    for (block, outputs) in outputs.chunks_mut(OUTPUTS).enumerate() {
+        let width = outputs.len();
+        let of_input = |j: usize| &coefficients[j * count + block * OUTPUTS..][..width];
+        let (mut longest, mut factors, mut n) = ([&[] as &[u8]; INPUTS], [0; INPUTS * OUTPUTS], 0);
+        let mut is_sum = is_sum;
+        for (j, input) in inputs.iter().enumerate().filter(|(_, input)| input.len() == len) {
+            longest[n] = input;
+            factors[n * width..][..width].copy_from_slice(of_input(j));
+            n += 1;
+            if n == INPUTS {
+                dot(&mut DotBlock {
+                    outputs,
+                    inputs: &longest,
+                    coefficients: &factors[..n * width],
+                    len,
+                    is_sum,
+                });
+                (n, is_sum) = (0, true);
+            }
+        }
+        if n > 0 {
+            dot(&mut DotBlock {
+                outputs,
+                inputs: &longest[..n],
+                coefficients: &factors[..n * width],
+                len,
+                is_sum,
+            });
+        }
+        for (j, input) in inputs.iter().enumerate().filter(|(_, input)| input.len() != len) {
+            for (output, factor) in outputs.iter_mut().zip(of_input(j)) {
+                mul_add(output, input, *factor);
+            }
+        }
+    }
+}
+
+/// Multiplies a block, a few outputs at a time: as many as there are registers for their sums.
 ///
 /// # Safety
 /// The processor has the features of `L`, and the caller enables them.
 #[inline(always)]
 pub(super) unsafe fn dot_block<L: Lanes>(block: &mut DotBlock<'_, '_>) {
     let mut from = 0;
+    if block.outputs.len() == 1 && block.coefficients.iter().all(|c| *c == 1) {
+        // SAFETY: the features are those the caller vouches for, and there is one output.
+        unsafe { rows::<Plain<L>, 1, 4>(block, 0) };
+        return;
+    }
     while from < block.outputs.len() {
         let left = block.outputs.len() - from;
-        // SAFETY: the features are those the caller vouches for; `rows` outputs are there from `from` on.
+        // SAFETY: the features are those the caller vouches for; as many outputs are left as the functions take.
         unsafe {
-            from += match left.min(L::ROWS) {
-                8.. => rows::<L, 8, 2>(block, from),
-                6.. => rows::<L, 6, 2>(block, from),
-                4.. => rows::<L, 4, 2>(block, from),
-                3 => rows::<L, 3, 2>(block, from),
-                2 => rows::<L, 2, 4>(block, from),
+            from += match (left, L::REGISTERS) {
+                (8.., 32) => rows::<L, 8, 2>(block, from),
+                (6.., 32) => rows::<L, 6, 2>(block, from),
+                (4.., 32) => rows::<L, 4, 4>(block, from),
+                (3.., 32) => rows::<L, 3, 4>(block, from),
+                (2.., 32) => rows::<L, 2, 4>(block, from),
+                (6.., 16) => rows::<L, 6, 2>(block, from),
+                (4.., _) => rows::<L, 4, 2>(block, from),
+                (3, _) => rows::<L, 3, 2>(block, from),
+                (2, _) => rows::<L, 2, 3>(block, from),
                 _ => rows::<L, 1, 4>(block, from),
             };
         }
@@ -109,72 +135,162 @@ pub(super) unsafe fn dot_block<L: Lanes>(block: &mut DotBlock<'_, '_>) {
 /// As [`dot_block`]; `from + R` outputs are there.
 #[inline(always)]
 unsafe fn rows<L: Lanes, const R: usize, const T: usize>(block: &mut DotBlock<'_, '_>, from: usize) -> usize {
-    let len = block.len;
-    let outputs: [*mut u8; R] = core::array::from_fn(|r| block.outputs[from + r].as_mut_ptr());
-    let factors: [&[u8; INPUTS]; R] = core::array::from_fn(|r| &block.coefficients[from + r]);
-    let inputs = block.inputs;
-    // SAFETY: every offset below is followed by at least as many bytes as are accessed, in each output and input, because
-    // all of them are at least `len` long (`for_each_block` gathers only inputs of that length, `check_dot` compares the
-    // outputs with the inputs). Outputs are `&mut`, so they overlap neither each other nor an input.
+    let rows = Rows::<R> {
+        outputs: core::array::from_fn(|r| block.outputs[from + r].as_mut_ptr()),
+        inputs: block.inputs,
+        coefficients: block.coefficients,
+        stride: block.outputs.len(),
+        from,
+        len: block.len,
+        is_sum: block.is_sum,
+    };
+    // SAFETY: all outputs and inputs are at least `len` long (`for_each_block` gathers only inputs of that length,
+    // `check_dot` compares the outputs with the inputs). Outputs are `&mut`, so they overlap neither each other nor an input.
     unsafe {
-        if len < L::WIDTH {
-            let mut sums = [[L::zero(); 1]; R];
-            for (sum, output) in sums.iter_mut().zip(outputs) {
-                sum[0] = L::load_part(output, len);
-            }
-            accumulate::<L, R, 1>(&mut sums, inputs, &factors, |input| [L::load_part(input, len)]);
-            for (sum, output) in sums.iter().zip(outputs) {
-                L::store_part(output, sum[0], len);
-            }
-            return R;
-        }
-        let last = len - L::WIDTH;
-        let mut tail = [[L::zero(); 1]; R];
-        if !len.is_multiple_of(L::WIDTH) {
-            tail = load_all::<L, R, 1>(&outputs, last);
-            accumulate::<L, R, 1>(&mut tail, inputs, &factors, |input| [L::load(input.add(last))]);
-        }
-        let mut at = 0;
-        while at + T * L::WIDTH <= len {
-            let mut sums = load_all::<L, R, T>(&outputs, at);
-            accumulate::<L, R, T>(&mut sums, inputs, &factors, |input| load::<L, T>(input.add(at)));
-            store_all::<L, R, T>(&outputs, at, &sums);
-            at += T * L::WIDTH;
-        }
-        while at + L::WIDTH <= len {
-            let mut sums = load_all::<L, R, 1>(&outputs, at);
-            accumulate::<L, R, 1>(&mut sums, inputs, &factors, |input| load::<L, 1>(input.add(at)));
-            store_all::<L, R, 1>(&outputs, at, &sums);
-            at += L::WIDTH;
-        }
-        if at < len {
-            store_all::<L, R, 1>(&outputs, last, &tail);
+        if rows.len < L::WIDTH {
+            rows.short::<L>();
+        } else if rows.len % (T * L::WIDTH) > L::WIDTH && rows.len >= 2 * L::WIDTH {
+            rows.tiles::<L, T, 2>();
+        } else {
+            rows.tiles::<L, T, 1>();
         }
     }
     R
 }
 
-/// Adds the products of one tile of every input to the sums.
-///
-/// # Safety
-/// As [`dot_block`]; `load` may be called with the start of every input.
-#[inline(always)]
-unsafe fn accumulate<L: Lanes, const R: usize, const T: usize>(
-    sums: &mut [[L::V; T]; R],
-    inputs: &[&[u8]],
-    factors: &[&[u8; INPUTS]; R],
-    load: impl Fn(*const u8) -> [L::V; T],
-) {
-    for (j, input) in inputs.iter().enumerate().take(INPUTS) {
-        let tile = load(input.as_ptr());
-        // SAFETY: only features, which the caller vouches for.
+/// `R` outputs and what goes into them.
+struct Rows<'a, const R: usize> {
+    outputs: [*mut u8; R],
+    inputs: &'a [&'a [u8]],
+    coefficients: &'a [u8],
+    /// Coefficients of one input, of which those from `from` on belong to these outputs.
+    stride: usize,
+    from: usize,
+    len: usize,
+    is_sum: bool,
+}
+
+impl<const R: usize> Rows<'_, R> {
+    /// # Safety
+    /// As [`dot_block`]; outputs and inputs are at least `len` long, and `len < WIDTH`.
+    #[inline(always)]
+    unsafe fn short<L: Lanes>(&self) {
+        // SAFETY: `len` bytes are there, as the caller vouches.
         unsafe {
-            let ready: [L::Ready; T] = core::array::from_fn(|t| L::ready(tile[t]));
-            for r in 0..R {
-                let factor = L::factor(factors[r][j]);
-                for t in 0..T {
-                    sums[r][t] = L::xor(sums[r][t], L::mul(ready[t], factor));
+            let mut sums = [[L::zero(); 1]; R];
+            if self.is_sum {
+                sums = core::array::from_fn(|r| [L::load_part(self.outputs[r], self.len)]);
+            }
+            self.accumulate::<L, 1>(&mut sums, |input| [L::load_part(input, self.len)]);
+            for (output, sum) in self.outputs.iter().zip(sums) {
+                L::store_part(*output, sum[0], self.len);
+            }
+        }
+    }
+
+    /// Tiles of `T` vectors, then single vectors, then a tile of `E` vectors flush with the end.
+    ///
+    /// # Safety
+    /// As [`dot_block`]; outputs and inputs are at least `len` long, and `len >= E * WIDTH`.
+    #[inline(always)]
+    unsafe fn tiles<L: Lanes, const T: usize, const E: usize>(&self) {
+        let end = self.len - E * L::WIDTH;
+        // SAFETY: every tile begins where at least its own size is left.
+        unsafe {
+            let flush = self.tile::<L, E>(end);
+            let mut at = 0;
+            while at + T * L::WIDTH <= self.len {
+                let sums = self.tile::<L, T>(at);
+                self.store::<L, T>(at, &sums);
+                at += T * L::WIDTH;
+            }
+            while at < end {
+                let sums = self.tile::<L, 1>(at);
+                self.store::<L, 1>(at, &sums);
+                at += L::WIDTH;
+            }
+            if at < self.len {
+                self.store::<L, E>(end, &flush);
+            }
+        }
+    }
+
+    /// What a tile of the outputs becomes.
+    ///
+    /// # Safety
+    /// As [`dot_block`]; `T` vectors are there from `at` on.
+    #[inline(always)]
+    unsafe fn tile<L: Lanes, const T: usize>(&self, at: usize) -> [[L::V; T]; R] {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            let mut sums = [[L::zero(); T]; R];
+            if self.is_sum {
+                sums = core::array::from_fn(|r| load::<L, T>(self.outputs[r].add(at)));
+            }
+            self.accumulate::<L, T>(&mut sums, |input| load::<L, T>(input.add(at)));
+            sums
+        }
+    }
+
+    /// Adds the products of one tile of every input to the sums.
+    ///
+    /// # Safety
+    /// As [`dot_block`]; `load` may be called with the start of every input.
+    #[inline(always)]
+    unsafe fn accumulate<L: Lanes, const T: usize>(
+        &self,
+        sums: &mut [[L::V; T]; R],
+        load: impl Fn(*const u8) -> [L::V; T],
+    ) {
+        let mut inputs = self.inputs;
+        let mut at = self.from;
+        // SAFETY: `check_dot` has counted one coefficient for each output and input, so coefficient `at + r` is there for
+        // every input and all `R` outputs. Beyond that only features are needed, which the caller vouches for.
+        unsafe {
+            if L::HAS_XOR3 {
+                let (pairs, rest) = inputs.as_chunks::<2>();
+                for [a, b] in pairs {
+                    let (a, b) = (ready::<L, T>(load(a.as_ptr())), ready::<L, T>(load(b.as_ptr())));
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let (of_a, of_b) = (self.factor::<L>(at + r), self.factor::<L>(at + self.stride + r));
+                        for t in 0..T {
+                            sums[t] = L::xor(sums[t], L::xor(L::mul(a[t], of_a), L::mul(b[t], of_b)));
+                        }
+                    }
+                    at += 2 * self.stride;
                 }
+                inputs = rest;
+            }
+            for input in inputs {
+                let input = ready::<L, T>(load(input.as_ptr()));
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let factor = self.factor::<L>(at + r);
+                    for t in 0..T {
+                        sums[t] = L::xor(sums[t], L::mul(input[t], factor));
+                    }
+                }
+                at += self.stride;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`dot_block`]; there is a coefficient `at`.
+    #[inline(always)]
+    unsafe fn factor<L: Lanes>(&self, at: usize) -> L::Factor {
+        debug_assert!(at < self.coefficients.len());
+        // SAFETY: as the caller vouches.
+        unsafe { L::factor(*self.coefficients.get_unchecked(at)) }
+    }
+
+    /// # Safety
+    /// As [`dot_block`]; `T` vectors are there from `at` on.
+    #[inline(always)]
+    unsafe fn store<L: Lanes, const T: usize>(&self, at: usize, sums: &[[L::V; T]; R]) {
+        for (output, sums) in self.outputs.iter().zip(sums) {
+            for (t, sum) in sums.iter().enumerate() {
+                // SAFETY: vector t lies within the `T` vectors that the caller vouches for.
+                unsafe { L::store(output.add(at + t * L::WIDTH), *sum) };
             }
         }
     }
@@ -235,28 +351,9 @@ unsafe fn load<L: Lanes, const T: usize>(from: *const u8) -> [L::V; T] {
 }
 
 /// # Safety
-/// As [`dot_block`]; `T` vectors are readable from `at` on in every output.
+/// As [`dot_block`].
 #[inline(always)]
-unsafe fn load_all<L: Lanes, const R: usize, const T: usize>(
-    outputs: &[*mut u8; R],
-    at: usize,
-) -> [[L::V; T]; R] {
-    // SAFETY: as the caller vouches.
-    core::array::from_fn(|r| unsafe { load::<L, T>(outputs[r].add(at)) })
-}
-
-/// # Safety
-/// As [`dot_block`]; `T` vectors are writable from `at` on in every output.
-#[inline(always)]
-unsafe fn store_all<L: Lanes, const R: usize, const T: usize>(
-    outputs: &[*mut u8; R],
-    at: usize,
-    sums: &[[L::V; T]; R],
-) {
-    for (output, sums) in outputs.iter().zip(sums) {
-        for (t, sum) in sums.iter().enumerate() {
-            // SAFETY: vector t starts within the `T` vectors that the caller vouches for.
-            unsafe { L::store(output.add(at + t * L::WIDTH), *sum) };
-        }
-    }
+unsafe fn ready<L: Lanes, const T: usize>(tile: [L::V; T]) -> [L::Ready; T] {
+    // SAFETY: only features are needed, which the caller vouches for.
+    core::array::from_fn(|t| unsafe { L::ready(tile[t]) })
 }

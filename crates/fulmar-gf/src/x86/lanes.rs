@@ -1,6 +1,7 @@
 //! What differs between the instruction sets: a vector, and its product with a coefficient.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
 use crate::field::{MATRICES, NIBBLES};
 
@@ -18,8 +19,10 @@ pub(super) trait Lanes {
     type Factor: Copy;
     /// Bytes in a vector.
     const WIDTH: usize;
-    /// Most outputs whose sums fit into the registers.
-    const ROWS: usize;
+    /// Vector registers.
+    const REGISTERS: usize;
+    /// Whether the XOR of three vectors is one instruction.
+    const HAS_XOR3: bool;
 
     unsafe fn zero() -> Self::V;
     unsafe fn load(from: *const u8) -> Self::V;
@@ -42,7 +45,8 @@ impl Lanes for Ssse3 {
     type Ready = (__m128i, __m128i);
     type Factor = (__m128i, __m128i);
     const WIDTH: usize = 16;
-    const ROWS: usize = 4;
+    const REGISTERS: usize = 16;
+    const HAS_XOR3: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> __m128i {
@@ -169,7 +173,8 @@ pub(super) struct Avx2;
 impl Lanes for Avx2 {
     type Ready = (__m256i, __m256i);
     type Factor = (__m256i, __m256i);
-    const ROWS: usize = 4;
+    const REGISTERS: usize = 16;
+    const HAS_XOR3: bool = false;
     ymm!();
 
     #[inline(always)]
@@ -205,7 +210,8 @@ pub(super) struct Gfni;
 impl Lanes for Gfni {
     type Ready = __m256i;
     type Factor = __m256i;
-    const ROWS: usize = 6;
+    const REGISTERS: usize = 16;
+    const HAS_XOR3: bool = false;
     ymm!();
 
     #[inline(always)]
@@ -234,7 +240,8 @@ impl Lanes for Avx512 {
     type Ready = __m512i;
     type Factor = __m512i;
     const WIDTH: usize = 64;
-    const ROWS: usize = 8;
+    const REGISTERS: usize = 32;
+    const HAS_XOR3: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> __m512i {
@@ -287,5 +294,66 @@ impl Lanes for Avx512 {
     unsafe fn mul(v: __m512i, factor: __m512i) -> __m512i {
         // SAFETY: the feature is present, by the contract of `Lanes`.
         unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(v, factor) }
+    }
+}
+
+/// The vectors of `L` without coefficients: every product is the vector itself, so that sums of products are plain XOR.
+pub(super) struct Plain<L>(PhantomData<L>);
+
+impl<L: Lanes> Lanes for Plain<L> {
+    type V = L::V;
+    type Ready = L::V;
+    type Factor = ();
+    const WIDTH: usize = L::WIDTH;
+    const REGISTERS: usize = L::REGISTERS;
+    const HAS_XOR3: bool = L::HAS_XOR3;
+
+    #[inline(always)]
+    unsafe fn zero() -> L::V {
+        // SAFETY: the same contract.
+        unsafe { L::zero() }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> L::V {
+        // SAFETY: the same contract.
+        unsafe { L::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut u8, v: L::V) {
+        // SAFETY: the same contract.
+        unsafe { L::store(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, n: usize) -> L::V {
+        // SAFETY: the same contract.
+        unsafe { L::load_part(from, n) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(to: *mut u8, v: L::V, n: usize) {
+        // SAFETY: the same contract.
+        unsafe { L::store_part(to, v, n) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(a: L::V, b: L::V) -> L::V {
+        // SAFETY: the same contract.
+        unsafe { L::xor(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn ready(v: L::V) -> L::V {
+        v
+    }
+
+    #[inline(always)]
+    unsafe fn factor(_coefficient: u8) {}
+
+    #[inline(always)]
+    unsafe fn mul(v: L::V, (): ()) -> L::V {
+        v
     }
 }

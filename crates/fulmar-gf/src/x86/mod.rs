@@ -8,7 +8,7 @@ mod fused;
 mod lanes;
 
 use crate::kernel::{Entry, Kernel, check_dot};
-use fused::{DotBlock, Gathered};
+use fused::DotBlock;
 use lanes::{Avx2, Avx512, Gfni, Ssse3};
 
 /// Whether this processor has a feature: asked at run time with `std`, decided by the compiler's flags without.
@@ -70,12 +70,18 @@ macro_rules! kernel {
                 unsafe { Self::map(destination, None, coefficient) }
             }
 
-            fn dot_add(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
+            fn dot_into(
+                &self,
+                outputs: &mut [&mut [u8]],
+                inputs: &[&[u8]],
+                coefficients: &[u8],
+                is_sum: bool,
+            ) {
                 check_dot(outputs, inputs, coefficients);
                 // SAFETY: values of this type are handed out only where the features are present.
                 let dot = |block: &mut DotBlock<'_, '_>| unsafe { Self::dot_block(block) };
                 let mul_add = |output: &mut [u8], input: &[u8], c: u8| self.mul_add(output, input, c);
-                Gathered::for_each_block(outputs, inputs, coefficients, dot, mul_add);
+                fused::for_each_block(outputs, inputs, coefficients, is_sum, dot, mul_add);
             }
         }
     };

@@ -52,14 +52,19 @@ pub(super) struct Control {
 /// What the state machine goes by.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Law {
-    pub(super) target: Duration,
-    pub(super) interval: Duration,
-    pub(super) ecn: bool,
+    target: Duration,
+    interval: Duration,
+    ecn: bool,
     /// The longest packet so far: a queue of no more than that is never too long.
     pub(super) longest_bytes: u32,
 }
 
 impl Law {
+    pub(super) fn new(target: Duration, interval: Duration, ecn: bool) -> Self {
+        // A day is for ever, and its square fits.
+        Self { target, interval: interval.min(Duration::from_secs(86_400)), ecn, longest_bytes: 0 }
+    }
+
     /// `control_law`: t + interval / sqrt(count).
     fn next(self, from: Instant, count: u32) -> Instant {
         let square = self.interval.as_nanos().pow(2) / u128::from(count.max(1));
@@ -164,7 +169,7 @@ impl<P> Codel<P> {
         Self {
             waiting: Fifo::new(),
             bound,
-            law: Law { target: config.target, interval: config.interval, ecn: config.ecn, longest_bytes: 0 },
+            law: Law::new(config.target, config.interval, config.ecn),
             control: Control::default(),
         }
     }

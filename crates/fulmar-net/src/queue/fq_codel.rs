@@ -16,6 +16,9 @@ use super::{Bound, Discipline, QueueLimit, Queued, hash_flow};
 use crate::Payload;
 use crate::stats::{Backlog, LinkStats};
 
+/// More lists than this are a mistake that would cost memory.
+const BUCKETS_MAX: u32 = 1 << 16;
+
 /// Parameters of FQ-CoDel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FqCodelConfig {
@@ -29,7 +32,7 @@ pub struct FqCodelConfig {
     pub ecn: bool,
     /// Bytes a flow may send per round.
     pub quantum_bytes: u32,
-    /// Into how many lists flows are hashed.
+    /// Into how many lists flows are hashed: 1 to 65,536.
     pub buckets: u32,
 }
 
@@ -80,12 +83,12 @@ impl<P> FqCodel<P> {
         let flow =
             || Flow { waiting: Fifo::new(), control: Control::default(), credits: 0, line: Line::None };
         Self {
-            flows: (0..config.buckets.max(1)).map(|_| flow()).collect(),
+            flows: (0..config.buckets.clamp(1, BUCKETS_MAX)).map(|_| flow()).collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             total: Backlog::default(),
             bound,
-            law: Law { target: config.target, interval: config.interval, ecn: config.ecn, longest_bytes: 0 },
+            law: Law::new(config.target, config.interval, config.ecn),
             quantum: i64::from(config.quantum_bytes.max(1)),
             hash_key,
         }

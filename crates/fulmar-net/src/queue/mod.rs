@@ -66,7 +66,8 @@ impl QueueLimit {
             Self::Bytes(bytes) => Bound { packets: u64::MAX, bytes },
             Self::Packets(packets) => Bound { packets, bytes: u64::MAX },
             Self::Bdp { milli, rtt } => {
-                let rtt = rtt.unwrap_or(delay.saturating_mul(2));
+                // Thirty years are enough, and keep the product within 128 bits.
+                let rtt = rtt.unwrap_or(delay.saturating_mul(2)).min(Duration::from_secs(1_000_000_000));
                 let bytes = rate.peak().map_or(u64::MAX, |rate| {
                     let product = u128::from(rate.bytes_in(rtt)) * u128::from(milli) / 1000;
                     u64::try_from(product).unwrap_or(u64::MAX).max(1500)

@@ -92,7 +92,7 @@ impl<P> Red<P> {
             min_bytes,
             max_bytes: bytes(config.max).max(min_bytes.saturating_add(1)),
             max_q32: (u64::from(config.max_probability.ppb()) << 32) / 1_000_000_000,
-            weight_log2: u32::from(config.weight_log2.min(32)),
+            weight_log2: u32::from(config.weight_log2.min(31)),
             ecn: config.ecn,
             average_scaled: 0,
             since_mark: 0,

@@ -65,7 +65,7 @@ impl MtuDiscovery {
 
     /// The peer takes no datagrams beyond `limit_bytes`.
     pub fn set_limit(&mut self, limit_bytes: u16) {
-        self.limit_bytes = limit_bytes.max(BASE_BYTES);
+        self.limit_bytes = self.limit_bytes.min(limit_bytes.max(BASE_BYTES));
         self.current_bytes = self.current_bytes.min(self.limit_bytes);
     }
 

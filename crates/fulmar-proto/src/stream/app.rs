@@ -30,7 +30,7 @@ impl Streams {
         let send = self.table.send(id).ok_or(WriteError::Closed)?;
         let len = send.write(id, data, &mut self.sending)?;
         if len > 0 && send.turn.is_none() {
-            send.turn = Some(self.schedule.enqueue(id, send.priority));
+            send.turn = Some(self.schedule.enqueue(id, send.priority()));
         }
         Ok(len)
     }
@@ -70,13 +70,13 @@ impl Streams {
             self.schedule.withdraw(id, turn);
             send.turn = Some(self.schedule.enqueue(id, priority));
         }
-        send.priority = priority;
+        send.set_priority(id, priority, &mut self.sending);
         Ok(())
     }
 
     /// The priority of a stream.
     pub fn priority(&mut self, id: StreamId) -> Result<i32, ClosedStream> {
-        self.table.send(id).map(|send| send.priority).ok_or(ClosedStream)
+        self.table.send(id).map(|send| send.priority()).ok_or(ClosedStream)
     }
 
     /// Wants no more of a stream: what was not read is dropped, and the peer's writer gets `code`.

@@ -112,6 +112,8 @@ impl Assembler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand_core::{RngCore, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
 
     fn read_all(assembler: &mut Assembler) -> Vec<u8> {
         let mut out = vec![0; 1 << 16];
@@ -150,6 +152,47 @@ mod tests {
         a.insert(4, b"456789").unwrap();
         a.insert(14, b"......").unwrap();
         assert_eq!(read_all(&mut a), b"0123456789abcd......efgh");
+    }
+
+    #[test]
+    fn agrees_with_a_table_of_bytes_received() {
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        for _ in 0..40 {
+            let size = 1 + (rng.next_u64() % 8000) as usize;
+            let len_max = 1 + rng.next_u64() % 3000;
+            let (mut a, mut received, mut read) = (Assembler::default(), vec![false; size], Vec::new());
+            let content: Vec<u8> = (0..size).map(|i| (i ^ (i >> 8)) as u8).collect();
+            while received.contains(&false) {
+                let start = (rng.next_u64() % size as u64) as usize;
+                let end = size.min(start + (rng.next_u64() % len_max) as usize);
+                // Half of the time what fits, which random picks alone would rarely hit in the end.
+                let gap = received[start..].iter().position(|&is| !is).map(|i| start + i);
+                let (start, end) = match gap.filter(|_| rng.next_u64() % 2 == 0) {
+                    Some(gap) => (
+                        gap,
+                        received
+                            .iter()
+                            .skip(gap)
+                            .position(|&is| is)
+                            .map_or(size, |i| gap + i)
+                            .min(gap + 1 + end - start),
+                    ),
+                    None => (start, end),
+                };
+                let overlaps = received[start..end].contains(&true);
+                assert_eq!(a.insert(start as u64, &content[start..end]).is_err(), overlaps);
+                if !overlaps {
+                    received[start..end].fill(true);
+                }
+                let ready = received.iter().position(|&is| !is).unwrap_or(size);
+                assert_eq!((a.end(), a.read_offset()), (ready as u64, read.len() as u64));
+                if rng.next_u64() % 4 == 0 {
+                    read.extend_from_slice(&a.read_chunk(700));
+                }
+            }
+            read.extend(read_all(&mut a));
+            assert_eq!((read, a.runs()), (content, 0));
+        }
     }
 
     #[test]

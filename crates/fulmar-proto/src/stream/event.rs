@@ -10,9 +10,10 @@ pub enum StreamEvent {
     /// There is something to read: data, the end, or a reset. Comes once after the stream was opened, and then only
     /// after a read that found nothing.
     Readable(StreamId),
-    /// A stream whose last write was refused takes data again.
+    /// A stream whose last write was refused probably takes data again.
     Writable(StreamId),
-    /// The peer does not want what is written, for the reason `code`; what was not sent yet is gone.
+    /// The peer does not want what is written, for the reason `code`; what was not sent yet is gone. Does not come
+    /// after the stream was finished or reset.
     Stopped {
         /// Which stream.
         id: StreamId,
@@ -71,6 +72,11 @@ impl Events {
             self.queue = VecDeque::new();
         }
         event
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
     }
 
     /// Drops events of streams that are gone, once there are too many: constant work per stream on the average.

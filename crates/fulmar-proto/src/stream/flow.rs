@@ -39,6 +39,12 @@ impl RecvWindow {
         self.max
     }
 
+    /// Bytes whose credit has come back.
+    #[cfg(test)]
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
     /// `bytes` were read by the application at `now`.
     pub(super) fn on_read(&mut self, bytes: u64, now: Instant, rtt: Duration) {
         let since = *self.since.get_or_insert(now);

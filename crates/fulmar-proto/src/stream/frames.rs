@@ -1,7 +1,7 @@
 //! What arrives: frames to the streams they are for.
 
 use super::schedule::Control;
-use super::table::{Half, Touched};
+use super::table::Half;
 use super::{STREAMS_MAX, StreamEvent, Streams};
 use crate::wire::symbol::SymbolFrame;
 use crate::{Dir, StreamId, TransportError};
@@ -65,8 +65,10 @@ impl Streams {
         self.touch(id, Half::Send)?;
         let Some(send) = self.table.send(id) else { return Ok(()) };
         if send.on_stop(code) {
+            if !send.is_released() {
+                self.events.push(StreamEvent::Stopped { id, code });
+            }
             self.start_reset(id, code);
-            self.events.push(StreamEvent::Stopped { id, code });
         }
         Ok(())
     }
@@ -75,9 +77,7 @@ impl Streams {
         self.touch(id, Half::Send)?;
         if let Some(send) = self.table.send(id) {
             send.on_max(max);
-            if send.take_writable(&self.sending) {
-                self.events.push(StreamEvent::Writable(id));
-            }
+            self.wake_if_writable(id);
         }
         Ok(())
     }
@@ -87,14 +87,12 @@ impl Streams {
         if max > STREAMS_MAX {
             return Err(TransportError::frame_encoding("MAX_STREAMS beyond what can be numbered"));
         }
-        if self.table.raise_max(dir, max) {
-            self.announce_available(dir);
-        }
+        self.raise_max_streams(dir, max);
         Ok(())
     }
 
     fn touch(&mut self, id: StreamId, half: Half) -> Result<(), TransportError> {
-        if self.table.touch(id, half)? == Touched::Opened {
+        if self.table.touch(id, half)? {
             let dir = id.dir();
             self.events.push_once(StreamEvent::Opened { dir }, &mut self.is_opened_pending[dir as usize]);
         }

@@ -4,7 +4,7 @@
 //! sent again; bytes are dropped when they are packed; flow-control updates, resets and stop requests are never lost;
 //! and a byte that arrives twice is the peer's fault.
 //!
-//! [`Streams`] is wiring. Rules live in the parts: [`table`](self) which streams there are, `send` and `recv` the two
+//! [`Streams`] is wiring. Rules live in the parts: `table` which streams there are, `send` and `recv` the two
 //! halves, `assembler` order, `flow` credit, `schedule` turns, `chunks` memory, `event` what the application learns.
 //! Every operation on a stream costs O(log n) in the number of streams, and `has_pending` O(1).
 
@@ -99,8 +99,8 @@ impl Streams {
         Self {
             table: Table::new(side, config),
             sending: SendShared {
-                queued_max: config.send_buffer_bytes_max,
-                stream_queued_max: config.stream_send_buffer_bytes_max,
+                queued_max: config.send_buffer_bytes_max.max(1),
+                stream_queued_max: config.stream_send_buffer_bytes_max.max(1),
                 ..SendShared::default()
             },
             receiving: RecvShared { window, received: 0, fragments: 0, fragments_max: config.fragments_max },
@@ -116,14 +116,24 @@ impl Streams {
     /// The peer's limits, from the handshake.
     pub fn set_peer_limits(&mut self, limits: &PeerStreamLimits) {
         self.sending.max = self.sending.max.max(limits.max_data);
-        let is_awaited = self.table.set_peer_limits(limits);
-        for dir in [Dir::Bi, Dir::Uni].into_iter().filter(|&dir| is_awaited[dir as usize]) {
-            self.announce_available(dir);
+        for id in self.table.set_peer_stream_max(limits.max_stream_data) {
+            self.wake_if_writable(id);
+        }
+        self.raise_max_streams(Dir::Bi, limits.max_streams_bi);
+        self.raise_max_streams(Dir::Uni, limits.max_streams_uni);
+    }
+
+    fn raise_max_streams(&mut self, dir: Dir, max: u64) {
+        if self.table.raise_max(dir, max) {
+            self.events
+                .push_once(StreamEvent::Available { dir }, &mut self.is_available_pending[dir as usize]);
         }
     }
 
-    fn announce_available(&mut self, dir: Dir) {
-        self.events.push_once(StreamEvent::Available { dir }, &mut self.is_available_pending[dir as usize]);
+    fn wake_if_writable(&mut self, id: StreamId) {
+        if self.table.send(id).is_some_and(|send| send.take_writable(&self.sending)) {
+            self.events.push(StreamEvent::Writable(id));
+        }
     }
 
     /// What happened that an application may wait for.

@@ -29,7 +29,9 @@ impl Streams {
     /// Packs control frames; whether there was room for all.
     fn fill_control(&mut self, out: &mut Vec<u8>, limit: usize) -> bool {
         while let Some(control) = self.control.first().copied() {
-            if let Some(frame) = self.control_frame(control) {
+            let frame = self.control_frame(control);
+            debug_assert!(frame.is_some(), "{control:?} outlived its stream");
+            if let Some(frame) = frame {
                 if frame.wire_bytes() > limit - out.len() {
                     return false;
                 }
@@ -109,13 +111,9 @@ impl Streams {
         true
     }
 
-    /// Wakes the writers that wait for room in the connection's buffer, once half of it is free. Constant work for
-    /// each write that was refused.
+    /// Wakes writers that wait for room in the connection's buffer.
     pub(super) fn wake_waiting(&mut self) {
-        if self.sending.queued > self.sending.queued_max / 2 {
-            return;
-        }
-        while let Some(id) = self.sending.waiting.pop_first() {
+        for id in self.sending.take_wakeable() {
             if self.table.send(id).is_some_and(|send| send.wake()) {
                 self.events.push(StreamEvent::Writable(id));
             }

@@ -10,10 +10,14 @@ use super::chunks::ChunkQueue;
 use super::schedule::Turn;
 use crate::StreamId;
 use crate::wire::varint_len;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// A stream's data are not cut to pieces shorter than this to use up the end of a symbol.
 const FRAGMENT_BYTES_MIN: usize = 64;
+
+/// Room in the connection's buffer for which one waiting writer is woken.
+const WAKE_BYTES: u64 = 16 << 10;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -50,7 +54,7 @@ pub(super) struct SendHalf {
     wait: Wait,
     /// A `Writable` event is in the queue.
     pub(super) is_event_pending: bool,
-    pub(super) priority: i32,
+    priority: i32,
     /// Place in the schedule; there exactly while `queue` holds something.
     pub(super) turn: Option<Turn>,
 }
@@ -66,14 +70,24 @@ pub(super) struct SendShared {
     pub(super) queued: u64,
     pub(super) queued_max: u64,
     pub(super) stream_queued_max: u64,
-    /// Streams whose writers wait for room here.
-    pub(super) waiting: BTreeSet<StreamId>,
+    /// Streams whose writers wait for room here, in the order in which they are woken.
+    pub(super) waiting: BTreeSet<(Reverse<i32>, StreamId)>,
 }
 
 impl SendShared {
     /// Bytes the connection may send.
     pub(super) fn credit(&self) -> u64 {
         self.max.saturating_sub(self.sent)
+    }
+
+    /// Takes the writers out of `waiting` that the room there is now suffices for: the highest priorities first, so
+    /// that they get ahead of those that fill the buffer. All, if the buffer is empty: nothing else would wake them.
+    pub(super) fn take_wakeable(&mut self) -> impl Iterator<Item = StreamId> {
+        let share = (self.queued_max / 2).clamp(1, WAKE_BYTES);
+        let room = self.queued_max.saturating_sub(self.queued);
+        let count =
+            if self.queued == 0 { usize::MAX } else { usize::try_from(room / share).unwrap_or(usize::MAX) };
+        std::iter::from_fn(|| self.waiting.pop_first()).map(|(_, id)| id).take(count)
     }
 }
 
@@ -140,12 +154,23 @@ impl SendHalf {
 
     fn wait_for(&mut self, wait: Wait, id: StreamId, shared: &mut SendShared) {
         if self.wait == Wait::Connection {
-            shared.waiting.remove(&id);
+            shared.waiting.remove(&(Reverse(self.priority), id));
         }
         if wait == Wait::Connection {
-            shared.waiting.insert(id);
+            shared.waiting.insert((Reverse(self.priority), id));
         }
         self.wait = wait;
+    }
+
+    pub(super) fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    pub(super) fn set_priority(&mut self, id: StreamId, priority: i32, shared: &mut SendShared) {
+        let wait = self.wait;
+        self.wait_for(Wait::Nothing, id, shared);
+        self.priority = priority;
+        self.wait_for(wait, id, shared);
     }
 
     /// The writer waits for this stream, and there is room again: half of the buffer, so that it is not woken for
@@ -193,6 +218,11 @@ impl SendHalf {
             self.stopped = Some(code);
         }
         is_news
+    }
+
+    /// Whether the application has finished or reset the stream.
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released
     }
 
     /// Drops what is queued; RESET_STREAM with `code` is to follow.

@@ -3,7 +3,7 @@
 //! Streams of a kind are opened in order, so those that are gone are what the counters say less what is in the map.
 //! A stream the peer opened takes no memory of its own before something happens on it.
 
-use super::config::{PeerStreamLimits, STREAMS_MAX, StreamConfig};
+use super::config::{STREAMS_MAX, StreamConfig};
 use super::flow::RecvWindow;
 use super::recv::RecvHalf;
 use super::send::SendHalf;
@@ -56,17 +56,6 @@ pub(super) struct Table {
     peer_stream_max: u64,
 }
 
-/// What became of a frame's stream.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Touched {
-    /// It lives, and the peer opened it just now.
-    Opened,
-    /// It lives.
-    Live,
-    /// It was closed and forgotten.
-    Gone,
-}
-
 impl Table {
     pub(super) fn new(side: Side, config: &StreamConfig) -> Self {
         let limits = config.limits();
@@ -81,16 +70,13 @@ impl Table {
         }
     }
 
-    /// What the peer allows from the start. Returns the directions in which opening had been tried too early.
-    pub(super) fn set_peer_limits(&mut self, limits: &PeerStreamLimits) -> [bool; 2] {
-        self.peer_stream_max = limits.max_stream_data;
-        // Happens once, in the handshake, when there can hardly be a stream.
-        for stream in self.live.values_mut().flatten() {
-            if let Some(send) = &mut stream.send {
-                send.on_max(limits.max_stream_data);
-            }
-        }
-        [self.raise_max(Dir::Bi, limits.max_streams_bi), self.raise_max(Dir::Uni, limits.max_streams_uni)]
+    /// The peer's initial MAX_STREAM_DATA. Streams that are open get it too: that happens once, in the handshake, when
+    /// there can hardly be one. Returns them.
+    pub(super) fn set_peer_stream_max(&mut self, max: u64) -> Vec<StreamId> {
+        self.peer_stream_max = max;
+        let halves =
+            self.live.iter_mut().filter_map(|(&id, stream)| Some((id, stream.as_mut()?.send.as_mut()?)));
+        halves.map(|(id, send)| (send.on_max(max), id).1).collect()
     }
 
     /// The peer allows `max` streams. Whether someone waits for that.
@@ -123,8 +109,9 @@ impl Table {
         Some(id)
     }
 
-    /// Finds the stream of a frame that is for its `half`, and opens it if the peer may.
-    pub(super) fn touch(&mut self, id: StreamId, half: Half) -> Result<Touched, TransportError> {
+    /// Checks that there may be a frame for this `half` of a stream, and opens the stream if it is the peer's and new.
+    /// Whether it was new.
+    pub(super) fn touch(&mut self, id: StreamId, half: Half) -> Result<bool, TransportError> {
         let (dir, is_local) = (id.dir(), id.initiator() == self.side);
         if dir == Dir::Uni && is_local != (half == Half::Send) {
             return Err(TransportError::stream_state("a frame for a half that the stream does not have"));
@@ -133,14 +120,17 @@ impl Table {
             if id.index() >= self.local[dir as usize].opened {
                 return Err(TransportError::stream_state("a frame for a stream that was not opened"));
             }
-        } else if id.index() >= self.remote[dir as usize].opened {
-            return self.open_remote(id);
+            return Ok(false);
         }
-        Ok(if self.live.contains_key(&id) { Touched::Live } else { Touched::Gone })
+        let is_new = id.index() >= self.remote[dir as usize].opened;
+        if is_new {
+            self.open_remote(id)?;
+        }
+        Ok(is_new)
     }
 
     /// RFC 9000 2.1: opening a stream opens all of its kind with lower numbers.
-    fn open_remote(&mut self, id: StreamId) -> Result<Touched, TransportError> {
+    fn open_remote(&mut self, id: StreamId) -> Result<(), TransportError> {
         let remote = &mut self.remote[id.dir() as usize];
         if id.index() >= remote.max {
             return Err(TransportError::stream_limit("more streams than were allowed"));
@@ -149,7 +139,7 @@ impl Table {
             self.live.insert(StreamId::new(!self.side, id.dir(), index), None);
         }
         remote.opened = id.index() + 1;
-        Ok(Touched::Opened)
+        Ok(())
     }
 
     /// The stream, if it is open.

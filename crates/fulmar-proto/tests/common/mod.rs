@@ -2,7 +2,7 @@
 //!
 //! Everything that happens is a function of the configuration and the seed. The tests and the examples that print
 //! figures drive the same world.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, missing_docs)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

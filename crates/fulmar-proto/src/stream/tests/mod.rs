@@ -1,6 +1,9 @@
 //! Two ends joined by symbols, and single ends that get frames by hand.
 
+mod behaviour;
+mod limits;
 mod random;
+mod violations;
 
 use super::*;
 use crate::wire::symbol::{SymbolFrame, SymbolFrames};
@@ -57,6 +60,10 @@ fn deliver(streams: &mut Streams, symbol: &[u8]) {
 
 fn events(streams: &mut Streams) -> Vec<StreamEvent> {
     std::iter::from_fn(|| streams.poll_event()).collect()
+}
+
+fn frames(symbol: &[u8]) -> Vec<SymbolFrame<'_>> {
+    SymbolFrames::new(symbol).collect::<Result<_, _>>().unwrap()
 }
 
 /// Reads until nothing comes; the bytes, and why it stopped.
