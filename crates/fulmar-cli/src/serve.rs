@@ -56,7 +56,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         let (served, is_json) = (Arc::clone(&served), args.json);
         tokio::spawn(async move {
             match incoming.await {
-                Ok(session) => serve(&served, session, is_json).await,
+                Ok(session) => serve(&served, session, move |peer, result| report(peer, result, is_json)).await,
                 Err(failure) => tracing::warn!("turned away: {failure}"),
             }
         });
@@ -64,18 +64,21 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Serves the streams of one connection, all at the same time.
-async fn serve(served: &Arc<Served>, session: Session, is_json: bool) {
+/// Serves the streams of one connection, all at the same time; `report` hears what came of each.
+pub async fn serve<F>(served: &Arc<Served>, session: Session, report: F)
+where
+    F: Fn(&str, &Result<Handled, TransferError>) + Clone + Send + 'static,
+{
     let (client, peer) = (session.peer_key(), session.peer());
-    tracing::info!("{peer} is here ({client})");
+    tracing::debug!("{peer} is here ({client})");
     while let Ok((mut writer, mut reader)) = session.accept().await {
-        let (served, client, peer) = (Arc::clone(served), client.clone(), peer.clone());
+        let (served, client, peer, report) = (Arc::clone(served), client.clone(), peer.clone(), report.clone());
         tokio::spawn(async move {
             let result = served.handle(&client, &mut reader, &mut writer).await;
-            report(&peer, &result, is_json);
+            report(&peer, &result);
         });
     }
-    tracing::info!("{peer} has left");
+    tracing::debug!("{peer} has left");
 }
 
 fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {

@@ -28,12 +28,19 @@ pub struct Session {
     connection: Connection,
     /// Keeps the socket of a client; a server's is shared by all its connections.
     endpoint: Endpoint,
+    /// This side's public key, as a line of `authorized_keys`.
+    own_key: Option<String>,
 }
 
 impl Session {
     /// A connection of this endpoint.
     pub fn new(connection: Connection, endpoint: Endpoint) -> Self {
-        Self { connection, endpoint }
+        Self { connection, endpoint, own_key: None }
+    }
+
+    /// Remembers this side's public key, for a server that does not know it.
+    pub fn with_own_key(self, line: String) -> Self {
+        Self { own_key: Some(line), ..self }
     }
 
     /// Opens a stream in both directions.

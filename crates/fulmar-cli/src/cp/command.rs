@@ -79,10 +79,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     } else if !args.quiet && !args.json {
         report.print(result.as_ref().err());
     }
-    result.and_then(|session| {
-        session.close();
-        job::summary(&job.failed).map_or(Ok(()), Err)
-    })
+    result?.close().await;
+    job::summary(&job.failed).map_or(Ok(()), Err)
 }
 
 impl Way {

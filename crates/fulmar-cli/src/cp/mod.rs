@@ -1,5 +1,6 @@
 //! Copying files: `fulmar cp`, and the protocol it speaks with `fulmar serve` (docs/cp-protocol.md).
 
+pub mod command;
 pub mod error;
 pub mod job;
 pub mod message;

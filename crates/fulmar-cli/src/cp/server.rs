@@ -32,6 +32,7 @@ pub struct Served {
     store: Arc<Store>,
     is_read_only: bool,
     receiving: Mutex<HashMap<PathBuf, Receiving>>,
+    progress: Arc<Progress>,
 }
 
 /// A file being received: for whom, and how to end that.
@@ -55,7 +56,12 @@ pub struct Handled {
 impl Served {
     /// Serves what is below this folder.
     pub fn new(root: &Path, is_read_only: bool) -> Result<Self, FileError> {
-        Ok(Self { store: Arc::new(Store::open(root)?), is_read_only, receiving: Mutex::default() })
+        Ok(Self { store: Arc::new(Store::open(root)?), is_read_only, receiving: Mutex::default(), progress: Arc::default() })
+    }
+
+    /// Counts what is received.
+    pub fn with_progress(self, progress: &Arc<Progress>) -> Self {
+        Self { progress: Arc::clone(progress), ..self }
     }
 
     /// Serves one request stream to its end. Errors have been told to the client, as far as possible.
@@ -115,7 +121,7 @@ impl Served {
                 let (opening, shown) = (path.clone(), String::from_utf8_lossy(&path).into_owned());
                 let (file, meta) = blocking(move || store.open_file(&opening)).await.map_err(untold)?;
                 let source = Source { file, meta, shown };
-                let outcome = send(reader, writer, source, &uncounted()).await.map_err(|e| (e, false))?;
+                let outcome = send(reader, writer, source, &FileProgress::new(&Arc::default())).await.map_err(|e| (e, false))?;
                 handled("get", &path, Some((outcome.size_bytes, outcome.resumed_bytes)))
             }
             Message::Stat(path) => {
@@ -157,7 +163,7 @@ impl Served {
         let place = blocking(move || store.place(&asked)).await.map_err(|e| (e, true))?;
 
         let replaced = self.replace_earlier(client, key.clone());
-        let progress = uncounted();
+        let progress = FileProgress::new(&self.progress);
         let result = tokio::select! {
             result = receive(reader, writer, place, &progress) => result.map_err(|e| (e, false)),
             Ok(()) = replaced => {
@@ -165,6 +171,9 @@ impl Served {
             }
         };
         self.forget(&key, &result);
+        if result.is_ok() {
+            progress.finish();
+        }
         result
     }
 
@@ -214,11 +223,6 @@ async fn read_request<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Message, T
         return Err(FileError::new(FileCode::Version, text).into());
     }
     message::read(reader).await
-}
-
-/// Progress that nobody looks at.
-fn uncounted() -> FileProgress {
-    FileProgress::new(&Arc::new(Progress::default()))
 }
 
 async fn list<W: AsyncWrite + Unpin>(

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_control::Rate;
-use fulmar_net::{LinkConfig, Loss, LossPlace, Probability, QueueConfig, QueueLimit, TwoState};
+use fulmar_net::{LinkConfig, Loss, Probability, QueueConfig, QueueLimit, TwoState};
 use serde_json::json;
 
 use super::Args;
@@ -125,8 +125,9 @@ impl Course {
         let relay = RelayConfig { seed: self.seed, ..RelayConfig::new(listener.address, self.link.clone(), self.link.clone()) };
         let relay = Relay::start(relay).map_err(|e| Failure::Other(format!("no relay: {e}")))?;
         let serving = tokio::spawn(async move {
-            if let Some(Ok(session)) = listener.accept().await {
-                crate::serve::serve_quietly(&served, session).await;
+            let Some(incoming) = listener.next().await else { return };
+            if let Ok(session) = incoming.await {
+                crate::serve::serve(&served, session, |_, _| {}).await;
             }
         });
 
@@ -142,7 +143,7 @@ impl Course {
 
         let bytes = delivered.present_bytes.load(Ordering::Relaxed);
         let wire = session.wire_stats();
-        session.close();
+        session.close().await;
         serving.abort();
         let relay = relay.stop().map_err(|e| Failure::Other(format!("the relay failed: {e}")))?;
         result?;
@@ -180,6 +181,7 @@ impl Course {
 }
 
 /// What is looked at while a run goes on.
+#[derive(Debug)]
 struct Watched<'a> {
     session: &'a Session,
     relay: &'a Relay,
@@ -260,6 +262,3 @@ fn verify(copy: &Path, expected: &[u8; 32]) -> Result<String, Failure> {
     }
     Ok(hash.to_hex().to_string())
 }
-
-/// Random losses happen on the wire, behind the queue, as on a radio link.
-const _: LossPlace = LossPlace::AfterQueue;

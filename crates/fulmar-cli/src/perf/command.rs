@@ -83,7 +83,7 @@ async fn measure(host: &str, args: &Args) -> Result<(), Failure> {
     };
     let result = client::run(&session, load, args.reverse, args.report, on_interval).await;
     let report = result.map_err(|failure| session.explain_failure(failure))?;
-    session.close();
+    session.close().await;
     if args.json {
         let json = serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(e.to_string()))?;
         println!("{json}");
