@@ -110,6 +110,13 @@ impl<T: AsRef<[u8]>> Symbols for [T] {
 }
 
 /// As a slice.
+impl<T: AsRef<[u8]>, const N: usize> Symbols for [T; N] {
+    fn get(&self, id: SymbolId) -> Option<&[u8]> {
+        Symbols::get(self.as_slice(), id)
+    }
+}
+
+/// As a slice.
 impl<T: AsRef<[u8]>> Symbols for Vec<T> {
     fn get(&self, id: SymbolId) -> Option<&[u8]> {
         Symbols::get(self.as_slice(), id)
@@ -183,6 +190,18 @@ pub trait Encoder: Debug + Send {
         symbols: &dyn Symbols,
         out: &mut [u8],
     ) -> Result<usize, CodeError>;
+
+    /// Writes one repair symbol for each key to the front of each of `outs`, and returns their length. Several at once cost
+    /// less than one after the other, because every source symbol is read once for several repair symbols.
+    fn repair_many(
+        &mut self,
+        cover: Cover<'_>,
+        keys: &[RepairKey],
+        symbols: &dyn Symbols,
+        outs: &mut [&mut [u8]],
+    ) -> Result<usize, CodeError> {
+        keys.iter().zip(outs).try_fold(0, |_, (key, out)| self.repair(cover, *key, symbols, out))
+    }
 
     /// Symbols below `below` will not be covered again: state kept for them may go.
     fn release(&mut self, below: SymbolId);

@@ -1,5 +1,7 @@
-//! The encoder of every code that is a matrix of coefficients: one fused product per repair symbol, read in place.
+//! The encoder of every code that is a matrix of coefficients: symbols are read in place, each once for several repair
+//! symbols.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use fulmar_gf as gf;
@@ -8,18 +10,20 @@ use crate::sliding::{Rows, check_cover, ids};
 use crate::{CodeError, Cover, Encoder, RepairKey, SymbolId, Symbols};
 
 /// Symbols combined in one pass of the fused kernel.
-const BATCH: usize = 64;
+const INPUTS: usize = 64;
+/// Repair symbols made in one pass of the fused kernel.
+const OUTPUTS: usize = 16;
 
-/// Encodes by the rows of `R`. Holds one row of coefficients and no symbols.
+/// Encodes by the rows of `R`. Holds the coefficients of its last repair symbols, and no symbols.
 #[derive(Debug)]
 pub(crate) struct RowEncoder<R> {
     rows: R,
-    row: Vec<u8>,
+    coefficients: Vec<u8>,
 }
 
 impl<R: Rows> RowEncoder<R> {
     pub(crate) fn new(rows: R) -> Self {
-        Self { rows, row: Vec::new() }
+        Self { rows, coefficients: Vec::new() }
     }
 }
 
@@ -31,31 +35,77 @@ impl<R: Rows> Encoder for RowEncoder<R> {
         symbols: &dyn Symbols,
         out: &mut [u8],
     ) -> Result<usize, CodeError> {
+        self.repair_many(cover, &[key], symbols, &mut [out])
+    }
+
+    fn repair_many(
+        &mut self,
+        cover: Cover<'_>,
+        keys: &[RepairKey],
+        symbols: &dyn Symbols,
+        outs: &mut [&mut [u8]],
+    ) -> Result<usize, CodeError> {
         let covered = check_cover(cover)?;
-        self.rows.check(cover, key)?;
-        self.row.resize(covered, 0);
-        self.rows.row(cover, key, &mut self.row);
-        let mut len = 0;
-        let (mut batch, mut factors, mut count) = ([&[] as &[u8]; BATCH], [0; BATCH], 0);
-        for (id, factor) in ids(cover).zip(&self.row) {
-            let symbol = symbols.get(SymbolId(id)).ok_or(CodeError::MissingSource(SymbolId(id)))?;
-            if symbol.len() > len {
-                out.get_mut(len..symbol.len()).ok_or(CodeError::TooLong)?.fill(0);
-                len = symbol.len();
-            }
-            if *factor == 0 {
-                continue;
-            }
-            (batch[count], factors[count]) = (symbol, *factor);
-            count += 1;
-            if count == BATCH {
-                gf::dot_add(&mut [&mut out[..len]], &batch, &factors);
-                count = 0;
-            }
+        keys.iter().try_for_each(|key| self.rows.check(cover, *key))?;
+        let len = longest(cover, symbols)?;
+        if outs.iter().any(|out| out.len() < len) {
+            return Err(CodeError::TooLong);
         }
-        gf::dot_add(&mut [&mut out[..len]], &batch[..count], &factors[..count]);
+        for (keys, outs) in keys.chunks(OUTPUTS).zip(outs.chunks_mut(OUTPUTS)) {
+            let mut outputs: [&mut [u8]; OUTPUTS] = Default::default();
+            for (output, out) in outputs.iter_mut().zip(outs.iter_mut()) {
+                *output = &mut out[..len];
+            }
+            self.coefficients.resize(covered * keys.len(), 0);
+            self.rows.columns(cover, keys, &mut self.coefficients);
+            combine(cover, symbols, &self.coefficients, &mut outputs[..keys.len()]);
+        }
         Ok(len)
     }
 
     fn release(&mut self, _below: SymbolId) {}
+}
+
+/// Length of the longest symbol of a cover, all of which must be there.
+fn longest(cover: Cover<'_>, symbols: &dyn Symbols) -> Result<usize, CodeError> {
+    ids(cover).map(SymbolId).try_fold(0, |len, id| {
+        let symbol = symbols.get(id).ok_or(CodeError::MissingSource(id))?;
+        Ok(symbol.len().max(len))
+    })
+}
+
+/// Writes sums of products; for every symbol in turn there is one coefficient for each output.
+fn combine(cover: Cover<'_>, symbols: &dyn Symbols, coefficients: &[u8], outputs: &mut [&mut [u8]]) {
+    let mut ids = ids(cover);
+    for (chunk, coefficients) in coefficients.chunks(INPUTS * outputs.len()).enumerate() {
+        let mut inputs = [&[] as &[u8]; INPUTS];
+        let inputs = &mut inputs[..coefficients.len() / outputs.len()];
+        for (input, id) in inputs.iter_mut().zip(&mut ids) {
+            *input = symbols.get(SymbolId(id)).unwrap_or(&[]);
+        }
+        if chunk == 0 {
+            gf::dot(outputs, inputs, coefficients);
+        } else {
+            gf::dot_add(outputs, inputs, coefficients);
+        }
+    }
+}
+
+/// What [`Rows::columns`] does unless a code knows better: turns rows into columns.
+pub(crate) fn columns_from_rows<R: Rows + ?Sized>(
+    rows: &R,
+    cover: Cover<'_>,
+    keys: &[RepairKey],
+    out: &mut [u8],
+) {
+    if let [key] = keys {
+        return rows.row(cover, *key, out);
+    }
+    let mut row = vec![0; out.len() / keys.len().max(1)];
+    for (i, key) in keys.iter().enumerate() {
+        rows.row(cover, *key, &mut row);
+        for (column, coefficient) in out.chunks_mut(keys.len()).zip(&row) {
+            column[i] = *coefficient;
+        }
+    }
 }

@@ -13,9 +13,12 @@ mod encode;
 mod known;
 mod linear;
 mod none;
+mod reed_solomon;
+mod restore;
 mod rlc;
 mod seed;
 mod sliding;
+mod xor;
 
 pub use code::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
@@ -24,6 +27,9 @@ pub use code::{
 pub use known::REACH;
 pub use linear::{Linear, LinearDecoder};
 pub use none::NoCode;
+pub use reed_solomon::ReedSolomon;
+pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
 pub use seed::Density;
 pub use sliding::Rows;
+pub use xor::XorGroups;

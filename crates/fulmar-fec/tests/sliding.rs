@@ -2,31 +2,8 @@
 
 use fulmar_fec::*;
 
-/// SplitMix64, so that a run is a function of its seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-}
-
-fn drain(decoder: &mut dyn Decoder) -> Vec<(SymbolId, Vec<u8>)> {
-    let mut symbol = Vec::new();
-    let mut all: Vec<_> =
-        core::iter::from_fn(|| decoder.poll_recovered(&mut symbol).map(|id| (id, symbol.clone()))).collect();
-    all.sort();
-    all
-}
-
-/// `symbol` padded with zeros.
-fn is_padded(padded: &[u8], symbol: &[u8]) -> bool {
-    padded.starts_with(symbol) && padded[symbol.len()..].iter().all(|byte| *byte == 0)
-}
+mod common;
+use common::{Draw, drain, is_padded};
 
 /// Sends `count` symbols with losses, reordering, duplicates and repair over random covers to both decoders.
 fn compare<C: Code + Rows + Clone + 'static>(code: C, seed: u64, count: u64, limits: DecoderLimits) {

@@ -1,4 +1,4 @@
-//! Prints the goodput of profiles over links in virtual time, beside the limit (1-p) x capacity x payload share.
+//! Prints the goodput of profiles over links in virtual time (bytes read in order, from the first to the last), beside the limit (1-p) x capacity x payload share.
 //!
 //!     cargo run --release -p fulmar-proto --example goodput -- [--profile auto] [--rate 100M] [--rtt 20ms] \
 //!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--queue-bdp 1] [--seconds 20] [--seed 1] [--trace]
@@ -111,7 +111,7 @@ fn run(args: &Args, p: Probability) {
             println!(
                 "{:9.3} {:16} bw {:?} pace {:?} win {} fl {} rtt {:.1}/{:.1} p {:.3} got {} lost {} rep {} ptos {}",
                 (now - begin).as_secs_f64(),
-                s.phase,
+                if s.streams.queued_bytes == 0 { "(blocked)" } else { s.phase },
                 s.bandwidth,
                 s.pacing,
                 s.window_bytes,
@@ -127,12 +127,13 @@ fn run(args: &Args, p: Probability) {
         }
         false
     });
-    let time = last - begin;
+    let time = last - first.unwrap_or(begin);
     let goodput = received as f64 * 8.0 / time.as_secs_f64();
     let keep = 1.0 - p.as_f64();
     let limit = keep * args.rate.bits_per_second() as f64 * 0.955;
     let stats = world.client.only().stats();
-    let delivered = stats.streams.sent_bytes.min(received) as f64 / stats.streams.sent_bytes.max(1) as f64 * stats.coding_sent.sources as f64;
+    let decoded = world.server.only().stats().coding_received;
+    let delivered = (decoded.sources + decoded.recovered) as f64;
     let link = world.path.link(fulmar_net::Direction::Forward).stats();
     println!(
         "{:6.1}%  {:7.2}  {:7.3}   {:7.3}                 {:8}     {:6.1}/{:.1}       {:.2}% E {:.1}",

@@ -314,7 +314,7 @@ impl Flow {
     }
 
     fn timeout_at(&self) -> Option<Instant> {
-        let wait = self.rtt.probe_timeout(Duration::from_millis(25), self.timeout_count);
+        let wait = self.rtt.probe_timeout(Duration::from_millis(25), self.timeout_count.min(2));
         (self.in_flight_bytes > 0).then(|| self.timer_base + wait)
     }
 

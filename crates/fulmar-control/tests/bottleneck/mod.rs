@@ -75,6 +75,8 @@ pub struct Link {
     pub queue_bdp: f64,
     pub loss: Loss,
     pub ack_loss: Loss,
+    /// ACKs arrive in bunches, so far apart (as Wi-Fi and mobile networks deliver them).
+    pub bunch: Duration,
     /// Packets queued beyond this share of the queue are marked; above 1 never.
     pub mark_above: f64,
     /// Nothing passes between these times.
@@ -91,6 +93,7 @@ impl Link {
             queue_bdp: 1.0,
             loss: Loss::new(0.0, 0.0),
             ack_loss: Loss::new(0.0, 0.0),
+            bunch: Duration::ZERO,
             mark_above: 2.0,
             blackouts: Vec::new(),
             change: None,
@@ -214,7 +217,10 @@ impl Bottleneck {
                 self.flows[flow].on_arrival(packet_number, is_marked);
                 if !self.link.is_black(now) && !self.link.ack_loss.draw(&mut self.draws) {
                     self.flows[flow].acknowledge();
-                    self.push(now + self.link.rtt / 2, flow, Event::Ack);
+                    let at = now + self.link.rtt / 2;
+                    let bunch = (self.link.bunch.as_nanos() as u64).max(1);
+                    let at = Instant::from_nanos(at.as_nanos().div_ceil(bunch) * bunch);
+                    self.push(at, flow, Event::Ack);
                 }
                 return;
             }

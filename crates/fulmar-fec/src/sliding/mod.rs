@@ -15,6 +15,7 @@ use core::fmt::Debug;
 
 use fulmar_gf as gf;
 
+use crate::encode::columns_from_rows;
 use crate::known::Known;
 use crate::{CodeError, Cover, Decoder, DecoderLimits, Innovation, RepairKey, SymbolId, Window};
 use elimination::{Elimination, Equation, Fate};
@@ -31,6 +32,11 @@ pub trait Rows: Debug + Send + Sync {
     /// Writes the coefficients of repair symbol `key` over `cover` to `out`, one for each symbol covered, in order. They
     /// may all be zero only where that cannot be avoided. Called for what [`Rows::check`] accepts.
     fn row(&self, cover: Cover<'_>, key: RepairKey, out: &mut [u8]);
+
+    /// The coefficients of several repair symbols at once: for every symbol covered in turn, one for each key.
+    fn columns(&self, cover: Cover<'_>, keys: &[RepairKey], out: &mut [u8]) {
+        columns_from_rows(self, cover, keys, out);
+    }
 }
 
 /// Checks what all codes demand of a cover: not empty, ascending, no id beyond the end of the space. Returns its length.

@@ -64,7 +64,7 @@ impl Connection {
             let rtt = now - newest.packet.sent_at;
             // RFC 9002 5.3: no more than the delay that was agreed.
             let delay = std::time::Duration::from_micros(ack.delay_us).min(self.ack_delay_max());
-            self.path.rtt.on_sample(now, rtt, delay);
+            self.path.on_rtt(now, rtt, delay);
             feedback.rtt = Some(rtt);
         }
         if is_newest {

@@ -360,7 +360,7 @@ impl Connection {
     /// Measures of another path do not hold: begin anew.
     fn reset_path_measures(&mut self, now: Instant) {
         let view = fulmar_control::PathView::unknown(u32::from(self.path.mtu.current_bytes()));
-        self.path.rtt.reset();
+        self.path.reset_rtt();
         self.path.congestion.on_path_change(now, &view);
         self.path.mtu = crate::recovery::MtuDiscovery::new(self.config.initial_mtu_bytes, self.config.mtu_max_bytes);
         self.path.ecn = crate::recovery::EcnState::new(self.config.is_ecn_enabled);

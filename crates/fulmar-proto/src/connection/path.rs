@@ -40,6 +40,8 @@ pub(super) struct Path {
     pub(super) remote: SocketAddr,
     pub(super) local_ip: Option<IpAddr>,
     pub(super) rtt: RttEstimator,
+    /// [`Self::probe_timeout`] without ACK delay or doubling. Asked for far more often than the RTT changes.
+    probe_base: Duration,
     pub(super) congestion: Box<dyn CongestionController>,
     pub(super) loss: Box<dyn LossEstimator>,
     pub(super) pacer: Pacer,
@@ -69,6 +71,7 @@ impl Path {
             remote,
             local_ip,
             rtt: RttEstimator::new(),
+            probe_base: RttEstimator::new().probe_timeout(Duration::ZERO, 0),
             congestion,
             loss: (profile.loss)(&context),
             pacer,
@@ -129,18 +132,25 @@ impl Path {
         self.pacer.on_budget(now, self.congestion.budget());
     }
 
+    /// A round trip was measured: `latest` includes `ack_delay`.
+    pub(super) fn on_rtt(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
+        self.rtt.on_sample(now, latest, ack_delay);
+        let full = self.rtt.probe_timeout(Duration::ZERO, 0);
+        self.probe_base = full.min(self.rtt.smoothed() * 3 / 2 + Duration::from_millis(1));
+    }
+
+    /// What was measured belongs to another path.
+    pub(super) fn reset_rtt(&mut self) {
+        self.rtt.reset();
+        self.probe_base = self.rtt.probe_timeout(Duration::ZERO, 0);
+    }
+
     /// How long after a packet without an ACK a probe follows: about 1.5 RTT at most where the RTT is steady or not.
     ///
     /// RFC 9002 6.2.1 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is cheap and
     /// waiting is not: the variance counts up to half an RTT.
     pub(super) fn probe_timeout(&self, ack_delay: Duration, expiries: u32) -> Duration {
-        let full = self.rtt.probe_timeout(ack_delay, 0);
-        let capped = if self.rtt.has_sample() {
-            full.min(self.rtt.smoothed() * 3 / 2 + ack_delay + Duration::from_millis(1))
-        } else {
-            full
-        };
-        capped * (1 << expiries.min(10))
+        (self.probe_base + ack_delay) * (1 << expiries.min(10))
     }
 
     pub(super) fn on_datagram_received(&mut self, bytes: u64) {

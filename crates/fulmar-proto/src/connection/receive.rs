@@ -157,7 +157,7 @@ impl Connection {
                 Frame::Padding => continue,
                 Frame::Ack(ack) => {
                     if let Some(rtt) = self.handshake.on_ack(now, level, &ack)? {
-                        self.path.rtt.on_sample(now, rtt, std::time::Duration::ZERO);
+                        self.path.on_rtt(now, rtt, std::time::Duration::ZERO);
                     }
                     continue;
                 }

@@ -12,18 +12,24 @@ impl Connection {
         if self.state.is_closed() {
             return self.state.timeout();
         }
-        let timers = [
-            self.idle_at(),
-            self.keep_alive_at(),
-            self.handshake_deadline,
-            self.handshake.timeout(),
-            self.recovery_timeout(),
-            self.ack_timeout(),
-            self.pacer_at,
-            self.policy_at,
-            self.path.timeout(),
-        ];
-        timers.into_iter().flatten().min()
+        let mut earliest = None;
+        let mut consider = |at: Option<Instant>| {
+            if let Some(at) = at
+                && earliest.is_none_or(|earliest| at < earliest)
+            {
+                earliest = Some(at);
+            }
+        };
+        consider(self.idle_at());
+        consider(self.keep_alive_at());
+        consider(self.handshake_deadline);
+        consider(self.handshake.timeout());
+        consider(self.recovery_timeout());
+        consider(self.ack_timeout());
+        consider(self.pacer_at);
+        consider(self.policy_at);
+        consider(self.path.timeout());
+        earliest
     }
 
     /// Time has come to [`Self::poll_timeout`].

@@ -3,7 +3,8 @@
 //! A window is moved forward when half of it is consumed (RFC 9000 4.2). If that half went in less than two round
 //! trips, the window may be what limits the sender, and it doubles, up to a maximum (the rule of Chromium's
 //! `QuicFlowController::MaybeIncreaseMaxWindowSize`). So a window ends at about four times what the path holds, room
-//! for the round trip that repair takes, and the window of a slow reader stays small.
+//! for the round trip that repair takes, and the window of a slow reader stays small. It also doubles when it is nearly used up while the reader
+//! waits for a gap to close.
 
 use crate::wire::VARINT_MAX;
 use fulmar_control::Instant;
@@ -55,6 +56,16 @@ impl RecvWindow {
                     self.window_bytes_max.min(self.window_bytes.saturating_mul(2)).max(self.window_bytes);
             }
             self.since = Some(now);
+            self.advance();
+        }
+    }
+
+    /// Data up to `highest` were received while the reader waits for what is missing before them: it is not the reader that
+    /// is slow. If the credit is nearly used up, the window doubles at once. Where packets get lost, a window consumed in
+    /// bursts, whenever a gap closes, would seem slow although it is what limits the sender.
+    pub(super) fn on_gap(&mut self, highest: u64) {
+        if self.max.saturating_sub(highest) < self.window_bytes / 4 && self.window_bytes < self.window_bytes_max {
+            self.window_bytes = self.window_bytes_max.min(self.window_bytes.saturating_mul(2));
             self.advance();
         }
     }
@@ -127,6 +138,18 @@ mod tests {
         assert_eq!(w.max(), 2000);
         (0..10).for_each(|_| w.on_discarded(500));
         assert_eq!(w.max(), 7000);
+    }
+
+    #[test]
+    fn doubles_when_a_gap_holds_up_a_fast_sender() {
+        let mut w = RecvWindow::new(1000, 3000);
+        w.on_gap(750);
+        assert!(!w.take_due());
+        w.on_gap(751);
+        assert_eq!((w.max(), w.take_due()), (2000, true));
+        w.on_gap(1999);
+        w.on_gap(2999);
+        assert_eq!(w.max(), 3000);
     }
 
     #[test]

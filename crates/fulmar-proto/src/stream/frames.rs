@@ -49,7 +49,11 @@ impl Streams {
         if recv.take_readable() {
             self.events.push(StreamEvent::Readable(id));
         }
-        if !recv.is_size_unknown() {
+        if recv.is_size_unknown() {
+            if recv.window.take_due() {
+                self.control.insert(Control::MaxStreamData(id));
+            }
+        } else {
             if recv.is_stopped() {
                 self.drop_recv(id);
             } else {

@@ -100,7 +100,14 @@ impl RecvHalf {
             self.final_size = Some(end);
         }
         match self.state {
-            State::Open => self.assemble(offset, data, shared),
+            State::Open => {
+                self.assemble(offset, data, shared)?;
+                if !self.assembler.is_readable() && self.is_size_unknown() {
+                    self.window.on_gap(self.highest);
+                    shared.window.on_gap(shared.received);
+                }
+                Ok(())
+            }
             State::Stopped { .. } => {
                 shared.window.on_discarded(news);
                 Ok(())

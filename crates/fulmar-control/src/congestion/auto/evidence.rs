@@ -1,0 +1,168 @@
+//! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
+//!
+//! A queue is a round trip longer than the shortest by more than `queue_slack`. Congestion is loss beyond what
+//! the floor explains, or a mark. Both are judged over the round in progress, so that a handful of packets never
+//! decides. Loss during a black-out is evidence of nothing.
+
+use core::time::Duration;
+
+use super::Auto;
+use super::floor::Floor;
+use super::phase::Phase;
+use crate::{Feedback, Instant, PathView};
+
+/// Losses beyond the floor's explanation: standard deviations ..
+const EXCESS_SIGMAS: f64 = 2.5;
+/// .. and a share of the packets on top (BBRv2: 2 %).
+const EXCESS_SHARE: f64 = 0.02;
+/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor tells
+/// congestion from noise).
+const CONGESTION_FACTOR: f64 = 0.85;
+/// Congestion is remembered for so long.
+const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
+/// A queue longer than this share of the shortest round trip, through so many rounds of cruising ..
+const FOREIGN_QUEUE: f64 = 0.35;
+/// Packets in flight from which on a gap between ACKs means that they come in bunches.
+const BUNCH_PACKETS_MIN: u64 = 16;
+/// Samples of which the shortest is worth something.
+const DRAINED_SAMPLES_MIN: u32 = 16;
+
+impl Auto {
+    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a millisecond
+    /// of the hosts' own noise. Where ACKs come in bunches half a round trip apart or more, as far as the bunches: a
+    /// queue shorter than that cannot be seen.
+    pub(super) fn queue_slack(&self) -> Duration {
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        let slack = (rtt_min / 8).max(Duration::from_millis(1));
+        if self.ack_gap > rtt_min / 2 { slack.max(self.ack_gap) } else { slack }
+    }
+
+    /// Keeps the longest gap between ACKs of the last rounds.
+    pub(super) fn watch_ack_gap(&mut self, feedback: &Feedback) {
+        if feedback.acked_packets == 0 {
+            return;
+        }
+        // With few packets in flight gaps are nothing but the packets' own distance.
+        let is_dense = feedback.in_flight_bytes_before >= BUNCH_PACKETS_MIN * u64::from(self.mtu_bytes);
+        if let Some(last) = self.last_ack_at.replace(feedback.now)
+            && is_dense
+            && self.timeouts == 0
+            && !self.tally.is_blackout
+        {
+            self.ack_gap = self.ack_gap.max(feedback.now - last);
+        }
+    }
+
+    pub(super) fn has_queue(&self, rtt: Duration) -> bool {
+        self.model.rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
+    }
+
+    /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the shortest of many
+    /// samples tells.
+    fn is_drained(&self) -> bool {
+        let shortest = (self.tally.rtt_samples >= DRAINED_SAMPLES_MIN).then_some(self.tally.rtt_min);
+        let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.has_queue(rtt));
+        is_clear(self.tally.rtt_mean()) || is_clear(shortest)
+    }
+
+    /// The round lost more than the floor explains, or packets were marked.
+    pub(super) fn is_congested(&self, path: &PathView) -> bool {
+        let packets = self.tally.packets();
+        let explained = self.floor.explained_packets(packets, &path.loss, EXCESS_SIGMAS);
+        let tolerated = explained + EXCESS_SHARE * f64::from(packets) + 1.0;
+        self.tally.marked_packets > 0
+            || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
+    }
+
+    /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything, enough to
+    /// probe less often.
+    pub(super) fn watch_probe_loss(&mut self, now: Instant, path: &PathView) {
+        if self.sent_gain <= 1.0 || self.phase == Phase::Startup || self.tally.is_blackout {
+            return;
+        }
+        let explained = self.floor.explained_packets(self.tally.packets(), &path.loss, EXCESS_SIGMAS);
+        if f64::from(self.tally.lost_packets) > explained + 1.0 {
+            self.congested_at = Some(now);
+        }
+    }
+
+    pub(super) fn was_congested_lately(&self, now: Instant) -> bool {
+        self.congested_at.is_some_and(|at| now - at < CONGESTION_MEMORY)
+    }
+
+    /// A queue in a round that was sent no faster than the rate is not the work of our probing.
+    pub(super) fn watch_queue(&mut self) {
+        if self.tally.rtt_samples == 0 || self.sent_gain > 1.0 {
+            return;
+        }
+        let rtt = self.tally.rtt_min;
+        self.has_standing_queue = self.has_queue(rtt);
+        let min = self.model.rtt_min().unwrap_or(rtt);
+        let is_long = rtt > min + self.queue_slack() && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
+        self.foreign_rounds =
+            if is_long && self.phase == Phase::Cruise { self.foreign_rounds + 1 } else { 0 };
+    }
+
+    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower rate.
+    pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
+        if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase == Phase::Startup {
+            return false;
+        }
+        let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
+        let before = self.floor.rate();
+        let is_slow = self.sent_gain <= Phase::Down.gain();
+        let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);
+        let is_drained = self.is_drained();
+        if is_cut {
+            self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
+        } else if self.sent_gain <= 1.0 && is_drained {
+            self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
+        } else {
+            self.floor.on_unclean_round(now, now - self.round_started_at);
+        }
+        is_cut
+    }
+
+    /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The first
+    /// round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
+    pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
+        let is_drained = self.is_drained();
+        let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
+        if let Some((packets, lost_packets)) = self.startup_round.take() {
+            self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
+        }
+        self.startup_round = newest;
+    }
+
+    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+        if self.model.rtt_min().is_some_and(|min| rtt + self.queue_slack() < min) {
+            // What we took for the round trip held a queue, and the rounds we took for clean were not.
+            self.model.rescale(1.0 - self.floor.rate());
+            self.floor = Floor::new();
+        }
+        self.model.on_rtt(now, rtt);
+    }
+
+    pub(super) fn on_acks_after_blackout(&mut self, feedback: &Feedback) {
+        if self.timeouts > 0 && feedback.acked_packets > 0 {
+            self.timeouts = 0;
+            self.blackout_round = Some(feedback.round + 1);
+        }
+        self.tally.is_blackout |= self.blackout_round.is_some_and(|round| self.round <= round);
+    }
+
+    /// Loss above the floor or marks, at a pace that was not above the rate: less is ours than we thought.
+    pub(super) fn on_congestion(&mut self, now: Instant, path: &PathView) {
+        let rate = self.model.rate().unwrap_or(self.tally.link_rate);
+        // What the link did carry is ours (BBRv3: bw_lo).
+        self.model.bound_rate(rate.scaled(CONGESTION_FACTOR).max(self.tally.link_rate.min(rate)));
+        self.bound(now, path);
+    }
+
+    pub(super) fn bound(&mut self, now: Instant, path: &PathView) {
+        self.congested_at = Some(now);
+        let in_flight = path.in_flight_bytes.min(self.window_bytes) as f64 * CONGESTION_FACTOR;
+        let bdp = self.model.bdp_bytes().unwrap_or(0);
+        self.bound_bytes = Some((in_flight as u64).max(bdp));
+    }
+}

@@ -1,0 +1,154 @@
+//! A whole block at once, from slices to slices: for those who have all its symbols at hand and want the full speed.
+//!
+//! The coefficients of the missing symbols are inverted, the inverse is multiplied into those of the known symbols, and one
+//! fused product then makes all missing symbols from all known ones: every byte is read once for several outputs.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use fulmar_gf as gf;
+
+use crate::sliding::{Rows, check_cover, ids};
+use crate::{CodeError, Cover, RepairKey, SymbolId, Symbols};
+
+/// Symbols of a block that begins at symbol 0, some of them missing.
+#[derive(Copy, Clone, Debug)]
+pub struct Present<'a, T>(pub &'a [Option<T>]);
+
+impl<T: AsRef<[u8]>> Symbols for Present<'_, T> {
+    fn get(&self, id: SymbolId) -> Option<&[u8]> {
+        self.0.get(usize::try_from(id.0).ok()?)?.as_ref().map(AsRef::as_ref)
+    }
+}
+
+/// Restores the symbols of `cover` that `symbols` does not have, ascending, one to the front of each of `outs`; returns
+/// their length, which is that of the repair symbols. There must be as many `outs` as missing symbols.
+///
+/// Uses the first independent ones of `repairs`, which are of equal length and all over `cover`; `Ok(None)` if they are too
+/// few. Cost: the product of missing and known symbols, and m^3 for m missing ones.
+pub fn restore<R: Rows + ?Sized>(
+    rows: &R,
+    cover: Cover<'_>,
+    symbols: &dyn Symbols,
+    repairs: &[(RepairKey, &[u8])],
+    outs: &mut [&mut [u8]],
+) -> Result<Option<usize>, CodeError> {
+    let covered = check_cover(cover)?;
+    let (mut inputs, mut known, mut missing) = (Vec::with_capacity(covered), Vec::new(), Vec::new());
+    for (position, id) in ids(cover).enumerate() {
+        match symbols.get(SymbolId(id)) {
+            Some(symbol) => {
+                inputs.push(symbol);
+                known.push(position);
+            }
+            None => missing.push(position),
+        }
+    }
+    let len = repairs.first().map_or(0, |(_, repair)| repair.len());
+    if missing.len() != outs.len() || repairs.iter().any(|(_, repair)| repair.len() != len) {
+        return Err(CodeError::BadParameters);
+    }
+    if missing.is_empty() || repairs.len() < missing.len() {
+        return Ok(missing.is_empty().then_some(len));
+    }
+    if outs.iter().any(|out| out.len() < len) {
+        return Err(CodeError::TooLong);
+    }
+    if inputs.iter().any(|symbol| symbol.len() > len) {
+        return Err(CodeError::Inconsistent);
+    }
+    let Some(mut solution) = Solution::find(rows, cover, &missing, repairs)? else { return Ok(None) };
+    inputs.extend(solution.used.iter().map(|index| repairs[*index].1));
+    let coefficients = solution.coefficients(&known);
+    let mut outs: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut out[..len]).collect();
+    gf::dot(&mut outs, &inputs, &coefficients);
+    Ok(Some(len))
+}
+
+/// Independent repair symbols, and the inverse of their coefficients over the missing symbols.
+struct Solution {
+    /// Indices of the repair symbols.
+    used: Vec<usize>,
+    /// Their full rows.
+    rows: Vec<Vec<u8>>,
+    /// The inverse: for every repair symbol in turn, one coefficient for each missing symbol.
+    inverse: Vec<u8>,
+}
+
+impl Solution {
+    /// Gauss-Jordan over the missing positions, with the identity beside it, until there are enough independent rows.
+    fn find<R: Rows + ?Sized>(
+        rows: &R,
+        cover: Cover<'_>,
+        missing: &[usize],
+        repairs: &[(RepairKey, &[u8])],
+    ) -> Result<Option<Self>, CodeError> {
+        let covered = check_cover(cover)?;
+        let count = missing.len();
+        let mut solution =
+            Self { used: Vec::with_capacity(count), rows: Vec::with_capacity(count), inverse: Vec::new() };
+        let mut system = vec![0; count * 2 * count];
+        let mut pivots: Vec<usize> = Vec::with_capacity(count);
+        for (index, (key, _)) in repairs.iter().enumerate() {
+            rows.check(cover, *key)?;
+            let mut row = vec![0; covered];
+            rows.row(cover, *key, &mut row);
+            let found = pivots.len();
+            let (done, rest) = system.split_at_mut(found * 2 * count);
+            let new = &mut rest[..2 * count];
+            new.fill(0);
+            new.iter_mut().zip(missing).for_each(|(c, position)| *c = row[*position]);
+            new[count + found] = 1;
+            let Some(pivot) = eliminate(done, &pivots, new, count) else { continue };
+            pivots.push(pivot);
+            solution.used.push(index);
+            solution.rows.push(row);
+            if pivots.len() == count {
+                solution.inverse = inverse(&system, &pivots);
+                return Ok(Some(solution));
+            }
+        }
+        Ok(None)
+    }
+
+    /// For every known symbol and every repair symbol used, in turn, one coefficient for each missing symbol.
+    fn coefficients(&mut self, known: &[usize]) -> Vec<u8> {
+        let count = self.used.len();
+        let mut coefficients = vec![0; (known.len() + count) * count];
+        let (of_known, of_repairs) = coefficients.split_at_mut(known.len() * count);
+        of_repairs.copy_from_slice(&self.inverse);
+        // One output for each known symbol, one input for each repair symbol.
+        let rows: Vec<u8> =
+            self.rows.iter().flat_map(|row| known.iter().map(|position| row[*position])).collect();
+        let mut outputs: Vec<&mut [u8]> = of_known.chunks_mut(count).collect();
+        let inputs: Vec<&[u8]> = self.inverse.chunks(count).collect();
+        gf::dot(&mut outputs, &inputs, &rows);
+        coefficients
+    }
+}
+
+/// Brings a row into reduced row echelon form with those there are; returns its pivot, or `None` if it depends on them.
+fn eliminate(done: &mut [u8], pivots: &[usize], new: &mut [u8], columns: usize) -> Option<usize> {
+    let kernel = gf::kernel();
+    for (row, pivot) in done.chunks(new.len()).zip(pivots) {
+        kernel.mul_add(new, row, new[*pivot]);
+    }
+    let pivot = new[..columns].iter().position(|c| *c != 0)?;
+    kernel.scale(new, gf::inverse(new[pivot]));
+    for row in done.chunks_mut(new.len()) {
+        kernel.mul_add(row, new, row[pivot]);
+    }
+    Some(pivot)
+}
+
+/// The right halves of the rows, ordered by pivot and turned into columns.
+fn inverse(system: &[u8], pivots: &[usize]) -> Vec<u8> {
+    let count = pivots.len();
+    let mut inverse = vec![0; count * count];
+    for (row, pivot) in system.chunks(2 * count).zip(pivots) {
+        for (repair, c) in row[count..].iter().enumerate() {
+            inverse[repair * count + pivot] = *c;
+        }
+    }
+    inverse
+}
