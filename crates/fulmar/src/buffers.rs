@@ -43,7 +43,7 @@ fn advice(wanted_bytes: usize) -> String {
 struct Direction {
     set: fn(&SockRef<'_>, usize) -> io::Result<()>,
     /// Beyond the limit of the system, for those who may (root).
-    force: fn(&UdpSocket, usize) -> bool,
+    force: fn(&UdpSocket, usize) -> io::Result<()>,
     reported: fn(&SockRef<'_>) -> io::Result<usize>,
 }
 
@@ -68,36 +68,41 @@ fn granted(socket: &UdpSocket, wanted_bytes: usize, direction: &Direction) -> us
     if let Err(error) = (direction.set)(&handle, wanted_bytes) {
         tracing::debug!(%error, "the size of a socket buffer cannot be set");
     }
-    if read_back() < wanted_bytes {
-        (direction.force)(socket, wanted_bytes);
+    if read_back() < wanted_bytes
+        && let Err(error) = (direction.force)(socket, wanted_bytes)
+    {
+        tracing::debug!(%error, "the limit of the system on socket buffers holds");
     }
     read_back()
 }
 
 #[cfg(target_os = "linux")]
 mod force {
-    use super::UdpSocket;
+    use std::io;
+    use std::net::UdpSocket;
+
     use rustix::net::sockopt;
 
-    pub(super) fn recv(socket: &UdpSocket, bytes: usize) -> bool {
-        sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_ok()
+    pub(super) fn recv(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
+        Ok(sockopt::set_socket_recv_buffer_size_force(socket, bytes)?)
     }
 
-    pub(super) fn send(socket: &UdpSocket, bytes: usize) -> bool {
-        sockopt::set_socket_send_buffer_size_force(socket, bytes).is_ok()
+    pub(super) fn send(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
+        Ok(sockopt::set_socket_send_buffer_size_force(socket, bytes)?)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod force {
-    use super::UdpSocket;
+    use std::io;
+    use std::net::UdpSocket;
 
-    pub(super) fn recv(_: &UdpSocket, _: usize) -> bool {
-        false
+    pub(super) fn recv(_: &UdpSocket, _: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn send(_: &UdpSocket, _: usize) -> bool {
-        false
+    pub(super) fn send(_: &UdpSocket, _: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -175,13 +175,12 @@ impl ConnectionDriver {
                 None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
             }
         }
-        match &mut self.sleep {
-            Some(sleep) if self.armed_at.is_some() && sleep.as_mut().poll(cx).is_ready() => {
-                self.armed_at = None;
-                Poll::Ready(())
-            }
-            _ => Poll::Pending,
+        let Some(sleep) = self.sleep.as_mut().filter(|_| self.armed_at.is_some()) else { return Poll::Pending };
+        if sleep.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
         }
+        self.armed_at = None;
+        Poll::Ready(())
     }
 }
 

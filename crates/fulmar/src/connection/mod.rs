@@ -29,10 +29,6 @@ use crate::{RecvStream, SendStream};
 pub struct Connection(Handle);
 
 impl Connection {
-    pub(crate) fn new(shared: Arc<ConnectionShared>) -> Self {
-        Self(Handle::new(shared))
-    }
-
     /// Opens a stream on which both ends send. Waits while the peer allows no more of them.
     ///
     /// The peer learns of it with the first bytes, or its end.

@@ -48,8 +48,10 @@ impl Endpoint {
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
         let shared = Arc::new(EndpointShared::new(config, server.map(Arc::new), socket)?);
-        tokio::spawn(driver::run(shared.clone()));
-        Ok(Self(EndpointHandle::new(shared)))
+        // The task ends when there is no handle: first this one, then the task.
+        let endpoint = Self(EndpointHandle::new(shared.clone()));
+        tokio::spawn(driver::run(shared));
+        Ok(endpoint)
     }
 
     /// Settings of connections opened from now on.
