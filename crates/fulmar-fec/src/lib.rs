@@ -9,10 +9,13 @@
 extern crate alloc;
 
 mod code;
+pub mod dfcp;
 mod encode;
 mod known;
 mod linear;
 mod none;
+#[cfg(feature = "raptorq")]
+mod raptorq;
 mod reed_solomon;
 mod restore;
 mod rlc;
@@ -24,9 +27,12 @@ pub use code::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
     RepairKey, SymbolId, Symbols, Window,
 };
+pub use dfcp::DfcpRaptor;
 pub use known::REACH;
 pub use linear::{Linear, LinearDecoder};
 pub use none::NoCode;
+#[cfg(feature = "raptorq")]
+pub use raptorq::RaptorQ;
 pub use reed_solomon::ReedSolomon;
 pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};

@@ -256,6 +256,8 @@ impl Connection {
             loss: self.path.loss.view(),
             mtu_bytes: self.path.mtu.current_bytes(),
             is_ecn_capable: self.path.ecn.is_capable(),
+            symbols_held_bytes: self.symbols_out.held_bytes(),
+            decoder_bytes: self.symbols_in.memory_bytes(),
             datagrams_dropped: self.datagrams.dropped,
             coding_sent: *self.symbols_out.stats(),
             coding_received: *self.symbols_in.stats(),

@@ -203,6 +203,8 @@ pub struct Connection {
     loss_at: Option<Instant>,
     pacer_at: Option<Instant>,
     policy_at: Option<Instant>,
+    /// When the decoder's memory goes, unless symbols keep coming.
+    release_at: Option<Instant>,
     handshake_deadline: Option<Instant>,
     idle_timeout: Option<Duration>,
     last_eliciting_at: Instant,
@@ -275,6 +277,7 @@ impl Connection {
             loss_at: None,
             pacer_at: None,
             policy_at: None,
+            release_at: None,
             handshake_deadline: Some(now + config.handshake_timeout),
             idle_timeout: None,
             last_eliciting_at: now,
@@ -308,9 +311,8 @@ impl Connection {
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.symbols_out = SymbolSender::new(&*code, largest, reach);
         let decoded = code_to_decode(&peer);
-        // Symbols come as long as the peer's path allows, which is bounded by what one datagram can carry.
         let limits = DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
-        self.symbols_in = SymbolReceiver::new(&*decoded, usize::from(u16::MAX), limits);
+        self.symbols_in = SymbolReceiver::new(&*decoded, largest, limits);
         self.streams.set_peer_limits(&PeerStreamLimits {
             max_data: peer.initial_max_data,
             max_stream_data: peer.initial_max_stream_data,
@@ -372,6 +374,11 @@ impl Connection {
     fn ack_delay_max(&self) -> Duration {
         let peers_own = self.peer_parameters.as_ref().map_or(Duration::from_millis(25), |p| p.ack_delay_max);
         self.ack_policy_asked.delay.max(peers_own)
+    }
+
+    /// A symbol arrived: its memory is kept for repair symbols that refer to it, and for as long as any may be under way.
+    fn on_symbol_received(&mut self, now: Instant) {
+        self.release_at = Some(now + Duration::from_secs(1) + self.path.rtt.smoothed() * 4);
     }
 
     /// Bytes of a full source symbol on this path now.
@@ -454,12 +461,12 @@ fn local_parameters(setup: &Setup, streams: &StreamConfig, reset_token: Option<R
         parameters.reset_token = reset_token;
     }
     parameters.idle_timeout = config.idle_timeout.unwrap_or_default();
-    parameters.udp_payload_max = u64::from(u16::MAX);
+    parameters.udp_payload_max = u64::from(config.mtu_max_bytes.max(config.initial_mtu_bytes));
     parameters.initial_max_data = limits.max_data;
     parameters.initial_max_stream_data = limits.max_stream_data;
     parameters.initial_max_streams_bi = limits.max_streams_bi;
     parameters.initial_max_streams_uni = limits.max_streams_uni;
-    parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { u64::from(u16::MAX) } else { 0 };
+    parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { parameters.udp_payload_max } else { 0 };
     parameters.ack_delay_max = AckPolicy::default().delay;
     parameters.codes_sent = vec![config.profile.code.shape().id];
     parameters.codes_decoded = codes_decoded();

@@ -292,10 +292,12 @@ impl Connection {
             Frame::Padding | Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Source { id, symbol } => {
+                self.on_symbol_received(now);
                 let (streams, received) = (&mut self.streams, &mut self.received);
                 self.symbols_in.on_source(id, symbol, &mut |symbol| deliver(streams, received, symbol))?;
             }
             Frame::Repair(repair) => {
+                self.on_symbol_received(now);
                 let (streams, received) = (&mut self.streams, &mut self.received);
                 self.symbols_in.on_repair(&repair, &mut |symbol| deliver(streams, received, symbol))?;
             }

@@ -29,6 +29,7 @@ impl Connection {
         consider(self.pacer_at);
         consider(self.policy_at);
         consider(self.path.timeout());
+        consider(self.release_at);
         earliest
     }
 
@@ -59,9 +60,19 @@ impl Connection {
         }
         self.pacer_at.take_if(|at| *at <= now);
         self.policy_at.take_if(|at| *at <= now);
+        if self.release_at.take_if(|at| *at <= now).is_some() {
+            self.release_memory();
+        }
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);
         }
+    }
+
+    /// Nothing has come for a while: what was kept for speed goes.
+    fn release_memory(&mut self) {
+        self.symbols_in.release_all();
+        self.acked_scratch = Vec::new();
+        self.lost_scratch = Vec::new();
     }
 
     fn idle_at(&self) -> Option<Instant> {
