@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar::crypto::{self, Identity};
+use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{ClientConfig, Endpoint, EndpointConfig, PROFILE_NAMES, Profile, ServerConfig, TransportConfig};
 
 use crate::exit::Failure;
 use crate::session::{self, Session};
-use crate::trust::{self, Judge};
+use crate::trust::{self, Finding, Judge};
 use crate::units::parse_seconds;
 
 /// Where servers listen if nothing else is said.
-pub const DEFAULT_PORT: u16 = 4747;
+pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
 
 /// Silence after which a connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,24 +101,24 @@ impl Listener {
 /// Connects to a server, asking its user about a key that is new where there is somebody to ask.
 pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<Session, Failure> {
     let identity = trust::identity()?;
-    let addresses = resolve(host, args.port).await?;
-    let name = trust::name_of(host, args.port);
+    let host = Host::new(host, args.port).map_err(|e| Failure::Usage(e.to_string()))?;
+    let addresses = host.resolve().await.map_err(|e| Failure::Unreachable(format!("{}: {e}", host.name())))?;
+    let judge = Arc::new(Judge::new(&identity, &host)?);
     let mut last = Failure::Unreachable(format!("{host} has no address"));
     for address in addresses {
-        let judge = Arc::new(Judge::new(&name)?);
         let attempt = || attempt(address, service, args, &identity, Arc::clone(&judge));
-        last = match attempt().await {
+        let failure = match attempt().await {
             Ok(session) => return Ok(session),
-            Err(failure) => match judge.unknown_key() {
-                Some(key) if trust::accept(&name, &key, args.accept_new)? => match attempt().await {
-                    Ok(session) => return Ok(session),
-                    Err(failure) => failure,
-                },
-                Some(key) => return Err(trust::refused(&name, &key)),
-                // A key that has changed is not tried at the next address.
-                None if matches!(failure, Failure::Untrusted(_)) => return Err(failure),
-                None => failure,
-            },
+            Err(failure) => failure,
+        };
+        last = match judge.take_finding() {
+            Some(Finding::Unknown(key)) => {
+                trust::ask(&host, &key, args.accept_new).await?;
+                return attempt().await;
+            }
+            Some(Finding::Bad(failure)) => return Err(failure),
+            // Another address of the same host may be within reach.
+            None => failure,
         };
     }
     Err(last)
@@ -159,7 +160,7 @@ async fn open(
 /// Listens for clients that are known.
 pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> {
     let identity = trust::identity()?;
-    let verifier = trust::authorized_keys(&identity)?;
+    let verifier = trust::authorized_clients(&identity)?;
     let crypto = crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
     bind(args, crypto, &identity)
 }
@@ -182,12 +183,6 @@ fn transport(profile: &str) -> Result<TransportConfig, Failure> {
     let mut transport = TransportConfig::default();
     transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
     Ok(transport)
-}
-
-async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
-    let found = tokio::net::lookup_host((host, port)).await;
-    let found = found.map_err(|e| Failure::Unreachable(format!("{host}: {e}")))?;
-    Ok(found.collect())
 }
 
 /// Every address of this machine, by IPv6 and IPv4, where there is IPv6.

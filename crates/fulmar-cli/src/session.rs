@@ -98,7 +98,7 @@ impl Session {
     /// What a failed transfer means for the whole command: a lost connection has a reason of its own.
     pub fn explain(&self, error: TransferError) -> Failure {
         match (error, self.connection.close_reason()) {
-            (TransferError::Connection(_), Some(reason)) => explain(&reason, &self.peer()),
+            (TransferError::Connection(_), Some(reason)) => self.explain_reason(&reason),
             (error, _) => error.into(),
         }
     }
@@ -106,7 +106,17 @@ impl Session {
     /// As [`explain`](Self::explain), for what has become a failure already.
     pub fn explain_failure(&self, failure: Failure) -> Failure {
         match (failure, self.connection.close_reason()) {
-            (Failure::Unreachable(_), Some(reason)) => explain(&reason, &self.peer()),
+            (Failure::Unreachable(_), Some(reason)) => self.explain_reason(&reason),
+            (failure, _) => failure,
+        }
+    }
+
+    /// A client that the server does not know hears what to do about it.
+    fn explain_reason(&self, reason: &ConnectionError) -> Failure {
+        match (explain(reason, &self.peer()), &self.own_key) {
+            (Failure::Untrusted(text), Some(line)) => Failure::Untrusted(format!(
+                "{text}\nTo be let in, this line belongs into authorized_keys on the server:\n{line}"
+            )),
             (failure, _) => failure,
         }
     }
