@@ -1,11 +1,9 @@
 //! Who is let in, and who is believed.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{Folder, Home};
+use crate::common::{Folder, Home};
 
 #[test]
 fn keygen_makes_a_key_once_and_shows_it() {

@@ -1,8 +1,6 @@
 //! What happens where nobody is, or somebody else.
 
-mod common;
-
-use common::{Folder, Home, Server};
+use crate::common::{Folder, Home, Server};
 
 #[test]
 fn nobody_there() {

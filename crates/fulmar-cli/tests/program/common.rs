@@ -1,5 +1,4 @@
 //! The program as a program: runs the real binary, each with a home of its own, in folders that go away.
-#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,39 +11,39 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longer than anything takes on the slowest machine; only a test that fails waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A user: a `FULMAR_HOME`.
-pub struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
     /// A user without a key.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     /// A user with a new key.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self::empty();
         home.run(&["keygen"]).success();
         home
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// The line for another's `authorized_keys`.
-    pub fn public_key(&self) -> String {
+    pub(crate) fn public_key(&self) -> String {
         self.run(&["keygen", "--json"]).json()["public_key"].as_str().unwrap().to_owned()
     }
 
     /// Lets a client in.
-    pub fn authorize(&self, client: &Home) {
+    pub(crate) fn authorize(&self, client: &Home) {
         fs::write(self.path().join("authorized_keys"), format!("# friends\n{}\n", client.public_key())).unwrap();
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
         command.args(arguments).env("FULMAR_HOME", self.path()).stdin(Stdio::null());
         for name in ["RUST_LOG", "SSLKEYLOGFILE"] {
@@ -54,100 +53,100 @@ impl Home {
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         let output = self.command(arguments).output().unwrap();
         Finished { output, what: arguments.join(" ") }
     }
 
     /// Starts the program; it ends with the value that is returned.
-    pub fn start(&self, arguments: &[&str]) -> Running {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Running::start(self.command(arguments))
     }
 
     /// Serves a folder at any port of loopback.
-    pub fn serve(&self, root: &Path) -> Server {
+    pub(crate) fn serve(&self, root: &Path) -> Server {
         self.serve_at(root, "127.0.0.1:0", &[])
     }
 
-    pub fn serve_at(&self, root: &Path, listen: &str, more: &[&str]) -> Server {
+    pub(crate) fn serve_at(&self, root: &Path, listen: &str, more: &[&str]) -> Server {
         let arguments = ["serve", "--json", "--listen", listen, "--root", root.to_str().unwrap()];
         Server::start(self.command(&[&arguments[..], more].concat()))
     }
 }
 
 /// A program that has ended.
-pub struct Finished {
+pub(crate) struct Finished {
     output: Output,
     what: String,
 }
 
 impl Finished {
-    pub fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         self.output.status.code().unwrap_or(-1)
     }
 
-    pub fn stdout(&self) -> String {
+    pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    pub fn stderr(&self) -> String {
+    pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
     #[track_caller]
-    pub fn success(self) -> Self {
+    pub(crate) fn success(self) -> Self {
         self.fails_with(0)
     }
 
     #[track_caller]
-    pub fn fails_with(self, code: i32) -> Self {
+    pub(crate) fn fails_with(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "fulmar {}\n{}\n{}", self.what, self.stdout(), self.stderr());
         self
     }
 
     /// Fails the test unless the program has said this to people.
     #[track_caller]
-    pub fn says(self, words: &str) -> Self {
+    pub(crate) fn says(self, words: &str) -> Self {
         let all = self.stdout() + &self.stderr();
         assert!(all.contains(words), "fulmar {} does not say {words:?}:\n{all}", self.what);
         self
     }
 
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout()).unwrap_or_else(|e| panic!("{e} in {:?} {}", self.stdout(), self.stderr()))
     }
 }
 
 /// A program that runs. It is killed when dropped.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
 }
 
 impl Running {
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Self { child }
     }
 
-    pub fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     /// As `kill -9`.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// As Ctrl-C.
-    pub fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
     /// Waits for its end.
-    pub fn wait(mut self) -> Finished {
+    pub(crate) fn wait(mut self) -> Finished {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let (stdout, stderr) = (self.child.stdout.take(), self.child.stderr.take());
         let reading = std::thread::spawn(move || {
@@ -169,14 +168,14 @@ impl Drop for Running {
 }
 
 /// A server that has said where it listens.
-pub struct Server {
+pub(crate) struct Server {
     running: Running,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Server {
-    pub fn start(command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
         let mut running = Running::start(command);
         let stdout = running.child.stdout.take().unwrap();
         let (send, lines) = std::sync::mpsc::channel();
@@ -193,23 +192,23 @@ impl Server {
         Self { running, address, lines }
     }
 
-    pub fn port(&self) -> String {
+    pub(crate) fn port(&self) -> String {
         self.address.port().to_string()
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.running.kill();
     }
 
     /// The next event that it reports.
     #[track_caller]
-    pub fn event(&self) -> Value {
+    pub(crate) fn event(&self) -> Value {
         serde_json::from_str(&self.lines.recv_timeout(PATIENCE).expect("an event")).unwrap()
     }
 
     /// The next event of this kind.
     #[track_caller]
-    pub fn event_of(&self, kind: &str) -> Value {
+    pub(crate) fn event_of(&self, kind: &str) -> Value {
         loop {
             let event = self.event();
             if event["event"] == kind {
@@ -218,7 +217,7 @@ impl Server {
         }
     }
 
-    pub fn wait(self) -> Finished {
+    pub(crate) fn wait(self) -> Finished {
         let Self { mut running, lines, .. } = self;
         let mut err = Vec::new();
         running.child.stderr.take().unwrap().read_to_end(&mut err).unwrap();
@@ -229,28 +228,28 @@ impl Server {
 }
 
 /// A folder that goes away, with what is needed in it.
-pub struct Folder(TempDir);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn join(&self, name: &str) -> PathBuf {
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// The path of a file as an argument.
-    pub fn arg(&self, name: &str) -> String {
+    pub(crate) fn arg(&self, name: &str) -> String {
         self.join(name).to_str().unwrap().to_owned()
     }
 
     /// Writes a file that nothing compresses, different for each seed.
-    pub fn write(&self, name: &str, bytes: usize, seed: u8) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: usize, seed: u8) -> PathBuf {
         let path = self.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut content = vec![0; bytes];
@@ -262,7 +261,7 @@ impl Folder {
 
 /// Waits until something is so.
 #[track_caller]
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "waited in vain until {what}");
@@ -271,7 +270,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[track_caller]
-pub fn assert_same(a: &Path, b: &Path) {
+pub(crate) fn assert_same(a: &Path, b: &Path) {
     let (left, right) = (fs::read(a).unwrap(), fs::read(b).unwrap());
     assert!(left == right, "{} and {} differ", a.display(), b.display());
 }

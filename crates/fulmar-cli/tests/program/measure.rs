@@ -1,8 +1,6 @@
 //! `fulmar perf` in all its modes, and `fulmar demo`.
 
-mod common;
-
-use common::{Home, Server};
+use crate::common::{Home, Server};
 use serde_json::Value;
 
 fn server(home: &Home, more: &[&str]) -> Server {
@@ -110,7 +108,7 @@ fn the_demo_copies_verifies_and_compares() {
 #[test]
 fn the_demo_without_a_terminal_and_with_a_file() {
     let home = Home::empty();
-    let folder = common::Folder::new();
+    let folder = crate::common::Folder::new();
     folder.write("real file", 300_000, 1);
     let arguments = ["demo", "--file", &folder.arg("real file"), "--loss", "0", "--rtt", "2", "--against", "none"];
     home.run(&arguments).success().says("no loss").says("Verified").says("of the limit");

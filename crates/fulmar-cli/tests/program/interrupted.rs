@@ -1,13 +1,11 @@
 //! Copies that are cut off and go on. A relay of limited rate between the programs makes sure that there is a middle.
 
-mod common;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Folder, Home, assert_same, wait_until};
+use crate::common::{Folder, Home, assert_same, wait_until};
 use fulmar_cli::relay::{Relay, RelayConfig};
 use fulmar_control::Rate;
 use fulmar_net::LinkConfig;

@@ -1,13 +1,11 @@
 //! `fulmar cp` against `fulmar serve`: what is copied, and what is said when it is not.
 
-mod common;
-
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
-use common::{Folder, Home, Server, assert_same};
+use crate::common::{Folder, Home, Server, assert_same};
 
 #[test]
 fn a_file_there_and_back() {
@@ -175,7 +173,7 @@ fn a_full_disk_here_is_told_to_both_sides() {
     there.write("big", 5_000_000, 1);
     let server = home.serve(there.path());
     let output = limited(&home, 1000, &["cp", "-p", &server.port(), "127.0.0.1:big", here.path().to_str().unwrap()]);
-    let finished = common::Running::start(output).wait();
+    let finished = crate::common::Running::start(output).wait();
     finished.fails_with(5).says("big: File too large");
     assert!(server.event_of("failed")["error"].as_str().unwrap().contains("File too large"));
 }
