@@ -6,6 +6,7 @@ mod clock;
 mod connection;
 mod endpoint;
 mod error;
+pub mod identity;
 mod recv_stream;
 mod send_stream;
 mod socket;
@@ -17,8 +18,8 @@ pub use error::{
     WriteError,
 };
 pub use fulmar_proto::{
-    ClientConfig, ConnectionError, ConnectionStats, Dir, PROFILE_NAMES, Profile, ServerConfig, Side, StreamId,
-    TransportConfig, TransportError, TransportErrorCode, crypto,
+    ClientConfig, ConnectionError, ConnectionStats, Dir, PROFILE_NAMES, Profile, ServerConfig, Side,
+    StreamId, TransportConfig, TransportError, TransportErrorCode, crypto,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

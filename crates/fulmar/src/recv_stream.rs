@@ -148,11 +148,7 @@ impl RecvStream {
 }
 
 impl AsyncRead for RecvStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let len = ready!(self.get_mut().poll_read_some(cx, out.initialize_unfilled()))?;
         out.advance(len.unwrap_or(0));
         Poll::Ready(Ok(()))

@@ -75,7 +75,7 @@ impl SendStream {
         let (id, was_over) = (self.id, std::mem::replace(&mut self.is_over, true));
         self.connection.act(|state| match state.proto.finish(id) {
             Ok(()) => {
-                state.on_finished(id);
+                state.on_released(id);
                 Ok(())
             }
             Err(proto::stream::FinishError::Stopped(code)) => Err(FinishError::Stopped(code)),
@@ -89,7 +89,11 @@ impl SendStream {
     /// Gives the stream up: what was not sent yet is dropped, and the peer's reads fail with `code`.
     pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
         self.is_over = true;
-        self.connection.act(|state| state.proto.reset(self.id, code)).map_err(|_| ClosedStream)
+        self.connection.act(|state| {
+            state.proto.reset(self.id, code).map_err(|_| ClosedStream)?;
+            state.on_released(self.id);
+            Ok(())
+        })
     }
 
     /// Streams of higher priority are sent first; those of one priority take turns. At first it is 0.
@@ -97,8 +101,8 @@ impl SendStream {
         self.connection.act(|state| state.proto.set_priority(self.id, priority)).map_err(|_| ClosedStream)
     }
 
-    /// Resolves when the peer has all of a [finished](Self::finish) stream, with `None`, or wants no more of it, with the
-    /// code of [`RecvStream::stop`](crate::RecvStream::stop).
+    /// Resolves when the peer has all of a [finished](Self::finish) stream (or knows that it was [reset](Self::reset)),
+    /// with `None`, or wants no more of it, with the code of [`RecvStream::stop`](crate::RecvStream::stop).
     ///
     /// "Has" means that its end of the connection got it, not that its application has read it. Delivery is noticed when
     /// everything written on the whole connection has been delivered.

@@ -310,7 +310,7 @@ impl Connection {
         let largest = symbol_bytes(self.config.mtu_max_bytes.max(self.config.initial_mtu_bytes));
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.symbols_out = SymbolSender::new(&*code, largest, reach);
-        let decoded = code_to_decode(&peer);
+        let decoded = self.code_to_decode(&peer);
         let limits = DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
         self.symbols_in = SymbolReceiver::new(&*decoded, largest, limits);
         self.streams.set_peer_limits(&PeerStreamLimits {
@@ -353,10 +353,24 @@ impl Connection {
         self.config.adopting(&self.profile_name).unwrap_or_else(|| self.config.profile.clone())
     }
 
-    /// The code this end sends with: its own if the peer decodes it, else none.
+    /// The code this end sends with: the first on its list that the peer decodes, else none. A server that follows its
+    /// clients has no list, and takes the client's.
     fn code_to_send(&self, peer: &Parameters) -> Arc<dyn Code> {
-        let code = self.profile().code;
-        if peer.codes_decoded.contains(&code.shape().id) { code } else { Arc::new(NoCode) }
+        let own = self.profile().code;
+        if self.side.is_server() && self.config.follows_peer_profile {
+            let common = common_code(&peer.codes_sent, &peer.codes_decoded);
+            return if common.shape().id == own.shape().id { own } else { common };
+        }
+        if peer.codes_decoded.contains(&own.shape().id) { own } else { Arc::new(NoCode) }
+    }
+
+    /// The code the peer sends with, by the same rule.
+    fn code_to_decode(&self, peer: &Parameters) -> Arc<dyn Code> {
+        if self.side.is_client() && peer.codes_sent.is_empty() {
+            common_code(&[self.config.profile.code.shape().id], &peer.codes_decoded)
+        } else {
+            common_code(&peer.codes_sent, &codes_decoded())
+        }
     }
 
     /// Measures of another path do not hold: begin anew.
@@ -429,10 +443,10 @@ fn rlc() -> Option<RlcWindow> {
     RlcWindow::new(WINDOW_SYMBOLS).ok()
 }
 
-/// The code the peer will send with: the first on its list that this end decodes.
-fn code_to_decode(peer: &Parameters) -> Arc<dyn Code> {
+/// The first code on `list` that this implementation has and that is among `others`.
+fn common_code(list: &[CodeId], others: &[CodeId]) -> Arc<dyn Code> {
     let known = codes_decoded();
-    let chosen = peer.codes_sent.iter().find(|id| known.contains(id));
+    let chosen = list.iter().find(|id| known.contains(id) && others.contains(id));
     match (chosen, rlc()) {
         (Some(id), Some(code)) if *id == code.shape().id => Arc::new(code),
         _ => Arc::new(NoCode),
@@ -468,7 +482,10 @@ fn local_parameters(setup: &Setup, streams: &StreamConfig, reset_token: Option<R
     parameters.initial_max_streams_uni = limits.max_streams_uni;
     parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { parameters.udp_payload_max } else { 0 };
     parameters.ack_delay_max = AckPolicy::default().delay;
-    parameters.codes_sent = vec![config.profile.code.shape().id];
+    // A server that adopts its client's profile cannot know yet which.
+    if setup.side.is_client() || !config.follows_peer_profile {
+        parameters.codes_sent = vec![config.profile.code.shape().id];
+    }
     parameters.codes_decoded = codes_decoded();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);

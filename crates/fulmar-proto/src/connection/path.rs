@@ -93,12 +93,19 @@ impl Path {
         self.pacer = Pacer::new(now, self.congestion.budget());
     }
 
-    /// Only the port of the same peer changed (NAT rebinding): what was measured still holds (RFC 9000 9.4).
-    pub(super) fn rebind(&mut self, remote: SocketAddr, local_ip: Option<IpAddr>, validation: Validation) {
+    /// The peer has another address, from which `received_bytes` have come. If only its port changed (NAT rebinding), what
+    /// was measured still holds (RFC 9000 9.4).
+    pub(super) fn rebind(
+        &mut self,
+        remote: SocketAddr,
+        local_ip: Option<IpAddr>,
+        validation: Validation,
+        received_bytes: u64,
+    ) {
         self.remote = remote;
         self.local_ip = local_ip;
         self.validation = validation;
-        (self.received_bytes, self.sent_bytes) = (0, 0);
+        (self.received_bytes, self.sent_bytes) = (received_bytes, 0);
     }
 
     pub(super) fn view(&self, in_flight_bytes: u64) -> PathView {
@@ -161,12 +168,13 @@ impl Path {
         self.sent_bytes += bytes;
     }
 
-    /// Bytes that may still be sent to an address that is not validated.
-    pub(super) fn amplification_budget_bytes(&self) -> u64 {
+    /// Bytes that may still be sent, of which `written` are in a buffer already: bounded until the address is validated.
+    pub(super) fn room_bytes(&self, written: usize) -> usize {
         match self.validation {
-            Validation::Done => u64::MAX,
+            Validation::Done => usize::MAX,
             Validation::ByHandshake | Validation::Challenged { .. } => {
-                (self.received_bytes * AMPLIFICATION_MAX).saturating_sub(self.sent_bytes)
+                let budget = (self.received_bytes * AMPLIFICATION_MAX).saturating_sub(self.sent_bytes);
+                usize::try_from(budget).unwrap_or(usize::MAX).saturating_sub(written)
             }
         }
     }

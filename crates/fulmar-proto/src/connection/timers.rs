@@ -3,6 +3,7 @@
 use fulmar_control::Instant;
 
 use super::close::State;
+use super::transmit::PACKET_BYTES_MIN;
 use super::{Connection, EndpointEvent};
 use crate::ConnectionError;
 
@@ -55,7 +56,8 @@ impl Connection {
         self.handshake.handle_timeout(now);
         if is_due(self.loss_at) {
             self.on_loss_timeout(now);
-        } else if is_due(self.recovery_timeout()) {
+        }
+        if is_due(self.recovery_timeout()) {
             self.on_probe_timeout(now);
         }
         self.pacer_at.take_if(|at| *at <= now);
@@ -104,7 +106,8 @@ impl Connection {
     }
 
     fn ack_timeout(&self) -> Option<Instant> {
-        matches!(self.state, State::Established).then(|| self.received.timeout()).flatten()
+        let may_send = matches!(self.state, State::Established) && self.path.room_bytes(0) >= PACKET_BYTES_MIN;
+        may_send.then(|| self.received.timeout()).flatten()
     }
 
     fn on_probe_timeout(&mut self, now: Instant) {
@@ -120,7 +123,7 @@ impl Connection {
     /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is one.
     fn on_path_failed(&mut self, now: Instant) {
         match self.previous_path.take() {
-            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done),
+            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done, 0),
             None => self.drain(now, ConnectionError::TimedOut),
         }
     }

@@ -15,6 +15,8 @@ use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
 
 /// Size of datagrams in the handshake (RFC 9000 14.1).
 const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
+/// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
+pub(super) const PACKET_BYTES_MIN: usize = 64;
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
 const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
@@ -74,9 +76,8 @@ impl Connection {
 
     /// One datagram of handshake packets. False if nothing could be sent.
     fn write_handshake(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
-        let budget = usize::try_from(self.path.amplification_budget_bytes()).unwrap_or(usize::MAX);
-        let limit = HANDSHAKE_DATAGRAM_BYTES.min(budget);
         let start = buf.len();
+        let limit = HANDSHAKE_DATAGRAM_BYTES.min(self.path.room_bytes(start));
         let mut must_pad = false;
         let levels = [Level::Initial, Level::Handshake];
         let pending: Vec<Level> =
@@ -143,7 +144,7 @@ impl Connection {
 
     /// The close, under every key the peer may be able to open (RFC 9000 10.2.3).
     fn write_close(&mut self, buf: &mut Vec<u8>) -> bool {
-        if self.path.amplification_budget_bytes() < HANDSHAKE_DATAGRAM_BYTES as u64 {
+        if self.path.room_bytes(buf.len()) < HANDSHAKE_DATAGRAM_BYTES {
             return false;
         }
         let Some(close) = self.state.poll_close() else { return false };
@@ -188,7 +189,8 @@ impl Connection {
     /// As many 1-RTT packets of one size as may leave. Returns that size.
     fn write_batch(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<usize> {
         let mut segment_bytes = None;
-        if let Some(stashed) = self.stash.take() {
+        let room = self.path.room_bytes(buf.len());
+        if let Some(stashed) = self.stash.take_if(|stashed| stashed.len() <= room) {
             segment_bytes = Some(stashed.len());
             buf.extend_from_slice(&stashed);
         } else if let Some(bytes) = self.write_mtu_probe(now, buf) {
@@ -217,17 +219,19 @@ impl Connection {
 
     /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
     fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
-        let payload = self.choose_payload(now, mtu);
+        let start = buf.len();
+        let room = mtu.min(self.path.room_bytes(start));
+        if room < PACKET_BYTES_MIN {
+            return false;
+        }
+        // What an address that is not validated leaves room for is kept for control frames and ACKs.
+        let payload = if room < mtu { Payload::Nothing } else { self.choose_payload(now, mtu) };
         let is_ack_due = self.received.is_ack_due(now);
         let has_control = self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
         if payload == Payload::Nothing && !is_ack_due && !has_control {
             return false;
         }
-        if self.path.amplification_budget_bytes() < mtu as u64 {
-            return false;
-        }
-        let start = buf.len();
-        let Some(mut draft) = self.begin(buf, start, mtu) else { return false };
+        let Some(mut draft) = self.begin(buf, start, room) else { return false };
         self.put_control(now, &mut draft, buf);
         // Only a new symbol can be cut to fit beside an ACK; everything else gets a packet of its own after it.
         let carries_new = matches!(payload, Payload::Symbol(Choice::Source));

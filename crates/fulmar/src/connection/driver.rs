@@ -175,7 +175,9 @@ impl ConnectionDriver {
                 None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
             }
         }
-        let Some(sleep) = self.sleep.as_mut().filter(|_| self.armed_at.is_some()) else { return Poll::Pending };
+        let Some(sleep) = self.sleep.as_mut().filter(|_| self.armed_at.is_some()) else {
+            return Poll::Pending;
+        };
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }

@@ -5,7 +5,6 @@ pub(crate) mod driver;
 pub(crate) mod shared;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;

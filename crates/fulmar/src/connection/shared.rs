@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_proto as proto;
+use proto::stream::WriteError;
 use proto::{ConnectionError, Dir, EndpointEvent, Event, Instant, StreamId};
 use tokio::sync::Notify;
 
@@ -61,14 +62,14 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 struct Sending {
     fate: Option<Fate>,
-    is_finished: bool,
+    is_released: bool,
     waiter: Option<Waker>,
 }
 
 /// How a sending half ended at the peer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Everything up to the end has reached the peer.
+    /// Everything up to the end, or the reset, has reached the peer.
     Delivered,
     /// The peer wanted no more.
     Stopped(u64),
@@ -187,7 +188,9 @@ impl ConnectionShared {
 impl State {
     /// Why the connection has ended, if it has.
     pub(crate) fn closed(&self) -> Option<ConnectionError> {
-        self.proto.is_closed().then(|| self.proto.close_reason().cloned().unwrap_or(ConnectionError::LocallyClosed))
+        self.proto
+            .is_closed()
+            .then(|| self.proto.close_reason().cloned().unwrap_or(ConnectionError::LocallyClosed))
     }
 
     /// As [`Self::closed`], or that it is being shut down and takes no more.
@@ -231,13 +234,18 @@ impl State {
 
     /// A sending half was handed out.
     pub(crate) fn on_sending(&mut self, id: StreamId) {
-        self.sending.insert(id, Sending::default());
+        // One that the peer opened may have been stopped before it was accepted.
+        let fate = match self.proto.write(id, &[]) {
+            Err(WriteError::Stopped(code)) => Some(Fate::Stopped(code)),
+            _ => None,
+        };
+        self.sending.insert(id, Sending { fate, ..Sending::default() });
     }
 
-    /// The application finished a sending half.
-    pub(crate) fn on_finished(&mut self, id: StreamId) {
+    /// The application finished or reset a sending half.
+    pub(crate) fn on_released(&mut self, id: StreamId) {
         if let Some(sending) = self.sending.get_mut(&id) {
-            sending.is_finished = true;
+            sending.is_released = true;
         }
     }
 
@@ -274,7 +282,7 @@ impl State {
 
     /// Everything written so far has reached the peer, including the ends of streams.
     fn on_delivered(&mut self, wakers: &mut Wakers) {
-        for sending in self.sending.values_mut().filter(|sending| sending.is_finished) {
+        for sending in self.sending.values_mut().filter(|sending| sending.is_released) {
             sending.fate.get_or_insert(Fate::Delivered);
             wakers.extend(sending.waiter.take());
         }

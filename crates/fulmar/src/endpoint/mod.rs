@@ -12,8 +12,8 @@ use bytes::Bytes;
 use fulmar_proto::{ClientConfig, ServerConfig};
 
 pub use config::EndpointConfig;
-pub use shared::EndpointStats;
 pub(crate) use shared::EndpointShared;
+pub use shared::EndpointStats;
 
 use crate::connection::{Connecting, Incoming};
 use crate::error::ConnectError;
