@@ -71,9 +71,8 @@ impl Cli {
         match result {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                if is_json {
-                    let error = serde_json::json!({ "kind": failure.kind(), "message": failure.to_string() });
-                    println!("{}", serde_json::json!({ "ok": false, "error": error }));
+                if is_json && !matches!(failure, Failure::Reported(_)) {
+                    println!("{}", serde_json::json!({ "ok": false, "error": failure.json() }));
                 }
                 eprintln!("fulmar: {failure}");
                 failure.into()
@@ -117,7 +116,8 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
 fn start_log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,fulmar_cli=info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
     log.init();
 }
 

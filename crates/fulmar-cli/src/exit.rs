@@ -40,6 +40,9 @@ pub enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// One of the others, which has been reported as JSON already.
+    #[error("{0}")]
+    Reported(Box<Failure>),
 }
 
 impl Failure {
@@ -53,11 +56,16 @@ impl Failure {
             Self::File(_) => 5,
             Self::Mismatch(_) => 6,
             Self::Interrupted => 130,
+            Self::Reported(failure) => failure.exit_code(),
         }
     }
 
-    /// One word for programs that read `--json`.
-    pub fn kind(&self) -> &'static str {
+    /// For programs that read `--json`.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "kind": self.kind(), "message": self.to_string() })
+    }
+
+    fn kind(&self) -> &'static str {
         match self {
             Self::Other(_) => "other",
             Self::Usage(_) => "usage",
@@ -66,6 +74,7 @@ impl Failure {
             Self::File(_) => "file",
             Self::Mismatch(_) => "mismatch",
             Self::Interrupted => "interrupted",
+            Self::Reported(failure) => failure.kind(),
         }
     }
 }

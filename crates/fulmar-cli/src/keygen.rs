@@ -37,9 +37,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         println!("{report}");
     } else {
-        println!("{} {}", if is_new { "A new identity:" } else { "The identity that was there:" }, file.display());
+        println!(
+            "{} {}",
+            if is_new { "A new identity:" } else { "The identity that was there:" },
+            file.display()
+        );
         println!("Fingerprint: {}", key.fingerprint());
-        println!("Servers that are to let it in need this line in their {}:", home.authorized_keys().path().display());
+        println!(
+            "Servers that are to let it in need this line in their {}:",
+            home.authorized_keys().path().display()
+        );
         println!("{line}");
     }
     Ok(())

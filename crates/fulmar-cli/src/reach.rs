@@ -92,7 +92,7 @@ impl Listener {
             let peer = incoming.remote_address().to_string();
             match incoming.await {
                 Ok(connection) => Ok(Session::new(connection, endpoint)),
-                Err(reason) => Err(session::explain(&reason, &peer)),
+                Err(reason) => Err(session::explain(&reason, &peer, None)),
             }
         })
     }
@@ -102,7 +102,8 @@ impl Listener {
 pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<Session, Failure> {
     let identity = trust::identity()?;
     let host = Host::new(host, args.port).map_err(|e| Failure::Usage(e.to_string()))?;
-    let addresses = host.resolve().await.map_err(|e| Failure::Unreachable(format!("{}: {e}", host.name())))?;
+    let addresses =
+        host.resolve().await.map_err(|e| Failure::Unreachable(format!("{}: {e}", host.name())))?;
     let judge = Arc::new(Judge::new(&identity, &host)?);
     let mut last = Failure::Unreachable(format!("{host} has no address"));
     for address in addresses {
@@ -132,9 +133,10 @@ async fn attempt(
     judge: Arc<Judge>,
 ) -> Result<Session, Failure> {
     let name = address.ip().to_string();
-    let crypto = crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
-    let session = open(address, &name, crypto, &args.profile, args.connect_timeout).await?;
-    Ok(session.with_own_key(identity.public_key().to_line("")))
+    let crypto =
+        crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
+    let own_key = identity.public_key().to_line("");
+    open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)).await
 }
 
 async fn open(
@@ -143,6 +145,7 @@ async fn open(
     crypto: crypto::ClientConfig,
     profile: &str,
     time_max: Duration,
+    own_key: Option<String>,
 ) -> Result<Session, Failure> {
     let local = if address.is_ipv4() { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
     let endpoint = Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
@@ -151,8 +154,8 @@ async fn open(
     let connecting = endpoint.connect_with(&config, address, name);
     let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
     match tokio::time::timeout(time_max, connecting).await {
-        Ok(Ok(connection)) => Ok(Session::new(connection, endpoint)),
-        Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string())),
+        Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
+        Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
         Err(_) => Err(Failure::Unreachable(format!("{address} does not answer"))),
     }
 }
@@ -161,7 +164,8 @@ async fn open(
 pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> {
     let identity = trust::identity()?;
     let verifier = trust::authorized_clients(&identity)?;
-    let crypto = crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
+    let crypto =
+        crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
     bind(args, crypto, &identity)
 }
 
@@ -179,7 +183,8 @@ fn bind(args: &ServerArgs, crypto: crypto::ServerConfig, identity: &Identity) ->
 }
 
 fn transport(profile: &str) -> Result<TransportConfig, Failure> {
-    let profile = Profile::by_name(profile).ok_or_else(|| Failure::Usage(format!("there is no profile {profile}")))?;
+    let profile =
+        Profile::by_name(profile).ok_or_else(|| Failure::Usage(format!("there is no profile {profile}")))?;
     let mut transport = TransportConfig::default();
     transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
     Ok(transport)
@@ -205,7 +210,9 @@ pub fn parse_profile(name: &str) -> Result<String, String> {
 
 /// Both ends in one program, with keys that exist only there: for the demo.
 pub mod private {
-    use super::{Arc, Duration, Failure, Identity, Listener, ServerArgs, Service, Session, SocketAddr, crypto};
+    use super::{
+        Arc, Duration, Failure, Identity, Listener, ServerArgs, Service, Session, SocketAddr, crypto,
+    };
     use crate::trust::OnlyKey;
 
     /// A key for each end.
@@ -225,15 +232,17 @@ pub mod private {
     /// Listens for the one client.
     pub fn listen(keys: &Keys, address: SocketAddr) -> Result<Listener, Failure> {
         let only = Arc::new(OnlyKey(keys.client.public_key()));
-        let crypto = crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
+        let crypto =
+            crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
         super::bind(&ServerArgs { listen: address, profile: "auto".into() }, crypto, &keys.server)
     }
 
     /// Connects to the one server, which may be behind a relay.
     pub async fn connect(keys: &Keys, address: SocketAddr, profile: &str) -> Result<Session, Failure> {
         let only = Arc::new(OnlyKey(keys.server.public_key()));
-        let crypto = crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
-        super::open(address, "demo", crypto, profile, Duration::from_secs(60)).await
+        let crypto =
+            crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
+        super::open(address, "demo", crypto, profile, Duration::from_secs(60), None).await
     }
 }
 

@@ -56,7 +56,9 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         let (served, is_json) = (Arc::clone(&served), args.json);
         tokio::spawn(async move {
             match incoming.await {
-                Ok(session) => serve(&served, session, move |peer, result| report(peer, result, is_json)).await,
+                Ok(session) => {
+                    serve(&served, session, move |peer, result| report(peer, result, is_json)).await
+                }
                 Err(failure) => tracing::warn!("turned away: {failure}"),
             }
         });
@@ -72,7 +74,8 @@ where
     let (client, peer) = (session.peer_key(), session.peer());
     tracing::debug!("{peer} is here ({client})");
     while let Ok((mut writer, mut reader)) = session.accept().await {
-        let (served, client, peer, report) = (Arc::clone(served), client.clone(), peer.clone(), report.clone());
+        let (served, client, peer, report) =
+            (Arc::clone(served), client.clone(), peer.clone(), report.clone());
         tokio::spawn(async move {
             let result = served.handle(&client, &mut reader, &mut writer).await;
             report(&peer, &result);
@@ -88,14 +91,20 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
                 "event": request, "client": peer, "path": path,
                 "bytes": bytes.map(|b| b.0), "resumed_bytes": bytes.map(|b| b.1),
             }),
-            Err(error) => serde_json::json!({ "event": "failed", "client": peer, "error": error.to_string() }),
+            Err(error) => {
+                serde_json::json!({ "event": "failed", "client": peer, "error": error.to_string() })
+            }
         };
         println!("{event}");
         return;
     }
     match result {
         Ok(Handled { request, path, bytes: Some((bytes, resumed)) }) => {
-            let resumed = if *resumed > 0 { format!(" ({} there already)", units::bytes(*resumed)) } else { String::new() };
+            let resumed = if *resumed > 0 {
+                format!(" ({} there already)", units::bytes(*resumed))
+            } else {
+                String::new()
+            };
             tracing::info!("{peer}: {request} {path}, {}{resumed}", units::bytes(*bytes));
         }
         Ok(Handled { request, path, bytes: None }) => tracing::debug!("{peer}: {request} {path}"),
@@ -105,11 +114,14 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
 
 /// An address with a port, a port alone (on every address), or an address alone (with the usual port).
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = text.trim_start_matches(':').parse() {
-        return Ok(reach::any_address(port));
-    }
-    let bare = text.trim_start_matches('[').trim_end_matches(']').parse().map(|ip| SocketAddr::new(ip, DEFAULT_PORT));
-    text.parse().or(bare).map_err(|_| format!("`{text}` is neither an address nor a port"))
+    let bare = text
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse()
+        .map(|ip| SocketAddr::new(ip, DEFAULT_PORT));
+    let port = text.strip_prefix(':').unwrap_or(text).parse().map(reach::any_address);
+    let found = text.parse().or(bare).ok().or(port.ok());
+    found.ok_or_else(|| format!("`{text}` is neither an address nor a port"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use fulmar::crypto::{PeerIdentity, describe_alert};
-use fulmar::{Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode};
+use fulmar::{
+    Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::cp::error::TransferError;
@@ -17,7 +19,10 @@ const HEADER_BYTES_V6: u64 = 48;
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// TLS alerts (RFC 8446, section 6) that are about trust.
-const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, 49, 116];
+const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
+
+/// TLS alert `access_denied`: a server does not let a client in.
+const ALERT_ACCESS_DENIED: u8 = 49;
 
 /// TLS alert `no_application_protocol` (RFC 7301).
 const ALERT_NO_PROTOCOL: u8 = 120;
@@ -38,9 +43,9 @@ impl Session {
         Self { connection, endpoint, own_key: None }
     }
 
-    /// Remembers this side's public key, for a server that does not know it.
-    pub fn with_own_key(self, line: String) -> Self {
-        Self { own_key: Some(line), ..self }
+    /// Remembers this side's line for `authorized_keys`, for a server that does not know it.
+    pub fn with_own_key(self, own_key: Option<String>) -> Self {
+        Self { own_key, ..self }
     }
 
     /// Opens a stream in both directions.
@@ -63,16 +68,22 @@ impl Session {
         self.connection.accept_uni().await.map_err(lost)
     }
 
-    /// Says goodbye, and sees to it that the other side hears it.
+    /// Delivers what has been said, says goodbye, and sees to it that the other side hears it.
     pub async fn close(&self) {
-        self.connection.close(0, b"done");
+        let _ = tokio::time::timeout(FAREWELL, self.connection.shutdown(0, b"done")).await;
+        self.abandon();
         let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+
+    /// Closes at once: what is under way is lost.
+    pub fn abandon(&self) {
+        self.connection.close(0, b"done");
     }
 
     /// Waits until the peer has closed; closes after so long if it has not.
     pub async fn wait_until_closed(&self, time_max: Duration) {
         if tokio::time::timeout(time_max, self.connection.closed()).await.is_err() {
-            self.connection.close(0, b"done");
+            self.abandon();
         }
     }
 
@@ -91,14 +102,17 @@ impl Session {
 
     /// What this side of the connection has counted.
     pub fn wire_stats(&self) -> WireStats {
-        let header = if self.connection.remote_address().is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        let header =
+            if self.connection.remote_address().is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
         WireStats::new(&self.connection.stats(), header)
     }
 
     /// What a failed transfer means for the whole command: a lost connection has a reason of its own.
     pub fn explain(&self, error: TransferError) -> Failure {
         match (error, self.connection.close_reason()) {
-            (TransferError::Connection(_), Some(reason)) => self.explain_reason(&reason),
+            (TransferError::Connection(_), Some(reason)) => {
+                explain(&reason, &self.peer(), self.own_key.as_deref())
+            }
             (error, _) => error.into(),
         }
     }
@@ -106,17 +120,9 @@ impl Session {
     /// As [`explain`](Self::explain), for what has become a failure already.
     pub fn explain_failure(&self, failure: Failure) -> Failure {
         match (failure, self.connection.close_reason()) {
-            (Failure::Unreachable(_), Some(reason)) => self.explain_reason(&reason),
-            (failure, _) => failure,
-        }
-    }
-
-    /// A client that the server does not know hears what to do about it.
-    fn explain_reason(&self, reason: &ConnectionError) -> Failure {
-        match (explain(reason, &self.peer()), &self.own_key) {
-            (Failure::Untrusted(text), Some(line)) => Failure::Untrusted(format!(
-                "{text}\nTo be let in, this line belongs into authorized_keys on the server:\n{line}"
-            )),
+            (Failure::Unreachable(_), Some(reason)) => {
+                explain(&reason, &self.peer(), self.own_key.as_deref())
+            }
             (failure, _) => failure,
         }
     }
@@ -126,10 +132,19 @@ fn lost(error: ConnectionError) -> TransferError {
     TransferError::Connection(std::io::Error::other(error))
 }
 
-/// Why a connection ended, or did not begin, in words for people.
-pub fn explain(reason: &ConnectionError, peer: &str) -> Failure {
+/// Why a connection ended, or did not begin, in words for people. A client that is not let in hears what to do about it:
+/// `own_key` is its line for `authorized_keys`.
+pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> Failure {
     match reason {
         ConnectionError::TimedOut => Failure::Unreachable(format!("{peer} does not answer")),
+        ConnectionError::PeerTransport(error)
+            if error.code == TransportErrorCode::Tls(ALERT_ACCESS_DENIED) =>
+        {
+            let hint = own_key.map_or(String::new(), |line| {
+                format!("\nTo be let in, this line belongs into authorized_keys on the server:\n{line}")
+            });
+            Failure::Untrusted(format!("{peer} does not know this machine's key.{hint}"))
+        }
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => match error.code {
             TransportErrorCode::Tls(alert) if ALERTS_OF_TRUST.contains(&alert) => {
                 let what = if error.reason.is_empty() { describe_alert(alert) } else { error.reason.clone() };
@@ -138,10 +153,14 @@ pub fn explain(reason: &ConnectionError, peer: &str) -> Failure {
             TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
                 "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
             )),
-            TransportErrorCode::ConnectionRefused => Failure::Unreachable(format!("{peer} takes no connections")),
+            TransportErrorCode::ConnectionRefused => {
+                Failure::Unreachable(format!("{peer} takes no connections"))
+            }
             _ => Failure::Unreachable(format!("{peer}: {}", crate::units::printable(&reason.to_string()))),
         },
-        ConnectionError::ApplicationClosed { .. } => Failure::Unreachable(format!("{peer} has closed the connection")),
+        ConnectionError::ApplicationClosed { .. } => {
+            Failure::Unreachable(format!("{peer} has closed the connection"))
+        }
         ConnectionError::Reset => Failure::Unreachable(format!("{peer} was restarted")),
         _ => Failure::Unreachable(format!("{peer}: {reason}")),
     }
@@ -205,7 +224,8 @@ pub struct WireStats {
 impl WireStats {
     fn new(stats: &ConnectionStats, header_bytes: u64) -> Self {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let mbps = |rate: Option<fulmar_control::Rate>| rate.map_or(0.0, |r| r.bits_per_second() as f64 / 1e6);
+        let mbps =
+            |rate: Option<fulmar_control::Rate>| rate.map_or(0.0, |r| r.bits_per_second() as f64 / 1e6);
         let sent = &stats.coding_sent;
         Self {
             profile: stats.profile.clone(),
@@ -250,10 +270,12 @@ mod tests {
 
     #[test]
     fn reasons_lead_to_exit_codes() {
-        let tls = |alert| ConnectionError::PeerTransport(TransportError::new(TransportErrorCode::Tls(alert), ""));
-        assert_eq!(explain(&tls(49), "h").exit_code(), 4);
-        assert_eq!(explain(&tls(ALERT_NO_PROTOCOL), "h").exit_code(), 1);
-        assert_eq!(explain(&ConnectionError::TimedOut, "h").exit_code(), 3);
-        assert_eq!(explain(&ConnectionError::Reset, "h").exit_code(), 3);
+        let tls =
+            |alert| ConnectionError::PeerTransport(TransportError::new(TransportErrorCode::Tls(alert), ""));
+        assert_eq!(explain(&tls(ALERT_ACCESS_DENIED), "h", None).exit_code(), 4);
+        assert_eq!(explain(&tls(46), "h", None).exit_code(), 4);
+        assert_eq!(explain(&tls(ALERT_NO_PROTOCOL), "h", None).exit_code(), 1);
+        assert_eq!(explain(&ConnectionError::TimedOut, "h", None).exit_code(), 3);
+        assert_eq!(explain(&ConnectionError::Reset, "h", None).exit_code(), 3);
     }
 }

@@ -28,7 +28,11 @@ pub fn identity() -> Result<Identity, Failure> {
     match home.identity() {
         Err(StoreError::NoIdentity { path }) => {
             let identity = home.identity_or_create()?;
-            eprintln!("A key was made for this machine: {} ({})", path.display(), identity.public_key().fingerprint());
+            eprintln!(
+                "A key was made for this machine: {} ({})",
+                path.display(),
+                identity.public_key().fingerprint()
+            );
             Ok(identity)
         }
         found => Ok(found?),
@@ -107,7 +111,9 @@ impl VerifyPeer for Judge {
                 let refusal = Refusal::KeyChanged { name: self.host.to_string(), presented };
                 self.refuse(Finding::Bad(Failure::Untrusted(text)), refusal)
             }
-            Err(error) => self.refuse(Finding::Bad(error.into()), Refusal::Other("known_hosts is not readable".into())),
+            Err(error) => {
+                self.refuse(Finding::Bad(error.into()), Refusal::Other("known_hosts is not readable".into()))
+            }
         }
     }
 }
@@ -123,7 +129,8 @@ pub async fn ask(host: &Host, key: &PublicKey, is_new_accepted: bool) -> Result<
         )));
     }
     if !is_new_accepted {
-        let question = format!("{host} is not known yet. Its key is {fingerprint}.\nTrust it from now on? [yes/no] ");
+        let question =
+            format!("{host} is not known yet. Its key is {fingerprint}.\nTrust it from now on? [yes/no] ");
         let answer = tokio::task::spawn_blocking(move || prompt(&question)).await;
         let is_yes = answer.map_err(|e| Failure::Other(e.to_string()))?;
         if !is_yes {

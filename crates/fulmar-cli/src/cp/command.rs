@@ -64,23 +64,32 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let way = Way::of(&args.sources, &args.destination)?;
     let begin = Instant::now();
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
-    let (direction, plan) = way.plan(&session, args.recursive).await.map_err(|e| session.explain(e))?;
+    let (direction, plan) = match way.plan(&session, args.recursive).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            let failure = session.explain(error);
+            session.close().await;
+            return Err(failure);
+        }
+    };
     let skipped = plan.skipped;
 
     let progress = Arc::new(Progress::default());
     let line = Line::new(&progress, !args.quiet && !args.json);
     let mut job = Job::new(direction, plan, &progress);
-    let result = carry_out(&mut job, session, way.host(), &args, &line, &progress).await;
+    let (session, result) = carry_out(&mut job, session, way.host(), &args, &line, &progress).await;
     line.clear();
+    let result = result.and_then(|()| job::summary(&job.failed).map_or(Ok(()), Err));
 
     let report = Report { job: &job, progress: &progress, took: begin.elapsed(), skipped, direction };
-    if args.json && result.is_ok() {
-        println!("{}", report.json());
-    } else if !args.quiet && !args.json {
+    if args.json {
+        println!("{}", report.json(result.as_ref().err()));
+    } else if !args.quiet {
         report.print(result.as_ref().err());
     }
-    result?.close().await;
-    job::summary(&job.failed).map_or(Ok(()), Err)
+    // Also after a failure: the server may still have to hear of it.
+    session.close().await;
+    result.map_err(|failure| if args.json { Failure::Reported(Box::new(failure)) } else { failure })
 }
 
 impl Way {
@@ -94,7 +103,9 @@ impl Way {
                 });
                 match here.collect::<Option<Vec<_>>>() {
                     Some(sources) => Ok(Self::Up { sources, host: host.clone(), target: path.clone() }),
-                    None => usage("a copy goes from here to a server, or from a server to here, not from one server to another"),
+                    None => usage(
+                        "a copy goes from here to a server, or from a server to here, not from one server to another",
+                    ),
                 }
             }
             Location::Here(target) => {
@@ -106,7 +117,9 @@ impl Way {
                     })
                     .collect();
                 match there.first() {
-                    Some((host, _)) if there.len() == sources.len() && there.iter().all(|(h, _)| h == host) => {
+                    Some((host, _))
+                        if there.len() == sources.len() && there.iter().all(|(h, _)| h == host) =>
+                    {
                         let sources = there.iter().map(|(_, path)| path.clone()).collect();
                         Ok(Self::Down { host: host.clone(), sources, target: target.clone() })
                     }
@@ -149,23 +162,25 @@ async fn carry_out(
     args: &Args,
     line: &Line,
     progress: &Progress,
-) -> Result<Session, Failure> {
+) -> (Session, Result<(), Failure>) {
     let mut attempts = 0;
     let mut moved_before = 0;
     loop {
         let streams = usize::from(args.streams);
-        let error = match watched(job.work(&session, streams), line, &session, progress).await {
-            Ok(()) => return Ok(session),
-            Err(error) => error,
+        let failure = match watched(job.work(&session, streams), line, &session, progress).await {
+            Ok(()) => return (session, Ok(())),
+            Err(error) => session.explain(error),
         };
-        let failure = session.explain(error);
         if !matches!(failure, Failure::Unreachable(_)) {
-            return Err(failure);
+            return (session, Err(failure));
         }
         if job.moved_bytes() > moved_before {
             (attempts, moved_before) = (0, job.moved_bytes());
         }
-        session = connect_again(host, args, line, &mut attempts, failure).await?;
+        session = match connect_again(host, args, line, &mut attempts, failure).await {
+            Ok(again) => again,
+            Err(failure) => return (session, Err(failure)),
+        };
     }
 }
 
@@ -242,11 +257,20 @@ impl Report<'_> {
     }
 
     fn print(&self, failure: Option<&Failure>) {
-        for (item, error) in &self.job.failed {
-            eprintln!("failed: {}: {error}", name_of(&item.local));
+        for (_, error) in self.job.failed.iter().skip(1) {
+            eprintln!("failed: {error}");
         }
         if self.skipped > 0 {
-            eprintln!("left out: {} entries that are neither file nor folder (symbolic links, say)", self.skipped);
+            eprintln!(
+                "left out: {} entries that are neither file nor folder (symbolic links, say)",
+                self.skipped
+            );
+        }
+        if self.job.done.is_empty() {
+            if matches!(failure, Some(Failure::Unreachable(_))) {
+                eprintln!("What has arrived is kept: the same command goes on from there.");
+            }
+            return;
         }
         let resumed: u64 = self.job.done.iter().map(|(_, outcome)| outcome.resumed_bytes).sum();
         let moved = self.moved_bytes();
@@ -255,18 +279,16 @@ impl Report<'_> {
             [(item, _)] => name_of(&item.local),
             many => format!("{} files", many.len()),
         };
-        let there_already = if resumed > 0 { format!(", {} there already", units::bytes(resumed)) } else { String::new() };
+        let there_already =
+            if resumed > 0 { format!(", {} there already", units::bytes(resumed)) } else { String::new() };
         println!(
             "{what}: {} in {} ({rate}){there_already}, verified with BLAKE3",
             units::bytes(moved),
             units::duration(self.took)
         );
-        if matches!(failure, Some(Failure::Unreachable(_))) {
-            eprintln!("What has arrived is kept: the same command goes on from there.");
-        }
     }
 
-    fn json(&self) -> serde_json::Value {
+    fn json(&self, failure: Option<&Failure>) -> serde_json::Value {
         let files = self.job.done.iter().map(|(item, outcome)| {
             json!({
                 "name": name_of(&item.local),
@@ -280,7 +302,8 @@ impl Report<'_> {
             json!({ "name": name_of(&item.local), "remote": name_of(&item.remote), "error": error.to_string() })
         });
         json!({
-            "ok": self.job.failed.is_empty(),
+            "ok": failure.is_none(),
+            "error": failure.map(Failure::json),
             "direction": match self.direction { Direction::Up => "up", Direction::Down => "down" },
             "bytes_moved": self.moved_bytes(),
             "seconds": self.took.as_secs_f64(),
@@ -310,7 +333,9 @@ mod tests {
     fn one_side_is_a_server() {
         assert!(matches!(way(&["a", "b"], "h:x"), Ok(Way::Up { sources, .. }) if sources.len() == 2));
         assert!(matches!(way(&["h:a", "h:b"], "x"), Ok(Way::Down { sources, .. }) if sources.len() == 2));
-        for (sources, destination) in [(&["a"][..], "b"), (&["h:a"], "g:b"), (&["h:a", "g:b"], "x"), (&["h:a", "b"], "x")] {
+        for (sources, destination) in
+            [(&["a"][..], "b"), (&["h:a"], "g:b"), (&["h:a", "g:b"], "x"), (&["h:a", "b"], "x")]
+        {
             assert!(matches!(way(sources, destination), Err(Failure::Usage(_))), "{sources:?} {destination}");
         }
     }

@@ -56,7 +56,12 @@ pub struct Handled {
 impl Served {
     /// Serves what is below this folder.
     pub fn new(root: &Path, is_read_only: bool) -> Result<Self, FileError> {
-        Ok(Self { store: Arc::new(Store::open(root)?), is_read_only, receiving: Mutex::default(), progress: Arc::default() })
+        Ok(Self {
+            store: Arc::new(Store::open(root)?),
+            is_read_only,
+            receiving: Mutex::default(),
+            progress: Arc::default(),
+        })
     }
 
     /// Counts what is received.
@@ -121,7 +126,9 @@ impl Served {
                 let (opening, shown) = (path.clone(), String::from_utf8_lossy(&path).into_owned());
                 let (file, meta) = blocking(move || store.open_file(&opening)).await.map_err(untold)?;
                 let source = Source { file, meta, shown };
-                let outcome = send(reader, writer, source, &FileProgress::new(&Arc::default())).await.map_err(|e| (e, false))?;
+                let outcome = send(reader, writer, source, &FileProgress::new(&Arc::default()))
+                    .await
+                    .map_err(|e| (e, false))?;
                 handled("get", &path, Some((outcome.size_bytes, outcome.resumed_bytes)))
             }
             Message::Stat(path) => {

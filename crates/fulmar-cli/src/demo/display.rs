@@ -91,7 +91,12 @@ impl Display {
             Mode::Silent => {}
             Mode::Lines => {
                 if state.is_line_due(sample.elapsed) {
-                    println!("{:<9} {:6.1} s  {}", sample.profile, sample.elapsed.as_secs_f64(), sample.facts(rate));
+                    println!(
+                        "{:<9} {:6.1} s  {}",
+                        sample.profile,
+                        sample.elapsed.as_secs_f64(),
+                        sample.facts(rate)
+                    );
                 }
             }
             Mode::Panel(panel) => {
@@ -178,7 +183,8 @@ mod tests {
 
     #[test]
     fn gauges_are_as_wide_as_they_should_be() {
-        for (share, bar) in [(0.0, "    "), (0.5, "██  "), (1.0, "████"), (7.0, "████"), (0.03, "▏   ")] {
+        for (share, bar) in [(0.0, "    "), (0.5, "██  "), (1.0, "████"), (7.0, "████"), (0.03, "▏   ")]
+        {
             assert_eq!(gauge(share, 4), bar);
         }
     }

@@ -140,7 +140,11 @@ impl Verdict<'_> {
         }
         if let Some(second) = self.second.filter(|s| s.bytes < self.course.file_bytes && s.bytes > 0) {
             let whole = second.time.mul_f64(self.course.file_bytes as f64 / second.bytes as f64);
-            display.say(&format!("For the whole file {} would need {}.", second.profile, units::duration(whole)));
+            display.say(&format!(
+                "For the whole file {} would need {}.",
+                second.profile,
+                units::duration(whole)
+            ));
         }
     }
 

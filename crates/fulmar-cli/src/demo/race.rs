@@ -55,7 +55,8 @@ pub(super) struct Run {
 
 impl Course {
     pub(super) fn new(args: &Args, file: &Path) -> Result<Self, Failure> {
-        let metadata = std::fs::metadata(file).map_err(|e| Failure::File(format!("{}: {e}", file.display())))?;
+        let metadata =
+            std::fs::metadata(file).map_err(|e| Failure::File(format!("{}: {e}", file.display())))?;
         if !metadata.is_file() {
             return Err(Failure::File(format!("{} is not a file", file.display())));
         }
@@ -84,16 +85,16 @@ impl Course {
     }
 
     pub(super) fn describe(&self) -> String {
-        let bursts = match self.burst_milli {
-            _ if self.loss_ppm == 0 => String::new(),
-            0..=1000 => ", independent".into(),
-            milli => format!(" in bursts of {}", f64::from(milli) / 1000.0),
+        let percent = self.loss() * 100.0;
+        let loss = match self.burst_milli {
+            _ if self.loss_ppm == 0 => "no loss".into(),
+            0..=1000 => format!("{percent} % loss, independent"),
+            milli => format!("{percent} % loss in bursts of {}", f64::from(milli) / 1000.0),
         };
         format!(
-            "{}, RTT {:.0} ms, {} % loss{bursts}, both ways, queue {}",
+            "{}, RTT {:.0} ms, {loss}, both ways, queue {}",
             units::rate(self.rate_mbps()),
             self.rtt.as_secs_f64() * 1e3,
-            self.loss() * 100.0,
             describe_queue(self.queue)
         )
     }
@@ -122,7 +123,10 @@ impl Course {
         let served = Arc::new(Served::new(folder, false)?.with_progress(&delivered));
         let keys = Keys::generate();
         let listener = private::listen(&keys, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let relay = RelayConfig { seed: self.seed, ..RelayConfig::new(listener.address, self.link.clone(), self.link.clone()) };
+        let relay = RelayConfig {
+            seed: self.seed,
+            ..RelayConfig::new(listener.address, self.link.clone(), self.link.clone())
+        };
         let relay = Relay::start(relay).map_err(|e| Failure::Other(format!("no relay: {e}")))?;
         let serving = tokio::spawn(async move {
             let Some(incoming) = listener.next().await else { return };
@@ -143,7 +147,7 @@ impl Course {
 
         let bytes = delivered.present_bytes.load(Ordering::Relaxed);
         let wire = session.wire_stats();
-        session.close().await;
+        session.abandon();
         serving.abort();
         let relay = relay.stop().map_err(|e| Failure::Other(format!("the relay failed: {e}")))?;
         result?;

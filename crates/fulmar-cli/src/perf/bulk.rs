@@ -41,17 +41,20 @@ impl Supply {
 /// Writes until the supply ends, then finishes the stream.
 pub async fn pour<W: AsyncWrite + Unpin>(writer: &mut W, supply: &Supply) -> std::io::Result<()> {
     // Not zeros, in case anything on the way compresses.
-    let chunk: Vec<u8> = (0..CHUNK_BYTES as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+    let chunk: Vec<u8> =
+        (0..CHUNK_BYTES as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
     loop {
         match supply.next_bytes() {
             0 => return writer.shutdown().await,
             count => match supply.deadline {
                 None => writer.write_all(&chunk[..count]).await?,
                 // A write may be stuck behind a slow path; the time is over all the same.
-                Some(deadline) => match tokio::time::timeout_at(deadline, writer.write_all(&chunk[..count])).await {
-                    Ok(written) => written?,
-                    Err(_) => return writer.shutdown().await,
-                },
+                Some(deadline) => {
+                    match tokio::time::timeout_at(deadline, writer.write_all(&chunk[..count])).await {
+                        Ok(written) => written?,
+                        Err(_) => return writer.shutdown().await,
+                    }
+                }
             },
         }
     }

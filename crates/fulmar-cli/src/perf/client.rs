@@ -59,13 +59,23 @@ pub async fn run(
     } else {
         let outcome = wait_for_outcome(&mut hear_from, |bytes| note(bytes, false));
         let (outcome, ()) = tokio::try_join!(outcome, send(session, &half))?;
-        let received = outcome.received.clone().ok_or_else(|| Failure::Other("the server measured nothing".into()))?;
+        let received =
+            outcome.received.clone().ok_or_else(|| Failure::Other("the server measured nothing".into()))?;
         note(received.bytes, true);
         (received, outcome)
     };
     let elapsed = begin.elapsed();
     let cpu_seconds = (clock::cpu_time() - cpu_before).as_secs_f64();
-    Ok(Report::new(load, is_reverse, received, session.wire_stats(), *outcome, intervals, elapsed, cpu_seconds))
+    Ok(Report::new(
+        load,
+        is_reverse,
+        received,
+        session.wire_stats(),
+        *outcome,
+        intervals,
+        elapsed,
+        cpu_seconds,
+    ))
 }
 
 async fn compare_clocks<R, W>(say_to: &mut W, hear_from: &mut R) -> Result<Relation, Failure>

@@ -159,7 +159,12 @@ async fn test(session: crate::session::Session, is_json: bool) -> Result<(), Fai
         let load = describe(test.load, !test.is_reverse).replace("the server", "the client");
         let got = outcome.received.as_ref().map_or(String::new(), |r| {
             let time = Duration::from_secs_f64(r.seconds);
-            format!(": {} in {}, {}", units::bytes(r.bytes), units::duration(time), units::rate(units::mbps(r.bytes, time)))
+            format!(
+                ": {} in {}, {}",
+                units::bytes(r.bytes),
+                units::duration(time),
+                units::rate(units::mbps(r.bytes, time))
+            )
         });
         println!("{}: {load}{got}", session.peer());
     }

@@ -66,7 +66,8 @@ pub async fn receive(session: &Session, half: &Half) -> Result<Received, Failure
         Load::Messages { size_bytes, .. } => {
             let mut reader = session.accept_uni().await?;
             let count = half.load.messages();
-            let delays = collect(&mut reader, size_bytes, count, half.clock, &half.meter).await.map_err(lost)?;
+            let delays =
+                collect(&mut reader, size_bytes, count, half.clock, &half.meter).await.map_err(lost)?;
             Ok(Received { messages: Some(delays), ..half.meter.received() })
         }
     }

@@ -71,10 +71,12 @@ pub async fn collect<R: AsyncRead + Unpin>(
         let now_ns = monotonic_ns();
         meter.on_bytes(size_bytes.into());
         let (header, _) = message.split_first_chunk::<HEADER_BYTES>().unwrap_or((&[0; HEADER_BYTES], &[]));
-        let [number, due_ns] =
-            [0, 8].map(|at| u64::from_be_bytes(std::array::from_fn(|i| header[at + i])));
+        let [number, due_ns] = [0, 8].map(|at| u64::from_be_bytes(std::array::from_fn(|i| header[at + i])));
         if number != delays_ns.len() as u64 || number >= count_max {
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "a message that is out of order"));
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                "a message that is out of order",
+            ));
         }
         let due_here_ns = due_ns.wrapping_sub(offset_ns as u64);
         delays_ns.push(now_ns.wrapping_sub(due_here_ns) as i64);
@@ -135,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_offset_between_clocks_is_taken_out() {
-        let mut wire = vec![0; 32];
+        let mut wire = [0; 32];
         wire[8..16].copy_from_slice(&(monotonic_ns() + 5_000_000_000).to_be_bytes());
         let clock = Relation::Estimated { offset_ns: 5_000_000_000, error_ns: 1 };
         let delays = collect(&mut &wire[..], 32, 1, clock, &Arc::new(Meter::default())).await.unwrap();

@@ -72,14 +72,23 @@ impl Load {
         match *self {
             Self::Bulk { streams, seconds, bytes } => {
                 check((1..=STREAMS_MAX).contains(&streams), "between 1 and 128 streams are possible")?;
-                check(seconds.is_some() != bytes.is_some(), "either a time or a number of bytes ends a test")?;
+                check(
+                    seconds.is_some() != bytes.is_some(),
+                    "either a time or a number of bytes ends a test",
+                )?;
                 check(seconds.is_none_or(|s| (0.0..=SECONDS_MAX).contains(&s)), "at most a day")?;
-                check(bytes.is_none_or(|b| (1..1 << 60).contains(&b)), "at least one byte, and fewer than 2^60")
+                check(
+                    bytes.is_none_or(|b| (1..1 << 60).contains(&b)),
+                    "at least one byte, and fewer than 2^60",
+                )
             }
             Self::Messages { size_bytes, seconds, .. } => {
                 check(MESSAGE_BYTES.contains(&size_bytes), "a message has 16 to 65536 bytes")?;
                 check((0.0..=SECONDS_MAX).contains(&seconds), "at most a day")?;
-                check((1..=MESSAGES_MAX).contains(&self.messages()), "between 1 and 5 million messages are possible")
+                check(
+                    (1..=MESSAGES_MAX).contains(&self.messages()),
+                    "between 1 and 5 million messages are possible",
+                )
             }
         }
     }
@@ -184,7 +193,9 @@ pub async fn say<W: AsyncWrite + Unpin>(writer: &mut W, control: &Control) -> Re
 /// Hears what is said next; a refusal is a failure.
 pub async fn hear<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Control, Failure> {
     match hear_as::<R, Control>(reader).await? {
-        Control::Refused(why) => Err(Failure::Other(format!("the server refuses: {}", crate::units::printable(&why)))),
+        Control::Refused(why) => {
+            Err(Failure::Other(format!("the server refuses: {}", crate::units::printable(&why))))
+        }
         control => Ok(control),
     }
 }
@@ -195,7 +206,8 @@ async fn hear_as<R: AsyncRead + Unpin, T: DeserializeOwned>(reader: &mut R) -> R
     if frame.kind != KIND_JSON {
         return Err(Failure::Other("the other side does not speak the measurement protocol".into()));
     }
-    serde_json::from_slice(&frame.body).map_err(|e| Failure::Other(format!("the other side is not understood: {e}")))
+    serde_json::from_slice(&frame.body)
+        .map_err(|e| Failure::Other(format!("the other side is not understood: {e}")))
 }
 
 /// A connection that broke.
@@ -225,7 +237,12 @@ mod tests {
             interval_ms: 1000,
             machine: "m".into(),
         };
-        for control in [Control::Test(test), Control::Ask, Control::Time { ns: u64::MAX }, Control::Begin(Relation::Shared)] {
+        for control in [
+            Control::Test(test),
+            Control::Ask,
+            Control::Time { ns: u64::MAX },
+            Control::Begin(Relation::Shared),
+        ] {
             let mut wire = Vec::new();
             say(&mut wire, &control).await.unwrap();
             assert_eq!(hear(&mut &wire[..]).await.unwrap(), control);

@@ -190,7 +190,10 @@ impl Report {
         if let Some(delays) = &self.messages {
             text += &delay_text(delays);
         }
-        text + &format!("processor: here {:.0} %, there {:.0} % of a core", self.cpu.local_percent, self.cpu.remote_percent)
+        text + &format!(
+            "processor: here {:.0} %, there {:.0} % of a core",
+            self.cpu.local_percent, self.cpu.remote_percent
+        )
     }
 }
 
@@ -203,6 +206,12 @@ fn delay_text(delays: &Delays) -> String {
     };
     format!(
         "delay of {} messages, in order, ms: min {:.2}  p50 {:.2}  p90 {:.2}  p99 {:.2}  p99.9 {:.2}  max {:.2}   ({clock})\n",
-        delays.count, delays.min_ms, delays.p50_ms, delays.p90_ms, delays.p99_ms, delays.p999_ms, delays.max_ms
+        delays.count,
+        delays.min_ms,
+        delays.p50_ms,
+        delays.p90_ms,
+        delays.p99_ms,
+        delays.p999_ms,
+        delays.max_ms
     )
 }

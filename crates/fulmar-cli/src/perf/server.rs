@@ -53,7 +53,10 @@ where
     let check = if test.version == VERSION {
         test.load.check()
     } else {
-        Err(format!("version {} of the measurement protocol is not spoken here: it is {VERSION}", test.version))
+        Err(format!(
+            "version {} of the measurement protocol is not spoken here: it is {VERSION}",
+            test.version
+        ))
     };
     if let Err(why) = check {
         say(say_to, &Control::Refused(why.clone())).await?;

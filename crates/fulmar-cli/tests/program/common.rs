@@ -40,7 +40,8 @@ impl Home {
 
     /// Lets a client in.
     pub(crate) fn authorize(&self, client: &Home) {
-        fs::write(self.path().join("authorized_keys"), format!("# friends\n{}\n", client.public_key())).unwrap();
+        fs::write(self.path().join("authorized_keys"), format!("# friends\n{}\n", client.public_key()))
+            .unwrap();
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
@@ -114,7 +115,8 @@ impl Finished {
 
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout()).unwrap_or_else(|e| panic!("{e} in {:?} {}", self.stdout(), self.stderr()))
+        serde_json::from_str(&self.stdout())
+            .unwrap_or_else(|e| panic!("{e} in {:?} {}", self.stdout(), self.stderr()))
     }
 }
 
@@ -127,10 +129,6 @@ impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Self { child }
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
     }
 
     /// As `kill -9`.

@@ -16,7 +16,10 @@ fn a_file_there_and_back() {
     fs::set_permissions(&source, fs::Permissions::from_mode(0o640)).unwrap();
     let server = home.serve(there.path());
 
-    let report = home.run(&["cp", "--json", "-p", &server.port(), &here.arg("file.bin"), "127.0.0.1:"]).success().json();
+    let report = home
+        .run(&["cp", "--json", "-p", &server.port(), &here.arg("file.bin"), "127.0.0.1:"])
+        .success()
+        .json();
     assert_same(&source, &there.join("file.bin"));
     let metadata = fs::metadata(there.join("file.bin")).unwrap();
     assert_eq!((metadata.modified().unwrap(), metadata.permissions().mode() & 0o777), (old, 0o640));
@@ -28,7 +31,9 @@ fn a_file_there_and_back() {
     assert!(report["seconds"].as_f64().unwrap() > 0.0 && report["goodput_mbps"].as_f64().unwrap() > 0.0);
     assert_eq!(server.event_of("put")["bytes"], 3_000_000);
 
-    home.run(&["cp", "-p", &server.port(), "127.0.0.1:file.bin", &here.arg("back.bin")]).success().says("BLAKE3");
+    home.run(&["cp", "-p", &server.port(), "127.0.0.1:file.bin", &here.arg("back.bin")])
+        .success()
+        .says("BLAKE3");
     assert_same(&source, &here.join("back.bin"));
     assert_eq!(fs::metadata(here.join("back.bin")).unwrap().modified().unwrap(), old);
 }
@@ -38,7 +43,8 @@ fn a_file_that_is_there_is_verified_and_not_sent() {
     let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
     here.write("f", 1_000_000, 1);
     let server = home.serve(there.path());
-    let copy = || home.run(&["cp", "--json", "-p", &server.port(), &here.arg("f"), "127.0.0.1:g"]).success().json();
+    let copy =
+        || home.run(&["cp", "--json", "-p", &server.port(), &here.arg("f"), "127.0.0.1:g"]).success().json();
     assert_eq!(copy()["bytes_moved"], 1_000_000);
     let again = copy();
     assert_eq!(again["bytes_moved"], 0);
@@ -59,10 +65,15 @@ fn folders_there_and_back() {
     symlink("/etc/passwd", here.join("tree/link")).unwrap();
     let server = home.serve(there.path());
 
-    let up = home.run(&["cp", "-r", "--json", "-p", &server.port(), &here.arg("tree"), "127.0.0.1:"]).success().json();
+    let up = home
+        .run(&["cp", "-r", "--json", "-p", &server.port(), &here.arg("tree"), "127.0.0.1:"])
+        .success()
+        .json();
     assert_eq!(up["files"].as_array().unwrap().len(), 43);
     assert_eq!(up["skipped"], 1, "the link");
-    home.run(&["cp", "-r", "-p", &server.port(), "127.0.0.1:tree", &here.arg("back")]).success().says("43 files");
+    home.run(&["cp", "-r", "-p", &server.port(), "127.0.0.1:tree", &here.arg("back")])
+        .success()
+        .says("43 files");
 
     for copy in [there.join("tree"), here.join("back")] {
         for index in 0..40 {
@@ -148,7 +159,10 @@ fn limited(home: &Home, kilobytes: u32, arguments: &[&str]) -> std::process::Com
     let mut command = home.command(&[]);
     let program = command.get_program().to_owned();
     command = std::process::Command::new("bash");
-    command.args(["-c", &format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$0\" \"$@\"")]).arg(program).args(arguments);
+    command
+        .args(["-c", &format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$0\" \"$@\"")])
+        .arg(program)
+        .args(arguments);
     command.env("FULMAR_HOME", home.path()).env_remove("RUST_LOG");
     command
 }
@@ -161,7 +175,9 @@ fn a_full_disk_over_there_is_told_to_both_sides() {
     let root = there.path().to_str().unwrap();
     let serve = ["serve", "--json", "--listen", "127.0.0.1:0", "--root", root];
     let server = Server::start(limited(&home, 1000, &serve));
-    home.run(&["cp", "-p", &server.port(), &here.arg("big"), "127.0.0.1:"]).fails_with(5).says("big: File too large");
+    home.run(&["cp", "-p", &server.port(), &here.arg("big"), "127.0.0.1:"])
+        .fails_with(5)
+        .says("big: File too large");
     assert!(server.event_of("failed")["error"].as_str().unwrap().contains("File too large"));
     assert!(!there.join("big").exists());
     home.run(&["cp", "-p", &server.port(), &here.arg("small"), "127.0.0.1:"]).success();
@@ -172,7 +188,8 @@ fn a_full_disk_here_is_told_to_both_sides() {
     let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
     there.write("big", 5_000_000, 1);
     let server = home.serve(there.path());
-    let output = limited(&home, 1000, &["cp", "-p", &server.port(), "127.0.0.1:big", here.path().to_str().unwrap()]);
+    let output =
+        limited(&home, 1000, &["cp", "-p", &server.port(), "127.0.0.1:big", here.path().to_str().unwrap()]);
     let finished = crate::common::Running::start(output).wait();
     finished.fails_with(5).says("big: File too large");
     assert!(server.event_of("failed")["error"].as_str().unwrap().contains("File too large"));

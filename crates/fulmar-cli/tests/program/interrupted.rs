@@ -24,7 +24,9 @@ fn port(relay: &Relay) -> String {
 
 fn wait_for_a_part(folder: &Path) {
     let part = folder.join(".f.fulmar-part");
-    wait_until("some of it has arrived", || fs::metadata(&part).is_ok_and(|m| m.len() > FILE_BYTES as u64 / 10));
+    wait_until("some of it has arrived", || {
+        fs::metadata(&part).is_ok_and(|m| m.len() > FILE_BYTES as u64 / 10)
+    });
 }
 
 #[test]
@@ -100,7 +102,8 @@ fn an_address_that_changes_in_the_middle_is_not_noticed() {
     here.write("f", FILE_BYTES, 1);
     let server = home.serve(there.path());
     let relay = slow_path_to(server.address);
-    let copying = home.start(&["cp", "--json", "--retries", "0", "-p", &port(&relay), &here.arg("f"), "127.0.0.1:"]);
+    let copying =
+        home.start(&["cp", "--json", "--retries", "0", "-p", &port(&relay), &here.arg("f"), "127.0.0.1:"]);
     wait_for_a_part(there.path());
     relay.rebind();
     let report = copying.wait().success().json();

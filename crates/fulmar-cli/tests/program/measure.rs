@@ -15,9 +15,17 @@ fn measure(home: &Home, server: &Server, more: &[&str]) -> Value {
 fn bytes_up_and_down_on_one_stream_and_several() {
     let home = Home::new();
     let server = server(&home, &[]);
-    for more in [&[][..], &["-R"], &["-P", "5"], &["-R", "-P", "5"], &["--profile", "cubic"], &["-R", "--profile", "newreno"]] {
+    for more in [
+        &[][..],
+        &["-R"],
+        &["-P", "5"],
+        &["-R", "-P", "5"],
+        &["--profile", "cubic"],
+        &["-R", "--profile", "newreno"],
+    ] {
         let report = measure(&home, &server, &[&["-n", "4M"], more].concat());
-        let number = |name: &str| report[name].as_f64().unwrap_or_else(|| panic!("{name} is missing: {report}"));
+        let number =
+            |name: &str| report[name].as_f64().unwrap_or_else(|| panic!("{name} is missing: {report}"));
         assert_eq!(report["bytes"], 4 << 20, "{more:?}");
         assert_eq!(report["reverse"], more.contains(&"-R"));
         assert_eq!(report["streams"], if more.contains(&"-P") { 5 } else { 1 });
@@ -68,7 +76,9 @@ fn messages_and_their_delays() {
 fn tables_for_people() {
     let home = Home::new();
     let server = server(&home, &[]);
-    let run = |more: &[&str]| home.run(&[&["perf", "-c", "127.0.0.1", "-p", &server.port()], more].concat()).success();
+    let run = |more: &[&str]| {
+        home.run(&[&["perf", "-c", "127.0.0.1", "-p", &server.port()], more].concat()).success()
+    };
     run(&["-n", "1M"]).says("Goodput").says("1.0 MiB delivered").says("processor");
     run(&["--messages", "-t", "0.2"]).says("p99.9").says("one clock");
 }
@@ -85,7 +95,9 @@ fn one_test_and_no_more() {
 fn strangers_measure_nothing() {
     let (home, stranger) = (Home::new(), Home::new());
     let server = server(&home, &[]);
-    stranger.run(&["perf", "--accept-new", "-c", "127.0.0.1", "-p", &server.port(), "-n", "1K"]).fails_with(4);
+    stranger
+        .run(&["perf", "--accept-new", "-c", "127.0.0.1", "-p", &server.port(), "-n", "1K"])
+        .fails_with(4);
 }
 
 #[test]
@@ -110,7 +122,8 @@ fn the_demo_without_a_terminal_and_with_a_file() {
     let home = Home::empty();
     let folder = crate::common::Folder::new();
     folder.write("real file", 300_000, 1);
-    let arguments = ["demo", "--file", &folder.arg("real file"), "--loss", "0", "--rtt", "2", "--against", "none"];
+    let arguments =
+        ["demo", "--file", &folder.arg("real file"), "--loss", "0", "--rtt", "2", "--against", "none"];
     home.run(&arguments).success().says("no loss").says("Verified").says("of the limit");
     home.run(&["demo", "--file", "/no/such/file"]).fails_with(5).says("/no/such/file");
     home.run(&["demo", "--loss", "60", "--burst", "1.2"]).fails_with(2);

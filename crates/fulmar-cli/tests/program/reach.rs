@@ -11,7 +11,9 @@ fn nobody_there() {
     let port = silent.local_addr().unwrap().port().to_string();
     let cp = ["cp", "--connect-timeout", "1", "-p", &port, &here.arg("f"), "127.0.0.1:"];
     home.run(&cp).fails_with(3).says("does not answer");
-    home.run(&["perf", "--connect-timeout", "1", "-c", "127.0.0.1", "-p", &port]).fails_with(3).says("does not answer");
+    home.run(&["perf", "--connect-timeout", "1", "-c", "127.0.0.1", "-p", &port])
+        .fails_with(3)
+        .says("does not answer");
 }
 
 #[test]
@@ -36,12 +38,17 @@ fn the_wrong_service() {
     let copies = home.serve(there.path());
     home.run(&["perf", "-c", "127.0.0.1", "-p", &copies.port()]).fails_with(1).says("another service");
     let measures = Server::start(home.command(&["perf", "-s", "-p", "0", "--json"]));
-    home.run(&["cp", "-p", &measures.port(), &here.arg("f"), "127.0.0.1:"]).fails_with(1).says("another service");
+    home.run(&["cp", "-p", &measures.port(), &here.arg("f"), "127.0.0.1:"])
+        .fails_with(1)
+        .says("another service");
 }
 
 #[test]
 fn a_root_that_is_not_there() {
-    Home::new().run(&["serve", "--listen", "127.0.0.1:0", "--root", "/no/such/folder"]).fails_with(5).says("/no/such");
+    Home::new()
+        .run(&["serve", "--listen", "127.0.0.1:0", "--root", "/no/such/folder"])
+        .fails_with(5)
+        .says("/no/such");
 }
 
 #[test]
