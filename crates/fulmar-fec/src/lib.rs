@@ -17,6 +17,7 @@ mod none;
 #[cfg(feature = "raptorq")]
 mod raptorq;
 mod reed_solomon;
+mod registry;
 mod restore;
 mod rlc;
 mod seed;
@@ -34,6 +35,7 @@ pub use none::NoCode;
 #[cfg(feature = "raptorq")]
 pub use raptorq::RaptorQ;
 pub use reed_solomon::ReedSolomon;
+pub use registry::{NAMES, by_name};
 pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
 pub use seed::Density;

@@ -34,7 +34,8 @@ pub fn restore<R: Rows + ?Sized>(
     outs: &mut [&mut [u8]],
 ) -> Result<Option<usize>, CodeError> {
     let covered = check_cover(cover)?;
-    let (mut inputs, mut known, mut missing) = (Vec::with_capacity(covered), Vec::new(), Vec::new());
+    let mut inputs = Vec::with_capacity(covered);
+    let (mut known, mut missing) = (Vec::with_capacity(covered), Vec::with_capacity(outs.len()));
     for (position, id) in ids(cover).enumerate() {
         match symbols.get(SymbolId(id)) {
             Some(symbol) => {
@@ -57,7 +58,7 @@ pub fn restore<R: Rows + ?Sized>(
     if inputs.iter().any(|symbol| symbol.len() > len) {
         return Err(CodeError::Inconsistent);
     }
-    let Some(mut solution) = Solution::find(rows, cover, &missing, repairs)? else { return Ok(None) };
+    let Some(solution) = Solution::find(rows, cover, &missing, repairs)? else { return Ok(None) };
     inputs.extend(solution.used.iter().map(|index| repairs[*index].1));
     let coefficients = solution.coefficients(&known);
     let mut outs: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut out[..len]).collect();
@@ -69,8 +70,8 @@ pub fn restore<R: Rows + ?Sized>(
 struct Solution {
     /// Indices of the repair symbols.
     used: Vec<usize>,
-    /// Their full rows.
-    rows: Vec<Vec<u8>>,
+    /// Their rows, one after the other.
+    rows: Vec<u8>,
     /// The inverse: for every repair symbol in turn, one coefficient for each missing symbol.
     inverse: Vec<u8>,
 }
@@ -85,15 +86,15 @@ impl Solution {
     ) -> Result<Option<Self>, CodeError> {
         let covered = check_cover(cover)?;
         let count = missing.len();
-        let mut solution =
-            Self { used: Vec::with_capacity(count), rows: Vec::with_capacity(count), inverse: Vec::new() };
+        let mut used = Vec::with_capacity(count);
+        let mut used_rows = vec![0; count * covered];
         let mut system = vec![0; count * 2 * count];
         let mut pivots: Vec<usize> = Vec::with_capacity(count);
         for (index, (key, _)) in repairs.iter().enumerate() {
             rows.check(cover, *key)?;
-            let mut row = vec![0; covered];
-            rows.row(cover, *key, &mut row);
             let found = pivots.len();
+            let row = &mut used_rows[found * covered..][..covered];
+            rows.row(cover, *key, row);
             let (done, rest) = system.split_at_mut(found * 2 * count);
             let new = &mut rest[..2 * count];
             new.fill(0);
@@ -101,28 +102,28 @@ impl Solution {
             new[count + found] = 1;
             let Some(pivot) = eliminate(done, &pivots, new, count) else { continue };
             pivots.push(pivot);
-            solution.used.push(index);
-            solution.rows.push(row);
+            used.push(index);
             if pivots.len() == count {
-                solution.inverse = inverse(&system, &pivots);
-                return Ok(Some(solution));
+                return Ok(Some(Self { used, rows: used_rows, inverse: inverse(&system, &pivots) }));
             }
         }
         Ok(None)
     }
 
     /// For every known symbol and every repair symbol used, in turn, one coefficient for each missing symbol.
-    fn coefficients(&mut self, known: &[usize]) -> Vec<u8> {
+    fn coefficients(&self, known: &[usize]) -> Vec<u8> {
         let count = self.used.len();
-        let mut coefficients = vec![0; (known.len() + count) * count];
-        let (of_known, of_repairs) = coefficients.split_at_mut(known.len() * count);
-        of_repairs.copy_from_slice(&self.inverse);
-        // One output for each known symbol, one input for each repair symbol.
-        let rows: Vec<u8> =
-            self.rows.iter().flat_map(|row| known.iter().map(|position| row[*position])).collect();
-        let mut outputs: Vec<&mut [u8]> = of_known.chunks_mut(count).collect();
-        let inputs: Vec<&[u8]> = self.inverse.chunks(count).collect();
-        gf::dot(&mut outputs, &inputs, &rows);
+        let covered = self.rows.len() / count;
+        // The inverse times the rows: one output for each position, one input for each repair symbol.
+        let mut of_positions = vec![0; covered * count];
+        let mut outputs: Vec<&mut [u8]> = of_positions.chunks_exact_mut(count).collect();
+        let inputs: Vec<&[u8]> = self.inverse.chunks_exact(count).collect();
+        gf::dot(&mut outputs, &inputs, &self.rows);
+        let mut coefficients = Vec::with_capacity((known.len() + count) * count);
+        for position in known {
+            coefficients.extend_from_slice(&of_positions[position * count..][..count]);
+        }
+        coefficients.extend_from_slice(&self.inverse);
         coefficients
     }
 }

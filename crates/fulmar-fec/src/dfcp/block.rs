@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ldpc::{CHECK_BYTES, MESSAGE_BYTES, checks, for_each_edge};
+use super::ldpc::{CHECK_BYTES, MESSAGE_BYTES, checks, for_each_message_byte};
 use super::lt::{Associations, DEGREE_HIGH, INPUTS};
 use super::peel::{Contradiction, Peeling};
 use super::taus88::Taus88;
@@ -34,7 +34,9 @@ impl DfcpBlock {
         let Ok(inputs): Result<&[u8; INPUTS], _> = self.inputs.as_slice().try_into() else { return };
         self.associations.restart(state);
         for byte in out {
-            *byte = self.associations.next().iter().fold(0, |sum, index| sum ^ inputs[usize::from(*index)]);
+            *byte = self
+                .associations
+                .next(|indices| indices.iter().fold(0, |sum, i| sum ^ inputs[usize::from(*i)]));
         }
     }
 }
@@ -109,14 +111,17 @@ impl DfcpReceiver {
 
     fn collect(&mut self, state: Taus88, coded: &[u8]) -> Result<(), Contradiction> {
         self.associations.restart(state);
+        let Self { peeling, high, is_high_added, .. } = self;
         for value in coded {
-            let indices = self.associations.next();
-            if indices.len() >= DEGREE_HIGH && !self.is_high_added {
-                self.high.extend_from_slice(&[u16::from(*value), indices.len() as u16]);
-                self.high.extend_from_slice(indices);
-            } else {
-                self.peeling.add(indices.iter().copied(), *value)?;
-            }
+            self.associations.next(|indices| {
+                if indices.len() >= DEGREE_HIGH && !*is_high_added {
+                    high.extend_from_slice(&[u16::from(*value), indices.len() as u16]);
+                    high.extend_from_slice(indices);
+                    Ok(())
+                } else {
+                    peeling.add(indices.iter().copied(), *value)
+                }
+            })?;
         }
         self.peeling.run()
     }
@@ -146,9 +151,13 @@ impl DfcpReceiver {
     fn add_ldpc(&mut self) -> Result<(), Contradiction> {
         let mut sums = [0u8; CHECK_BYTES];
         let mut unknown = vec![Vec::new(); CHECK_BYTES];
-        for_each_edge(self.ldpc, |message, check| match self.peeling.byte(message) {
-            Some(byte) => sums[check] ^= byte,
-            None => unknown[check].push(message as u16),
+        for_each_message_byte(self.ldpc, |message, degree, checks| match self.peeling.byte(message) {
+            Some(byte) => {
+                sums[checks[0]] ^= byte;
+                sums[checks[1]] ^= byte;
+                sums[checks[2]] ^= if degree == 3 { byte } else { 0 };
+            }
+            None => checks[..degree].iter().for_each(|check| unknown[*check].push(message as u16)),
         });
         for (check, (sum, mut unknown)) in sums.into_iter().zip(unknown).enumerate() {
             unknown.push((MESSAGE_BYTES + check) as u16);

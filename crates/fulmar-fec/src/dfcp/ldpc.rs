@@ -13,32 +13,83 @@ pub const MESSAGE_BYTES: usize = 63536;
 /// Check bytes of a block.
 pub const CHECK_BYTES: usize = 2000;
 
-/// Calls `edge` with every message byte and every check byte it goes into.
-pub(super) fn for_each_edge(state: Taus88, mut edge: impl FnMut(usize, usize)) {
+/// Calls `edges` with every message byte, its degree of 2 or 3, and three check bytes, of which the first so many count.
+///
+/// There are always three, so that a caller can do the same for both degrees: the processor cannot guess which it will be.
+pub(super) fn for_each_message_byte(state: Taus88, mut edges: impl FnMut(usize, usize, [usize; 3])) {
     let mut draws = Draws::new(state);
-    let mut check = || (draws.draw(), ());
     for message in 0..MESSAGE_BYTES {
-        let degree = 2 + (check().0 >> 31);
-        let a = check().0 % CHECK_BYTES as u32;
-        let mut b = a;
-        while b == a {
-            b = check().0 % CHECK_BYTES as u32;
-        }
-        edge(message, a as usize);
-        edge(message, b as usize);
-        if degree == 3 {
-            let mut c = a;
-            while c == a || c == b {
-                c = check().0 % CHECK_BYTES as u32;
+        let at_hand = draws.peek::<4>().map(|[first, rest @ ..]| (degree(*first), rest.map(check)));
+        match at_hand {
+            Some((degree, [a, b, c])) if a != b && (degree == 2 || (a != c && b != c)) => {
+                draws.take(1 + degree);
+                edges(message, degree, [a, b, c]);
             }
-            edge(message, c as usize);
+            _ => {
+                let degree = degree(draws.draw());
+                edges(message, degree, distinct(&mut draws, degree));
+            }
         }
     }
 }
 
+/// The degree that a draw means.
+#[inline(always)]
+fn degree(draw: u32) -> usize {
+    2 + (draw >> 31) as usize
+}
+
+/// The check byte that a draw means.
+#[inline(always)]
+fn check(draw: u32) -> usize {
+    (draw % CHECK_BYTES as u32) as usize
+}
+
+/// The usual description: repeated ones are dropped and drawn again.
+fn distinct(draws: &mut Draws, degree: usize) -> [usize; 3] {
+    let (mut checks, mut count) = ([0; 3], 0);
+    while count < degree {
+        let next = check(draws.draw());
+        if !checks[..count].contains(&next) {
+            checks[count] = next;
+            count += 1;
+        }
+    }
+    checks
+}
+
 /// The check bytes of a message, which may be shorter than a block: the rest is zero.
 pub(super) fn checks(state: Taus88, message: &[u8]) -> [u8; CHECK_BYTES] {
-    let mut checks = [0; CHECK_BYTES];
-    for_each_edge(state, |byte, check| checks[check] ^= message.get(byte).copied().unwrap_or(0));
-    checks
+    let mut sums = [0; CHECK_BYTES];
+    for_each_message_byte(state, |byte, degree, [a, b, c]| {
+        let value = message.get(byte).copied().unwrap_or(0);
+        sums[a] ^= value;
+        sums[b] ^= value;
+        sums[c] ^= if degree == 3 { value } else { 0 };
+    });
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_those_of_the_plain_description() {
+        let mut state = Taus88::seeded(3);
+        let mut edges = 0;
+        for_each_message_byte(state, |_, degree, checks| {
+            let expected = 2 + (state.draw() >> 31) as usize;
+            let mut plain = Vec::new();
+            while plain.len() < expected {
+                let check = state.draw() as usize % CHECK_BYTES;
+                if !plain.contains(&check) {
+                    plain.push(check);
+                }
+            }
+            assert_eq!((degree, &checks[..degree]), (expected, &plain[..]));
+            edges += degree;
+        });
+        assert!((edges as f64 / MESSAGE_BYTES as f64 - 2.5).abs() < 0.01);
+    }
 }

@@ -1,7 +1,6 @@
 //! The inner code: which of the 65536 input bytes are XORed to one coded byte (thesis, section 3.7.3 and Table 3.1).
 
 use alloc::boxed::Box;
-use alloc::vec;
 
 use super::taus88::{Draws, Taus88};
 
@@ -9,7 +8,7 @@ use super::taus88::{Draws, Taus88};
 pub(super) const INPUTS: usize = 65536;
 /// The highest degree.
 pub(super) const DEGREE_MAX: usize = 66;
-/// From this degree on, distinct indices are found by a bitmap, and the decoder puts a byte off until most inputs are known.
+/// From this degree on, the decoder puts a byte off until most inputs are known.
 pub(super) const DEGREE_HIGH: usize = 19;
 
 /// Table 3.1: degrees and their shares of 2^32 - 1, "after the conversion".
@@ -72,7 +71,7 @@ pub(super) struct Associations {
     draws: Draws,
     indices: [u16; DEGREE_MAX],
     /// One bit for each input that the byte at hand has taken.
-    taken: Box<[u64]>,
+    taken: Box<[u64; INPUTS / 64]>,
 }
 
 impl Associations {
@@ -80,7 +79,7 @@ impl Associations {
         Self {
             draws: Draws::new(Taus88::seeded(0)),
             indices: [0; DEGREE_MAX],
-            taken: vec![0; INPUTS / 64].into_boxed_slice(),
+            taken: Box::new([0; INPUTS / 64]),
         }
     }
 
@@ -89,36 +88,81 @@ impl Associations {
         self.draws.restart(state);
     }
 
-    /// The input bytes of the next coded byte: a draw for the degree, then draws modulo 65536, repeated ones dropped.
+    /// Calls `with` with the input bytes of the next coded byte: a draw for the degree, then draws modulo 65536, repeated
+    /// ones dropped.
+    ///
+    /// `with` is compiled once for each low degree, so that neither it nor the search for repeated indices has a loop that
+    /// the processor has to guess the end of: a coded byte costs one jump to its degree.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> &[u16] {
+    pub(super) fn next<T>(&mut self, mut with: impl FnMut(&[u16]) -> T) -> T {
         let degree = degree(self.draws.draw());
-        if degree >= DEGREE_HIGH {
-            return self.many(degree);
+        let found = match degree {
+            1 => self.few::<1>().map(|indices| with(&indices)),
+            2 => self.few::<2>().map(|indices| with(&indices)),
+            3 => self.few::<3>().map(|indices| with(&indices)),
+            4 => self.few::<4>().map(|indices| with(&indices)),
+            5 => self.few::<5>().map(|indices| with(&indices)),
+            8 => self.few::<8>().map(|indices| with(&indices)),
+            9 => self.few::<9>().map(|indices| with(&indices)),
+            19 => self.lot::<19>().map(|indices| with(&indices)),
+            65 => self.lot::<65>().map(|indices| with(&indices)),
+            _ => self.lot::<66>().map(|indices| with(&indices)),
+        };
+        match found {
+            Some(result) => result,
+            None => {
+                self.one_by_one(degree);
+                with(&self.indices[..degree])
+            }
         }
-        let mut count = 0;
-        while count < degree {
-            let index = self.draws.draw() as u16;
-            self.indices[count] = index;
-            count += usize::from(!self.indices[..count].contains(&index));
-        }
-        &self.indices[..degree]
     }
 
-    fn many(&mut self, degree: usize) -> &[u16] {
+    /// The usual case: the next `D` draws are at hand and distinct.
+    #[inline(always)]
+    fn few<const D: usize>(&mut self) -> Option<[u16; D]> {
+        let indices = self.draws.peek::<D>()?.map(|draw| draw as u16);
+        let mut is_repeated = false;
+        for i in 1..D {
+            for j in 0..i {
+                is_repeated |= indices[i] == indices[j];
+            }
+        }
+        if is_repeated {
+            return None;
+        }
+        self.draws.take(D);
+        Some(indices)
+    }
+
+    /// As [`Associations::few`], for many: a bitmap finds repeated ones.
+    #[inline(never)]
+    fn lot<const D: usize>(&mut self) -> Option<[u16; D]> {
+        let indices = self.draws.peek::<D>()?.map(|draw| draw as u16);
+        let mut is_repeated = false;
+        for index in indices {
+            let (word, bit) = (&mut self.taken[usize::from(index) / 64], 1 << (index % 64));
+            is_repeated |= *word & bit != 0;
+            *word |= bit;
+        }
+        indices.iter().for_each(|index| self.taken[usize::from(*index) / 64] = 0);
+        if is_repeated {
+            return None;
+        }
+        self.draws.take(D);
+        Some(indices)
+    }
+
+    /// The rare case: one draw at a time, repeated ones dropped.
+    #[cold]
+    fn one_by_one(&mut self, degree: usize) {
         let mut count = 0;
         while count < degree {
             let index = self.draws.draw() as u16;
-            let (word, bit) = (&mut self.taken[usize::from(index) / 64], 1 << (index % 64));
-            if *word & bit == 0 {
-                *word |= bit;
+            if !self.indices[..count].contains(&index) {
                 self.indices[count] = index;
                 count += 1;
             }
         }
-        let indices = &self.indices[..degree];
-        indices.iter().for_each(|index| self.taken[usize::from(*index) / 64] = 0);
-        indices
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -156,7 +200,7 @@ mod tests {
                     plain.push(index);
                 }
             }
-            assert_eq!(associations.next(), plain);
+            associations.next(|indices| assert_eq!(indices, plain));
         }
     }
 }

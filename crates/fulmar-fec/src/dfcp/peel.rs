@@ -12,8 +12,23 @@ use super::lt::INPUTS;
 
 /// A list's end.
 const NONE: u32 = u32::MAX;
+/// Equations of a byte that are found in one place. It has 3.1 on average when a block is decoded, more than this in 4 %.
+const NEAR: usize = 6;
 /// Mark of a known byte, above its value.
 const KNOWN: u16 = 0x100;
+
+/// Bytes taken out of their equations together.
+const BATCH: usize = 16;
+
+/// A byte just determined, and where it occurs.
+#[derive(Copy, Clone, Default)]
+struct Determined {
+    /// What taking it out does to an equation, in all its parts but the number.
+    change: u32,
+    near: [u32; NEAR],
+    near_count: u8,
+    head: u32,
+}
 
 /// An equation contradicts others.
 #[derive(Debug)]
@@ -27,10 +42,15 @@ pub(super) struct Peeling {
     unknown: usize,
     /// XOR of indices << 16 | XOR of values << 8 | number of unknown bytes.
     equations: Vec<u32>,
-    /// By byte: the first of its edges.
+    /// By byte: how many of its equations are near.
+    counts: Vec<u8>,
+    /// By byte: its first equations, in one piece. Entering one reads nothing but the count, so that the processor need not
+    /// wait for memory: that made the difference between 75 and 30 ns for a coded byte.
+    near: Vec<[u32; NEAR]>,
+    /// By byte: the first of its further edges.
     heads: Vec<u32>,
-    /// Equation and next edge of the same byte.
-    edges: Vec<(u32, u32)>,
+    /// Further edges: equation, and next edge of the same byte.
+    far: Vec<(u32, u32)>,
     /// Equations with one unknown byte.
     ripple: Vec<u32>,
 }
@@ -44,8 +64,10 @@ impl Peeling {
             bytes,
             unknown: INPUTS - zeros.len(),
             equations: Vec::with_capacity(INPUTS + INPUTS / 8),
+            counts: vec![0; INPUTS],
+            near: vec![[0; NEAR]; INPUTS],
             heads: vec![NONE; INPUTS],
-            edges: Vec::with_capacity(INPUTS * 3),
+            far: Vec::with_capacity(INPUTS),
             ripple: Vec::new(),
         }
     }
@@ -76,9 +98,7 @@ impl Peeling {
             } else {
                 xor ^= index;
                 count += 1;
-                let head = &mut self.heads[usize::from(index)];
-                self.edges.push((equation, *head));
-                *head = self.edges.len() as u32 - 1;
+                self.connect(usize::from(index), equation);
             }
         }
         match count {
@@ -91,38 +111,87 @@ impl Peeling {
         Ok(())
     }
 
+    #[inline(always)]
+    fn connect(&mut self, byte: usize, equation: u32) {
+        let count = usize::from(self.counts[byte]);
+        if let Some(place) = self.near[byte].get_mut(count) {
+            *place = equation;
+            self.counts[byte] += 1;
+        } else {
+            self.far.push((equation, self.heads[byte]));
+            self.heads[byte] = self.far.len() as u32 - 1;
+        }
+    }
+
     /// Takes known bytes out of equations until nothing follows any more.
+    ///
+    /// A byte at a time would wait for memory three times in a row: equation, byte, its equations. So bytes are taken in
+    /// batches, whose accesses do not wait for each other.
     pub(super) fn run(&mut self) -> Result<(), Contradiction> {
         let mut is_consistent = true;
-        while let Some(equation) = self.ripple.pop() {
-            let state = self.equations[equation as usize];
-            if state & 0xFF != 1 {
-                continue;
-            }
-            let index = (state >> 16) as usize;
-            self.bytes[index] = KNOWN | (state >> 8 & 0xFF) as u16;
-            self.unknown -= 1;
-            // What taking the byte out does to an equation, all three parts at once: no part borrows from another.
-            let change = state & 0xFFFF_FF00;
-            let mut edge = core::mem::replace(&mut self.heads[index], NONE);
-            while edge != NONE {
-                let (equation, next) = self.edges[edge as usize];
-                let state = &mut self.equations[equation as usize];
-                *state = (*state ^ change) - 1;
-                match *state & 0xFF {
-                    0 => is_consistent &= *state == 0,
-                    1 => self.ripple.push(equation),
-                    _ => {}
+        while !self.ripple.is_empty() {
+            let (mut batch, mut count) = ([Determined::default(); BATCH], 0);
+            while count < BATCH {
+                let Some(equation) = self.ripple.pop() else { break };
+                if let Some(determined) = self.determine(equation) {
+                    batch[count] = determined;
+                    count += 1;
                 }
-                edge = next;
+            }
+            for Determined { change, near, near_count, head } in &batch[..count] {
+                for equation in &near[..usize::from(*near_count).min(NEAR)] {
+                    is_consistent &= self.take_out(*equation, *change);
+                }
+                let mut edge = *head;
+                while edge != NONE {
+                    let (equation, next) = self.far[edge as usize];
+                    is_consistent &= self.take_out(equation, *change);
+                    edge = next;
+                }
             }
         }
         if is_consistent { Ok(()) } else { Err(Contradiction) }
     }
 
+    /// Enters the byte that an equation gives, unless another equation of the batch has given it.
+    #[inline(always)]
+    fn determine(&mut self, equation: u32) -> Option<Determined> {
+        let state = self.equations[equation as usize];
+        let index = (state >> 16) as usize;
+        if state & 0xFF != 1 || self.bytes[index] & KNOWN != 0 {
+            return None;
+        }
+        self.bytes[index] = KNOWN | (state >> 8 & 0xFF) as u16;
+        self.unknown -= 1;
+        let change = state & 0xFFFF_FF00;
+        Some(Determined {
+            change,
+            near: self.near[index],
+            near_count: self.counts[index],
+            head: self.heads[index],
+        })
+    }
+
+    /// Takes a known byte out of one of its equations; returns whether what is left makes sense.
+    #[inline(always)]
+    fn take_out(&mut self, equation: u32, change: u32) -> bool {
+        let state = &mut self.equations[equation as usize];
+        *state = (*state ^ change) - 1;
+        match *state & 0xFF {
+            0 => *state == 0,
+            1 => {
+                self.ripple.push(equation);
+                true
+            }
+            _ => true,
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() * 2
+            + self.counts.capacity()
             + (self.equations.capacity() + self.heads.capacity() + self.ripple.capacity()) * 4
-            + self.edges.capacity() * 8
+            + self.near.capacity() * size_of::<[u32; NEAR]>()
+            + self.far.capacity() * 8
     }
 }

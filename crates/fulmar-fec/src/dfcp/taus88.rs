@@ -5,7 +5,6 @@
 //! runs eight generators 256 steps apart side by side, and yields what one would have yielded.
 
 use alloc::boxed::Box;
-use alloc::vec;
 
 /// State of the generator: what a DFCP header carries as S1, S2 and S3 (thesis, section 3.8.3).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +67,8 @@ const fn step(state: Taus88) -> Taus88 {
 /// Steps between neighbouring lanes.
 const JUMP_STEPS: usize = 256;
 const LANES: usize = 8;
+/// Draws made together.
+const DRAWS: usize = JUMP_STEPS * LANES;
 
 /// For each component, the images of the 32 unit vectors after `JUMP_STEPS` steps.
 static JUMP: [[u32; 32]; 3] = jumps();
@@ -98,13 +99,13 @@ fn apply(matrix: &[u32; 32], s: u32) -> u32 {
 #[derive(Debug)]
 pub(super) struct Draws {
     state: Taus88,
-    buffer: Box<[u32]>,
+    buffer: Box<[u32; DRAWS]>,
     at: usize,
 }
 
 impl Draws {
     pub(super) fn new(state: Taus88) -> Self {
-        Self { state, buffer: vec![0; JUMP_STEPS * LANES].into_boxed_slice(), at: JUMP_STEPS * LANES }
+        Self { state, buffer: Box::new([0; DRAWS]), at: DRAWS }
     }
 
     /// Goes on from another state.
@@ -123,6 +124,18 @@ impl Draws {
         draw
     }
 
+    /// The next draws without taking them; fewer than `N` are left only near the end of a buffer.
+    #[inline(always)]
+    pub(super) fn peek<const N: usize>(&self) -> Option<&[u32; N]> {
+        self.buffer.get(self.at..)?.first_chunk()
+    }
+
+    /// Takes draws that were peeked at.
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: usize) {
+        self.at += count;
+    }
+
     #[inline(never)]
     fn refill(&mut self) {
         let mut lanes = [self.state; LANES];
@@ -130,13 +143,18 @@ impl Draws {
             lanes[lane] = lanes[lane - 1].jump();
         }
         let (mut s1, mut s2, mut s3) = (lanes.map(|l| l.s1), lanes.map(|l| l.s2), lanes.map(|l| l.s3));
-        for t in 0..JUMP_STEPS {
-            for lane in 0..LANES {
+        // First by step, which the compiler does in vectors, then each lane in one piece.
+        let mut by_step = [[0; LANES]; JUMP_STEPS];
+        for draws in &mut by_step {
+            for (lane, draw) in draws.iter_mut().enumerate() {
                 let next = step(Taus88 { s1: s1[lane], s2: s2[lane], s3: s3[lane] });
                 (s1[lane], s2[lane], s3[lane]) = (next.s1, next.s2, next.s3);
+                *draw = next.s1 ^ next.s2 ^ next.s3;
             }
-            for lane in 0..LANES {
-                self.buffer[lane * JUMP_STEPS + t] = s1[lane] ^ s2[lane] ^ s3[lane];
+        }
+        for (lane, draws) in self.buffer.as_chunks_mut::<JUMP_STEPS>().0.iter_mut().enumerate() {
+            for (draw, of_step) in draws.iter_mut().zip(&by_step) {
+                *draw = of_step[lane];
             }
         }
         self.state = Taus88 { s1: s1[LANES - 1], s2: s2[LANES - 1], s3: s3[LANES - 1] };

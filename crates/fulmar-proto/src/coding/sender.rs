@@ -7,7 +7,8 @@
 //! what combinations restore) and the deficit the receiver reports, which includes what proactive repair has already
 //! made good. The smaller of the two is what must still be sent; where they err, the probe timeout sends more.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use fulmar_control::{Choice, Instant, RepairReason, Slot};
 use fulmar_fec::{Code, CodeId, Cover, Encoder, Geometry, RepairKey, SymbolId, Symbols, Window};
@@ -83,7 +84,8 @@ pub struct SymbolSender {
     /// Symbols the receiver retains for combinations to refer to.
     reach_symbols: u32,
     ring: Ring,
-    missing: BTreeSet<SymbolId>,
+    /// Symbols known missing, and since when.
+    missing: BTreeMap<SymbolId, Instant>,
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
@@ -116,7 +118,7 @@ impl SymbolSender {
             window_max,
             reach_symbols,
             ring: Ring::default(),
-            missing: BTreeSet::new(),
+            missing: BTreeMap::new(),
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
             sets: RecoverySets::default(),
@@ -163,12 +165,12 @@ impl SymbolSender {
         &self.peer
     }
 
-    /// How the next chance to send looks to a policy.
-    pub fn slot(&self, now: Instant, has_new_data: bool) -> Slot {
+    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived or is lost.
+    pub fn slot(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Slot {
         let mut slot = Slot::idle(now);
         slot.has_new_data = has_new_data;
         slot.missing_symbols = self.missing.len() as u32;
-        slot.missing = self.needed();
+        slot.missing = self.needed(now, rtt);
         slot.repairs_in_flight = self.copied_in_flight + self.helping_windows();
         slot.recovering_symbols = self.recovering.len() as u32;
         slot.unacked_symbols = self.unacked_symbols();
@@ -189,22 +191,27 @@ impl SymbolSender {
     }
 
     /// Degrees of freedom that must still be sent for the symbols known missing.
-    fn needed(&self) -> u32 {
+    ///
+    /// The oldest of them decides what the receiver can deliver. If it has been missing for longer than a round trip, what was
+    /// under way for it has not restored it, whatever the counts say.
+    fn needed(&self, now: Instant, rtt: Duration) -> u32 {
         let missing = self.missing.len() as u32;
-        if missing == 0 || self.peer.windows.is_empty() {
+        let Some((_, &since)) = self.missing.first_key_value() else { return 0 };
+        if self.peer.windows.is_empty() {
             return missing;
         }
+        let is_overdue = now - since > rtt + rtt / 4;
         let reported: u32 = self.peer.windows.iter().map(|open| open.deficit).sum();
         let end = self.peer.windows.last().map_or(self.peer.decoded_below, |open| open.window.end());
         let beyond = self.missing.range(end..).count() as u32;
         let under_way = self.copied_in_flight + self.helping_windows();
-        missing.min((reported + beyond).saturating_sub(under_way))
+        missing.min((reported + beyond).saturating_sub(under_way).max(u32::from(is_overdue)))
     }
 
-    /// Proactive combinations under way that cover symbols known missing.
+    /// Proactive combinations under way that cover the oldest symbol known missing.
     fn helping_windows(&self) -> u32 {
-        let (Some(first), Some(last)) = (self.missing.first(), self.missing.last()) else { return 0 };
-        let helps = |window: &Window| window.first <= *last && *first < window.end();
+        let Some((oldest, _)) = self.missing.first_key_value() else { return 0 };
+        let helps = |window: &Window| window.contains(*oldest);
         self.windows_in_flight.iter().rev().take(64).filter(|(_, window)| helps(window)).count() as u32
     }
 
@@ -221,7 +228,7 @@ impl SymbolSender {
         match choice {
             Choice::Source => self.emit_source(now, packet, space_bytes, fill),
             Choice::Recover => {
-                let id = *self.missing.first()?;
+                let (&id, _) = self.missing.first_key_value()?;
                 self.emit_copy(id, packet)
             }
             Choice::Insure => self.emit_insurance(packet),
@@ -434,13 +441,13 @@ impl SymbolSender {
     }
 
     /// A packet was lost. True if repair must now be asked for a symbol that had been covered by nothing else.
-    pub fn on_lost(&mut self, content: Content) -> bool {
+    pub fn on_lost(&mut self, now: Instant, content: Content) -> bool {
         match content {
-            Content::Source(id) | Content::Copy(id) => self.on_symbol_lost(id),
+            Content::Source(id) | Content::Copy(id) => self.on_symbol_lost(now, id),
             Content::Repair(number) => {
                 if let Some(RepairCover::Set(set)) = self.take_repair(number) {
                     self.sets.on_combination(set, false, false);
-                    self.uncover(set);
+                    self.uncover(now, set);
                     self.settle(set);
                 }
                 false
@@ -449,7 +456,7 @@ impl SymbolSender {
         }
     }
 
-    fn on_symbol_lost(&mut self, id: SymbolId) -> bool {
+    fn on_symbol_lost(&mut self, now: Instant, id: SymbolId) -> bool {
         let Some(slot) = self.ring.slot_mut(id) else { return false };
         let SymbolState::InFlight(count) = slot.state else { return false };
         if count > 1 {
@@ -471,7 +478,7 @@ impl SymbolSender {
             return false;
         }
         slot.state = SymbolState::Missing;
-        self.missing.insert(id);
+        self.missing.insert(id, now);
         self.stats.unrepaired += 1;
         true
     }
@@ -530,7 +537,7 @@ impl SymbolSender {
     }
 
     /// A combination of the set was lost: members that counted on it are missing after all.
-    fn uncover(&mut self, number: SetNumber) {
+    fn uncover(&mut self, now: Instant, number: SetNumber) {
         let Some(set) = self.sets.set_mut(number) else { return };
         let mut surplus = set.overdrawn();
         set.covered -= surplus;
@@ -542,7 +549,7 @@ impl SymbolSender {
                 && slot.state == SymbolState::Covered
             {
                 slot.state = SymbolState::Missing;
-                self.missing.insert(*id);
+                self.missing.insert(*id, now);
                 surplus -= 1;
             }
         }
@@ -550,7 +557,7 @@ impl SymbolSender {
 
     /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are now known
     /// to be repaired.
-    pub fn on_peer_state(&mut self, state: CodingState) -> Result<u32, TransportError> {
+    pub fn on_peer_state(&mut self, now: Instant, state: CodingState) -> Result<u32, TransportError> {
         if state.decoded_below > self.ring.next_id() {
             return Err(TransportError::coding("ACK reports symbols decoded that were never sent"));
         }
@@ -569,7 +576,7 @@ impl SymbolSender {
             && slot.state == SymbolState::Inferred
         {
             slot.state = SymbolState::Missing;
-            self.missing.insert(lowest);
+            self.missing.insert(lowest, now);
         }
         if state.decoded_below >= self.peer.decoded_below {
             self.peer = state;

@@ -22,7 +22,7 @@ impl Connection {
         let mut feedback = self.new_feedback(now);
         self.apply_acked(now, ack, &acked, is_newest, &mut feedback);
         if is_newest && let Some(state) = &ack.coding {
-            feedback.repaired_packets = self.symbols_out.on_peer_state(state.clone())?;
+            feedback.repaired_packets = self.symbols_out.on_peer_state(now, state.clone())?;
         }
         let has_news = !acked.is_empty();
         self.acked_scratch = acked;
@@ -138,7 +138,7 @@ impl Connection {
         if self.path.mtu.on_lost(bytes, loss_rate) {
             self.stats.black_holes += 1;
         }
-        feedback.unrepairable_packets += u32::from(self.symbols_out.on_lost(lost.packet.content));
+        feedback.unrepairable_packets += u32::from(self.symbols_out.on_lost(feedback.now, lost.packet.content));
     }
 
     /// The record is complete: everyone gets it.

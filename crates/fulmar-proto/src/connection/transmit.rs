@@ -254,7 +254,7 @@ impl Connection {
             return Payload::Probe;
         }
         let has_new_data = self.has_room_for_symbols() && self.streams.has_pending();
-        let slot = self.symbols_out.slot(now, has_new_data);
+        let slot = self.symbols_out.slot(now, has_new_data, self.path.rtt.smoothed());
         let has_work = has_new_data || slot.missing > 0 || self.datagrams.has_pending();
         let in_flight = self.sent.in_flight_bytes();
         let budget = self.path.budget();

@@ -72,6 +72,8 @@ pub struct Auto {
     /// Largest delivery rate that start-up has seen grow, and rounds without growth.
     full_rate: Rate,
     full_rounds: u32,
+    /// Rounds of start-up passed over because of a burst of losses.
+    skipped_rounds: u32,
     /// The last round of start-up did not grow and met a queue.
     is_nearly_full: bool,
     /// Packets and losses of the last round of start-up that still grew.
@@ -79,11 +81,14 @@ pub struct Auto {
     /// The link's rate, and the shortest RTT of the last round, when the present probe began.
     up_rate: Rate,
     up_rtt: Duration,
+    /// When, and in which round, a probe last moved the path.
+    alone_at: Option<Instant>,
+    alone_round: u64,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
     rtt_probed_at: Option<Instant>,
     last_ack_at: Option<Instant>,
-    /// Longest time between two ACKs of the last rounds, fading by an eighth per round.
+    /// Longest time between two ACKs of the last rounds, fading by half per round.
     ack_gap: Duration,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
@@ -121,10 +126,13 @@ impl Auto {
             round_gain: Phase::Startup.gain(),
             full_rate: Rate::ZERO,
             full_rounds: 0,
+            skipped_rounds: 0,
             is_nearly_full: false,
             startup_round: None,
             up_rate: Rate::ZERO,
             up_rtt: Duration::MAX,
+            alone_at: None,
+            alone_round: 0,
             congested_at: None,
             rtt_probed_at: None,
             last_ack_at: None,
@@ -154,7 +162,7 @@ impl Auto {
         let min_bytes = WINDOW_PACKETS_MIN * u64::from(self.mtu_bytes);
         let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
         self.window_bytes = match self.model.bdp_bytes() {
-            None => self.window_bytes + acked_bytes,
+            None => self.window_bytes.saturating_add(acked_bytes),
             Some(bdp) => {
                 let gain = match self.phase {
                     Phase::Startup if self.is_nearly_full => SHARED_PROBE_GAIN,
@@ -164,7 +172,10 @@ impl Auto {
                     }
                     _ => WINDOW_GAIN,
                 };
-                let window = (bdp as f64 * gain) as u64 + 2 * self.burst_bytes();
+                // Bunched ACKs: as much again as arrives between them (BBR: extra_acked).
+                let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(self.bunch_gap()));
+                let window =
+                    ((bdp as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
                 let window = if self.phase == Phase::Startup { window.max(initial_bytes) } else { window };
                 let window = window.min(self.bound_bytes.unwrap_or(u64::MAX));
                 match &self.rival {

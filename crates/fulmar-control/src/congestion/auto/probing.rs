@@ -8,16 +8,20 @@
 use core::time::Duration;
 
 use super::Auto;
+use super::floor::Floor;
 use super::phase::Phase;
 use super::tally::Tally;
 use crate::{Instant, PathView, Rate};
 
 /// Start-up is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
 const FULL_GROWTH: f64 = 1.25;
-/// .. for so many rounds, or for fewer if there is a queue or loss. Once there is a queue the pace is that of a probe: if
-/// it was only noise the rate grows on, if not the queue grows little.
+/// .. for so many rounds, or for fewer if there is a queue. Once there is a queue the pace is that of a probe: if it was
+/// only noise the rate grows on, if not the queue grows little.
 const FULL_ROUNDS: u32 = 3;
-const FULL_ROUNDS_CONGESTED: u32 = 2;
+const FULL_ROUNDS_QUEUE: u32 = 2;
+/// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
+const BURST_SHARE: f64 = 0.3;
+const SKIPPED_ROUNDS_MAX: u32 = 3;
 /// Rounds of fewer packets say nothing about it.
 const STARTUP_PACKETS_MIN: u32 = 8;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about ten.
@@ -55,14 +59,14 @@ impl Auto {
             _ if was_wrong => self.enter(Phase::Down),
             Phase::Drain | Phase::Down | Phase::DeepDown => self.judge_down(now, path),
             Phase::Cruise => self.judge_cruise(now, path),
-            Phase::Up => self.judge_up(),
+            Phase::Up => self.judge_up(now),
             Phase::Compete => self.judge_compete(now),
         }
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
         self.tally = Tally::new();
         self.round_started_at = now;
-        self.ack_gap = self.ack_gap * 7 / 8;
+        self.ack_gap /= 2;
     }
 
     /// The pipe is full when the delivery rate stops growing: loss alone, which may be random, proves nothing.
@@ -80,11 +84,21 @@ impl Auto {
             self.learn_startup_floor(now, path);
             return;
         }
-        self.full_rounds += 1;
         let has_queue = self.tally.rtt_samples > 0 && self.has_queue(self.tally.rtt_min);
+        let is_burst = f64::from(self.tally.lost_packets) > BURST_SHARE * f64::from(self.tally.packets());
+        if is_burst && !has_queue && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
+            self.skipped_rounds += 1;
+            return;
+        }
+        self.full_rounds += 1;
         self.is_nearly_full = has_queue;
-        let is_congested = has_queue || self.is_congested(path);
-        if self.full_rounds >= FULL_ROUNDS || (is_congested && self.full_rounds >= FULL_ROUNDS_CONGESTED) {
+        if self.full_rounds >= FULL_ROUNDS || (has_queue && self.full_rounds >= FULL_ROUNDS_QUEUE) {
+            if has_queue {
+                self.on_alone(now);
+            } else {
+                self.model.rescale(1.0 - self.floor.rate());
+                self.floor = Floor::new();
+            }
             self.enter(Phase::Drain);
         }
     }
@@ -149,7 +163,7 @@ impl Auto {
     }
 
     /// The first round's ACKs are of packets sent before the probe; the second tells.
-    pub(super) fn judge_up(&mut self) {
+    pub(super) fn judge_up(&mut self, now: Instant) {
         self.phase_rounds += 1;
         if self.phase_rounds < 2 {
             return;
@@ -163,6 +177,7 @@ impl Auto {
             // Far below the rate still: start-up ended too early, or the path became faster.
             self.restart();
         } else if !has_grown {
+            self.on_alone(now);
             self.enter(Phase::Down);
         }
     }
@@ -184,12 +199,17 @@ impl Auto {
         }
         // A queue that was there before is not ours; one that grows is.
         let base = self.up_rtt.max(self.model.rtt_min().unwrap_or_default());
-        let has_queue = self.tally.rtt_samples >= 4 && self.tally.rtt_min > base + self.queue_slack();
+        let has_queue =
+            self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(self.queue_slack());
         let is_congested = self.is_congested(path);
         if is_congested {
             self.bound(now, path);
         }
         if has_queue || is_congested {
+            let rate = self.model.rate().unwrap_or(Rate::ZERO);
+            if has_queue || rate < self.up_rate.scaled(UP_GROWTH) {
+                self.on_alone(now);
+            }
             self.enter(Phase::Down);
         }
     }
