@@ -23,3 +23,8 @@ pub mod serve;
 pub mod session;
 pub mod trust;
 pub mod units;
+
+/// The README's example is compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -5,4 +5,5 @@ mod copy;
 mod interrupted;
 mod measure;
 mod reach;
+mod readme;
 mod trust;
