@@ -11,7 +11,7 @@ use fulmar_control::Instant;
 use crate::PacketNumber;
 
 /// Size every path must carry (RFC 9000 14): UDP payload bytes.
-const BASE_BYTES: u16 = 1200;
+pub(crate) const BASE_BYTES: u16 = 1200;
 /// Sizes probed, ascending: PPPoE over IPv6, Ethernet over IPv6 and IPv4, jumbo frames, loopback.
 const TABLE_BYTES: [u16; 9] = [1280, 1350, 1400, 1440, 1452, 1472, 4000, 8952, 65_000];
 /// The search starts again after this long (RFC 8899 5.1.1: PMTU_RAISE_TIMER).
