@@ -4,6 +4,7 @@ mod connecting;
 pub(crate) mod driver;
 pub(crate) mod shared;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,8 +25,14 @@ use crate::{RecvStream, SendStream};
 /// Cloning gives another handle to the same connection. When the last handle is gone, and with it the last stream, the
 /// connection ends in order, with code 0: what was written is still delivered, for at most 30 seconds, as long as the
 /// runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connection(Handle);
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Connection {
     /// Opens a stream on which both ends send. Waits while the peer allows no more of them.

@@ -4,6 +4,7 @@ mod config;
 mod driver;
 mod shared;
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,8 +25,14 @@ use shared::EndpointHandle;
 ///
 /// Cloning gives another handle to the same endpoint. Its tasks run in the tokio runtime it was made in, and end when the
 /// last handle and the last connection are gone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoint(EndpointHandle);
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Endpoint {
     /// An endpoint that opens connections, bound to `address`: usually port 0 of `[::]` or `0.0.0.0`. One bound to an IPv6

@@ -4,6 +4,7 @@
 //! here.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -47,7 +48,6 @@ pub struct EndpointStats {
 }
 
 /// One endpoint.
-#[derive(Debug)]
 pub(crate) struct EndpointShared {
     state: Mutex<EndpointState>,
     config: EndpointConfig,
@@ -60,7 +60,6 @@ pub(crate) struct EndpointShared {
 }
 
 /// What the mutex guards.
-#[derive(Debug)]
 pub(super) struct EndpointState {
     pub(super) proto: proto::Endpoint,
     /// By handle.
@@ -241,8 +240,18 @@ impl EndpointState {
 }
 
 /// A share in an endpoint, as every `Endpoint` has one.
-#[derive(Debug)]
 pub(super) struct EndpointHandle(Arc<EndpointShared>);
+
+impl fmt::Debug for EndpointHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Endpoint");
+        if let Ok(state) = self.0.state.try_lock() {
+            out.field("local_addr", &state.socket.local_addr());
+            out.field("connections", &state.proto.connection_count());
+        }
+        out.finish_non_exhaustive()
+    }
+}
 
 impl EndpointHandle {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
