@@ -84,6 +84,9 @@ impl Auto {
             self.learn_startup_floor(now, path);
             return;
         }
+        if self.tally.is_app_limited {
+            return;
+        }
         let has_queue = self.tally.rtt_samples > 0 && self.has_queue(self.tally.rtt_min);
         let is_burst = f64::from(self.tally.lost_packets) > BURST_SHARE * f64::from(self.tally.packets());
         if is_burst && !has_queue && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
@@ -125,7 +128,7 @@ impl Auto {
         // Neighbours that started together must not probe together: a number that differs between flows.
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
-        let rounds = if self.was_congested_lately(now) {
+        let rounds = if self.was_congested_lately(now) && self.alone_at.is_some() {
             window_packets.clamp(CRUISE_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
         } else {
             CRUISE_ROUNDS
