@@ -13,6 +13,7 @@ use std::time::Duration;
 use fulmar_control::{Choice, Instant, RepairReason, Slot};
 use fulmar_fec::{Code, CodeId, Cover, Encoder, Geometry, RepairKey, SymbolId, Symbols, Window};
 
+use super::parts::PartsOut;
 use super::ring::{Ring, SymbolState};
 use super::sets::{RecoverySets, SetNumber};
 use crate::TransportError;
@@ -90,6 +91,7 @@ pub struct SymbolSender {
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
     sets: RecoverySets,
+    parts: PartsOut,
     /// Combinations under way or lately resolved, by number from `repairs_base`.
     repairs: VecDeque<Option<RepairCover>>,
     repairs_base: u64,
@@ -122,6 +124,7 @@ impl SymbolSender {
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
             sets: RecoverySets::default(),
+            parts: PartsOut::default(),
             repairs: VecDeque::new(),
             repairs_base: 0,
             windows_in_flight: VecDeque::new(),
@@ -196,16 +199,20 @@ impl SymbolSender {
     /// under way for it has not restored it, whatever the counts say.
     fn needed(&self, now: Instant, rtt: Duration) -> u32 {
         let missing = self.missing.len() as u32;
-        let Some((_, &since)) = self.missing.first_key_value() else { return 0 };
         if self.peer.windows.is_empty() {
             return missing;
         }
-        let is_overdue = now - since > rtt + rtt / 4;
+        let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now);
         let reported: u32 = self.peer.windows.iter().map(|open| open.deficit).sum();
         let end = self.peer.windows.last().map_or(self.peer.decoded_below, |open| open.window.end());
         let beyond = self.missing.range(end..).count() as u32;
         let under_way = self.copied_in_flight + self.helping_windows();
         missing.min((reported + beyond).saturating_sub(under_way).max(u32::from(is_overdue)))
+    }
+
+    /// When the oldest symbol known missing is to be copied, whatever the counts say.
+    pub fn overdue_at(&self, rtt: Duration) -> Option<Instant> {
+        self.missing.first_key_value().map(|(_, &since)| since + rtt + rtt / 4)
     }
 
     /// Proactive combinations under way that cover the oldest symbol known missing.
@@ -229,10 +236,10 @@ impl SymbolSender {
             Choice::Source => self.emit_source(now, packet, space_bytes, fill),
             Choice::Recover => {
                 let (&id, _) = self.missing.first_key_value()?;
-                self.emit_copy(id, packet)
+                self.emit_copy(id, packet, space_bytes)
             }
-            Choice::Insure => self.emit_insurance(packet),
-            Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet),
+            Choice::Insure => self.emit_insurance(packet, space_bytes),
+            Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet, space_bytes),
             Choice::Wait(_) => None,
         }
     }
@@ -273,10 +280,35 @@ impl SymbolSender {
         }
     }
 
-    fn emit_copy(&mut self, id: SymbolId, packet: &mut Vec<u8>) -> Option<Emitted> {
+    fn emit_copy(&mut self, id: SymbolId, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
         let bytes = self.ring.get(id)?;
+        if bytes.len() + frame::SOURCE_HEADER_BYTES > space_bytes {
+            return self.emit_part(id, packet, space_bytes);
+        }
         frame::put_source_header(packet, id);
         packet.extend_from_slice(bytes);
+        self.on_copied(id)?;
+        Some(Emitted { content: Content::Copy(id), is_repair: true })
+    }
+
+    /// A piece of a symbol that no longer fits a packet, because the path carries less than when it was made. The symbol
+    /// stays missing until all its pieces are under way.
+    fn emit_part(&mut self, id: SymbolId, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
+        let bytes = self.ring.get(id)?;
+        let room = space_bytes.checked_sub(frame::PART_HEADER_BYTES_MAX).filter(|&room| room > 0)?;
+        let piece = self.parts.poll(id, bytes.len(), room)?;
+        frame::put_part_header(packet, id, bytes.len(), usize::from(piece.start));
+        packet.extend_from_slice(&bytes[usize::from(piece.start)..usize::from(piece.end)]);
+        if self.parts.is_all_sent(id) {
+            self.on_copied(id)?;
+        } else {
+            self.stats.copies += 1;
+        }
+        Some(Emitted { content: Content::Part(piece), is_repair: true })
+    }
+
+    /// A copy of `id` is under way.
+    fn on_copied(&mut self, id: SymbolId) -> Option<()> {
         self.missing.remove(&id);
         let slot = self.ring.slot_mut(id)?;
         slot.state = match slot.state {
@@ -293,11 +325,11 @@ impl SymbolSender {
             }
         }
         self.stats.copies += 1;
-        Some(Emitted { content: Content::Copy(id), is_repair: true })
+        Some(())
     }
 
     /// One combination over exactly the symbols being recovered.
-    fn emit_insurance(&mut self, packet: &mut Vec<u8>) -> Option<Emitted> {
+    fn emit_insurance(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
         let floor = self.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols));
         self.recovering.retain(|id| id.0 >= floor);
         let candidates: Vec<SymbolId> = self.recovering.iter().copied().collect();
@@ -310,7 +342,7 @@ impl SymbolSender {
             self.recovering.remove(id);
         });
         let code = self.code;
-        self.put_combination(Cover::Set(&members), key, packet, |packet| {
+        self.put_combination(Cover::Set(&members), key, packet, space_bytes, |packet| {
             frame::put_repair_set_header(packet, code, &members, key);
         })?;
         let number = self.sets.open(members.clone());
@@ -324,7 +356,13 @@ impl SymbolSender {
     }
 
     /// A combination over the newest `symbols` symbols, without those at the front that are delivered.
-    fn emit_repair(&mut self, symbols: u32, reason: RepairReason, packet: &mut Vec<u8>) -> Option<Emitted> {
+    fn emit_repair(
+        &mut self,
+        symbols: u32,
+        reason: RepairReason,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+    ) -> Option<Emitted> {
         let end = self.ring.next_id();
         let reach = u64::from(symbols.min(self.window_max).max(1));
         let from = end.0.saturating_sub(reach).max(self.ring.base().0);
@@ -340,32 +378,35 @@ impl SymbolSender {
         self.sources_since_repair = 0;
         self.first_source_since_repair = None;
         self.repairs_since_source += 1;
-        if window.len == 1 || self.encoder.is_none() {
-            let emitted = self.emit_copy(first, packet);
+        if window.len == 1 || self.put_window(window, packet, space_bytes).is_none() {
+            let emitted = self.emit_copy(first, packet, space_bytes);
             // It was counted under its reason.
             self.stats.copies -= u64::from(emitted.is_some());
             return emitted;
         }
-        let (code, key) = (self.code, self.take_key());
-        self.put_combination(Cover::Window(window), key, packet, |packet| {
-            frame::put_repair_window_header(packet, code, window, key);
-        })?;
         self.windows_in_flight.push_back((self.repairs_base + self.repairs.len() as u64, window));
         Some(self.track(RepairCover::Window(window)))
     }
 
+    fn put_window(&mut self, window: Window, packet: &mut Vec<u8>, space_bytes: usize) -> Option<()> {
+        let (code, key) = (self.code, self.take_key());
+        self.put_combination(Cover::Window(window), key, packet, space_bytes, |packet| {
+            frame::put_repair_window_header(packet, code, window, key);
+        })
+    }
+
     /// What the probe timeout sends, whatever policy and deficit say: a combination over the unacknowledged tail where
     /// the code has combinations, else a copy of the oldest symbol that is not delivered.
-    pub fn emit_probe(&mut self, packet: &mut Vec<u8>) -> Option<Emitted> {
+    pub fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
         let oldest = (self.ring.base().0..self.ring.next_id().0)
             .map(SymbolId)
             .find(|id| self.ring.slot(*id).is_some_and(|slot| !slot.state.is_delivered()))?;
         let tail = self.ring.next_id().0 - oldest.0;
         if self.window_max > 0 && tail <= u64::from(self.window_max) && self.missing.is_empty() {
-            return self.emit_repair(self.window_max, RepairReason::Probe, packet);
+            return self.emit_repair(self.window_max, RepairReason::Probe, packet, space_bytes);
         }
         self.stats.probes += 1;
-        let emitted = self.emit_copy(oldest, packet);
+        let emitted = self.emit_copy(oldest, packet, space_bytes);
         self.stats.copies -= u64::from(emitted.is_some());
         emitted
     }
@@ -380,6 +421,7 @@ impl SymbolSender {
         cover: Cover<'_>,
         key: RepairKey,
         packet: &mut Vec<u8>,
+        space_bytes: usize,
         put_header: impl FnOnce(&mut Vec<u8>),
     ) -> Option<()> {
         let encoder = self.encoder.as_mut()?;
@@ -387,6 +429,11 @@ impl SymbolSender {
         put_header(packet);
         let start = packet.len();
         let longest = longest_symbol(cover, &self.ring)?;
+        if packet.len() - before + longest > space_bytes {
+            // Over symbols made for a path that carried more.
+            packet.truncate(before);
+            return None;
+        }
         packet.resize(start + longest, 0);
         match encoder.repair(cover, key, &self.ring, &mut packet[start..]) {
             Ok(len) => packet.truncate(start + len),
@@ -422,6 +469,13 @@ impl SymbolSender {
     /// A packet arrived. True if it added a degree of freedom at the receiver.
     pub fn on_acked(&mut self, content: Content) -> bool {
         match content {
+            Content::Part(piece) => {
+                let is_complete = self.parts.on_acked(piece);
+                if is_complete {
+                    self.deliver(piece.id);
+                }
+                is_complete
+            }
             Content::Source(id) | Content::Copy(id) => {
                 let is_news = self.ring.slot(id).is_some_and(|slot| slot.state != SymbolState::Delivered);
                 self.deliver(id);
@@ -444,6 +498,10 @@ impl SymbolSender {
     pub fn on_lost(&mut self, now: Instant, content: Content) -> bool {
         match content {
             Content::Source(id) | Content::Copy(id) => self.on_symbol_lost(now, id),
+            Content::Part(piece) => {
+                self.parts.on_lost(piece);
+                self.on_symbol_lost(now, piece.id)
+            }
             Content::Repair(number) => {
                 if let Some(RepairCover::Set(set)) = self.take_repair(number) {
                     self.sets.on_combination(set, false, false);
@@ -488,6 +546,7 @@ impl SymbolSender {
         let Some(slot) = self.ring.slot_mut(id) else { return };
         let was = slot.state;
         slot.state = SymbolState::Delivered;
+        self.parts.forget(id);
         let (was_lost, set) = (slot.was_lost, slot.set.take());
         match was {
             SymbolState::InFlight(_) if was_lost => self.copied_in_flight = self.copied_in_flight.saturating_sub(1),

@@ -379,6 +379,9 @@ impl Connection {
         self.path.reset_rtt();
         self.path.congestion.on_path_change(now, &view);
         self.path.mtu = crate::recovery::MtuDiscovery::new(self.config.initial_mtu_bytes, self.config.mtu_max_bytes);
+        if let Some(peer) = &self.peer_parameters {
+            self.path.mtu.set_limit(u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX));
+        }
         self.path.ecn = crate::recovery::EcnState::new(self.config.is_ecn_enabled);
         let budget = self.path.budget();
         self.path.pacer.on_budget(now, budget);

@@ -296,6 +296,10 @@ impl Connection {
                 let (streams, received) = (&mut self.streams, &mut self.received);
                 self.symbols_in.on_source(id, symbol, &mut |symbol| deliver(streams, received, symbol))?;
             }
+            Frame::SourcePart { id, len, start, piece } => {
+                let (streams, received) = (&mut self.streams, &mut self.received);
+                self.symbols_in.on_part(id, len, start, piece, &mut |symbol| deliver(streams, received, symbol))?;
+            }
             Frame::Repair(repair) => {
                 self.on_symbol_received(now);
                 let (streams, received) = (&mut self.streams, &mut self.received);

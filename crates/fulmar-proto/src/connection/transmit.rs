@@ -7,7 +7,7 @@ use super::handshake::Level;
 use super::{Connection, Transmit};
 use crate::coding::Emitted;
 use crate::crypto::SealError;
-use crate::recovery::{Content, SentPacket};
+use crate::recovery::{BASE_BYTES, Content, SentPacket};
 use crate::wire::frame::{self, Close};
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES};
 use crate::wire::symbol::SymbolFrame;
@@ -17,6 +17,8 @@ use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
 const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
+/// So many probe timeouts in a row send packets of full size.
+const PROBES_FULL_SIZED: u32 = 2;
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
 const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
@@ -264,7 +266,8 @@ impl Connection {
         }
         if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
             self.is_window_limited |= has_work;
-            self.pacer_at = (has_work || slot.unacked_symbols > 0).then_some(at);
+            let may_have_more = has_work || slot.unacked_symbols > 0 || slot.recovering_symbols > 0 || slot.missing_symbols > 0;
+            self.pacer_at = may_have_more.then_some(at);
             return Payload::Nothing;
         }
         if self.datagrams.has_pending() {
@@ -273,7 +276,8 @@ impl Connection {
         let view = self.path.view(in_flight);
         match self.redundancy.choose(&slot, &view) {
             Choice::Wait(at) => {
-                self.policy_at = at.filter(|&at| at > now);
+                let overdue_at = self.symbols_out.overdue_at(self.path.rtt.smoothed());
+                self.policy_at = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
                 self.path.sampler.on_app_limited(in_flight);
                 Payload::Nothing
             }
@@ -351,7 +355,7 @@ impl Connection {
                 self.probes_pending -= 1;
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                let emitted = self.symbols_out.emit_probe(buf);
+                let emitted = self.symbols_out.emit_probe(buf, self.probe_room(draft, buf.len()));
                 self.note(draft, emitted);
             }
             Payload::Datagram => {
@@ -367,10 +371,20 @@ impl Connection {
         }
     }
 
+    /// Room for a probe. When several went unanswered, large packets may be what the path no longer carries.
+    fn probe_room(&self, draft: &Draft, written: usize) -> usize {
+        let limit = if self.probe_expiries > PROBES_FULL_SIZED {
+            draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)
+        } else {
+            draft.limit
+        };
+        limit.saturating_sub(written)
+    }
+
     fn put_symbol(&mut self, now: Instant, choice: Choice, draft: &mut Draft, buf: &mut Vec<u8>) {
         let room = draft.limit.saturating_sub(buf.len());
         // A repair symbol over this one must fit a packet too, with its longer header.
-        let room = room.min(self.symbol_bytes_max() + frame::SOURCE_HEADER_BYTES);
+        let symbol_max = self.symbol_bytes_max();
         if draft.has_ack && room < SYMBOL_BYTES_WORTHWHILE {
             return;
         }
@@ -384,7 +398,7 @@ impl Connection {
                 };
                 frame.put(symbol);
             }
-            let left = space.saturating_sub(symbol.len());
+            let left = space.min(symbol_max).saturating_sub(symbol.len());
             streams.fill(symbol, left);
         });
         self.note(draft, emitted);
