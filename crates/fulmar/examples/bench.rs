@@ -6,8 +6,8 @@
 //! cargo run --release --example bench -- idle [--connections 10000] [--json]
 //! ```
 //!
-//! Each side has a runtime of its own with `--cores` threads, pinned to different processors where `taskset` did not decide
-//! otherwise; CPU times are those of the threads of each side. Figures are for people: nothing is judged by them.
+//! Each side has a runtime of its own with `--cores` threads; processor times are those of the threads of each side. With
+//! `--listen ADDRESS --via ADDRESS` a relay may stand between them. Figures are for people: nothing is judged by them.
 
 #[path = "bench/idle.rs"]
 mod idle;
@@ -20,9 +20,10 @@ mod throughput;
 mod handshakes;
 
 use std::error::Error;
+use std::net::SocketAddr;
 
 /// What was measured: names, values and units, in the order in which they are printed.
-pub struct Figures(Vec<(&'static str, f64, &'static str)>);
+pub(crate) struct Figures(Vec<(&'static str, f64, &'static str)>);
 
 impl Figures {
     fn print(&self, what: &str, is_json: bool) {
@@ -40,11 +41,15 @@ impl Figures {
 }
 
 /// The command line.
-pub struct Options {
+pub(crate) struct Options {
     seconds: f64,
     connections: usize,
     streams: usize,
     cores: usize,
+    /// The server's address as the client sees it, if a relay is between them.
+    via: Option<SocketAddr>,
+    /// Where the server listens.
+    listen: SocketAddr,
     profile: String,
     is_json: bool,
 }
@@ -57,6 +62,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         connections: 10_000,
         streams: 1,
         cores: 1,
+        via: None,
+        listen: "127.0.0.1:0".parse()?,
         profile: "auto".into(),
         is_json: false,
     };
@@ -67,6 +74,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--connections" => options.connections = value()?.parse()?,
             "--streams" => options.streams = value()?.parse()?,
             "--cores" => options.cores = value()?.parse()?,
+            "--via" => options.via = Some(value()?.parse()?),
+            "--listen" => options.listen = value()?.parse()?,
             "--profile" => options.profile = value()?,
             "--json" => options.is_json = true,
             other => return Err(format!("{other} is no option").into()),

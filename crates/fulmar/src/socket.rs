@@ -213,3 +213,92 @@ fn from_codepoint(ecn: EcnCodepoint) -> Ecn {
         EcnCodepoint::Ce => Ecn::Ce,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn batch(destination: SocketAddr, segment_bytes: usize, len: usize) -> Batch {
+        let transmit = Transmit {
+            destination,
+            src_ip: None,
+            ecn: Some(Ecn::Ect0),
+            bytes: len,
+            segment_bytes: Some(segment_bytes),
+        };
+        Batch { transmit, bytes: (0..len).map(|index| index as u8).collect(), sent_bytes: 0 }
+    }
+
+    async fn receive(socket: &Socket, count: usize) -> Vec<(Vec<u8>, DatagramMeta)> {
+        let mut received = Vec::new();
+        while received.len() < count {
+            let (mut buffer, mut metas) = (vec![0; BATCH_BYTES_MAX], [RecvMeta::default()]);
+            let receiving = std::future::poll_fn(|cx| {
+                socket.poll_recv(cx, &mut [IoSliceMut::new(&mut buffer)], &mut metas)
+            });
+            tokio::time::timeout(Duration::from_secs(20), receiving).await.unwrap().unwrap();
+            let datagrams = buffer[..metas[0].len].chunks(metas[0].stride);
+            received.extend(datagrams.map(|datagram| (datagram.to_vec(), origin(&metas[0]))));
+        }
+        received
+    }
+
+    async fn send(socket: &Socket, batch: &mut Batch) {
+        while socket.try_send(batch).is_err() {
+            tokio::time::timeout(Duration::from_secs(20), socket.writable()).await.unwrap().unwrap();
+        }
+    }
+
+    fn open() -> Socket {
+        Socket::new(bind("127.0.0.1:0".parse().unwrap()).unwrap(), 1 << 20, true).unwrap()
+    }
+
+    #[tokio::test]
+    async fn batches_arrive_as_datagrams() {
+        let (from, to) = (open(), open());
+        let mut batch = batch(to.local_addr().unwrap(), 1000, 3500);
+        send(&from, &mut batch).await;
+        assert_eq!(batch.sent_bytes, 3500);
+        let received = receive(&to, 4).await;
+        let lens: Vec<usize> = received.iter().map(|(datagram, _)| datagram.len()).collect();
+        assert_eq!(lens, [1000, 1000, 1000, 500]);
+        assert_eq!(
+            received.iter().flat_map(|(datagram, _)| datagram).copied().collect::<Vec<u8>>(),
+            batch.bytes
+        );
+        for (_, meta) in received {
+            assert_eq!((meta.remote, meta.ecn), (from.local_addr().unwrap(), Some(Ecn::Ect0)));
+        }
+    }
+
+    /// Linux answers EINVAL to more segments than 128, as a driver may to any: every datagram leaves all the same, and
+    /// nothing is asked to be segmented again.
+    #[tokio::test]
+    async fn a_refused_batch_is_sent_one_by_one() {
+        let (from, to) = (open(), open());
+        let mut batch = batch(to.local_addr().unwrap(), 3, 599);
+        send(&from, &mut batch).await;
+        assert_eq!(batch.sent_bytes, 599);
+        let received = receive(&to, 200).await;
+        assert_eq!(
+            received.iter().flat_map(|(datagram, _)| datagram).copied().collect::<Vec<u8>>(),
+            batch.bytes
+        );
+        assert_eq!(received.last().unwrap().0.len(), 2);
+        // ECN is not given up with it.
+        assert!(received.iter().all(|(_, meta)| meta.ecn == Some(Ecn::Ect0)));
+        assert_eq!(from.segments_max(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_datagram_too_long_for_any_path_is_lost_and_no_more() {
+        let (from, to) = (open(), open());
+        let destination = to.local_addr().unwrap();
+        let mut too_long = batch(destination, 70_000, 70_000);
+        too_long.transmit.segment_bytes = None;
+        send(&from, &mut too_long).await;
+        send(&from, &mut batch(destination, 10, 10)).await;
+        assert_eq!(receive(&to, 1).await[0].0.len(), 10);
+    }
+}

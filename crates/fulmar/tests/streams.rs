@@ -220,17 +220,26 @@ async fn priority_goes_first() {
     let mut high = soon(c.client.open_uni()).await.unwrap();
     low.set_priority(-1).unwrap();
     high.set_priority(1).unwrap();
-    // More than the first windows take, so that both have to wait.
+    // Both are queued before the task that sends gets its turn, and take many round trips.
     let (bulk, urgent) = (noise(1, 400_000), noise(2, 400_000));
     soon(low.write_all(&bulk)).await.unwrap();
     soon(high.write_all(&urgent)).await.unwrap();
-    (low.finish().unwrap(), high.finish().unwrap());
+    low.finish().unwrap();
+    high.finish().unwrap();
+    assert!(low.set_priority(0).is_ok());
     let mut first = soon(c.server.accept_uni()).await.unwrap();
     let mut second = soon(c.server.accept_uni()).await.unwrap();
-    let both = async { tokio::join!(first.read_to_end(1 << 20), second.read_to_end(1 << 20)) };
-    let (a, b) = soon(both).await;
-    assert!(a.unwrap() == bulk && b.unwrap() == urgent);
-    assert!(low.set_priority(0).is_err());
+    let (mut low, mut high) =
+        (std::pin::pin!(first.read_to_end(1 << 20)), std::pin::pin!(second.read_to_end(1 << 20)));
+    let urgently = async {
+        tokio::select! {
+            biased;
+            _ = &mut low => panic!("the stream of low priority came first"),
+            received = &mut high => received.unwrap(),
+        }
+    };
+    assert!(soon(urgently).await == urgent);
+    assert!(soon(low).await.unwrap() == bulk);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::{Figures, Options};
 /// Handshakes under way at a time.
 const PARALLEL: usize = 32;
 
-pub fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
+pub(crate) fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
     let sides = Sides::new(options)?;
     let server = sides.server.clone();
     sides.server_runtime.spawn(async move {

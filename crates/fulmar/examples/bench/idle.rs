@@ -9,7 +9,7 @@ use crate::{Figures, Options};
 /// Opened at a time.
 const PARALLEL: usize = 64;
 
-pub fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
+pub(crate) fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
     let sides = Sides::new(options)?;
     let server = sides.server.clone();
     let accepted = sides.server_runtime.spawn(async move {

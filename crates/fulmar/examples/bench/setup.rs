@@ -22,16 +22,16 @@ impl VerifyPeer for Only {
 }
 
 /// A server and a client, each in a runtime of its own.
-pub struct Sides {
-    pub server_runtime: Runtime,
-    pub client_runtime: Runtime,
-    pub server: Endpoint,
-    pub client: Endpoint,
-    pub address: SocketAddr,
+pub(crate) struct Sides {
+    pub(crate) server_runtime: Runtime,
+    pub(crate) client_runtime: Runtime,
+    pub(crate) server: Endpoint,
+    pub(crate) client: Endpoint,
+    pub(crate) address: SocketAddr,
 }
 
 impl Sides {
-    pub fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
         let mut transport = TransportConfig::default();
         transport.profile(Profile::by_name(&options.profile).ok_or("no such profile")?);
         transport.idle_timeout(Some(Duration::from_secs(600)));
@@ -45,10 +45,10 @@ impl Sides {
         let (server_runtime, client_runtime) =
             (runtime("server", options.cores)?, runtime("client", options.cores)?);
         let loopback = "127.0.0.1:0".parse()?;
-        let server = server_runtime.block_on(async { Endpoint::server(server_config, loopback) })?;
+        let server = server_runtime.block_on(async { Endpoint::server(server_config, options.listen) })?;
         let client = client_runtime.block_on(async { Endpoint::client(loopback) })?;
         client.set_client_config(ClientConfig { crypto: Arc::new(client_crypto), transport });
-        let address = server.local_addr()?;
+        let address = options.via.map_or_else(|| server.local_addr(), Ok)?;
         Ok(Self { server_runtime, client_runtime, server, client, address })
     }
 }
@@ -58,7 +58,7 @@ fn runtime(name: &str, cores: usize) -> std::io::Result<Runtime> {
 }
 
 /// Seconds of processor time that the threads of each side have used: server, client. Linux only; zero elsewhere.
-pub fn cpu_seconds() -> (f64, f64) {
+pub(crate) fn cpu_seconds() -> (f64, f64) {
     (threads_named("server"), threads_named("client"))
 }
 
@@ -74,7 +74,7 @@ fn threads_named(wanted: &str) -> f64 {
 }
 
 /// Bytes of memory that this process uses now. Linux only; zero elsewhere.
-pub fn resident_bytes() -> f64 {
+pub(crate) fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());

@@ -8,7 +8,7 @@ use fulmar::{Connection, RecvStream};
 use crate::setup::{Sides, cpu_seconds};
 use crate::{Figures, Options};
 
-pub fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
+pub(crate) fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
     let sides = Sides::new(options)?;
     let server = sides.server.clone();
     let receiving = sides.server_runtime.spawn(receive(server));

@@ -2,9 +2,9 @@
 //!
 //! Receiving is the endpoint's task's; it wakes this one. Batches are made under the lock and sent without it.
 //!
-//! **Timer.** tokio's has a granularity of 1 ms, so at high rates one wake-up sends what the pace allows for a millisecond;
-//! the protocol's pacer is made for that. A timer that was armed for an earlier time than is needed now is left alone: it
-//! rings for nothing once, which costs less than moving it for every batch.
+//! **Timer.** Short waits, which pace what is sent, are for the endpoint's exact [`Alarms`](crate::alarm::Alarms); others for
+//! tokio. One that was set for an earlier time than is needed now is left alone: it rings for nothing once, which costs
+//! less than moving it for every batch.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,6 +18,7 @@ use fulmar_proto::{ConnectionHandle, EndpointEvent, Instant};
 use tokio::time::Sleep;
 
 use super::shared::{ConnectionShared, Wakers, take_endpoint_events, wake_all};
+use crate::alarm;
 use crate::clock;
 use crate::endpoint::EndpointShared;
 use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
@@ -35,6 +36,8 @@ pub(crate) struct ConnectionDriver {
     sleep: Option<Pin<Box<Sleep>>>,
     /// When `sleep` rings, if it will.
     armed_at: Option<Instant>,
+    /// When the endpoint's alarm rings or rang.
+    alarm_at: Option<Instant>,
     blocked: Option<Blocked>,
     endpoint_events: Vec<EndpointEvent>,
 }
@@ -75,6 +78,7 @@ impl ConnectionDriver {
             handle,
             sleep: None,
             armed_at: None,
+            alarm_at: None,
             blocked: None,
             endpoint_events: Vec::new(),
         }
@@ -165,9 +169,32 @@ impl ConnectionDriver {
 
     /// Waits until `at`; ready if that has come.
     fn poll_timer(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> Poll<()> {
-        if let Some(at) = at
-            && self.armed_at.is_none_or(|armed_at| at < armed_at)
-        {
+        let Some(at) = at else { return Poll::Pending };
+        let now = clock::now();
+        if self.endpoint.alarms.are_available() && at - now <= alarm::WAIT_MAX {
+            self.set_alarm(cx, now, at.max(now + alarm::WAIT_MIN));
+            return Poll::Pending;
+        }
+        self.poll_sleep(cx, at)
+    }
+
+    fn set_alarm(&mut self, cx: &Context<'_>, now: Instant, at: Instant) {
+        if self.alarm_at.is_some_and(|alarm_at| alarm_at > now && alarm_at <= at) {
+            return;
+        }
+        self.cancel_alarm();
+        self.endpoint.alarms.set((at, self.handle), cx.waker());
+        self.alarm_at = Some(at);
+    }
+
+    fn cancel_alarm(&mut self) {
+        if let Some(at) = self.alarm_at.take() {
+            self.endpoint.alarms.cancel((at, self.handle));
+        }
+    }
+
+    fn poll_sleep(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
+        if self.armed_at.is_none_or(|armed_at| at < armed_at) {
             self.armed_at = Some(at);
             let at = clock::to_tokio(at);
             match &mut self.sleep {
@@ -175,14 +202,18 @@ impl ConnectionDriver {
                 None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
             }
         }
-        let Some(sleep) = self.sleep.as_mut().filter(|_| self.armed_at.is_some()) else {
-            return Poll::Pending;
-        };
+        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         self.armed_at = None;
         Poll::Ready(())
+    }
+}
+
+impl Drop for ConnectionDriver {
+    fn drop(&mut self) {
+        self.cancel_alarm();
     }
 }
 

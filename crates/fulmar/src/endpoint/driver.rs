@@ -1,4 +1,4 @@
-//! The task of one endpoint: receives batches and hands their datagrams to the connections.
+//! The task of one endpoint: receives batches and hands their datagrams to the connections, and rings their alarms.
 //!
 //! A datagram is decrypted where it was received; nothing is copied or queued on the way to its connection, whose lock is
 //! taken once for all consecutive datagrams of a batch. Those who wait for a connection are woken once per batch.
@@ -60,6 +60,8 @@ impl Driver {
             state.register_driver(cx);
             (state.socket.clone(), state.previous_socket.clone())
         };
+        self.endpoint.alarms.poll(cx, &mut self.wakers);
+        wake_all(&mut self.wakers);
         if let Some(previous) = previous {
             // The new socket alone has to live.
             let _ = self.poll_socket(cx, &previous)?;

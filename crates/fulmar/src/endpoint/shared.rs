@@ -18,6 +18,7 @@ use proto::{ClientConfig, ConnectionHandle, EndpointEvent, ServerConfig};
 use tokio::sync::Notify;
 
 use super::config::EndpointConfig;
+use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
 use crate::connection::driver::ConnectionDriver;
@@ -51,6 +52,8 @@ pub struct EndpointStats {
 pub(crate) struct EndpointShared {
     state: Mutex<EndpointState>,
     config: EndpointConfig,
+    /// Short waits of the connections' tasks.
+    pub(crate) alarms: Alarms,
     /// A client knocks, or the endpoint was closed.
     pub(super) incoming: Notify,
     /// The last connection is gone.
@@ -97,6 +100,7 @@ impl EndpointShared {
                 stats: EndpointStats::default(),
             }),
             config: config.clone(),
+            alarms: Alarms::new(),
             incoming: Notify::new(),
             idle: Notify::new(),
             handles: AtomicUsize::new(0),
