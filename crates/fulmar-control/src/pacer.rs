@@ -1,12 +1,14 @@
 //! When the next packet may leave.
 //!
-//! A token bucket that is filled at [`SendBudget::pacing`] and holds [`SendBudget::burst_bytes`]. Because what a late
-//! timer did not send stays in the bucket (up to a burst), lateness is made up for and the average rate does not
-//! drift; because no more than a burst stays, a pause is never followed by a flood. Constant time and space.
+//! A token bucket that is filled at [`SendBudget::pacing`] and holds [`SendBudget::burst_bytes`]. What a late timer did
+//! not send stays in the bucket, even beyond a burst, so lateness up to [`LATENESS_MAX`] is made up for and the average
+//! rate does not drift. (Timers of a millisecond are usual; a burst of a millisecond's worth without this would deliver
+//! half of the pace, and a controller that measures its rate would follow it down.) After a longer pause no more than a
+//! burst stays, so it is never followed by a flood. Constant time and space.
 //!
 //! Credit is counted in bytes as `f64`: at 10 Gb/s a nanosecond is 1.25 bytes, and whole bytes would lose a fifth.
-//! Invariant: over any interval at a constant rate, bytes sent are at most `burst_bytes + rate * interval` plus one
-//! packet.
+//! Invariant: over any interval at a constant rate, bytes sent are at most `burst_bytes + rate * (interval +
+//! LATENESS_MAX)` plus one packet; with timers that are on time, without the lateness.
 
 use core::time::Duration;
 
@@ -15,6 +17,9 @@ use crate::{Instant, Rate, SendBudget};
 /// Rounding of `f64` must not leave a deadline that is reached and yet not met.
 const ROUNDING_BYTES: f64 = 1e-3;
 
+/// How late a wake-up may be to count as a late timer: tokio's are up to 2 ms, and a busy machine adds its own.
+const LATENESS_MAX: Duration = Duration::from_millis(5);
+
 /// Obeys the pace of a congestion controller.
 #[derive(Clone, Debug)]
 pub struct Pacer {
@@ -22,13 +27,21 @@ pub struct Pacer {
     burst_bytes: f64,
     credit_bytes: f64,
     credited_at: Instant,
+    /// When the caller was last told to come again.
+    wakes_at: Option<Instant>,
 }
 
 impl Pacer {
     /// A pacer that starts with a full bucket.
     pub fn new(now: Instant, budget: SendBudget) -> Self {
         let burst_bytes = budget.burst_bytes as f64;
-        Self { pacing: budget.pacing, burst_bytes, credit_bytes: burst_bytes, credited_at: now }
+        Self {
+            pacing: budget.pacing,
+            burst_bytes,
+            credit_bytes: burst_bytes,
+            credited_at: now,
+            wakes_at: None,
+        }
     }
 
     /// The controller's budget may have changed. Credit earned so far was earned at the old pace.
@@ -52,7 +65,9 @@ impl Pacer {
         }
         // Saturates for absurdly slow paces; never "now", or the caller would spin.
         let wait_nanos = libm::ceil(lacking_bytes * 1e9 / pacing.bytes_per_second() as f64) as u64;
-        Err(now + Duration::from_nanos(wait_nanos.max(1)))
+        let wakes_at = now + Duration::from_nanos(wait_nanos.max(1));
+        self.wakes_at = Some(wakes_at);
+        Err(wakes_at)
     }
 
     /// `bytes` left, whether or not the pacer was asked (probes are not).
@@ -69,7 +84,18 @@ impl Pacer {
             Some(pacing) => pacing.bytes_per_second() as f64 * elapsed / 1e9,
             None => self.burst_bytes,
         };
-        self.credit_bytes = (self.credit_bytes + earned_bytes).min(self.burst_bytes);
+        self.credit_bytes = (self.credit_bytes + earned_bytes).min(self.burst_bytes + self.late_bytes(now));
+    }
+
+    /// What would have left since the wake-up time if the timer had been on time.
+    fn late_bytes(&self, now: Instant) -> f64 {
+        let late = self.wakes_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        match self.pacing {
+            Some(pacing) if late <= LATENESS_MAX => {
+                pacing.bytes_per_second() as f64 * late.as_nanos() as f64 / 1e9
+            }
+            _ => 0.0,
+        }
     }
 }
 
@@ -120,6 +146,24 @@ mod tests {
             burst += 1;
         }
         assert_eq!(burst, 3);
+    }
+
+    #[test]
+    fn timers_of_two_milliseconds_keep_a_pace_with_bursts_of_one() {
+        // 6 MB/s are five packets a millisecond: 10 for each wake-up, of which a burst of five would let half go.
+        let mut pacer = Pacer::new(at(0), budget(Some(Rate::from_bytes_per_second(6_000_000)), 6000));
+        let (mut now, mut sent) = (at(0), 0);
+        while now < at(1_000_000) {
+            match pacer.poll(now, 1200) {
+                Ok(()) => {
+                    pacer.on_sent(now, 1200);
+                    sent += 1;
+                }
+                // Rounded up to a tick of a millisecond, and a millisecond late on top.
+                Err(when) => now = at((when.as_nanos() / 1_000_000 + 2) * 1000),
+            }
+        }
+        assert!((4990..=5005).contains(&sent), "{sent}");
     }
 
     #[test]

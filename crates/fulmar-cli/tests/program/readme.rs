@@ -17,7 +17,8 @@ fn readme() -> String {
 #[test]
 fn its_commands_are_commands() {
     let text = readme();
-    let lines = text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap_or_default().lines());
+    let lines =
+        text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap_or_default().lines());
     let mut commands = 0;
     for line in lines.filter_map(|line| line.strip_prefix("fulmar ")) {
         let words = line.split('#').next().unwrap_or_default().split_whitespace();
@@ -52,7 +53,10 @@ fn its_profiles_are_the_profiles() {
 fn its_numbers_are_those_of_the_workspace() {
     let (text, manifest) = (readme(), std::fs::read_to_string(root().join("Cargo.toml")).unwrap());
     let wanted = manifest.split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    assert!(text.contains(&format!("Rust {wanted} or newer")), "the README names another version of Rust than {wanted}");
+    assert!(
+        text.contains(&format!("Rust {wanted} or newer")),
+        "the README names another version of Rust than {wanted}"
+    );
     let script = std::fs::read_to_string(root().join("scripts/toolchain")).unwrap();
     assert!(script.contains(&format!("rust_wanted={wanted} ")), "scripts/toolchain wants another one");
     assert_eq!(Cli::command().get_version(), Some(env!("CARGO_PKG_VERSION")));
@@ -68,9 +72,13 @@ fn its_files_exist() {
         links += 1;
     }
     assert!(links >= 5);
-    for (name, _) in text.split("\n| crate | what |").nth(1).unwrap().lines().filter_map(|l| {
-        l.strip_prefix("| `")?.split_once('`')
-    }) {
+    for (name, _) in text
+        .split("\n| crate | what |")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.split_once('`'))
+    {
         assert!(root().join("crates").join(name).is_dir(), "{name}");
     }
 }
