@@ -134,6 +134,10 @@ fn run(args: &Args, p: Probability) {
     let stats = world.client.only().stats();
     let decoded = world.server.only().stats().coding_received;
     let delivered = (decoded.sources + decoded.recovered) as f64;
+    if std::env::var_os("DEBUG_STATS").is_some() {
+        let back = world.path.link(fulmar_net::Direction::Backward).stats();
+        println!("server {:?}\nforward {:?}\nbackward {:?}", world.server.only().stats(), world.path.link(fulmar_net::Direction::Forward).stats().lost, (back.offered, back.lost));
+    }
     let link = world.path.link(fulmar_net::Direction::Forward).stats();
     println!(
         "{:6.1}%  {:7.2}  {:7.3}   {:7.3}                 {:8}     {:6.1}/{:.1}       {:.2}% E {:.1}",

@@ -53,8 +53,9 @@ impl Connection {
         if self.is_closing() {
             return Err(WriteError::Closed);
         }
-        self.is_delivery_awaited = true;
-        self.streams.write(id, data)
+        let written = self.streams.write(id, data)?;
+        self.is_delivery_awaited |= written > 0;
+        Ok(written)
     }
 
     /// Ends a stream after what was written.

@@ -135,7 +135,7 @@ impl Connection {
         if lost.packet.is_ect {
             self.path.ecn.on_lost(1);
         }
-        if self.path.mtu.on_lost(bytes, loss_rate) {
+        if self.path.mtu.on_lost(lost.packet.sent_at, bytes, self.path.rtt.smoothed()) {
             self.stats.black_holes += 1;
         }
         feedback.unrepairable_packets += u32::from(self.symbols_out.on_lost(feedback.now, lost.packet.content));

@@ -14,6 +14,9 @@ use crate::recovery::{EcnState, LossDetector, MtuDiscovery, RateSampler};
 
 /// Before its address is validated, a peer is sent at most this many times what it sent (RFC 9000 8.1).
 const AMPLIFICATION_MAX: u64 = 3;
+/// The probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
+/// known; a path that was gone, or lost every probe in a burst, is found again soon.
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(3);
 /// How often a path challenge is repeated before the path is given up.
 const CHALLENGES_MAX: u32 = 6;
 
@@ -157,7 +160,8 @@ impl Path {
     /// RFC 9002 6.2.1 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is cheap and
     /// waiting is not: the variance counts up to half an RTT.
     pub(super) fn probe_timeout(&self, ack_delay: Duration, expiries: u32) -> Duration {
-        (self.probe_base + ack_delay) * (1 << expiries.min(10))
+        let first = self.probe_base + ack_delay;
+        (first * (1 << expiries.min(10))).min(first.max(PROBE_TIMEOUT_MAX))
     }
 
     pub(super) fn on_datagram_received(&mut self, bytes: u64) {
