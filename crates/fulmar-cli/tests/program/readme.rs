@@ -1,5 +1,5 @@
-//! What the README says of the program is true: its commands parse, its example compiles (a documentation test of the
-//! library), its files exist.
+//! What the README and the guide say of the program is true: commands parse, the example compiles (a documentation test
+//! of the library), files exist.
 
 use std::path::Path;
 
@@ -61,6 +61,16 @@ fn its_numbers_are_those_of_the_workspace() {
     assert!(script.contains(&format!("rust_wanted={wanted} ")), "scripts/toolchain wants another one");
     assert_eq!(Cli::command().get_version(), Some(env!("CARGO_PKG_VERSION")));
     assert!(text.contains(&format!("UDP port {}", fulmar_cli::reach::DEFAULT_PORT)));
+}
+
+#[test]
+fn the_guide_lists_the_exit_codes_of_the_help() {
+    let guide = std::fs::read_to_string(root().join("docs/guide.md")).unwrap();
+    let rows = fulmar_cli::exit::EXIT_CODES.lines().skip(1).map(|line| line.trim().split_once("  ").unwrap());
+    for (code, meaning) in rows {
+        let row = format!("| {code} | {} |", meaning.trim());
+        assert!(guide.contains(&row), "docs/guide.md lacks {row}");
+    }
 }
 
 #[test]
