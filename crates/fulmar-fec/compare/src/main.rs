@@ -1,6 +1,6 @@
 //! Speed of the codes beside ISA-L's and other crates', in one run on one core: GB/s of source bytes, in cache.
 //!
-//! `fulmar-fec-compare [--json FILE] [--quick]`. Each figure is the best of many short rounds, which is what a shared machine
+//! `fulmar-fec-compare [--json FILE] [--quick]`, or `fulmar-fec-compare --repeat WHAT TIMES` for `instructions.sh`. Each figure is the best of many short rounds, which is what a shared machine
 //! disturbs least; compare ratios. `FULMAR_GF` chooses our kernel.
 
 mod isal;
@@ -8,6 +8,7 @@ mod measure;
 mod others;
 mod ours;
 mod overhead;
+mod repeat;
 
 use measure::{Report, Row};
 
@@ -18,6 +19,10 @@ fn main() {
         match arg.as_str() {
             "--json" => json = args.next(),
             "--quick" => is_quick = true,
+            "--repeat" => {
+                let (what, times) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
+                return repeat::repeat(&what, times.parse().unwrap_or(1));
+            }
             _ => {
                 eprintln!("usage: fulmar-fec-compare [--json FILE] [--quick]");
                 std::process::exit(2);

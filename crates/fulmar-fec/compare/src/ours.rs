@@ -5,7 +5,7 @@ use fulmar_fec::{
     Rows, SymbolId, Window, XorGroups, dfcp, restore,
 };
 
-use crate::measure::{Report, Row, SYMBOL, gb_per_s, symbols};
+use crate::measure::{Report, Row, SYMBOL, gb_per_s, mb_per_s, symbols};
 
 pub fn kernel() -> &'static str {
     fulmar_gf::kernel().name()
@@ -162,7 +162,7 @@ fn dfcp_speed(report: &mut Report) {
     let message = symbols(1, dfcp::MESSAGE_BYTES).remove(0);
     let ldpc = dfcp::Taus88::seeded(1);
     let segments = 48;
-    let encode = gb_per_s(message.len(), || {
+    let encode = mb_per_s(message.len(), || {
         let mut block = dfcp::DfcpBlock::new(&message, ldpc).expect("fits");
         let mut segment = [0; DfcpRaptor::SEGMENT_BYTES];
         (0..segments).for_each(|key| block.segment(dfcp::Taus88::seeded(key), &mut segment));
@@ -175,7 +175,7 @@ fn dfcp_speed(report: &mut Report) {
             (state, segment)
         })
         .collect();
-    let decode = gb_per_s(message.len(), || {
+    let decode = mb_per_s(message.len(), || {
         let mut receiver = dfcp::DfcpReceiver::new(message.len(), ldpc, 1 << 20);
         let mut coded = coded.iter();
         while !receiver.is_decoded() {
@@ -183,8 +183,8 @@ fn dfcp_speed(report: &mut Report) {
             receiver.on_segment(*state, segment).expect("consistent");
         }
     });
-    report.push(Row::with_unit("DFCP Raptor, LDPC and 48 segments", "encode", encode * 1000.0, "MB/s"));
-    report.push(Row::with_unit("DFCP Raptor, until decoded", "decode", decode * 1000.0, "MB/s"));
+    report.push(Row::with_unit("DFCP Raptor, LDPC and 48 segments", "encode", encode, "MB/s"));
+    report.push(Row::with_unit("DFCP Raptor, until decoded", "decode", decode, "MB/s"));
 }
 
 /// What decoders hold.

@@ -101,11 +101,13 @@ pub(super) struct Draws {
     state: Taus88,
     buffer: Box<[u32; DRAWS]>,
     at: usize,
+    /// The draws of all lanes, step by step, on their way to the buffer.
+    by_step: Box<[[u32; LANES]; JUMP_STEPS]>,
 }
 
 impl Draws {
     pub(super) fn new(state: Taus88) -> Self {
-        Self { state, buffer: Box::new([0; DRAWS]), at: DRAWS }
+        Self { state, buffer: Box::new([0; DRAWS]), at: DRAWS, by_step: Box::new([[0; LANES]; JUMP_STEPS]) }
     }
 
     /// Goes on from another state.
@@ -144,8 +146,7 @@ impl Draws {
         }
         let (mut s1, mut s2, mut s3) = (lanes.map(|l| l.s1), lanes.map(|l| l.s2), lanes.map(|l| l.s3));
         // First by step, which the compiler does in vectors, then each lane in one piece.
-        let mut by_step = [[0; LANES]; JUMP_STEPS];
-        for draws in &mut by_step {
+        for draws in self.by_step.iter_mut() {
             for (lane, draw) in draws.iter_mut().enumerate() {
                 let next = step(Taus88 { s1: s1[lane], s2: s2[lane], s3: s3[lane] });
                 (s1[lane], s2[lane], s3[lane]) = (next.s1, next.s2, next.s3);
@@ -153,7 +154,7 @@ impl Draws {
             }
         }
         for (lane, draws) in self.buffer.as_chunks_mut::<JUMP_STEPS>().0.iter_mut().enumerate() {
-            for (draw, of_step) in draws.iter_mut().zip(&by_step) {
+            for (draw, of_step) in draws.iter_mut().zip(self.by_step.iter()) {
                 *draw = of_step[lane];
             }
         }
@@ -162,7 +163,7 @@ impl Draws {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.buffer.len() * 4
+        2 * self.buffer.len() * 4
     }
 }
 

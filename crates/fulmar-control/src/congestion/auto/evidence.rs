@@ -20,7 +20,8 @@ const EXCESS_SHARE: f64 = 0.02;
 const CONGESTION_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
-/// A queue longer than this share of the shortest round trip, through so many rounds of cruising ..
+/// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to four
+/// flows of our own kind keep a third.
 const FOREIGN_QUEUE: f64 = 0.5;
 /// A probe that moved the path counts for so long, and for so many rounds.
 const ALONE_MEMORY: Duration = Duration::from_secs(6);
@@ -116,10 +117,11 @@ impl Auto {
     /// about the floor, and it fades. (Several flows that each took the common loss for the path's would drive each
     /// other up without end.)
     fn is_alone(&self, now: Instant) -> bool {
-        self.alone_at.is_some_and(|at| now - at < ALONE_MEMORY)
-            || self.round.saturating_sub(self.alone_round) < ALONE_ROUNDS && self.alone_at.is_some()
+        let rounds = self.round.saturating_sub(self.alone_round);
+        self.alone_at.is_some_and(|at| now - at < ALONE_MEMORY || rounds < ALONE_ROUNDS)
     }
 
+    /// A probe moved the path.
     pub(super) fn on_alone(&mut self, now: Instant) {
         self.alone_at = Some(now);
         self.alone_round = self.round;
@@ -156,6 +158,7 @@ impl Auto {
         self.startup_round = newest;
     }
 
+    /// Takes a sample of the RTT into the model.
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
         if self.model.rtt_min().is_some_and(|min| rtt + self.queue_slack() < min) {
             // What we took for the round trip held a queue, and the rounds we took for clean were not.
@@ -165,6 +168,7 @@ impl Auto {
         self.model.on_rtt(now, rtt);
     }
 
+    /// The first ACKs after silence: this round and the next teach nothing about loss.
     pub(super) fn on_acks_after_blackout(&mut self, feedback: &Feedback) {
         if self.timeouts > 0 && feedback.acked_packets > 0 {
             self.timeouts = 0;
@@ -181,6 +185,7 @@ impl Auto {
         self.bound(now, path);
     }
 
+    /// Bounds what is in flight, though not below what fills the path.
     pub(super) fn bound(&mut self, now: Instant, path: &PathView) {
         self.congested_at = Some(now);
         let in_flight = path.in_flight_bytes.min(self.window_bytes) as f64 * CONGESTION_FACTOR;

@@ -14,7 +14,8 @@
 //! packets were sent; signs of congestion end a probe at once.
 //!
 //! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation is
-//! bounded by the floor, which is measured below the rate it compensates; a black-out changes neither model nor floor.
+//! bounded by the floor, which is measured below the rate it compensates and only while our probes move the path; a
+//! black-out changes neither model nor floor.
 
 use core::time::Duration;
 
@@ -40,7 +41,9 @@ const INITIAL_PACKETS: u64 = 10;
 const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-
+/// While the product is below so many packets start-up's window keeps up with its pace: too little to overfill a queue
+/// for long, and most of the rounds of a start-up.
+const EARLY_PACKETS: u64 = 48;
 /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
 const SHARED_WINDOW_GAIN: f64 = 1.05;
 /// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or the rate
@@ -166,6 +169,9 @@ impl Auto {
             Some(bdp) => {
                 let gain = match self.phase {
                     Phase::Startup if self.is_nearly_full => SHARED_PROBE_GAIN,
+                    Phase::Startup if bdp < EARLY_PACKETS * u64::from(self.mtu_bytes) => {
+                        Phase::Startup.gain()
+                    }
                     Phase::Up if self.has_standing_queue => SHARED_PROBE_GAIN,
                     Phase::Cruise | Phase::Down | Phase::DeepDown if self.has_standing_queue => {
                         SHARED_WINDOW_GAIN
@@ -202,7 +208,12 @@ impl CongestionController for Auto {
         "auto"
     }
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+    fn on_sent(&mut self, sent: &Sent, path: &PathView) {
+        if path.in_flight_bytes <= u64::from(sent.bytes) {
+            // Nothing was under way: the time since the last ACK was our silence, not a gap between bunches.
+            self.last_ack_at = None;
+        }
+    }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;

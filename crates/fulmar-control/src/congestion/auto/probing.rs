@@ -19,6 +19,8 @@ const FULL_GROWTH: f64 = 1.25;
 /// only noise the rate grows on, if not the queue grows little.
 const FULL_ROUNDS: u32 = 3;
 const FULL_ROUNDS_QUEUE: u32 = 2;
+/// A queue that stretches every round trip by this factor leaves no doubt.
+const LONG_QUEUE: f64 = 1.5;
 /// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
 const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
@@ -85,6 +87,12 @@ impl Auto {
             return;
         }
         let has_queue = self.tally.rtt_samples > 0 && self.has_queue(self.tally.rtt_min);
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        let has_long_queue =
+            has_queue && self.tally.rtt_min > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack();
+        if self.tally.is_app_limited && !has_long_queue {
+            return;
+        }
         let is_burst = f64::from(self.tally.lost_packets) > BURST_SHARE * f64::from(self.tally.packets());
         if is_burst && !has_queue && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
             self.skipped_rounds += 1;
@@ -92,7 +100,8 @@ impl Auto {
         }
         self.full_rounds += 1;
         self.is_nearly_full = has_queue;
-        if self.full_rounds >= FULL_ROUNDS || (has_queue && self.full_rounds >= FULL_ROUNDS_QUEUE) {
+        let is_full = has_long_queue || (has_queue && self.full_rounds >= FULL_ROUNDS_QUEUE);
+        if is_full || self.full_rounds >= FULL_ROUNDS {
             if has_queue {
                 self.on_alone(now);
             } else {
@@ -125,7 +134,7 @@ impl Auto {
         // Neighbours that started together must not probe together: a number that differs between flows.
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
-        let rounds = if self.was_congested_lately(now) {
+        let rounds = if self.was_congested_lately(now) && self.alone_at.is_some() {
             window_packets.clamp(CRUISE_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
         } else {
             CRUISE_ROUNDS
