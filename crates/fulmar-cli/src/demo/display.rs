@@ -130,14 +130,17 @@ impl Sample {
             Some(max) => format!("  {} left", units::duration(max.saturating_sub(self.elapsed))),
             None => String::new(),
         };
+        let drops = match self.queue_drops {
+            0 => String::new(),
+            count => format!("  {count} dropped by the queue"),
+        };
         format!(
-            "{:>10} of {}  {:>10}  RTT {:>4.0} ms  lost {:>4.1} %  queue drops {}  repair {:>4.1} %{left}",
+            "{:>9} of {}  {:>9}  RTT {:>3.0} ms  lost {:>4.1} %  repair {:>4.1} %{drops}{left}",
             units::bytes(self.bytes),
             units::bytes(self.file_bytes),
             units::rate(rate_mbps),
             self.rtt_ms,
             self.wire_loss_percent,
-            self.queue_drops,
             self.repair_percent
         )
     }
