@@ -15,7 +15,7 @@ help: ## this list
 
 # FILE=path copies that file instead of 100 MB made up on the spot; ARGS="--loss 20 --rtt 250" changes the path.
 demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=...] [ARGS="--loss 20 --rtt 250"]
-	$(CARGO) run --release --locked -q -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
+	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
 test: fmt-check clippy no-std doc examples unit ## everything: format, lints, docs, examples, every test
 
@@ -43,9 +43,9 @@ no-std: toolchain ## the lower crates build without the standard library
 deny: ## licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
 
-# JSON=file also writes the numbers there.
+# JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]
-	$(CARGO) run --release --locked -p fulmar-fec --example bench_codes -- $(if $(JSON),--json "$(JSON)")
+	$(CARGO) run --release --locked --manifest-path crates/fulmar-fec/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)")
 
 fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
 	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)

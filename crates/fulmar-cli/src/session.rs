@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar::crypto::{PeerIdentity, describe_alert};
+use fulmar::crypto::PeerIdentity;
 use fulmar::{
     Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode,
 };
@@ -145,11 +145,11 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             });
             Failure::Untrusted(format!("{peer} does not know this machine's key.{hint}"))
         }
+        ConnectionError::PeerTransport(error) if is_about_trust(error.code) => {
+            Failure::Untrusted(format!("{peer} does not trust this machine's key"))
+        }
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => match error.code {
-            TransportErrorCode::Tls(alert) if ALERTS_OF_TRUST.contains(&alert) => {
-                let what = if error.reason.is_empty() { describe_alert(alert) } else { error.reason.clone() };
-                Failure::Untrusted(format!("{peer}: {}", crate::units::printable(&what)))
-            }
+            code if is_about_trust(code) => Failure::Untrusted(format!("{peer}: {}", error.reason)),
             TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
                 "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
             )),
@@ -164,6 +164,10 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
         ConnectionError::Reset => Failure::Unreachable(format!("{peer} was restarted")),
         _ => Failure::Unreachable(format!("{peer}: {reason}")),
     }
+}
+
+fn is_about_trust(code: TransportErrorCode) -> bool {
+    matches!(code, TransportErrorCode::Tls(alert) if ALERTS_OF_TRUST.contains(&alert))
 }
 
 /// What one side of a connection has counted since it began, for reports and for the other side.

@@ -62,8 +62,8 @@ enum Way {
 /// Runs the command.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let way = Way::of(&args.sources, &args.destination)?;
-    let begin = Instant::now();
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
+    let begin = Instant::now();
     let (direction, plan) = match way.plan(&session, args.recursive).await {
         Ok(plan) => plan,
         Err(error) => {
@@ -75,8 +75,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let skipped = plan.skipped;
 
     let progress = Arc::new(Progress::default());
-    let line = Line::new(&progress, !args.quiet && !args.json);
     let mut job = Job::new(direction, plan, &progress);
+    let line = Line::new(&progress, !args.quiet && !args.json);
     let (session, result) = carry_out(&mut job, session, way.host(), &args, &line, &progress).await;
     line.clear();
     let result = result.and_then(|()| job::summary(&job.failed).map_or(Ok(()), Err));

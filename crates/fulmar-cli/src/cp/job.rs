@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::error::{FileCode, FileError, TransferError};
 use super::message::{self, Message};
-use super::plan::{Direction, Item, Plan};
+use super::plan::{Direction, Folder, Item, Plan};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
 use super::send::{Outcome, Source, blocking, send, unexpected};
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Job {
     direction: Direction,
-    folders: VecDeque<(Option<Arc<super::store::Store>>, Vec<u8>, u32)>,
+    folders: VecDeque<Folder>,
     waiting: VecDeque<Item>,
     progress: Arc<Progress>,
     /// Files that were copied.
@@ -54,10 +54,7 @@ impl Job {
     /// Works over one connection until everything is done or the connection is lost (`Connection`), or there is no point
     /// in going on. Can be called again with another connection.
     pub async fn work(&mut self, session: &Session, streams_max: usize) -> Result<(), TransferError> {
-        while let Some((store, path, mode)) = self.folders.front().cloned() {
-            make_folder(session, store, path, mode).await?;
-            self.folders.pop_front();
-        }
+        self.make_folders(session, streams_max).await?;
         let mut running = JoinSet::new();
         let mut verdict = Ok(());
         loop {
@@ -94,6 +91,26 @@ impl Job {
         }
     }
 
+    /// Makes all folders: those of one depth at the same time, or a tree would cost a round trip for each.
+    async fn make_folders(&mut self, session: &Session, streams_max: usize) -> Result<(), TransferError> {
+        let depth = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
+        self.folders.make_contiguous().sort_by_key(|folder| depth(&folder.path));
+        while let Some(first) = self.folders.front() {
+            let level = depth(&first.path);
+            let count = self.folders.iter().take(streams_max).take_while(|f| depth(&f.path) == level).count();
+            let mut running = JoinSet::new();
+            for folder in self.folders.iter().take(count).cloned() {
+                let session = session.clone();
+                running.spawn(async move { make_folder(&session, folder).await });
+            }
+            while let Some(made) = running.join_next().await {
+                made.map_err(|e| TransferError::Connection(e.into()))??;
+            }
+            self.folders.drain(..count);
+        }
+        Ok(())
+    }
+
     /// Bytes moved so far, to tell an attempt that got somewhere from one that did not.
     pub fn moved_bytes(&self) -> u64 {
         self.progress.moved_bytes.load(Ordering::Relaxed)
@@ -117,12 +134,8 @@ fn clone_full(error: &TransferError) -> TransferError {
     }
 }
 
-async fn make_folder(
-    session: &Session,
-    store: Option<Arc<super::store::Store>>,
-    path: Vec<u8>,
-    mode: u32,
-) -> Result<(), TransferError> {
+async fn make_folder(session: &Session, folder: Folder) -> Result<(), TransferError> {
+    let Folder { store, path, mode } = folder;
     if let Some(store) = store {
         return blocking(move || store.make_folder(&path, mode)).await;
     }

@@ -39,11 +39,22 @@ pub struct Item {
     pub size_bytes: u64,
 }
 
+/// One folder to make.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    /// Where its path is relative to, if it is to be made here; there otherwise.
+    pub store: Option<Arc<Store>>,
+    /// Path at the destination.
+    pub path: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
 /// Everything that one command copies.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Folders to make, outer before inner: path at the destination, permission bits, and the store if it is here.
-    pub folders: Vec<(Option<Arc<Store>>, Vec<u8>, u32)>,
+    /// Folders to make.
+    pub folders: Vec<Folder>,
     /// Files to copy.
     pub items: Vec<Item>,
     /// Entries left out because they are neither file nor folder.
@@ -93,7 +104,7 @@ impl Plan {
         let mode = std::os::unix::fs::PermissionsExt::mode(
             &std::fs::metadata(&whole).map_err(|e| FileError::from_io(&shown, &e))?.permissions(),
         );
-        self.folders.push((None, remote.clone(), mode & 0o777));
+        self.push_folder(Folder { store: None, path: remote.clone(), mode: mode & 0o777 })?;
         let walked = Arc::clone(&store);
         let (entries, skipped) = blocking(move || collect(&walked)).await?;
         self.skipped += skipped;
@@ -101,7 +112,7 @@ impl Plan {
             let local = path.into_os_string().into_vec();
             let remote = join(&remote, &local);
             match kind {
-                Kind::Folder => self.folders.push((None, remote, meta.mode)),
+                Kind::Folder => self.push_folder(Folder { store: None, path: remote, mode: meta.mode })?,
                 _ => {
                     self.push(Item { store: Arc::clone(&store), local, remote, size_bytes: meta.size_bytes })?
                 }
@@ -127,7 +138,12 @@ impl Plan {
         match kind {
             Kind::File => {
                 let (store, name) = parent_store(&destination)?;
-                self.push(Item { store, local: name, remote: source.into(), size_bytes: meta.size_bytes })
+                Ok(self.push(Item {
+                    store,
+                    local: name,
+                    remote: source.into(),
+                    size_bytes: meta.size_bytes,
+                })?)
             }
             Kind::Folder => {
                 check_recursive(is_recursive, source)?;
@@ -168,7 +184,7 @@ impl Plan {
         loop {
             match message::read(reader).await? {
                 Message::Entry(path, Kind::Folder, meta) => {
-                    self.folders.push((Some(Arc::clone(store)), path, meta.mode));
+                    self.push_folder(Folder { store: Some(Arc::clone(store)), path, mode: meta.mode })?;
                 }
                 Message::Entry(path, Kind::File, meta) => {
                     let (store, remote) = (Arc::clone(store), join(source, &path));
@@ -180,14 +196,23 @@ impl Plan {
         }
     }
 
-    fn push(&mut self, item: Item) -> Result<(), TransferError> {
-        if self.items.len() + self.folders.len() >= ITEMS_MAX {
-            return Err(
-                FileError::new(FileCode::Io, format!("more than {ITEMS_MAX} files in one command")).into()
-            );
-        }
+    fn push(&mut self, item: Item) -> Result<(), FileError> {
+        self.check_room()?;
         self.items.push(item);
         Ok(())
+    }
+
+    fn push_folder(&mut self, folder: Folder) -> Result<(), FileError> {
+        self.check_room()?;
+        self.folders.push(folder);
+        Ok(())
+    }
+
+    fn check_room(&self) -> Result<(), FileError> {
+        if self.items.len() + self.folders.len() < ITEMS_MAX {
+            return Ok(());
+        }
+        Err(FileError::new(FileCode::Io, format!("more than {ITEMS_MAX} files in one command")))
     }
 }
 

@@ -68,14 +68,10 @@ pub struct Line {
 impl Line {
     /// A line that shows these counters.
     pub fn new(progress: &Arc<Progress>, is_wanted: bool) -> Self {
-        let bar = if is_wanted { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        bar.set_draw_target(if is_wanted {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        });
+        let target = if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(progress.total_bytes.load(Ordering::Relaxed)), target);
         let style = ProgressStyle::with_template(
-            "{bar:28.cyan/dim} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {msg}  {eta} left",
+            "{bar:20.cyan/dim} {percent:>3} %  {binary_bytes} of {binary_total_bytes}, {eta} left  {wide_msg}",
         );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
         bar.enable_steady_tick(Duration::from_millis(100));

@@ -16,7 +16,7 @@ use super::send::{ASK_ABOVE_BYTES, Outcome, blocking, unexpected};
 use super::store::{Partial, Place, Writer};
 
 /// Chunks between the network and the disk.
-const CHUNKS_BEHIND: usize = 16;
+const CHUNKS_BEHIND: usize = 64;
 
 /// How often, and after how long each time, a file that another receiver holds is tried again.
 const BUSY_RETRIES: usize = 20;

@@ -17,14 +17,16 @@ use super::error::{FileCode, FileError, TransferError};
 use super::message::{self, Hash, Message, Meta};
 use super::progress::FileProgress;
 use super::store::hash_prefix;
-use crate::frames::BODY_BYTES_MAX;
 
 /// Files up to this size are sent at once, without waiting to hear what the receiver has of them: asking would take
 /// longer than sending on any path worth the name.
 pub const ASK_ABOVE_BYTES: u64 = 64 * 1024;
 
-/// Chunks read ahead of the network, each of [`BODY_BYTES_MAX`].
-const CHUNKS_AHEAD: usize = 4;
+/// Bytes of a file in one message: enough for the hash's widest kernels, little enough that progress is seen on slow paths.
+const CHUNK_BYTES: u64 = 32 * 1024;
+
+/// Chunks read ahead of the network.
+const CHUNKS_AHEAD: usize = 32;
 
 /// A file to be sent.
 #[derive(Debug)]
@@ -167,7 +169,7 @@ fn read_ahead(
     let changed = || FileError::new(FileCode::Changed, format!("{} changed while it was read", source.shown));
     let mut left = source.meta.size_bytes - start;
     while left > 0 {
-        let mut chunk = vec![0; left.min(BODY_BYTES_MAX as u64) as usize];
+        let mut chunk = vec![0; left.min(CHUNK_BYTES) as usize];
         let count = (&source.file).read(&mut chunk).map_err(|e| FileError::from_io(&source.shown, &e))?;
         if count == 0 {
             return Err(changed());

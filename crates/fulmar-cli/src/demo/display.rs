@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::units;
 
 /// Samples in the curve.
-const CURVE_SAMPLES: usize = 40;
+const CURVE_SAMPLES: usize = 60;
 
 /// Samples per rate: enough that bursts of delivery even out.
 const RATE_SAMPLES: usize = 4;
@@ -49,8 +49,8 @@ enum Mode {
     Silent,
     /// Standard output is no terminal.
     Lines,
-    /// Drawn over and over in place.
-    Panel(ProgressBar),
+    /// Drawn over and over in place, anew for each run.
+    Panel,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +58,7 @@ struct State {
     recent: VecDeque<(Duration, u64)>,
     curve: VecDeque<f64>,
     last_line: Option<Duration>,
+    panel: Option<ProgressBar>,
 }
 
 impl Display {
@@ -65,10 +66,7 @@ impl Display {
         let mode = if is_silent {
             Mode::Silent
         } else if std::io::stdout().is_terminal() {
-            let panel = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stdout());
-            let style = ProgressStyle::with_template("{prefix:9.bold} {bar:40.cyan/dim} {msg}");
-            panel.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
-            Mode::Panel(panel)
+            Mode::Panel
         } else {
             Mode::Lines
         };
@@ -79,7 +77,7 @@ impl Display {
     pub(super) fn say(&self, text: &str) {
         match &self.mode {
             Mode::Silent => {}
-            Mode::Lines | Mode::Panel(_) => println!("{text}"),
+            Mode::Lines | Mode::Panel => println!("{text}"),
         }
     }
 
@@ -99,24 +97,31 @@ impl Display {
                     );
                 }
             }
-            Mode::Panel(panel) => {
+            Mode::Panel => {
+                let curve = state.curve();
+                let panel = state.panel.get_or_insert_with(|| new_panel(sample.file_bytes));
                 panel.set_prefix(sample.profile.clone());
-                panel.set_length(sample.file_bytes);
                 panel.set_position(sample.bytes);
-                panel.set_message(format!("{}\n          {}", sample.facts(rate), state.curve()));
+                panel.set_message(format!("{}\n{curve}", sample.facts(rate)));
             }
         }
     }
 
-    /// The run is over: the panel's last state stays.
-    pub(super) fn end(&self) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::default();
-        if let Mode::Panel(panel) = &self.mode {
-            panel.abandon();
-            println!();
-            panel.reset();
+    /// The run is over: the panel goes, and a line about the whole run stays.
+    pub(super) fn end(&self, profile: &str, outcome: &str) {
+        let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(panel) = state.panel {
+            panel.finish_and_clear();
         }
+        self.say(&format!("{profile:<9} {outcome}"));
     }
+}
+
+fn new_panel(file_bytes: u64) -> ProgressBar {
+    let panel = ProgressBar::with_draw_target(Some(file_bytes), ProgressDrawTarget::stdout());
+    let style = ProgressStyle::with_template("{prefix:9.bold} {bar:60.cyan/dim} {percent:>3} %\n{msg}");
+    panel.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
+    panel
 }
 
 impl Sample {
@@ -125,14 +130,17 @@ impl Sample {
             Some(max) => format!("  {} left", units::duration(max.saturating_sub(self.elapsed))),
             None => String::new(),
         };
+        let drops = match self.queue_drops {
+            0 => String::new(),
+            count => format!("  {count} dropped by the queue"),
+        };
         format!(
-            "{:>10} of {}  {:>10}  RTT {:>4.0} ms  lost {:>4.1} %  queue drops {}  repair {:>4.1} %{left}",
+            "{:>9} of {}  {:>9}  RTT {:>3.0} ms  lost {:>4.1} %  repair {:>4.1} %{drops}{left}",
             units::bytes(self.bytes),
             units::bytes(self.file_bytes),
             units::rate(rate_mbps),
             self.rtt_ms,
             self.wire_loss_percent,
-            self.queue_drops,
             self.repair_percent
         )
     }

@@ -143,9 +143,9 @@ impl Course {
         let watched = Watched { session: &session, relay: &relay, delivered: &delivered, begin };
         let result = self.copy(&mut job, profile, time_max, display, &watched).await;
         let time = begin.elapsed();
-        display.end();
-
         let bytes = delivered.present_bytes.load(Ordering::Relaxed);
+        let rate = units::rate(units::mbps(bytes, time));
+        display.end(profile, &format!("{} in {}, {rate}", units::bytes(bytes), units::duration(time)));
         let wire = session.wire_stats();
         session.abandon();
         serving.abort();

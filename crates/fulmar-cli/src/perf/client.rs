@@ -78,7 +78,8 @@ pub async fn run(
     ))
 }
 
-async fn compare_clocks<R, W>(say_to: &mut W, hear_from: &mut R) -> Result<Relation, Failure>
+/// Asks the server for its time again and again.
+pub(super) async fn compare_clocks<R, W>(say_to: &mut W, hear_from: &mut R) -> Result<Relation, Failure>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,

@@ -100,3 +100,48 @@ async fn receive_reported<W: AsyncWrite + Unpin>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::compare_clocks;
+    use super::super::protocol::Load;
+    use super::*;
+
+    fn test(version: u32) -> Test {
+        let load = Load::Messages { size_bytes: 100, interval_us: 1000, seconds: 1.0 };
+        Test { version, is_reverse: false, load, interval_ms: 0, machine: "another".into() }
+    }
+
+    #[tokio::test]
+    async fn ends_on_two_machines_compare_their_clocks() {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let ((mut near_read, mut near_write), (mut far_read, mut far_write)) =
+            (tokio::io::split(near), tokio::io::split(far));
+        let client = async {
+            say(&mut near_write, &Control::Test(test(VERSION))).await?;
+            assert!(matches!(hear(&mut near_read).await?, Control::Ready { .. }));
+            let relation = compare_clocks(&mut near_write, &mut near_read).await?;
+            say(&mut near_write, &Control::Begin(relation)).await?;
+            Ok::<_, Failure>(relation)
+        };
+        let (ours, theirs) = tokio::join!(client, agree(&mut far_write, &mut far_read));
+        let (ours, (_, theirs)) = (ours.unwrap(), theirs.unwrap());
+        assert_eq!(ours, theirs);
+        // Here both ends read one clock after all, so the estimate can be judged.
+        let Relation::Estimated { offset_ns, error_ns } = ours else { panic!("{ours:?}") };
+        assert!(offset_ns.unsigned_abs() <= error_ns + 1, "{ours:?}");
+        assert_eq!(turned(turned(ours)), ours);
+    }
+
+    #[tokio::test]
+    async fn what_is_out_of_bounds_is_refused_with_a_reason() {
+        let too_much = Load::Bulk { streams: 1_000_000, seconds: Some(1.0), bytes: None };
+        for bad in [test(VERSION + 1), Test { load: too_much, ..test(VERSION) }] {
+            let (mut question, mut answer) = (Vec::new(), Vec::new());
+            say(&mut question, &Control::Test(bad)).await.unwrap();
+            agree(&mut answer, &mut &question[..]).await.unwrap_err();
+            let refusal = hear(&mut &answer[..]).await.unwrap_err();
+            assert!(refusal.to_string().contains("refuses"), "{refusal}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! What the README says of the program is true: its commands parse, its example compiles (a documentation test of the
-//! library), its files exist.
+//! What the README and the guide say of the program is true: commands parse, the example compiles (a documentation test
+//! of the library), files exist.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ fn readme() -> String {
 #[test]
 fn its_commands_are_commands() {
     let text = readme();
-    let lines = text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap_or_default().lines());
+    let lines =
+        text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap_or_default().lines());
     let mut commands = 0;
     for line in lines.filter_map(|line| line.strip_prefix("fulmar ")) {
         let words = line.split('#').next().unwrap_or_default().split_whitespace();
@@ -52,11 +53,24 @@ fn its_profiles_are_the_profiles() {
 fn its_numbers_are_those_of_the_workspace() {
     let (text, manifest) = (readme(), std::fs::read_to_string(root().join("Cargo.toml")).unwrap());
     let wanted = manifest.split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    assert!(text.contains(&format!("Rust {wanted} or newer")), "the README names another version of Rust than {wanted}");
+    assert!(
+        text.contains(&format!("Rust {wanted} or newer")),
+        "the README names another version of Rust than {wanted}"
+    );
     let script = std::fs::read_to_string(root().join("scripts/toolchain")).unwrap();
     assert!(script.contains(&format!("rust_wanted={wanted} ")), "scripts/toolchain wants another one");
     assert_eq!(Cli::command().get_version(), Some(env!("CARGO_PKG_VERSION")));
     assert!(text.contains(&format!("UDP port {}", fulmar_cli::reach::DEFAULT_PORT)));
+}
+
+#[test]
+fn the_guide_lists_the_exit_codes_of_the_help() {
+    let guide = std::fs::read_to_string(root().join("docs/guide.md")).unwrap();
+    let rows = fulmar_cli::exit::EXIT_CODES.lines().skip(1).map(|line| line.trim().split_once("  ").unwrap());
+    for (code, meaning) in rows {
+        let row = format!("| {code} | {} |", meaning.trim());
+        assert!(guide.contains(&row), "docs/guide.md lacks {row}");
+    }
 }
 
 #[test]
@@ -68,9 +82,13 @@ fn its_files_exist() {
         links += 1;
     }
     assert!(links >= 5);
-    for (name, _) in text.split("\n| crate | what |").nth(1).unwrap().lines().filter_map(|l| {
-        l.strip_prefix("| `")?.split_once('`')
-    }) {
+    for (name, _) in text
+        .split("\n| crate | what |")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.split_once('`'))
+    {
         assert!(root().join("crates").join(name).is_dir(), "{name}");
     }
 }

@@ -87,3 +87,13 @@ fn a_key_that_others_may_read_is_said_to_be_so() {
     fs::write(&file, "no key at all").unwrap();
     home.run(&["keygen"]).fails_with(5).says("identity");
 }
+
+#[test]
+fn secrets_are_written_where_the_environment_says() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", 1000, 1);
+    let server = home.serve(there.path());
+    let mut copy = home.command(&["cp", "-p", &server.port(), &here.arg("f"), "127.0.0.1:"]);
+    assert!(copy.env("SSLKEYLOGFILE", here.join("keys")).status().unwrap().success());
+    assert!(fs::read_to_string(here.join("keys")).unwrap().contains("CLIENT_TRAFFIC_SECRET_0 "));
+}

@@ -197,14 +197,15 @@ impl<const R: usize> Rows<'_, R> {
         let end = self.len - E * L::WIDTH;
         // SAFETY: every tile begins where at least its own size is left.
         unsafe {
-            let flush = self.tile::<L, E>(end);
+            let is_even = self.len.is_multiple_of(L::WIDTH);
+            let flush = if is_even { [[L::zero(); E]; R] } else { self.tile::<L, E>(end) };
             let mut at = 0;
             while at + T * L::WIDTH <= self.len {
                 let sums = self.tile::<L, T>(at);
                 self.store::<L, T>(at, &sums);
                 at += T * L::WIDTH;
             }
-            while at < end {
+            while at < end || (is_even && at < self.len) {
                 let sums = self.tile::<L, 1>(at);
                 self.store::<L, 1>(at, &sums);
                 at += L::WIDTH;

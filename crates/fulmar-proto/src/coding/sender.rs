@@ -355,7 +355,8 @@ impl SymbolSender {
         Some(self.track(RepairCover::Set(number)))
     }
 
-    /// A combination over the newest `symbols` symbols, without those at the front that are delivered.
+    /// A combination over the newest `symbols` symbols, without those at the front that are delivered; if all are, from the
+    /// newest that is not.
     fn emit_repair(
         &mut self,
         symbols: u32,
@@ -367,7 +368,8 @@ impl SymbolSender {
         let reach = u64::from(symbols.min(self.window_max).max(1));
         let from = end.0.saturating_sub(reach).max(self.ring.base().0);
         let is_open = |id: &u64| self.ring.slot(SymbolId(*id)).is_some_and(|slot| !slot.state.is_delivered());
-        let first = SymbolId((from..end.0).find(is_open)?);
+        let oldest = end.0.saturating_sub(u64::from(self.window_max)).max(self.ring.base().0);
+        let first = SymbolId((from..end.0).find(is_open).or_else(|| (oldest..from).rev().find(is_open))?);
         let window = Window { first, len: u32::try_from(end.0 - first.0).ok()? };
         match reason {
             RepairReason::Asked => self.stats.repairs_asked += 1,

@@ -31,6 +31,7 @@ impl Connection {
         consider(self.policy_at);
         consider(self.path.timeout());
         consider(self.release_at);
+        consider(self.mtu_timeout());
         earliest
     }
 
@@ -101,8 +102,13 @@ impl Connection {
     }
 
     /// Something is under way whose fate only an ACK can tell.
-    fn has_unsettled(&self) -> bool {
+    pub(super) fn has_unsettled(&self) -> bool {
         self.sent.outstanding_packets() > 0 || !self.symbols_out.is_all_delivered()
+    }
+
+    /// When a larger MTU is looked for again, on a connection that has something under way.
+    fn mtu_timeout(&self) -> Option<Instant> {
+        (self.may_probe_mtu() && self.has_unsettled()).then(|| self.path.mtu.timeout()).flatten()
     }
 
     fn ack_timeout(&self) -> Option<Instant> {

@@ -17,6 +17,8 @@ use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
 const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
+/// So often a policy is asked for one packet: a choice may be impossible, as a combination of symbols that no longer fit.
+const CHOICES_MAX: usize = 4;
 /// So many probe timeouts in a row send packets of full size.
 const PROBES_FULL_SIZED: u32 = 2;
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
@@ -221,19 +223,24 @@ impl Connection {
 
     /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
     fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
+        (0..CHOICES_MAX).find_map(|_| self.try_packet(now, buf, mtu)).unwrap_or(false)
+    }
+
+    /// The same for one choice of the policy; `None` if that could not be carried out.
+    fn try_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> Option<bool> {
         let start = buf.len();
         let room = mtu.min(self.path.room_bytes(start));
         if room < PACKET_BYTES_MIN {
-            return false;
+            return Some(false);
         }
         // What an address that is not validated leaves room for is kept for control frames and ACKs.
         let payload = if room < mtu { Payload::Nothing } else { self.choose_payload(now, mtu) };
         let is_ack_due = self.received.is_ack_due(now);
         let has_control = self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
         if payload == Payload::Nothing && !is_ack_due && !has_control {
-            return false;
+            return Some(false);
         }
-        let Some(mut draft) = self.begin(buf, start, room) else { return false };
+        let Some(mut draft) = self.begin(buf, start, room) else { return Some(false) };
         self.put_control(now, &mut draft, buf);
         // Only a new symbol can be cut to fit beside an ACK; everything else gets a packet of its own after it.
         let carries_new = matches!(payload, Payload::Symbol(Choice::Source));
@@ -244,10 +251,17 @@ impl Connection {
             self.put_payload(now, payload, &mut draft, buf);
         }
         if buf.len() == draft.span.payload_start() {
+            self.wait(now, None);
             buf.truncate(start);
-            return false;
+            return None;
         }
-        self.complete(now, draft, buf)
+        Some(self.complete(now, draft, buf))
+    }
+
+    /// Nothing is to be sent until the policy's time, or until a missing symbol is overdue.
+    fn wait(&mut self, now: Instant, at: Option<Instant>) {
+        let overdue_at = self.symbols_out.overdue_at(self.path.rtt.smoothed());
+        self.policy_at = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
     }
 
     /// Decides what may leave now, and remembers what holds it back.
@@ -276,8 +290,7 @@ impl Connection {
         let view = self.path.view(in_flight);
         match self.redundancy.choose(&slot, &view) {
             Choice::Wait(at) => {
-                let overdue_at = self.symbols_out.overdue_at(self.path.rtt.smoothed());
-                self.policy_at = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
+                self.wait(now, at);
                 self.path.sampler.on_app_limited(in_flight);
                 Payload::Nothing
             }
@@ -465,9 +478,14 @@ impl Connection {
         }
     }
 
+    /// The path is in use, and known to carry the smallest size.
+    pub(super) fn may_probe_mtu(&self) -> bool {
+        self.is_confirmed && self.path.is_validated() && self.sent.largest_acked().is_some()
+    }
+
     /// A probe for a larger MTU, on a path in use. Returns its size.
     fn write_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-        if !self.is_confirmed || !self.path.is_validated() || self.sent.largest_acked().is_none() {
+        if !self.may_probe_mtu() || !(self.path.mtu.is_searching() || self.has_unsettled()) {
             return None;
         }
         let probe = self.path.mtu.poll_probe(now)?;

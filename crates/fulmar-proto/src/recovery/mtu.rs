@@ -74,6 +74,16 @@ impl MtuDiscovery {
         self.current_bytes = self.current_bytes.min(self.limit_bytes);
     }
 
+    /// Sizes are being tried.
+    pub fn is_searching(&self) -> bool {
+        self.is_searching
+    }
+
+    /// When the search begins again, if it is not under way.
+    pub fn timeout(&self) -> Option<Instant> {
+        (!self.is_searching).then_some(self.next_search_at)
+    }
+
     /// The next probe, if one is wanted now.
     pub fn poll_probe(&mut self, now: Instant) -> Option<Probe> {
         if self.in_flight.is_some() {

@@ -33,6 +33,9 @@ pub struct Plan {
 pub struct EndPlan {
     pub transport: TransportConfig,
     pub idle_timeout: Option<Duration>,
+    /// The smallest of the windows that the settings put between a writer here and its reader, or between a writer
+    /// there and its reader here.
+    pub window_bytes: u64,
     pub send_buffer_bytes: u64,
     pub symbols_held_bytes: u64,
 }
@@ -182,7 +185,11 @@ impl Plan {
             .map(|half| half.read_pause * (half.bytes / half.read_bytes as u64 + 1) as u32)
             .sum();
         let opening = self.flows.iter().map(|flow| flow.opens_at).max().unwrap_or_default();
-        opening + on_the_wire * 4 + reading * 2 + (self.forward.delay + self.backward.delay) * 200 + Duration::from_secs(60)
+        // A window's worth, or at worst half of it, takes a round trip with a delayed ACK.
+        let window = self.ends.iter().map(|end| end.window_bytes).min().unwrap_or(1);
+        let rtt = self.forward.delay + self.backward.delay + Duration::from_millis(60);
+        let rounds = u32::try_from(bytes * 2 / window).unwrap_or(u32::MAX) + 200;
+        opening + on_the_wire * 4 + reading * 2 + rtt * rounds + Duration::from_secs(60)
     }
 }
 
@@ -325,15 +332,17 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     let profile = if d.one_in(2) { "auto" } else { d.of(&PROFILE_NAMES) };
     config.profile(Profile::by_name(profile).expect("one of the list"));
     config.follows_peer_profile(!d.one_in(4));
-    let (mut send_buffer_bytes, mut symbols_held_bytes) = (4 << 20, 96 << 20);
+    let (mut window_bytes, mut send_buffer_bytes, mut symbols_held_bytes) = (1 << 20, 4 << 20, 96 << 20);
     if d.one_in(3) {
-        config.receive_window_bytes(d.log_between(1000, 1 << 20));
-        config.stream_receive_window_bytes(d.log_between(500, 1 << 20));
+        let (connection, stream) = (d.log_between(1000, 1 << 20), d.log_between(500, 1 << 20));
+        config.receive_window_bytes(connection).stream_receive_window_bytes(stream);
+        window_bytes = window_bytes.min(connection).min(stream);
     }
     if d.one_in(3) {
         send_buffer_bytes = d.log_between(100, 1 << 20);
         symbols_held_bytes = d.log_between(2000, 1 << 20);
         config.send_buffer_bytes(send_buffer_bytes).symbols_held_bytes(symbols_held_bytes);
+        window_bytes = window_bytes.min(send_buffer_bytes).min(symbols_held_bytes);
     }
     if d.one_in(3) {
         config.decoder_symbols(d.log_between(1, 4096) as u32);
@@ -347,5 +356,5 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     }
     config.mtu_max_bytes(d.of(&[1200, 1472, 1472, 9000]));
     config.is_ecn_enabled(!d.one_in(4));
-    EndPlan { transport: config, idle_timeout, send_buffer_bytes, symbols_held_bytes }
+    EndPlan { transport: config, idle_timeout, window_bytes, send_buffer_bytes, symbols_held_bytes }
 }

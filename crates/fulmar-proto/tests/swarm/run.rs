@@ -217,8 +217,10 @@ fn end_if_due(world: &mut World, plan: &Plan, elapsed: Duration) -> bool {
             }
         }
         End::Vanish(side, at) if at <= elapsed => {
-            let node = if side.is_client() { &mut world.client } else { &mut world.server };
-            while let Some((handle, _)) = node.connections.pop_first() {
+            // A server that goes before the handshake is over is only begun with anew.
+            if connection(world, side).is_some_and(|c| side.is_client() || !c.is_handshaking()) {
+                let node = if side.is_client() { &mut world.client } else { &mut world.server };
+                let (handle, _) = node.connections.pop_first().expect("there is one");
                 node.endpoint.handle_event(handle, fulmar_proto::EndpointEvent::Drained);
                 return true;
             }
