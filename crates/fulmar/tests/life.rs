@@ -202,29 +202,27 @@ async fn a_server_that_restarts_says_so() {
         Endpoint::new(&config, Some(pair.server_config()), socket).unwrap()
     };
     let client = pair.client();
-    let address;
-    let connection = {
-        // The first life of the server ends with its runtime: nothing is closed.
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let server = {
-            let _within = runtime.enter();
-            start(loopback())
-        };
-        address = server.local_addr().unwrap();
-        let accepting = runtime.spawn(async move {
-            let connection = server.accept().await.unwrap().await.unwrap();
-            std::future::pending::<()>().await;
-            drop((server, connection));
-        });
-        let connection = soon(client.connect(address, "localhost").unwrap()).await.unwrap();
-        // One that works, so that the server has it for sure.
-        soon(connection.send_datagram(Bytes::from_static(b"x"))).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        accepting.abort();
-        runtime.shutdown_background();
-        connection
+    // The first life of the server ends with its runtime, before its handles: nobody says goodbye.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let first_server = {
+        let _within = runtime.enter();
+        start(loopback())
     };
+    let address = first_server.local_addr().unwrap();
+    let accepting = {
+        let server = first_server.clone();
+        runtime.spawn(async move {
+            let connection = server.accept().await.unwrap().await.unwrap();
+            assert_eq!(connection.read_datagram().await.unwrap(), b"x".as_slice());
+            connection
+        })
+    };
+    let connection = soon(client.connect(address, "localhost").unwrap()).await.unwrap();
+    // One that works, so that the server has it for sure.
+    soon(connection.send_datagram(Bytes::from_static(b"x"))).await.unwrap();
+    let accepted = soon(accepting).await.unwrap();
+    tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(10))).await.unwrap();
+    drop((accepted, first_server));
     let server = soon(async {
         loop {
             // Until the old socket is closed.
