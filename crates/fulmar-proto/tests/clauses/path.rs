@@ -76,6 +76,23 @@ fn wire_5_5_2_a_server_that_sends_finds_a_client_that_moved() {
 }
 
 #[test]
+fn wire_5_5_2_server_and_client_do_not_wait_for_each_other() {
+    // The client says one small thing from its new address, at heavy loss; all else is the server's.
+    for seed in 0..100 {
+        let mut world = connected(seed, lossy(20, 20, 40));
+        let id = world.server.only().open(fulmar_proto::Dir::Uni).expect("allowed");
+        world.run_for(Duration::from_secs(10));
+        world.move_client(elsewhere(1));
+        let now = world.now;
+        world.client.only().handle_path_change(now);
+        world.server.only().write(id, &[5; 20_000]).expect("room");
+        world.server.only().finish(id).expect("open");
+        let is_done = world.run_until(Duration::from_secs(25), |world| !world.server.only().has_unacked());
+        assert!(is_done, "seed {seed}: {}", world.describe());
+    }
+}
+
+#[test]
 fn wire_5_5_2_no_more_than_thrice_what_came_goes_to_an_address_that_does_not_answer() {
     let mut world = connected(1, link(20, 20));
     let server_id = world.server.only().open(fulmar_proto::Dir::Uni).expect("allowed");
