@@ -10,6 +10,7 @@ mod close;
 mod crypto_stream;
 mod datagrams;
 mod feedback;
+mod forge;
 mod handshake;
 mod path;
 mod receive;

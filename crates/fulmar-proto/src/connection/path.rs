@@ -222,6 +222,14 @@ impl Path {
         }
     }
 
+    /// The challenge under way, if there is one.
+    pub(super) fn challenge(&self) -> Option<u64> {
+        match self.validation {
+            Validation::Challenged { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+
     /// The peer answered `token`. True if that validated the path.
     pub(super) fn on_response(&mut self, response: u64) -> bool {
         let is_right = matches!(self.validation, Validation::Challenged { token, .. } if token == response);

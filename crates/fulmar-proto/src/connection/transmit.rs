@@ -341,6 +341,14 @@ impl Connection {
     }
 
     fn put_ack(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
+        // An ACK may be all the peer waits for, and its packets are all this end may send for: whoever is acknowledged has been
+        // challenged too, so that not both fall silent (docs/wire.md 5.5.2).
+        if let Some(token) = self.path.challenge()
+            && buf.len() == draft.span.payload_start()
+        {
+            frame::put_path_challenge(buf, token);
+            draft.is_ack_eliciting = true;
+        }
         let state = self.symbols_in.state();
         let received = &mut self.received;
         let room = draft.limit.saturating_sub(buf.len());

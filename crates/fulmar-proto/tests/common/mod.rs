@@ -107,6 +107,8 @@ pub struct World {
     client_addrs: Vec<SocketAddr>,
     /// Somebody outside wants to be called at this time.
     pub alarm: Option<Instant>,
+    /// The path takes ECN marks off.
+    pub bleaches_ecn: bool,
     /// Between events, asks connections whether they have something to send: they must not.
     pub checks_silence: bool,
 }
@@ -139,6 +141,7 @@ impl World {
             client_config: client_config(client),
             segments_max: 10,
             alarm: None,
+            bleaches_ecn: false,
             checks_silence: false,
         }
     }
@@ -229,6 +232,36 @@ impl World {
         }
     }
 
+    /// Hands the server a datagram of somebody at `remote` and returns what it answers.
+    pub fn ask_server(&mut self, remote: SocketAddr, mut datagram: Vec<u8>) -> Option<Vec<u8>> {
+        let meta = DatagramMeta { remote, local_ip: None, ecn: None };
+        let mut response = Vec::new();
+        match self.server.endpoint.route(self.now, &meta, &datagram, &mut response) {
+            Route::Respond(transmit) => {
+                assert_eq!((transmit.destination, transmit.bytes), (remote, response.len()));
+                Some(response)
+            }
+            Route::Connection(handle) => {
+                if let Some(connection) = self.server.connections.get_mut(&handle) {
+                    connection.handle_datagram(self.now, &meta, &mut datagram);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Hands the client a datagram of the server's address.
+    pub fn tell_client(&mut self, mut datagram: Vec<u8>) {
+        let meta = DatagramMeta { remote: self.server.addr, local_ip: None, ecn: None };
+        let mut response = Vec::new();
+        if let Route::Connection(handle) = self.client.endpoint.route(self.now, &meta, &datagram, &mut response)
+            && let Some(connection) = self.client.connections.get_mut(&handle)
+        {
+            connection.handle_datagram(self.now, &meta, &mut datagram);
+        }
+    }
+
     /// Runs until `done`, at most for `limit`. True if done.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + limit;
@@ -266,7 +299,8 @@ impl World {
                 Direction::Backward if place + 1 < self.client_addrs.len() => continue,
                 Direction::Backward => (&mut self.client, self.server.addr),
             };
-            let meta = DatagramMeta { remote, local_ip: None, ecn: from_wire(packet.ecn) };
+            let ecn = if self.bleaches_ecn { None } else { from_wire(packet.ecn) };
+            let meta = DatagramMeta { remote, local_ip: None, ecn };
             let mut response = Vec::new();
             let mut bytes = packet.contents;
             match node.endpoint.route(self.now, &meta, &bytes, &mut response) {

@@ -187,9 +187,14 @@ impl Plan {
         let opening = self.flows.iter().map(|flow| flow.opens_at).max().unwrap_or_default();
         // A window's worth, or at worst half of it, takes a round trip with a delayed ACK.
         let window = self.ends.iter().map(|end| end.window_bytes).min().unwrap_or(1);
-        let rtt = self.forward.delay + self.backward.delay + Duration::from_millis(60);
+        let changed = self.changes.iter().filter_map(|(_, change)| match change {
+            Change::Links(links) => Some(links.iter().map(|link| link.delay).sum()),
+            _ => None,
+        });
+        let delay: Duration = changed.chain([self.forward.delay + self.backward.delay]).max().unwrap_or_default();
+        let rtt = delay + Duration::from_millis(60);
         let rounds = u32::try_from(bytes * 2 / window).unwrap_or(u32::MAX) + 200;
-        opening + on_the_wire * 4 + reading * 2 + rtt * rounds + Duration::from_secs(60)
+        opening + on_the_wire * 10 + reading * 2 + rtt * rounds + Duration::from_secs(60)
     }
 }
 
@@ -324,7 +329,7 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     let mut config = TransportConfig::default();
     config.handshake_timeout(Duration::from_secs(300));
     // Longer than any black-out with the doubled probe timeouts after it.
-    let idle_timeout = d.of(&[Some(60), Some(90), None]).map(Duration::from_secs);
+    let idle_timeout = d.of(&[Some(120), Some(180), None]).map(Duration::from_secs);
     config.idle_timeout(idle_timeout);
     if d.one_in(4) {
         config.keep_alive(Some(d.millis(500, 10_000)));
