@@ -77,7 +77,7 @@ async fn measure(host: &str, args: &Args) -> Result<(), Failure> {
         }
     }
     let on_interval = |interval: &Interval| {
-        if !args.json {
+        if !args.json && !args.report.is_zero() {
             println!("{}", interval.line());
         }
     };
