@@ -16,3 +16,6 @@ pub(crate) use receiver::SYMBOLS_AHEAD_MAX;
 pub use receiver::{ReceiverStats, SymbolReceiver};
 pub use sender::{Emitted, SymbolSender};
 pub use stats::SenderStats;
+
+#[cfg(test)]
+mod tests;
