@@ -29,7 +29,8 @@ impl Pair {
     fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Emitted)> {
         let mut packet = Vec::new();
         let id = self.sender.next_id().0;
-        let emitted = self.sender.emit(NOW, choice, &mut packet, SPACE, |symbol, _| symbol.resize(100, id as u8 + 1));
+        let emitted =
+            self.sender.emit(NOW, choice, &mut packet, SPACE, |symbol, _| symbol.resize(100, id as u8 + 1));
         emitted.map(|emitted| (packet, emitted))
     }
 
@@ -112,7 +113,9 @@ fn without_a_code_repair_is_a_copy_of_each() {
     pair.send(20, &[0, 19]);
     for id in [0, 19] {
         let (packet, emitted) = pair.emit(Choice::Recover).expect("something is missing");
-        assert!(matches!(Frames::new(&packet).next(), Some(Ok(Frame::Source { id: copied, .. })) if copied == id));
+        assert!(
+            matches!(Frames::new(&packet).next(), Some(Ok(Frame::Source { id: copied, .. })) if copied == id)
+        );
         pair.arrive(&packet, emitted);
     }
     pair.report();
@@ -127,7 +130,8 @@ fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
         let mut pieces = 0;
         while pair.sender.slot(NOW, false, RTT).missing > 0 {
             let mut packet = Vec::new();
-            let emitted = pair.sender.emit(NOW, Choice::Recover, &mut packet, 60, |_, _| {}).expect("a piece");
+            let emitted =
+                pair.sender.emit(NOW, Choice::Recover, &mut packet, 60, |_, _| {}).expect("a piece");
             assert!(packet.len() <= 60);
             pieces += 1;
             // The first piece is lost at first.
@@ -152,5 +156,8 @@ fn a_combination_whose_symbols_no_longer_fit_becomes_a_piece_of_a_copy() {
     let mut packet = Vec::new();
     let tail = Choice::Repair { symbols: 5, reason: RepairReason::Tail };
     assert!(pair.sender.emit(NOW, tail, &mut packet, 60, |_, _| {}).is_some());
-    assert!(packet.len() <= 60 && matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { id: 0, .. }))));
+    assert!(
+        packet.len() <= 60
+            && matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { id: 0, .. })))
+    );
 }

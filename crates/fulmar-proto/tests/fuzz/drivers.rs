@@ -8,7 +8,9 @@ use fulmar_net::{Datagram, Direction, LinkConfig};
 use fulmar_proto::coding::{SymbolReceiver, SymbolSender};
 use fulmar_proto::crypto::{PacketKeys, retry};
 use fulmar_proto::recovery::{Content, LossDetector, RateSampler, SentPacket, SentPackets};
-use fulmar_proto::wire::frame::{ACK_RANGES_MAX, CodingState, Frame, Frames, OpenWindow, RepairSpan, SET_SYMBOLS_MAX};
+use fulmar_proto::wire::frame::{
+    ACK_RANGES_MAX, CodingState, Frame, Frames, OpenWindow, RepairSpan, SET_SYMBOLS_MAX,
+};
 use fulmar_proto::wire::packet;
 use fulmar_proto::wire::symbol::SymbolFrames;
 use fulmar_proto::{ConnectionId, Dir, Instant, PacketNumber, Parameters, Rate, Side, TransportConfig};
@@ -55,7 +57,10 @@ pub fn packets(data: &[u8]) {
     for (parsed, bytes) in packet::split(&mut copy) {
         total += bytes.len();
         assert_eq!(parsed.end, bytes.len());
-        assert!(keys.open(bytes, parsed.pn_offset, PacketNumber(0)).is_err(), "bytes that nobody sealed open");
+        assert!(
+            keys.open(bytes, parsed.pn_offset, PacketNumber(0)).is_err(),
+            "bytes that nobody sealed open"
+        );
     }
     assert!(total <= data.len());
 }
@@ -116,7 +121,9 @@ pub fn acks(data: &[u8]) {
                 let high = input.number() % sent.next_number().0;
                 let low = high.saturating_sub(u64::from(input.byte()));
                 let mut contents = Vec::new();
-                sent.on_ack_range(PacketNumber(low), PacketNumber(high), |acked| contents.push(acked.packet.content));
+                sent.on_ack_range(PacketNumber(low), PacketNumber(high), |acked| {
+                    contents.push(acked.packet.content)
+                });
                 for content in contents {
                     sender.on_acked(content);
                 }
@@ -150,7 +157,13 @@ pub fn acks(data: &[u8]) {
     }
 }
 
-fn send(now: Instant, input: &mut Input<'_>, sender: &mut SymbolSender, sent: &mut SentPackets, sampler: &mut RateSampler) {
+fn send(
+    now: Instant,
+    input: &mut Input<'_>,
+    sender: &mut SymbolSender,
+    sent: &mut SentPackets,
+    sampler: &mut RateSampler,
+) {
     use fulmar_control::{Choice, RepairReason};
     let choice = match input.byte() % 4 {
         0 => Choice::Recover,
@@ -160,12 +173,20 @@ fn send(now: Instant, input: &mut Input<'_>, sender: &mut SymbolSender, sent: &m
     };
     let (space, len) = (usize::from(input.byte()), usize::from(input.byte()) % 100 + 1);
     let mut packet = Vec::new();
-    let emitted = sender.emit(now, choice, &mut packet, space, |symbol, room| symbol.resize(len.min(room), 1));
+    let emitted =
+        sender.emit(now, choice, &mut packet, space, |symbol, room| symbol.resize(len.min(room), 1));
     assert!(packet.len() <= space.max(1), "{} bytes in {space}", packet.len());
     if let Some(emitted) = emitted {
         let stamp = sampler.on_sent(now, 100, 100);
         let content: Content = emitted.content;
-        sent.push(SentPacket { sent_at: now, bytes: 100, content, largest_acked: None, is_ect: false, stamp });
+        sent.push(SentPacket {
+            sent_at: now,
+            bytes: 100,
+            content,
+            largest_acked: None,
+            is_ect: false,
+            stamp,
+        });
     } else {
         sent.push_untracked();
     }
@@ -187,7 +208,9 @@ pub fn symbols(data: &[u8]) {
             };
             let outcome = match frame {
                 Frame::Source { id, symbol } => receiver.on_source(id % 1000, symbol, &mut deliver),
-                Frame::SourcePart { id, len, start, piece } => receiver.on_part(id % 1000, len, start, piece, &mut deliver),
+                Frame::SourcePart { id, len, start, piece } => {
+                    receiver.on_part(id % 1000, len, start, piece, &mut deliver)
+                }
                 Frame::Repair(mut repair) => {
                     repair.first %= 1000;
                     receiver.on_repair(&repair, &mut deliver)
