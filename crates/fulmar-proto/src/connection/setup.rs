@@ -16,8 +16,8 @@ use crate::wire::packet::{SHORT_HEADER_BYTES, TAG_BYTES};
 use crate::{ConnectionId, Side};
 
 /// Window of a stream, and of a connection, before it grows to the bandwidth-delay product.
-const INITIAL_STREAM_WINDOW_BYTES: u64 = 1 << 20;
-const INITIAL_WINDOW_BYTES: u64 = 2 << 20;
+const INITIAL_STREAM_WINDOW_BYTES: u64 = 4 << 20;
+const INITIAL_WINDOW_BYTES: u64 = 6 << 20;
 
 /// What both ends' connections begin with.
 pub(crate) struct Setup {
