@@ -1,0 +1,38 @@
+//! The command line.
+
+mod print;
+mod sim;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time.
+#[derive(Parser, Debug)]
+#[command(name = "fulmar-lab", version, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run flows over a link in virtual time: exact, repeatable, no privileges
+    Sim(sim::Args),
+}
+
+impl Cli {
+    /// Does what was asked for. Errors go to standard error.
+    pub fn run(self) -> ExitCode {
+        let result = match self.command {
+            Command::Sim(args) => sim::run(&args),
+        };
+        match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("fulmar-lab: {message}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
