@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(target_os = "linux")]
+mod bridge;
 mod print;
 mod sim;
 
@@ -19,6 +21,12 @@ pub struct Cli {
 enum Command {
     /// Run flows over a link in virtual time: exact, repeatable, no privileges
     Sim(sim::Args),
+    /// Run the kernel's TCP over the same link in real time
+    #[cfg(target_os = "linux")]
+    Tcp(bridge::TcpArgs),
+    /// Run any two programs over the same link in real time
+    #[cfg(target_os = "linux")]
+    Bridge(bridge::BridgeArgs),
 }
 
 impl Cli {
@@ -26,6 +34,10 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Sim(args) => sim::run(&args),
+            #[cfg(target_os = "linux")]
+            Command::Tcp(args) => bridge::run_tcp(&args),
+            #[cfg(target_os = "linux")]
+            Command::Bridge(args) => bridge::run_bridge(&args),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,

@@ -42,12 +42,18 @@ pub(super) fn keys() -> Keys {
     Keys { client: Arc::new(client), server: Arc::new(server) }
 }
 
+/// A connection, and when it wants to be called as of the last [`Host::settle`]: asking costs as much as sealing a packet.
+struct Slot {
+    connection: Box<Connection>,
+    wake: Option<Instant>,
+}
+
 /// An endpoint with its connections.
 pub(super) struct Host {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
     /// By handle.
-    connections: Vec<Option<Box<Connection>>>,
+    connections: Vec<Option<Slot>>,
     peer: SocketAddr,
     events: Vec<(ConnectionHandle, Event)>,
 }
@@ -111,11 +117,11 @@ impl Host {
         if self.connections.len() <= handle.0 {
             self.connections.resize_with(handle.0 + 1, || None);
         }
-        self.connections[handle.0] = Some(connection);
+        self.connections[handle.0] = Some(Slot { connection, wake: None });
     }
 
     pub(super) fn connection(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
-        self.connections.get_mut(handle.0)?.as_deref_mut()
+        Some(&mut *self.connections.get_mut(handle.0)?.as_mut()?.connection)
     }
 
     /// Takes a packet; returns an answer if the endpoint has one that belongs to no connection.
@@ -144,18 +150,18 @@ impl Host {
     }
 
     pub(super) fn handle_timeouts(&mut self, now: Instant) {
-        for connection in self.connections.iter_mut().flatten() {
-            if connection.poll_timeout().is_some_and(|at| at <= now) {
-                connection.handle_timeout(now);
+        for slot in self.connections.iter_mut().flatten() {
+            if slot.wake.is_some_and(|at| at <= now) {
+                slot.connection.handle_timeout(now);
             }
         }
     }
 
     /// What happened on the connections since the last call. The vector should be given back by [`Self::recycle`].
     pub(super) fn take_events(&mut self) -> Vec<(ConnectionHandle, Event)> {
-        for (index, connection) in self.connections.iter_mut().enumerate() {
-            let Some(connection) = connection else { continue };
-            while let Some(event) = connection.poll_event() {
+        for (index, slot) in self.connections.iter_mut().enumerate() {
+            let Some(slot) = slot else { continue };
+            while let Some(event) = slot.connection.poll_event() {
                 self.events.push((ConnectionHandle(index), event));
             }
         }
@@ -170,32 +176,33 @@ impl Host {
 
     /// Fills `buffer` with the next batch of any connection.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        self.connections.iter_mut().flatten().find_map(|connection| {
+        self.connections.iter_mut().flatten().find_map(|slot| {
             buffer.clear();
-            connection.poll_transmit(now, SEGMENTS_MAX, buffer)
+            slot.connection.poll_transmit(now, SEGMENTS_MAX, buffer)
         })
     }
 
-    /// Tells the endpoint what its connections have to say, and forgets those that are gone.
+    /// Tells the endpoint what its connections have to say, forgets those that are gone, and notes their wake-up times.
     pub(super) fn settle(&mut self) {
-        for (index, slot) in self.connections.iter_mut().enumerate() {
-            let Some(connection) = slot else { continue };
-            while let Some(event) = connection.poll_endpoint_event() {
+        for (index, entry) in self.connections.iter_mut().enumerate() {
+            let Some(slot) = entry else { continue };
+            while let Some(event) = slot.connection.poll_endpoint_event() {
                 self.endpoint.handle_event(ConnectionHandle(index), event);
             }
-            if connection.is_drained() {
-                *slot = None;
+            slot.wake = slot.connection.poll_timeout();
+            if slot.connection.is_drained() {
+                *entry = None;
             }
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.connections.iter().flatten().filter_map(|connection| connection.poll_timeout()).min()
+        self.connections.iter().flatten().filter_map(|slot| slot.wake).min()
     }
 
     /// Of the first connection there is.
     pub(super) fn stats(&self) -> Option<ConnectionStats> {
-        self.connections.iter().flatten().next().map(|connection| connection.stats())
+        self.connections.iter().flatten().next().map(|slot| slot.connection.stats())
     }
 }
 

@@ -24,6 +24,8 @@ use app::{Receiver, Sender};
 use host::{Host, keys};
 use wires::Wires;
 
+pub(crate) use gather::goodput_mbps;
+
 /// Time zero of every run: late enough that nothing computes with times before the origin.
 const START: Instant = Instant::from_nanos(1_000_000_000);
 /// With loss-free handshakes: how long the faults may wait for them.
