@@ -8,10 +8,12 @@
 
 #[cfg(target_os = "linux")]
 pub mod bridge;
+pub mod experiment;
 pub mod link;
 pub mod outcome;
 #[cfg(target_os = "linux")]
 pub mod programs;
+pub mod report;
 pub mod scenario;
 pub mod sim;
 pub mod statistics;

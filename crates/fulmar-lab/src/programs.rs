@@ -84,22 +84,24 @@ impl Running {
 
 fn run_command(end: &End, line: &str, is_output_kept: bool, told_end: &mpsc::Receiver<()>) -> io::Result<(Option<i32>, Vec<u8>)> {
     end.enter()?;
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(line).stdin(Stdio::null());
-    command.stdout(if is_output_kept { Stdio::piped() } else { Stdio::null() });
-    for (name, address) in [("SERVER", SERVER_ADDRESS), ("CLIENT", CLIENT_ADDRESS)] {
-        command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
-    }
-    sys::die_together(&mut command)?;
-    let mut child = command.spawn()?;
-    let output = child.stdout.take().map(|mut pipe| {
-        std::thread::spawn(move || {
-            let mut output = Vec::new();
-            // What can be read before the pipe breaks is all there is.
-            let _ = pipe.read_to_end(&mut output);
-            output
-        })
+    let (mut from_command, to_output) = io::pipe()?;
+    // Started first: a thread with a process namespace for its children cannot start threads.
+    let output = std::thread::spawn(move || {
+        let mut output = Vec::new();
+        // What can be read before the pipe breaks is all there is.
+        let _ = from_command.read_to_end(&mut output);
+        output
     });
+    let mut child = {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(line).stdin(Stdio::null());
+        command.stdout(if is_output_kept { Stdio::from(to_output) } else { Stdio::null() });
+        for (name, address) in [("SERVER", SERVER_ADDRESS), ("CLIENT", CLIENT_ADDRESS)] {
+            command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
+        }
+        sys::die_together(&mut command)?;
+        command.spawn()?
+    };
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -112,8 +114,7 @@ fn run_command(end: &End, line: &str, is_output_kept: bool, told_end: &mpsc::Rec
             }
         }
     };
-    let output = output.and_then(|thread| thread.join().ok()).unwrap_or_default();
-    Ok((status.code(), output))
+    Ok((status.code(), output.join().unwrap_or_default()))
 }
 
 fn substituted(line: &str) -> String {

@@ -1,7 +1,7 @@
 //! Means, deviations, intervals, quantiles, fairness, and tests of differences.
 //!
 //! Sources: Jain, Chiu, Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984; Student's t by the incomplete beta
-//! function (Press et al., Numerical Recipes, 6.4); the outlier rule of the LT-TCP thesis, section 2.1.
+//! function (Press et al., Numerical Recipes, 6.4); the outlier rule of the LT-TCP thesis, section 2.2.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,15 +61,15 @@ impl Summary {
     }
 }
 
-/// Values without those further than two standard deviations from the mean, as the LT-TCP thesis leaves them out.
-/// Fewer than four values are all kept.
+/// The rule of the LT-TCP thesis (section 2.2): the largest and the smallest `n` values are left out, `n` at most a quarter of
+/// them, until the standard deviation is below the mean.
 pub fn without_outliers(values: &[f64]) -> Vec<f64> {
-    match Summary::of(values) {
-        Some(all) if all.n >= 4 => {
-            values.iter().copied().filter(|v| (v - all.mean).abs() <= 2.0 * all.sd).collect()
-        }
-        _ => values.to_vec(),
-    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n_max = sorted.len() / 4;
+    let is_calm = |kept: &[f64]| Summary::of(kept).is_none_or(|s| s.sd < s.mean);
+    let n = (0..=n_max).find(|&n| is_calm(&sorted[n..sorted.len() - n])).unwrap_or(n_max);
+    sorted[n..sorted.len() - n].to_vec()
 }
 
 /// The outcome of a paired t-test.
@@ -182,10 +182,11 @@ mod tests {
 
     #[test]
     fn outliers_by_the_thesis() {
-        let mut values = vec![10.0; 9];
-        values.push(100.0);
-        assert_eq!(without_outliers(&values), vec![10.0; 9]);
-        assert_eq!(without_outliers(&[1.0, 100.0]), [1.0, 100.0]);
+        let mut values = vec![10.0; 19];
+        values.push(1000.0);
+        assert_eq!(without_outliers(&values), vec![10.0; 18], "one at each end");
+        assert_eq!(without_outliers(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);
+        assert_eq!(without_outliers(&[0.0, 0.0, 0.0, 100.0]), [0.0, 0.0]);
     }
 
     #[test]

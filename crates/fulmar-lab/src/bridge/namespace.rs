@@ -65,11 +65,12 @@ fn settle(tcp: TcpSettings) -> io::Result<()> {
 }
 
 impl End {
-    /// Moves the calling thread into this end, for the rest of its life.
+    /// Moves the calling thread into this end, for the rest of its life, and before the machine's other work.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn enter(&self) -> io::Result<()> {
+        sys::be_preferred();
         sys::enter_network(self.namespace.as_fd())
     }
 

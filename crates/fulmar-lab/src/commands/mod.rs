@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod bridge;
 mod print;
+mod report;
+mod run;
 mod sim;
 
 use std::process::ExitCode;
@@ -21,6 +23,10 @@ pub struct Cli {
 enum Command {
     /// Run flows over a link in virtual time: exact, repeatable, no privileges
     Sim(sim::Args),
+    /// Run an experiment: every cell of its sweep, resumable
+    Run(run::Args),
+    /// Make tables, plots and one page of results
+    Report(report::Args),
     /// Run the kernel's TCP over the same link in real time
     #[cfg(target_os = "linux")]
     Tcp(bridge::TcpArgs),
@@ -34,6 +40,8 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Sim(args) => sim::run(&args),
+            Command::Run(args) => run::run(&args),
+            Command::Report(args) => report::run(&args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),
             #[cfg(target_os = "linux")]
