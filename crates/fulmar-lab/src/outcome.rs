@@ -359,7 +359,10 @@ mod tests {
     fn delays_of_samples_are_exact() {
         let mut samples: Vec<_> = (1..=1000).rev().map(Duration::from_millis).collect();
         let delays = Delays::of(&mut samples);
-        assert_eq!((delays.p50_ms, delays.p99_ms, delays.max_ms, delays.mean_ms), (500.0, 990.0, 1000.0, 500.5));
+        assert_eq!(
+            (delays.p50_ms, delays.p99_ms, delays.max_ms, delays.mean_ms),
+            (500.0, 990.0, 1000.0, 500.5)
+        );
         assert_eq!(Delays::of(&mut []), Delays::default());
     }
 }

@@ -82,9 +82,16 @@ impl Running {
     }
 }
 
-fn run_command(end: &End, line: &str, is_output_kept: bool, told_end: &mpsc::Receiver<()>) -> io::Result<(Option<i32>, Vec<u8>)> {
+fn run_command(
+    end: &End,
+    line: &str,
+    is_output_kept: bool,
+    told_end: &mpsc::Receiver<()>,
+) -> io::Result<(Option<i32>, Vec<u8>)> {
     end.enter()?;
     let (mut from_command, to_output) = io::pipe()?;
+    // The writing end must be closed here once the command has it, or the output never ends.
+    let to_output = if is_output_kept { Stdio::from(to_output) } else { Stdio::null() };
     // Started first: a thread with a process namespace for its children cannot start threads.
     let output = std::thread::spawn(move || {
         let mut output = Vec::new();
@@ -95,7 +102,7 @@ fn run_command(end: &End, line: &str, is_output_kept: bool, told_end: &mpsc::Rec
     let mut child = {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).stdin(Stdio::null());
-        command.stdout(if is_output_kept { Stdio::from(to_output) } else { Stdio::null() });
+        command.stdout(to_output);
         for (name, address) in [("SERVER", SERVER_ADDRESS), ("CLIENT", CLIENT_ADDRESS)] {
             command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
         }
@@ -132,7 +139,10 @@ pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
     let server = Running::start(&bridge.server, &programs.server, false);
     if let Some(ended) = server.wait(programs.settle) {
         let (status, _) = ended.map_err(|error| words("server", error))?;
-        return Err(format!("the server ended at once, with status {}", status.map_or("none".into(), |s| s.to_string())));
+        return Err(format!(
+            "the server ended at once, with status {}",
+            status.map_or("none".into(), |s| s.to_string())
+        ));
     }
     let began = Clock::now();
     let client = Running::start(&bridge.client, &programs.client, true);
@@ -164,7 +174,8 @@ fn last_json(output: &str) -> Option<serde_json::Value> {
 
 /// Goodput by the words of `fulmar perf` and of `iperf3 -J` (received).
 fn goodput(json: &serde_json::Value) -> Option<f64> {
-    let iperf = json.pointer("/end/sum_received/bits_per_second").and_then(|v| v.as_f64()).map(|bps| bps / 1e6);
+    let iperf =
+        json.pointer("/end/sum_received/bits_per_second").and_then(|v| v.as_f64()).map(|bps| bps / 1e6);
     json.get("goodput_mbps").and_then(serde_json::Value::as_f64).or(iperf)
 }
 

@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn pairs_show_what_means_hide() {
-        let pairs: Vec<_> = (0..10).map(|i| (f64::from(i * 10), f64::from(i * 10) + 1.0 + 0.1 * f64::from(i % 3))).collect();
+        let pairs: Vec<_> =
+            (0..10).map(|i| (f64::from(i * 10), f64::from(i * 10) + 1.0 + 0.1 * f64::from(i % 3))).collect();
         let test = paired_t_test(&pairs).unwrap();
         assert!(test.p_value < 1e-6 && (test.difference.mean - 1.09).abs() < 0.011);
         let noise: Vec<_> = (0..10).map(|i| (0.0, if i % 2 == 0 { 1.0 } else { -1.0 })).collect();

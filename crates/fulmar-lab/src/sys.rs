@@ -42,7 +42,8 @@ pub(crate) fn open_tun(name: &CStr) -> io::Result<File> {
     const TUN_F_CSUM: libc::c_ulong = 0x01;
     const TUN_F_TSO: libc::c_ulong = 0x02 | 0x04 | 0x08;
     const TUN_F_USO: libc::c_ulong = 0x20 | 0x40;
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    let file =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
     let mut request = interface(name);
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: the request is a valid `ifreq` that outlives the call.
@@ -105,13 +106,17 @@ pub(crate) fn switch_on(name: &CStr) -> io::Result<()> {
 
 fn control_socket() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointer; the descriptor is new and owned by nobody else.
-    unsafe { check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)).map(|fd| OwnedFd::from_raw_fd(fd)) }
+    unsafe {
+        check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))
+            .map(|fd| OwnedFd::from_raw_fd(fd))
+    }
 }
 
 /// Waits until one of the files can be read, or for `timeout`. Says which can.
 pub(crate) fn wait_readable(files: [&File; 2], timeout: Duration) -> io::Result<[bool; 2]> {
     let mut polls = files.map(|file| libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-    let time = libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: i64::from(timeout.subsec_nanos()) as _ };
+    let time =
+        libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: i64::from(timeout.subsec_nanos()) as _ };
     // SAFETY: the array and the time are valid for the call; no signal mask is given.
     match check(unsafe { libc::ppoll(polls.as_mut_ptr(), 2, &time, std::ptr::null()) }) {
         Ok(_) => Ok([polls[0].revents != 0, polls[1].revents != 0]),
@@ -159,7 +164,9 @@ pub(crate) fn die_together(command: &mut Command) -> io::Result<()> {
     unshare(libc::CLONE_NEWPID)?;
     // SAFETY: the closure calls one async-signal-safe function and allocates nothing.
     unsafe {
-        command.pre_exec(|| check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0)).map(drop));
+        command.pre_exec(|| {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0)).map(drop)
+        });
     }
     Ok(())
 }
@@ -177,7 +184,10 @@ pub(crate) fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Resu
 /// A TCP socket over IPv4, not connected.
 pub(crate) fn tcp_socket() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointer; the descriptor is new and owned by nobody else.
-    unsafe { check(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)).map(|fd| OwnedFd::from_raw_fd(fd)) }
+    unsafe {
+        check(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0))
+            .map(|fd| OwnedFd::from_raw_fd(fd))
+    }
 }
 
 /// Connects a socket to an IPv4 address; blocks.
@@ -199,6 +209,8 @@ pub(crate) fn tcp_info(socket: &impl AsFd) -> io::Result<([u8; 256], usize)> {
     let mut length = bytes.len() as libc::socklen_t;
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the buffer is valid for `length` bytes, and the kernel writes no more.
-    check(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &mut length) })?;
+    check(unsafe {
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &mut length)
+    })?;
     Ok((bytes, length as usize))
 }

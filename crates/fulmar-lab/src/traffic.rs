@@ -74,7 +74,9 @@ impl FromStr for Traffic {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let error = || {
-            format!("'{text}' is not a kind of traffic: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s, web:100ms/30kB")
+            format!(
+                "'{text}' is not a kind of traffic: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s, web:100ms/30kB"
+            )
         };
         let words = |e: parse::ParseError| e.to_string();
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
@@ -91,7 +93,10 @@ impl FromStr for Traffic {
             "cbr" => constant_rate(rest.ok_or_else(error)?).ok_or_else(error)?,
             "onoff" => {
                 let (on, off) = pair()?;
-                Self::OnOff { on: parse::duration(on).map_err(words)?, off: parse::duration(off).map_err(words)? }
+                Self::OnOff {
+                    on: parse::duration(on).map_err(words)?,
+                    off: parse::duration(off).map_err(words)?,
+                }
             }
             "web" => {
                 let (interval, bytes) = pair()?;
@@ -159,7 +164,9 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
-        for text in ["", "bulk:1", "fixed", "fixed:0", "messages:0/5ms", "messages:1200", "cbr:0", "web:0/1k", "ftp"] {
+        for text in
+            ["", "bulk:1", "fixed", "fixed:0", "messages:0/5ms", "messages:1200", "cbr:0", "web:0/1k", "ftp"]
+        {
             assert!(text.parse::<Traffic>().is_err(), "{text}");
         }
     }

@@ -28,7 +28,13 @@ fn run(scenario: &Scenario, seed: u64) -> Outcome {
 
 #[test]
 fn a_run_is_a_function_of_its_seed() {
-    let faults = link(&[("loss", "5%/5"), ("jitter", "5ms"), ("reorder", "true"), ("mark", "1%"), ("duplicate", "1%")]);
+    let faults = link(&[
+        ("loss", "5%/5"),
+        ("jitter", "5ms"),
+        ("reorder", "true"),
+        ("mark", "1%"),
+        ("duplicate", "1%"),
+    ]);
     let flows = ["bulk", "messages:500/10ms", "web:100ms/20kB", "onoff:200ms/100ms"].map(|t| flow("auto", t));
     let mut scenario = Scenario::over(faults, flows.to_vec(), Duration::from_secs(2));
     scenario.sample_interval = Some(Duration::from_millis(100));
@@ -51,7 +57,8 @@ fn every_profile_fills_a_clean_link_and_no_more() {
 
 #[test]
 fn a_file_arrives_whole_in_about_the_time_it_takes() {
-    let outcome = run(&Scenario::over(link(&[]), vec![flow("auto", "fixed:2MB")], Duration::from_secs(10)), 1);
+    let outcome =
+        run(&Scenario::over(link(&[]), vec![flow("auto", "fixed:2MB")], Duration::from_secs(10)), 1);
     let seconds = outcome.flows[0].completion_seconds.expect("complete");
     // 2 MB at 20 Mbit/s are 0.8 s on the wire, 0.84 s with headers.
     assert!((0.83..1.3).contains(&seconds), "{seconds}");
@@ -60,7 +67,8 @@ fn a_file_arrives_whole_in_about_the_time_it_takes() {
 
 #[test]
 fn messages_on_an_idle_link_are_delayed_by_their_transmission_only() {
-    let outcome = run(&Scenario::over(link(&[]), vec![flow("auto", "messages:1000/10ms")], Duration::from_secs(3)), 1);
+    let outcome =
+        run(&Scenario::over(link(&[]), vec![flow("auto", "messages:1000/10ms")], Duration::from_secs(3)), 1);
     let delay = outcome.flows[0].message_delay.unwrap();
     assert!((290..=300).contains(&delay.count), "{delay:?}");
     // 1000 bytes and headers at 20 Mbit/s last 0.43 ms.
@@ -69,7 +77,8 @@ fn messages_on_an_idle_link_are_delayed_by_their_transmission_only() {
 
 #[test]
 fn warm_up_and_late_starts_do_not_count() {
-    let mut scenario = Scenario::over(link(&[]), vec![flow("cubic", "bulk"), flow("cubic", "bulk")], Duration::from_secs(4));
+    let mut scenario =
+        Scenario::over(link(&[]), vec![flow("cubic", "bulk"), flow("cubic", "bulk")], Duration::from_secs(4));
     scenario.flows[1].start = Duration::from_secs(3);
     scenario.warm_up = Duration::from_secs(2);
     let outcome = run(&scenario, 1);
@@ -80,7 +89,8 @@ fn warm_up_and_late_starts_do_not_count() {
 
 #[test]
 fn handshakes_without_loss() {
-    let mut scenario = Scenario::over(link(&[("loss", "60%")]), vec![flow("auto", "bulk")], Duration::from_secs(2));
+    let mut scenario =
+        Scenario::over(link(&[("loss", "60%")]), vec![flow("auto", "bulk")], Duration::from_secs(2));
     scenario.loss_free_handshake = true;
     for seed in 1..=4 {
         let outcome = run(&scenario, seed);
@@ -104,7 +114,8 @@ fn the_long_flow_of_a_parking_lot_crosses_both_bottlenecks() {
 
 #[test]
 fn flows_have_round_trip_times_of_their_own() {
-    let mut scenario = Scenario::over(link(&[]), vec![flow("cubic", "voip"), flow("cubic", "voip")], Duration::from_secs(2));
+    let mut scenario =
+        Scenario::over(link(&[]), vec![flow("cubic", "voip"), flow("cubic", "voip")], Duration::from_secs(2));
     scenario.flows[1].rtt = Some(Duration::from_millis(80));
     let outcome = run(&scenario, 1);
     assert!((20.0..22.0).contains(&outcome.flows[0].rtt_ms), "{}", outcome.flows[0].rtt_ms);
@@ -113,7 +124,11 @@ fn flows_have_round_trip_times_of_their_own() {
 
 #[test]
 fn what_cannot_be_run_is_refused_in_words() {
-    let mut scenario = Scenario::over(link(&[("loss", "90%"), ("burst", "1")]), vec![flow("auto", "bulk")], Duration::from_secs(1));
+    let mut scenario = Scenario::over(
+        link(&[("loss", "90%"), ("burst", "1")]),
+        vec![flow("auto", "bulk")],
+        Duration::from_secs(1),
+    );
     assert!(sim::run(&scenario, 1).unwrap_err().contains("E / (E + 1)"));
     scenario.topology = Topology::Dumbbell(link(&[]));
     scenario.flows[0].place = 3;

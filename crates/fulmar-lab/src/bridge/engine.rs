@@ -60,7 +60,13 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(devices: [File; 2], forward: LinkConfig, backward: LinkConfig, seed: u64, control: Arc<Control>) -> Self {
+    pub(super) fn new(
+        devices: [File; 2],
+        forward: LinkConfig,
+        backward: LinkConfig,
+        seed: u64,
+        control: Arc<Control>,
+    ) -> Self {
         let path = Path::new(forward, backward, seed);
         Self { devices, path, control, origin: Clock::now(), lateness: DelayHistogram::default(), refused: 0 }
     }
@@ -114,7 +120,9 @@ impl Engine {
         for _ in 0..READS_MAX {
             let length = match (&self.devices[index]).read(buffer) {
                 Ok(length) => length,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             };
             let now = self.now();

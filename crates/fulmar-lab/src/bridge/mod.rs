@@ -47,14 +47,22 @@ impl Bridge {
     /// If the link cannot be, or the kernel refuses.
     pub fn start(link: &LinkSpec, seed: u64, tcp: TcpSettings, is_faultless: bool) -> Result<Self, String> {
         let configs = (link.forward()?, link.backward()?);
-        let words = |error: io::Error| format!("cannot make a namespace with a TUN device: {error}");
+        let words = |error: io::Error| {
+            format!("cannot make a namespace with a TUN device: {error}. {}", namespace::NEEDS)
+        };
         let (client, near) = namespace::create(CLIENT_ADDRESS, tcp).map_err(words)?;
         let (server, far) = namespace::create(SERVER_ADDRESS, tcp).map_err(words)?;
         let control = Arc::new(Control::default());
-        let (forward, backward) =
-            if is_faultless { (configs.0.without_faults(), configs.1.without_faults()) } else { configs.clone() };
+        let (forward, backward) = if is_faultless {
+            (configs.0.without_faults(), configs.1.without_faults())
+        } else {
+            configs.clone()
+        };
         let engine = Engine::new([near, far], forward, backward, seed, control.clone());
-        let engine = std::thread::Builder::new().name("bridge".into()).spawn(|| engine.run()).map_err(|e| e.to_string())?;
+        let engine = std::thread::Builder::new()
+            .name("bridge".into())
+            .spawn(|| engine.run())
+            .map_err(|e| e.to_string())?;
         Ok(Self { client, server, control, engine: Some(engine), configs })
     }
 
@@ -73,11 +81,20 @@ impl Bridge {
     /// # Errors
     /// If the engine failed in the middle.
     pub fn finish(mut self, lateness_p99_max: Duration, outcome: &mut Outcome) -> Result<(), String> {
-        let drops = self.client.device_drops().and_then(|a| Ok(a + self.server.device_drops()?)).map_err(|e| e.to_string())?;
-        let report = self.stop().ok_or("the bridge has stopped before")?.map_err(|error| format!("the bridge failed: {error}"))?;
+        let drops = self
+            .client
+            .device_drops()
+            .and_then(|a| Ok(a + self.server.device_drops()?))
+            .map_err(|e| e.to_string())?;
+        let report = self
+            .stop()
+            .ok_or("the bridge has stopped before")?
+            .map_err(|error| format!("the bridge failed: {error}"))?;
         outcome.driver = "bridge".into();
-        outcome.links =
-            vec![Link::new("forward", &report.forward, report.elapsed), Link::new("backward", &report.backward, report.elapsed)];
+        outcome.links = vec![
+            Link::new("forward", &report.forward, report.elapsed),
+            Link::new("backward", &report.backward, report.elapsed),
+        ];
         let delays = Delays::of_histogram(&report.lateness);
         let lateness = Lateness {
             delays,
@@ -88,11 +105,16 @@ impl Bridge {
         outcome.valid = true;
         if delays.p99_ms > lateness.p99_max_ms {
             outcome.valid = false;
-            outcome.remarks.push(format!("packets were late: p99 {:.2} ms, bound {:.2} ms", delays.p99_ms, lateness.p99_max_ms));
+            outcome.remarks.push(format!(
+                "packets were late: p99 {:.2} ms, bound {:.2} ms",
+                delays.p99_ms, lateness.p99_max_ms
+            ));
         }
         if drops > 0 {
             outcome.valid = false;
-            outcome.remarks.push(format!("a device dropped {drops} packets that the bridge did not read in time"));
+            outcome
+                .remarks
+                .push(format!("a device dropped {drops} packets that the bridge did not read in time"));
         }
         if report.refused > 0 {
             outcome.remarks.push(format!("a device refused {} packets", report.refused));

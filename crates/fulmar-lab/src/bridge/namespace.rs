@@ -15,6 +15,11 @@ use crate::sys;
 const DEVICE_QUEUE_PACKETS: i32 = 20_000;
 const DEVICE: &std::ffi::CStr = c"lab0";
 
+/// What a user is told who may not.
+pub(super) const NEEDS: &str = "The bridge makes network namespaces and TUN devices: it needs root, or a kernel that lets users \
+    make namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0) and a \
+    /dev/net/tun that they may open. `fulmar-lab sim` needs nothing.";
+
 /// One end.
 #[derive(Clone, Debug)]
 pub struct End {
@@ -75,7 +80,10 @@ impl End {
     }
 
     /// Runs something in a new thread inside this end.
-    pub fn spawn<T: Send + 'static>(&self, work: impl FnOnce() -> io::Result<T> + Send + 'static) -> thread::JoinHandle<io::Result<T>> {
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> thread::JoinHandle<io::Result<T>> {
         let end = self.clone();
         thread::spawn(move || {
             end.enter()?;
@@ -103,13 +111,7 @@ pub fn acquire_rights() -> Result<(), String> {
     if user == 0 {
         return Ok(());
     }
-    let needs = |error: io::Error| {
-        format!(
-            "the bridge makes network namespaces and TUN devices. It needs root, or a kernel that lets users make namespaces \
-             (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0) and /dev/net/tun \
-             open to them: {error}. `fulmar-lab sim` needs nothing."
-        )
-    };
+    let needs = |error: io::Error| format!("cannot make a user namespace: {error}. {NEEDS}");
     sys::unshare(libc::CLONE_NEWUSER).map_err(needs)?;
     std::fs::write("/proc/self/setgroups", "deny").map_err(needs)?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1")).map_err(needs)?;

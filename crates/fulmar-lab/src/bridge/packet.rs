@@ -89,7 +89,8 @@ impl Payload for IpPacket {
         let ports = ip.get(transport..transport + 4).filter(|_| matches!(protocol, TCP | UDP)).unwrap_or(&[]);
         // FNV-1a: flows are few, and the queues hash again.
         let bytes = addresses.iter().chain(ports).chain([&protocol]);
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        bytes
+            .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     }
 
     fn corrupt(&mut self, random: u64) {
@@ -121,7 +122,8 @@ fn split_tcp(read: &[u8], ip: &[u8], mut take: impl FnMut(IpPacket)) {
     let Some(&offset) = ip.get(transport + 12) else { return };
     let headers = transport + usize::from(offset >> 4) * 4;
     let Some(payload) = ip.get(headers..).filter(|payload| !payload.is_empty()) else { return };
-    let sequence = u32::from_be_bytes([ip[transport + 4], ip[transport + 5], ip[transport + 6], ip[transport + 7]]);
+    let sequence =
+        u32::from_be_bytes([ip[transport + 4], ip[transport + 5], ip[transport + 6], ip[transport + 7]]);
     let last = payload.len().div_ceil(size) - 1;
     for (index, part) in payload.chunks(size).enumerate() {
         let mut packet = segment(&ip[..headers], part, index as u16, transport, 16);
@@ -194,7 +196,8 @@ fn set_ipv4_checksum(ip: &mut [u8]) {
 
 /// Sum of 16-bit words (RFC 1071), not folded. No overflow below 128 KiB.
 fn sum(bytes: &[u8]) -> u32 {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
     words.sum()
 }
 
@@ -216,8 +219,31 @@ mod tests {
         read.extend(gso_size.to_ne_bytes());
         read.extend(20u16.to_ne_bytes());
         read.extend(16u16.to_ne_bytes());
-        read.extend([0x45, 2, (total >> 8) as u8, total as u8, 0, 9, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-        read.extend([0x30, 0x39, 0x14, 0x51, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 1, 0x50, 0x99, 1, 0, 0, 0, 0, 0]);
+        read.extend([
+            0x45,
+            2,
+            (total >> 8) as u8,
+            total as u8,
+            0,
+            9,
+            0x40,
+            0,
+            64,
+            TCP,
+            0,
+            0,
+            10,
+            0,
+            0,
+            1,
+            10,
+            0,
+            0,
+            2,
+        ]);
+        read.extend([
+            0x30, 0x39, 0x14, 0x51, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 1, 0x50, 0x99, 1, 0, 0, 0, 0, 0,
+        ]);
         read.extend((0..payload).map(|i| i as u8));
         read
     }
@@ -282,7 +308,11 @@ mod tests {
         read.extend(vec![7; 1200]);
         let parts = packets(&read);
         assert_eq!(parts.iter().map(|p| p.wire_bytes()).collect::<Vec<_>>(), [528, 528, 228]);
-        assert!(parts.iter().all(|p| usize::from(u16::from_be_bytes([p.ip()[24], p.ip()[25]])) == p.ip().len() - 20));
+        assert!(
+            parts
+                .iter()
+                .all(|p| usize::from(u16::from_be_bytes([p.ip()[24], p.ip()[25]])) == p.ip().len() - 20)
+        );
     }
 
     #[test]

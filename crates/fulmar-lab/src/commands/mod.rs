@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod bridge;
+mod compare;
 mod print;
 mod report;
 mod run;
@@ -25,6 +26,8 @@ enum Command {
     Sim(sim::Args),
     /// Run an experiment: every cell of its sweep, resumable
     Run(run::Args),
+    /// Compare two profiles seed by seed, with a paired test
+    Compare(compare::Args),
     /// Make tables, plots and one page of results
     Report(report::Args),
     /// Run the kernel's TCP over the same link in real time
@@ -41,6 +44,7 @@ impl Cli {
         let result = match self.command {
             Command::Sim(args) => sim::run(&args),
             Command::Run(args) => run::run(&args),
+            Command::Compare(args) => compare::run(&args),
             Command::Report(args) => report::run(&args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),

@@ -31,18 +31,27 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     for folder in folders {
         let file = folder.join("experiment.toml");
         let text = std::fs::read_to_string(&file).map_err(|error| words(&file, error))?;
-        let mut experiment = Experiment::parse(&file.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
-        experiment.name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let mut experiment =
+            Experiment::parse(&file.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
+        experiment.name =
+            folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let results = Results::read(folder.clone()).map_err(|error| words(&folder, error))?;
         chapters.push(Chapter::new(experiment, results)?);
     }
     if chapters.is_empty() {
-        return Err(format!("there are no results in {}; `fulmar-lab run` makes them", args.results.display()));
+        return Err(format!(
+            "there are no results in {}; `fulmar-lab run` makes them",
+            args.results.display()
+        ));
     }
     let out = args.out.clone().unwrap_or_else(|| args.results.join("report"));
     report::write(&chapters, &out).map_err(|error| words(&out, error))?;
     println!("{}", out.join("index.html").display());
     let outside: Vec<String> = chapters.iter().flat_map(Chapter::outside_bounds).collect();
     outside.iter().for_each(|line| println!("outside its bounds: {line}"));
-    if args.strict && !outside.is_empty() { Err(format!("{} results are outside their bounds", outside.len())) } else { Ok(()) }
+    if args.strict && !outside.is_empty() {
+        Err(format!("{} results are outside their bounds", outside.len()))
+    } else {
+        Ok(())
+    }
 }

@@ -26,7 +26,8 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     let mut experiments = Vec::new();
     for path in &args.files {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let experiment = Experiment::parse(&path.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
+        let experiment =
+            Experiment::parse(&path.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
         experiments.push((experiment, text));
     }
     if args.check {
@@ -40,10 +41,13 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     for (experiment, text) in &experiments {
         let suffix = if args.quick { "-quick" } else { "" };
         let folder = args.out.join(format!("{}{suffix}", experiment.name));
-        let mut results = Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        let mut results =
+            Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
         let is_terminal = std::io::stderr().is_terminal();
-        experiment::run(experiment, mode, &mut results, &|progress| show(&experiment.name, progress, is_terminal))
-            .map_err(|reason| format!("{}: {reason}", experiment.name))?;
+        experiment::run(experiment, mode, &mut results, &|progress| {
+            show(&experiment.name, progress, is_terminal)
+        })
+        .map_err(|reason| format!("{}: {reason}", experiment.name))?;
         if is_terminal {
             eprintln!();
         }
@@ -66,7 +70,12 @@ fn show(name: &str, progress: &Progress, is_terminal: bool) {
     // Nobody is helped by a failure to show progress.
     let _ = if is_terminal {
         let filled = (done * WIDTH).checked_div(*total).unwrap_or(WIDTH);
-        write!(out, "\r\x1b[K{name} [{}{}] {done}/{total} {label}", "#".repeat(filled), " ".repeat(WIDTH - filled))
+        write!(
+            out,
+            "\r\x1b[K{name} [{}{}] {done}/{total} {label}",
+            "#".repeat(filled),
+            " ".repeat(WIDTH - filled)
+        )
     } else {
         writeln!(out, "{name} {done}/{total} {label}")
     };

@@ -61,18 +61,21 @@ pub(super) fn seconds(text: &str) -> Result<Duration, parse::ParseError> {
 
 /// A profile by its name.
 pub(super) fn profile(name: &str) -> Result<Profile, String> {
-    Profile::by_name(name).ok_or_else(|| format!("there is no profile '{name}'; there are {}", PROFILE_NAMES.join(", ")))
+    Profile::by_name(name)
+        .ok_or_else(|| format!("there is no profile '{name}'; there are {}", PROFILE_NAMES.join(", ")))
 }
 
 impl Args {
     fn scenario(&self) -> Scenario {
-        let flows = (0..self.flows.max(self.profile.len()).max(self.traffic.len()).max(self.flow_rtt.len())).map(|index| {
-            let (profile, traffic) = (&self.profile[index % self.profile.len()], self.traffic[index % self.traffic.len()]);
-            let mut flow = FlowSpec::new(profile.clone(), traffic);
-            flow.start = self.stagger.saturating_mul(index as u32);
-            flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();
-            flow
-        });
+        let flows = (0..self.flows.max(self.profile.len()).max(self.traffic.len()).max(self.flow_rtt.len()))
+            .map(|index| {
+                let (profile, traffic) =
+                    (&self.profile[index % self.profile.len()], self.traffic[index % self.traffic.len()]);
+                let mut flow = FlowSpec::new(profile.clone(), traffic);
+                flow.start = self.stagger.saturating_mul(index as u32);
+                flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();
+                flow
+            });
         let mut scenario = Scenario::over(self.link.clone(), flows.collect(), self.time);
         scenario.warm_up = self.warm_up;
         scenario.loss_free_handshake = self.loss_free_handshake;

@@ -199,7 +199,9 @@ impl Experiment {
         };
         let raw: Raw = toml::from_str(text)
             .map_err(|error| mistake(error.span().map_or(0, |span| span.start), error.message().into()))?;
-        let name = std::path::Path::new(file).file_stem().map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
+        let name = std::path::Path::new(file)
+            .file_stem()
+            .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
         let experiment = from_raw(name, raw).map_err(|(span, reason)| mistake(span.start, reason))?;
         // What only shows when everything is put together belongs to the file as a whole.
         super::plan::cells(&experiment).map_err(|reason| mistake(0, reason))?;
@@ -209,11 +211,15 @@ impl Experiment {
 
 fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
     let link = link(LinkSpec::default(), &raw.link)?;
-    let more_links = raw.bottleneck.iter().map(|table| self::link(link.clone(), table)).collect::<Placed<Vec<_>>>()?;
+    let more_links =
+        raw.bottleneck.iter().map(|table| self::link(link.clone(), table)).collect::<Placed<Vec<_>>>()?;
     let flows = raw.flow.iter().map(flow).collect::<Placed<Vec<_>>>()?;
+    let swept = sweep(&link, &raw.sweep)?;
     for published in &raw.published {
         let unknown = published.get_ref().at.iter().find(|(key, value)| {
-            raw.sweep.iter().all(|(k, values)| k.get_ref() != *key || values.iter().all(|v| v.get_ref() != *value))
+            raw.sweep
+                .iter()
+                .all(|(k, values)| k.get_ref() != *key || values.iter().all(|v| v.get_ref() != *value))
         });
         if let Some((key, value)) = unknown {
             return Err((published.span(), format!("the sweep has no {key} = \"{value}\"")));
@@ -233,7 +239,7 @@ fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
         series: maybe(&raw.series, parse::duration)?,
         measures: measures(raw.measures.as_deref())?,
         drops_outliers: raw.drops_outliers,
-        sweep: sweep(&link, &raw.sweep)?,
+        sweep: swept,
         link_words: raw.link.into_iter().map(|(key, value)| (key.into_inner(), value.into_inner())).collect(),
         link,
         more_links,
@@ -288,11 +294,18 @@ fn sweep(link: &LinkSpec, table: &BTreeMap<Text, Vec<Text>>) -> Placed<BTreeMap<
         for value in values {
             placed(value, |value| match key.get_ref().as_str() {
                 "sender" => super::plan::check_sender(value),
-                "flows" => value.parse::<usize>().map(drop).map_err(|_| format!("'{value}' is not a number of flows")),
+                "flows" => value
+                    .parse::<usize>()
+                    .map(drop)
+                    .map_err(|_| format!("'{value}' is not a number of flows")),
                 "flow_rtt" => parse::duration(value).map(drop).map_err(|e| e.to_string()),
                 "traffic" => value.parse::<Traffic>().map(drop),
                 key => link.clone().set(key, value).map_err(|reason| {
-                    if LinkSpec::KEYS.contains(&key) { reason } else { format!("{reason}; a sweep also {}", SWEEP_KEYS.join(", ")) }
+                    if LinkSpec::KEYS.contains(&key) {
+                        reason
+                    } else {
+                        format!("{reason}; a sweep also {}", SWEEP_KEYS.join(", "))
+                    }
                 }),
             })?;
         }
@@ -339,7 +352,7 @@ value = 3.5
             ("repetitions = 2", "repetition = 2", 4, "unknown field"),
             ("\"auto\"", "\"tcp-\"", 9, "tcp-"),
             ("\"auto\"", "\"vegas\"", 9, "no sender 'vegas'"),
-            ("[\"0%\", \"5%\"]", "[\"0%\", \"5\"]", 11, "loss model"),
+            ("[\"0%\", \"5%\"]", "[\"0%\", \"5\"]", 11, "is not a probability"),
             ("burst = [\"none\", \"5\"]", "burst = []", 12, "no values"),
             ("burst = \"5\" }", "burst = \"6\" }", 13, "the sweep has no burst"),
             ("value = 3.5", "value = 3.5.5", 15, ""),
@@ -347,7 +360,10 @@ value = 3.5
             assert!(GOOD.contains(good));
             let mistake = Experiment::parse("x.toml", &GOOD.replace(good, bad)).unwrap_err();
             assert!(mistake.reason.contains(reason), "{mistake}");
-            assert!(mistake.line.abs_diff(line) <= usize::from(line == 13), "{mistake}, expected line {line}");
+            assert!(
+                mistake.line.abs_diff(line) <= usize::from(line == 13),
+                "{mistake}, expected line {line}"
+            );
         }
     }
 }

@@ -51,7 +51,10 @@ pub(super) fn check_sender(sender: &str) -> Result<(), String> {
     if is_kernel || Profile::by_name(sender).is_some() {
         return Ok(());
     }
-    Err(format!("there is no sender '{sender}'; there are {}, and tcp- with a congestion control of the kernel", PROFILE_NAMES.join(", ")))
+    Err(format!(
+        "there is no sender '{sender}'; there are {}, and tcp- with a congestion control of the kernel",
+        PROFILE_NAMES.join(", ")
+    ))
 }
 
 /// All points of the sweep; one without settings if nothing is varied.
@@ -71,7 +74,8 @@ pub fn cells(experiment: &Experiment) -> Result<Vec<Cell>, String> {
         cells = grown.collect();
     }
     for cell in &cells {
-        task(experiment, cell, experiment.duration).map_err(|reason| format!("{}: {reason}", cell.label()))?;
+        task(experiment, cell, experiment.duration)
+            .map_err(|reason| format!("{}: {reason}", cell.label()))?;
     }
     Ok(cells)
 }
@@ -88,13 +92,17 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
         apply(key, value, &mut links, &mut flows)?;
     }
     let warm_up = experiment.warm_up.min(duration / 2);
-    let flows: Vec<FlowLine> = flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
+    let flows: Vec<FlowLine> =
+        flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
     let kernel = flows.iter().filter(|flow| kernel_congestion(&flow.sender).is_some()).count();
     if kernel == 0 {
-        return simulated(experiment, links, &flows, duration, warm_up).map(|scenario| Task::Sim(Box::new(scenario)));
+        return simulated(experiment, links, &flows, duration, warm_up)
+            .map(|scenario| Task::Sim(Box::new(scenario)));
     }
     if kernel < flows.len() {
-        return Err("kernel TCP runs in real time and profiles in virtual time: they do not share a run".into());
+        return Err(
+            "kernel TCP runs in real time and profiles in virtual time: they do not share a run".into()
+        );
     }
     real(experiment, &links, &flows, duration, warm_up)
 }
@@ -107,6 +115,9 @@ fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine])
             flows.iter_mut().for_each(|flow| flow.count = count);
         }
         // The first flow keeps the link's round-trip time.
+        "flow_rtt" if flows.len() < 2 => {
+            return Err("flow_rtt concerns the second [[flow]] and those after it".into());
+        }
         "flow_rtt" => {
             let rtt = parse::duration(value).map_err(|e| e.to_string())?;
             flows.iter_mut().skip(1).for_each(|flow| flow.rtt = Some(rtt));
@@ -128,14 +139,23 @@ fn simulated(
     warm_up: Duration,
 ) -> Result<Scenario, String> {
     let flows = flows.iter().map(|line| {
-        let profile = Profile::by_name(&line.sender).ok_or_else(|| format!("there is no profile '{}'", line.sender))?;
+        let profile =
+            Profile::by_name(&line.sender).ok_or_else(|| format!("there is no profile '{}'", line.sender))?;
         let FlowLine { traffic, start, stop, rtt, place, .. } = *line;
         Ok(FlowSpec { profile, traffic, start, stop, rtt, place })
     });
     let flows = flows.collect::<Result<Vec<_>, String>>()?;
-    let topology = if links.len() > 1 { Topology::ParkingLot(links) } else { Topology::Dumbbell(links.remove(0)) };
+    let topology =
+        if links.len() > 1 { Topology::ParkingLot(links) } else { Topology::Dumbbell(links.remove(0)) };
     let loss_free_handshake = experiment.loss_free_handshake;
-    let scenario = Scenario { topology, flows, duration, warm_up, loss_free_handshake, sample_interval: experiment.series };
+    let scenario = Scenario {
+        topology,
+        flows,
+        duration,
+        warm_up,
+        loss_free_handshake,
+        sample_interval: experiment.series,
+    };
     scenario.check()?;
     Ok(scenario)
 }
@@ -149,7 +169,9 @@ fn real(
     warm_up: Duration,
 ) -> Result<Task, String> {
     use crate::tcp::{TcpFlow, TcpScenario};
-    let [link] = links else { return Err("the bridge has one link in each direction: no parking lot".into()) };
+    let [link] = links else {
+        return Err("the bridge has one link in each direction: no parking lot".into());
+    };
     link.forward()?;
     if flows.iter().any(|flow| flow.rtt.is_some() || flow.stop.is_some()) {
         return Err("flows of kernel TCP have the link's round-trip time, and stop with the run".into());
@@ -192,14 +214,25 @@ impl Task {
                     Topology::Dumbbell(link) => vec![of_link(link)],
                     Topology::ParkingLot(links) => links.iter().map(of_link).collect(),
                 };
-                let flow = |f: &FlowSpec| format!("{} {} {:?} {:?} {:?} {}", f.profile.name, f.traffic, f.start, f.stop, f.rtt, f.place);
+                let flow = |f: &FlowSpec| {
+                    format!(
+                        "{} {} {:?} {:?} {:?} {}",
+                        f.profile.name, f.traffic, f.start, f.stop, f.rtt, f.place
+                    )
+                };
                 let flows: Vec<String> = s.flows.iter().map(flow).collect();
-                format!("{links:?} {flows:?} {:?} {:?} {} {:?}", s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval)
+                format!(
+                    "{links:?} {flows:?} {:?} {:?} {} {:?}",
+                    s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval
+                )
             }
             #[cfg(target_os = "linux")]
             Self::Tcp(s) => {
                 let link = of_link(&s.link);
-                format!("{link} {:?} {:?} {:?} {} {:?} {:?}", s.flows, s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval, s.settings)
+                format!(
+                    "{link} {:?} {:?} {:?} {} {:?} {:?}",
+                    s.flows, s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval, s.settings
+                )
             }
         }
     }
@@ -229,6 +262,11 @@ mod tests {
     fn impossible_cells_are_found_before_anything_runs() {
         assert!(parse("loss = ['90%']\nburst = ['1']", "auto").unwrap_err().reason.contains("E / (E + 1)"));
         assert!(parse("sender = ['auto', 'tcp-bbr']", "auto").is_ok());
-        assert!(parse("flow_rtt = ['30ms']\nflows = ['2']", "tcp-cubic").unwrap_err().reason.contains("kernel TCP"));
+        assert!(
+            parse("flow_rtt = ['30ms']\nflows = ['2']", "tcp-cubic")
+                .unwrap_err()
+                .reason
+                .contains("second [[flow]]")
+        );
     }
 }

@@ -77,7 +77,8 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn add(&mut self, record: Record) -> io::Result<()> {
-        let mut file: File = OpenOptions::new().create(true).append(true).open(self.folder.join("runs.jsonl"))?;
+        let mut file: File =
+            OpenOptions::new().create(true).append(true).open(self.folder.join("runs.jsonl"))?;
         let mut line = serde_json::to_string(&record)?;
         line.push('\n');
         file.write_all(line.as_bytes())?;

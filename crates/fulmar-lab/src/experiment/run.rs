@@ -59,16 +59,26 @@ struct Job {
 ///
 /// # Errors
 /// If a run cannot be made, or written.
-pub fn run(experiment: &Experiment, mode: Mode, results: &mut Results, tell: &(dyn Fn(&Progress) + Sync)) -> Result<(), String> {
+pub fn run(
+    experiment: &Experiment,
+    mode: Mode,
+    results: &mut Results,
+    tell: &(dyn Fn(&Progress) + Sync),
+) -> Result<(), String> {
     let (jobs, total) = missing(experiment, mode, results)?;
     let done = AtomicUsize::new(total - jobs.len());
-    let report = |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
+    let report =
+        |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
     report("");
     let (real, virtual_): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.task.is_real_time());
     let results = Mutex::new(results);
     let keep = |job: &Job, outcome: Outcome| {
         let record = Record::new(job.words.clone(), &job.cell, outcome);
-        results.lock().unwrap_or_else(PoisonError::into_inner).add(record).map_err(|error| error.to_string())?;
+        results
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(record)
+            .map_err(|error| error.to_string())?;
         done.fetch_add(1, Ordering::Relaxed);
         report(&job.cell.label());
         Ok(())
@@ -156,6 +166,9 @@ mod tests {
         assert_eq!(*seen.lock().unwrap(), [4, 5, 6]);
         let cell = &cells(&experiment).unwrap()[0];
         let words = task(&experiment, cell, experiment.duration).unwrap().words();
-        assert_eq!(again.summary(&experiment, &words, "goodput_mbps"), results.summary(&experiment, &words, "goodput_mbps"));
+        assert_eq!(
+            again.summary(&experiment, &words, "goodput_mbps"),
+            results.summary(&experiment, &words, "goodput_mbps")
+        );
     }
 }

@@ -46,8 +46,10 @@ impl Chapter {
         for cell in cells(&experiment)? {
             let words = task(&experiment, &cell, mode.duration(&experiment))?.words();
             firsts.push(results.outcomes(&words).next().cloned());
-            let measured = experiment.measures.iter().map(|measure| results.summary(&experiment, &words, measure));
-            let published = experiment.published.iter().find(|p| p.at.iter().all(|(k, v)| cell.value(k) == Some(v)));
+            let measured =
+                experiment.measures.iter().map(|measure| results.summary(&experiment, &words, measure));
+            let published =
+                experiment.published.iter().find(|p| p.at.iter().all(|(k, v)| cell.value(k) == Some(v)));
             rows.push(Row {
                 measured: measured.collect(),
                 published: published.and_then(|p| p.value),
@@ -65,7 +67,9 @@ impl Chapter {
             let mean = row.measured.first()?.as_ref()?.mean;
             let (min, max) = row.bounds;
             let is_outside = min.is_some_and(|min| mean < min) || max.is_some_and(|max| mean > max);
-            is_outside.then(|| format!("{} {:?}: {mean:.3}, bounds {min:?} {max:?}", self.experiment.name, row.cell))
+            is_outside.then(|| {
+                format!("{} {:?}: {mean:.3}, bounds {min:?} {max:?}", self.experiment.name, row.cell)
+            })
         })
     }
 
@@ -76,15 +80,22 @@ impl Chapter {
         keys.iter().for_each(|key| csv.push_str(&format!("{key},")));
         csv.push_str("runs");
         for measure in &self.experiment.measures {
-            let _ = write!(csv, ",{measure}_mean,{measure}_sd,{measure}_ci95,{measure}_median,{measure}_min,{measure}_max");
+            let _ = write!(
+                csv,
+                ",{measure}_mean,{measure}_sd,{measure}_ci95,{measure}_median,{measure}_min,{measure}_max"
+            );
         }
         csv.push_str(",published\n");
         for row in &self.rows {
-            keys.iter().for_each(|key| csv.push_str(&format!("\"{}\",", row.cell.get(*key).map_or("", String::as_str))));
+            keys.iter().for_each(|key| {
+                csv.push_str(&format!("\"{}\",", row.cell.get(*key).map_or("", String::as_str)))
+            });
             let _ = write!(csv, "{}", row.measured.first().and_then(Option::as_ref).map_or(0, |s| s.n));
             for summary in &row.measured {
                 match summary {
-                    Some(s) => _ = write!(csv, ",{},{},{},{},{},{}", s.mean, s.sd, s.ci95, s.median, s.min, s.max),
+                    Some(s) => {
+                        _ = write!(csv, ",{},{},{},{},{},{}", s.mean, s.sd, s.ci95, s.median, s.min, s.max)
+                    }
                     None => csv.push_str(",,,,,,"),
                 }
             }
@@ -107,7 +118,8 @@ fn command(experiment: &Experiment, cell: &Cell) -> Option<String> {
     };
     // The flags of the link in the experiment's words; a cell's value replaces the file's.
     let mut flags = experiment.link_words.clone();
-    let link_keys = cell.settings.iter().filter(|(key, _)| crate::link::LinkSpec::KEYS.contains(&key.as_str()));
+    let link_keys =
+        cell.settings.iter().filter(|(key, _)| crate::link::LinkSpec::KEYS.contains(&key.as_str()));
     flags.extend(link_keys.cloned());
     let mut rate_first = String::new();
     for (key, value) in flags.iter().filter(|(_, value)| *value != "none" && *value != "false") {

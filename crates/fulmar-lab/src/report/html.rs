@@ -43,9 +43,13 @@ impl Page {
                 let _ = write!(self.body, "<p class='{class}'>{}</p>", escape(text));
             }
         }
-        let (file, quick) = name.strip_suffix("-quick").map_or((name.as_str(), ""), |file| (file, " --quick"));
+        let (file, quick) =
+            name.strip_suffix("-quick").map_or((name.as_str(), ""), |file| (file, " --quick"));
         let _ = write!(self.body, "<pre>fulmar-lab run experiments/{file}.toml{quick}</pre>");
-        let _ = write!(self.body, "<p class='source'>Data: <a href='{name}.csv'>CSV</a>, <a href='{name}.json'>JSON</a></p>");
+        let _ = write!(
+            self.body,
+            "<p class='source'>Data: <a href='{name}.csv'>CSV</a>, <a href='{name}.json'>JSON</a></p>"
+        );
         self.body.push_str("<div class='plots'>");
         drawings.iter().for_each(|drawing| self.body.push_str(drawing));
         self.body.push_str("</div>");
@@ -73,17 +77,32 @@ impl Page {
 
     fn add_row(&mut self, row: &Row, has_published: bool) {
         let mean = row.measured.first().and_then(Option::as_ref).map(|s| s.mean);
-        let is_outside = mean.is_some_and(|m| row.bounds.0.is_some_and(|min| m < min) || row.bounds.1.is_some_and(|max| m > max));
+        let is_outside = mean.is_some_and(|m| {
+            row.bounds.0.is_some_and(|min| m < min) || row.bounds.1.is_some_and(|max| m > max)
+        });
         self.body.push_str(if is_outside { "<tr class='outside'>" } else { "<tr>" });
-        row.cell.values().for_each(|value| self.body.push_str(&format!("<td class='key'>{}</td>", escape(value))));
+        row.cell
+            .values()
+            .for_each(|value| self.body.push_str(&format!("<td class='key'>{}</td>", escape(value))));
         for (index, summary) in row.measured.iter().enumerate() {
             match summary {
-                Some(s) if s.n > 1 => _ = write!(self.body, "<td>{}</td><td class='sd'>&plusmn; {}</td>", short(s.mean), short(s.ci95)),
+                Some(s) if s.n > 1 => {
+                    _ = write!(
+                        self.body,
+                        "<td>{}</td><td class='sd'>&plusmn; {}</td>",
+                        short(s.mean),
+                        short(s.ci95)
+                    )
+                }
                 Some(s) => _ = write!(self.body, "<td>{}</td><td></td>", short(s.mean)),
                 None => self.body.push_str("<td>-</td><td></td>"),
             }
             if index == 0 && has_published {
-                let ratio = row.published.zip(mean).filter(|(published, _)| *published > 0.0).map(|(published, mean)| mean / published);
+                let ratio = row
+                    .published
+                    .zip(mean)
+                    .filter(|(published, _)| *published > 0.0)
+                    .map(|(published, mean)| mean / published);
                 let cell = |value: Option<f64>| value.map_or("-".into(), short);
                 let _ = write!(self.body, "<td>{}</td><td>{}</td>", cell(row.published), cell(ratio));
             }
@@ -100,8 +119,14 @@ impl Page {
         self.body.push_str("<details><summary>One run of each</summary><div class='scroll'><table>");
         for row in &chapter.rows {
             self.body.push_str("<tr>");
-            row.cell.values().for_each(|value| self.body.push_str(&format!("<td class='key'>{}</td>", escape(value))));
-            let _ = write!(self.body, "<td class='key'><code>{}</code></td></tr>", escape(row.command.as_deref().unwrap_or("")));
+            row.cell
+                .values()
+                .for_each(|value| self.body.push_str(&format!("<td class='key'>{}</td>", escape(value))));
+            let _ = write!(
+                self.body,
+                "<td class='key'><code>{}</code></td></tr>",
+                escape(row.command.as_deref().unwrap_or(""))
+            );
         }
         self.body.push_str("</table></div></details>");
     }

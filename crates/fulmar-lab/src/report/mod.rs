@@ -61,11 +61,22 @@ mod tests {
         assert_eq!(csv.lines().count(), 1 + 4);
         assert!(csv.starts_with("loss,sender,runs,goodput_mbps_mean,"), "{csv}");
         let page = fs::read_to_string(out.join("index.html")).unwrap();
-        for expected in ["A &lt;test&gt;", "nowhere", "<svg", "4.5", "fulmar-lab run experiments/t.toml", "fulmar-lab sim --rate 5M"] {
+        for expected in [
+            "A &lt;test&gt;",
+            "nowhere",
+            "<svg",
+            "4.5",
+            "fulmar-lab run experiments/t.toml",
+            "fulmar-lab sim --rate 5M",
+        ] {
             assert!(page.contains(expected), "{expected}");
         }
-        assert!(!page.contains("<script") && !page.contains("http://") || page.contains("http://www.w3.org/2000/svg"));
-        let rows: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(out.join("t.json")).unwrap()).unwrap();
+        assert!(
+            !page.contains("<script") && !page.contains("http://")
+                || page.contains("http://www.w3.org/2000/svg")
+        );
+        let rows: Vec<serde_json::Value> =
+            serde_json::from_slice(&fs::read(out.join("t.json")).unwrap()).unwrap();
         assert_eq!(rows[0]["published"], 4.5);
     }
 }

@@ -31,6 +31,8 @@ pub struct Chart {
     pub is_x_log: bool,
     /// Logarithmic vertical axis.
     pub is_y_log: bool,
+    /// The horizontal axis has names that are in no order: nothing to join by lines.
+    pub is_x_unordered: bool,
     /// Names at these positions instead of numbers.
     pub x_names: Vec<(f64, String)>,
     /// The lines.
@@ -38,13 +40,13 @@ pub struct Chart {
 }
 
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"];
-const WIDTH: f64 = 640.0;
+const WIDTH: f64 = 680.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 50.0;
 /// Room for the legend.
-const RIGHT: f64 = 150.0;
+const RIGHT: f64 = 190.0;
 
 /// One axis: from values to positions on the paper.
 struct Axis {
@@ -56,9 +58,16 @@ struct Axis {
 }
 
 impl Axis {
-    fn new(values: impl Iterator<Item = f64>, is_log: bool, from: f64, to: f64, starts_at_zero: bool) -> Self {
+    fn new(
+        values: impl Iterator<Item = f64>,
+        is_log: bool,
+        from: f64,
+        to: f64,
+        starts_at_zero: bool,
+    ) -> Self {
         let is_possible = |v: &f64| v.is_finite() && (!is_log || *v > 0.0);
-        let (mut low, mut high) = values.filter(is_possible).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+        let (mut low, mut high) =
+            values.filter(is_possible).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
         if low > high {
             (low, high) = (1.0, 10.0);
         }
@@ -87,12 +96,17 @@ impl Axis {
         if self.is_log && decades >= 1.2 {
             let steps: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
             let exponents = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
-            let all = exponents.flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)));
+            let all =
+                exponents.flat_map(|exponent| steps.iter().map(move |step| step * 10f64.powi(exponent)));
             return all.filter(|v| (self.low..=self.high).contains(v)).collect();
         }
         let rough = (self.high - self.low) / 5.0;
         let magnitude = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|f| f * magnitude).find(|&s| s >= rough).unwrap_or(rough);
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+            .into_iter()
+            .map(|f| f * magnitude)
+            .find(|&s| s >= rough)
+            .unwrap_or(rough);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step).floor() as i64;
         (first..=last).map(|index| index as f64 * step).collect()
@@ -142,7 +156,7 @@ impl Chart {
             if index > 0 && !line.is_published {
                 colour += 1;
             }
-            draw_line(&mut svg, line, &x, &y, colour);
+            draw_line(&mut svg, line, &x, &y, colour, !self.is_x_unordered);
             draw_legend(&mut svg, line, index, colour);
         }
         svg.push_str("</svg>\n");
@@ -162,8 +176,11 @@ impl Chart {
             );
         }
         let named = || self.x_names.iter().map(|(value, name)| (*value, name.clone()));
-        let ticks: Vec<(f64, String)> =
-            if self.x_names.is_empty() { x.ticks().into_iter().map(|v| (v, short(v))).collect() } else { named().collect() };
+        let ticks: Vec<(f64, String)> = if self.x_names.is_empty() {
+            x.ticks().into_iter().map(|v| (v, short(v))).collect()
+        } else {
+            named().collect()
+        };
         for (value, name) in ticks {
             let Some(at) = x.place(value) else { continue };
             let _ = write!(
@@ -183,16 +200,23 @@ impl Chart {
     }
 }
 
-fn draw_line(svg: &mut String, line: &Line, x: &Axis, y: &Axis, colour: usize) {
+fn draw_line(svg: &mut String, line: &Line, x: &Axis, y: &Axis, colour: usize, is_joined: bool) {
     let ink = COLOURS[colour % COLOURS.len()];
-    let places: Vec<(f64, f64)> = line.points.iter().filter_map(|p| Some((x.place(p.0)?, y.place(p.1)?))).collect();
+    let places: Vec<(f64, f64)> =
+        line.points.iter().filter_map(|p| Some((x.place(p.0)?, y.place(p.1)?))).collect();
     let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     if path.is_empty() {
         return;
     }
-    let dash = if line.is_published { " stroke-dasharray='5 4' stroke-opacity='.75'" } else { "" };
-    let width = if line.is_dense { 1.5 } else { 2.0 };
-    let _ = write!(svg, "<path d='M{}' fill='none' stroke='{ink}' stroke-width='{width}' stroke-linejoin='round'{dash}/>", path.join("L"));
+    if is_joined {
+        let dash = if line.is_published { " stroke-dasharray='5 4' stroke-opacity='.75'" } else { "" };
+        let width = if line.is_dense { 1.5 } else { 2.0 };
+        let _ = write!(
+            svg,
+            "<path d='M{}' fill='none' stroke='{ink}' stroke-width='{width}' stroke-linejoin='round'{dash}/>",
+            path.join("L")
+        );
+    }
     for point in line.points.iter().filter(|p| p.2 > 0.0) {
         let ends = (x.place(point.0), y.place(point.1 - point.2), y.place(point.1 + point.2));
         if let (Some(at), Some(low), Some(high)) = ends {
@@ -206,7 +230,11 @@ fn draw_line(svg: &mut String, line: &Line, x: &Axis, y: &Axis, colour: usize) {
 
 fn draw_marker(svg: &mut String, x: f64, y: f64, colour: usize, is_hollow: bool) {
     let ink = COLOURS[colour % COLOURS.len()];
-    let paint = if is_hollow { format!("fill='none' stroke='{ink}' stroke-width='1.5'") } else { format!("fill='{ink}'") };
+    let paint = if is_hollow {
+        format!("fill='none' stroke='{ink}' stroke-width='1.5'")
+    } else {
+        format!("fill='{ink}'")
+    };
     let _ = match colour % 4 {
         0 => write!(svg, "<circle cx='{x:.1}' cy='{y:.1}' r='4' {paint}/>"),
         1 => write!(svg, "<rect x='{:.1}' y='{:.1}' width='7.4' height='7.4' {paint}/>", x - 3.7, y - 3.7),
@@ -237,7 +265,12 @@ mod tests {
             is_published,
             is_dense: false,
         };
-        Chart { title: "a < b".into(), is_y_log, lines: vec![line("here", false), line("there", true)], ..Chart::default() }
+        Chart {
+            title: "a < b".into(),
+            is_y_log,
+            lines: vec![line("here", false), line("there", true)],
+            ..Chart::default()
+        }
     }
 
     #[test]
@@ -246,8 +279,13 @@ mod tests {
             let svg = chart(is_y_log).to_svg();
             assert!(svg.contains("a &lt; b") && svg.contains("there"));
             assert_eq!(svg.matches("<circle").count(), if is_y_log { 2 * 2 + 2 } else { 2 * 3 + 2 });
-            let numbers = svg.split(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').filter_map(|n| n.parse::<f64>().ok());
-            assert!(numbers.into_iter().filter(|n| *n < 2000.0).all(|n| (-10.0..=640.0).contains(&n)), "{svg}");
+            let numbers = svg
+                .split(|c: char| !c.is_ascii_digit() && c != '.' && c != '-')
+                .filter_map(|n| n.parse::<f64>().ok());
+            assert!(
+                numbers.into_iter().filter(|n| *n < 2000.0).all(|n| (-10.0..=680.0).contains(&n)),
+                "{svg}"
+            );
             assert!(!svg.contains("NaN") && !svg.contains("inf"));
         }
     }
@@ -257,7 +295,10 @@ mod tests {
         let axis = Axis::new([0.0, 96.0].into_iter(), false, 0.0, 1.0, true);
         assert_eq!(axis.ticks(), [0.0, 25.0, 50.0, 75.0, 100.0]);
         let axis = Axis::new([0.05, 950.0].into_iter(), true, 0.0, 1.0, true);
-        assert_eq!(axis.ticks().iter().map(|v| short(*v)).collect::<Vec<_>>(), ["0.1", "1", "10", "100", "1000"]);
+        assert_eq!(
+            axis.ticks().iter().map(|v| short(*v)).collect::<Vec<_>>(),
+            ["0.1", "1", "10", "100", "1000"]
+        );
         let nothing = Axis::new(std::iter::empty(), true, 0.0, 1.0, true);
         assert!(nothing.place(5.0).is_some());
         assert_eq!([short(0.0), short(1234.5), short(2.10), short(0.0312)], ["0", "1234", "2.1", "0.0312"]);

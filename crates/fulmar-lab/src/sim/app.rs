@@ -139,7 +139,14 @@ impl Sender {
     }
 
     /// Opens a stream for so many bytes.
-    fn open(&mut self, handle: ConnectionHandle, number: Option<u64>, bytes: u64, has_end: bool, host: &mut Host) {
+    fn open(
+        &mut self,
+        handle: ConnectionHandle,
+        number: Option<u64>,
+        bytes: u64,
+        has_end: bool,
+        host: &mut Host,
+    ) {
         let Some(connection) = host.connection(handle) else { return };
         let Some(id) = connection.open(Dir::Uni) else { return };
         let written = number.and_then(|number| connection.write(id, &number.to_be_bytes()).ok()).unwrap_or(0);
@@ -218,7 +225,10 @@ impl Sender {
 
     /// Writes what there is room for.
     fn write(&mut self, host: &mut Host) {
-        if !self.is_on && matches!(self.traffic, Traffic::OnOff { .. }) && self.streams.iter().all(|s| !s.has_end) {
+        if !self.is_on
+            && matches!(self.traffic, Traffic::OnOff { .. })
+            && self.streams.iter().all(|s| !s.has_end)
+        {
             return;
         }
         self.streams.retain_mut(|stream| {

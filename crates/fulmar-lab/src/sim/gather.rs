@@ -41,7 +41,8 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
         traffic: writer.traffic().to_string(),
         received_bytes: reader.counted_bytes,
         goodput_mbps: goodput_mbps(reader.counted_bytes, span),
-        completion_seconds: span.filter(|_| reader.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
+        completion_seconds: span
+            .filter(|_| reader.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
         wire_ratio: (reader.total_bytes() > 0)
             .then(|| ratio(world.wires.sent_bytes(2 * index), reader.total_bytes())),
         retransmission_rate: ratio(sent.copies, sent.symbols_sent()),
@@ -74,7 +75,8 @@ fn delays(world: &World<'_>, index: usize) -> (Option<Delays>, Option<Delays>, u
     let rtt = world.scenario.rtt(&world.scenario.flows[index]);
     match writer.traffic() {
         Traffic::Messages { .. } => {
-            let overdue = |due: Instant| Some((world.now - due).saturating_sub(rtt / 2)).filter(|&late| late > rtt);
+            let overdue =
+                |due: Instant| Some((world.now - due).saturating_sub(rtt / 2)).filter(|&late| late > rtt);
             let waiting: Vec<_> = writer.waiting_messages().filter_map(overdue).collect();
             let unfinished = waiting.len() as u64;
             let mut all = reader.message_delays.clone();

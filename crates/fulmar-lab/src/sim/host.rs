@@ -7,8 +7,8 @@ use std::time::Duration;
 use fulmar_net::{Ecn as WireEcn, LinkRate, Rng};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Instant,
-    Route, ServerConfig, Transmit, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramMeta, Ecn, Endpoint, EndpointConfig,
+    Event, Instant, Route, ServerConfig, Transmit, TransportConfig,
 };
 
 use super::wires::Packet;
@@ -100,7 +100,8 @@ impl Host {
     pub(super) fn server(scenario: &Scenario, flow: &FlowSpec, keys: &Keys, random: Rng) -> Self {
         let mut config = ServerConfig::new(keys.server.clone());
         config.transport = transport(scenario, flow);
-        let endpoint = Endpoint::new(&EndpointConfig::default(), Some(Arc::new(config)), endpoint_seed(random));
+        let endpoint =
+            Endpoint::new(&EndpointConfig::default(), Some(Arc::new(config)), endpoint_seed(random));
         let peer = SocketAddr::from(([10, 0, 0, 1], 1000));
         Self { endpoint, client: None, connections: Vec::new(), peer, events: Vec::new() }
     }

@@ -138,7 +138,11 @@ impl<'a> World<'a> {
     }
 
     fn run_to(&mut self, end: Instant) -> Work {
-        let interval = self.scenario.sample_interval.unwrap_or(self.scenario.duration / 200).max(Duration::from_millis(1));
+        let interval = self
+            .scenario
+            .sample_interval
+            .unwrap_or(self.scenario.duration / 200)
+            .max(Duration::from_millis(1));
         let mut work = Work::default();
         let mut sample_at = self.began + interval;
         while self.now < end {
@@ -169,7 +173,9 @@ impl<'a> World<'a> {
             }
             self.touched.insert(host);
         }
-        while let Some(Reverse((at, host))) = self.timers.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+        while let Some(Reverse((at, host))) =
+            self.timers.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
+        {
             self.timers.pop();
             if self.armed[host] == Some(at) {
                 self.armed[host] = None;

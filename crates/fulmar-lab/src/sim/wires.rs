@@ -73,9 +73,16 @@ impl Wires {
     }
 
     /// Puts a datagram of a host on its way to the other host of the flow.
-    pub(super) fn send(&mut self, now: Instant, host: usize, contents: Vec<u8>, ecn: Option<fulmar_proto::Ecn>) {
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        host: usize,
+        contents: Vec<u8>,
+        ecn: Option<fulmar_proto::Ecn>,
+    ) {
         let peer = host ^ 1;
-        let packet = Packet { contents, ecn: if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }, to_host: peer };
+        let packet =
+            Packet { contents, ecn: if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }, to_host: peer };
         self.sent_bytes[host] += u64::from(packet.wire_bytes());
         let sent = self.network.send(now, self.nodes[host], self.nodes[peer], packet);
         debug_assert!(sent.is_ok(), "both ends of every pair are joined");
@@ -123,10 +130,18 @@ impl Wires {
 fn access(scenario: &Scenario, flow: usize) -> LinkConfig {
     let flow = &scenario.flows[flow];
     let delay = (scenario.rtt(flow) - scenario.path_rtt(flow)) / 2;
-    LinkConfig { delay, queue: fulmar_net::QueueConfig::DropTail(fulmar_net::QueueLimit::Packets(u64::MAX)), ..LinkConfig::default() }
+    LinkConfig {
+        delay,
+        queue: fulmar_net::QueueConfig::DropTail(fulmar_net::QueueLimit::Packets(u64::MAX)),
+        ..LinkConfig::default()
+    }
 }
 
-fn dumbbell(network: &mut Network<Packet>, scenario: &Scenario, link: &LinkSpec) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
+fn dumbbell(
+    network: &mut Network<Packet>,
+    scenario: &Scenario,
+    link: &LinkSpec,
+) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
     let (forward, backward) = (link.forward()?, link.backward()?);
     let all: Vec<_> = (0..scenario.flows.len()).map(|flow| access(scenario, flow)).collect();
     if all.iter().all(|access| access.delay.is_zero()) {
@@ -139,13 +154,21 @@ fn dumbbell(network: &mut Network<Packet>, scenario: &Scenario, link: &LinkSpec)
     Ok((ends.pairs, vec![ends.bottleneck]))
 }
 
-fn parking_lot(network: &mut Network<Packet>, scenario: &Scenario, links: &[LinkSpec]) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
+fn parking_lot(
+    network: &mut Network<Packet>,
+    scenario: &Scenario,
+    links: &[LinkSpec],
+) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
     let configs = links.iter().map(LinkSpec::forward).collect::<Result<Vec<_>, _>>()?;
     // The model's builder gives all short pairs one access link; flows of one place share it.
     let of_place = |place: fn(usize) -> bool| {
-        (0..scenario.flows.len()).find(|&flow| place(scenario.flows[flow].place)).map(|flow| access(scenario, flow)).unwrap_or_default()
+        (0..scenario.flows.len())
+            .find(|&flow| place(scenario.flows[flow].place))
+            .map(|flow| access(scenario, flow))
+            .unwrap_or_default()
     };
     let lot = ParkingLot::build(network, configs, of_place(|place| place == 0), of_place(|place| place > 0));
-    let pairs = scenario.flows.iter().map(|flow| if flow.place == 0 { lot.long } else { lot.short[flow.place - 1] });
+    let pairs =
+        scenario.flows.iter().map(|flow| if flow.place == 0 { lot.long } else { lot.short[flow.place - 1] });
     Ok((pairs.collect(), lot.bottlenecks))
 }

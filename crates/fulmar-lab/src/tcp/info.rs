@@ -37,7 +37,11 @@ impl TcpInfo {
             }
             // The kernel's words are the machine's; all machines with TUN that this runs on are little-endian or fill
             // the value from its most significant end.
-            if cfg!(target_endian = "big") { u64::from_be_bytes(value) >> (64 - 8 * width) } else { u64::from_le_bytes(value) }
+            if cfg!(target_endian = "big") {
+                u64::from_be_bytes(value) >> (64 - 8 * width)
+            } else {
+                u64::from_le_bytes(value)
+            }
         };
         let word = |at| field(at, 4) as u32;
         Self {
@@ -67,7 +71,10 @@ mod tests {
         bytes[200..208].copy_from_slice(&5_000_000_000u64.to_ne_bytes());
         bytes[240..242].copy_from_slice(&3u16.to_ne_bytes());
         let whole = TcpInfo::parse(&bytes);
-        assert_eq!((whole.rtt, whole.sent_bytes, whole.timeouts), (Duration::from_millis(20), 5_000_000_000, 3));
+        assert_eq!(
+            (whole.rtt, whole.sent_bytes, whole.timeouts),
+            (Duration::from_millis(20), 5_000_000_000, 3)
+        );
         let old = TcpInfo::parse(&bytes[..104]);
         assert_eq!((old.rtt, old.sent_bytes, old.timeouts), (Duration::from_millis(20), 0, 0));
     }

@@ -66,9 +66,13 @@ impl TcpScenario {
         if self.flows.is_empty() || self.duration <= self.warm_up {
             return Err("there is no flow, or no time beyond the warm-up".into());
         }
-        let is_possible = |flow: &TcpFlow| matches!(flow.traffic, Traffic::Bulk | Traffic::Fixed { .. } | Traffic::Messages { .. });
+        let is_possible = |flow: &TcpFlow| {
+            matches!(flow.traffic, Traffic::Bulk | Traffic::Fixed { .. } | Traffic::Messages { .. })
+        };
         match self.flows.iter().find(|flow| !is_possible(flow)) {
-            Some(flow) => Err(format!("kernel TCP carries bulk, fixed and messages here, not {}", flow.traffic)),
+            Some(flow) => {
+                Err(format!("kernel TCP carries bulk, fixed and messages here, not {}", flow.traffic))
+            }
             None => Ok(()),
         }
     }
@@ -124,20 +128,24 @@ fn run_flows(scenario: &TcpScenario, bridge: &Bridge) -> io::Result<Vec<FlowResu
         }
         bridge.begin_faults();
     }
-    watch(scenario, bridge, &threads, began).into_iter().zip(threads).map(|(samples, flow)| {
-        let died = || io::Error::other("a flow's thread died");
-        let received = flow.receiver.join().map_err(|_| died())??;
-        flow.is_over.store(true, Ordering::Relaxed);
-        let mut sent = flow.sender.join().map_err(|_| died())??;
-        let mut merged = std::mem::take(&mut sent.samples);
-        for sample in &mut merged {
-            let at = samples.partition_point(|(t, ..)| *t <= sample.t).saturating_sub(1);
-            if let Some((_, bytes, queue)) = samples.get(at) {
-                (sample.received_bytes, sample.queue_bytes) = (*bytes, *queue);
+    watch(scenario, bridge, &threads, began)
+        .into_iter()
+        .zip(threads)
+        .map(|(samples, flow)| {
+            let died = || io::Error::other("a flow's thread died");
+            let received = flow.receiver.join().map_err(|_| died())??;
+            flow.is_over.store(true, Ordering::Relaxed);
+            let mut sent = flow.sender.join().map_err(|_| died())??;
+            let mut merged = std::mem::take(&mut sent.samples);
+            for sample in &mut merged {
+                let at = samples.partition_point(|(t, ..)| *t <= sample.t).saturating_sub(1);
+                if let Some((_, bytes, queue)) = samples.get(at) {
+                    (sample.received_bytes, sample.queue_bytes) = (*bytes, *queue);
+                }
             }
-        }
-        Ok((sent, received, merged))
-    }).collect()
+            Ok((sent, received, merged))
+        })
+        .collect()
 }
 
 /// Starts the threads of a flow. `tell` gets a word when it is connected.
@@ -151,7 +159,8 @@ fn start_flow(
 ) -> io::Result<Threads> {
     let (is_over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let port = PORT + number as u16;
-    let times = Times { began, warm_up: scenario.warm_up, end: scenario.duration, one_way: scenario.link.rtt / 2 };
+    let times =
+        Times { began, warm_up: scenario.warm_up, end: scenario.duration, one_way: scenario.link.rtt / 2 };
     let (ready, is_ready) = mpsc::channel();
     let (traffic, counter) = (flow.traffic, count.clone());
     let receiver = bridge.server.spawn(move || {
@@ -184,7 +193,9 @@ fn accept(listener: &TcpListener, times: Times) -> io::Result<Option<TcpStream>>
                 stream.set_nonblocking(false)?;
                 return Ok(Some(stream));
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             Err(error) => return Err(error),
         }
     }
@@ -192,7 +203,12 @@ fn accept(listener: &TcpListener, times: Times) -> io::Result<Option<TcpStream>>
 }
 
 /// While the run lasts, notes for each flow how much has arrived, and what is in the queue.
-fn watch(scenario: &TcpScenario, bridge: &Bridge, threads: &[Threads], began: Clock) -> Vec<Vec<(f64, u64, u64)>> {
+fn watch(
+    scenario: &TcpScenario,
+    bridge: &Bridge,
+    threads: &[Threads],
+    began: Clock,
+) -> Vec<Vec<(f64, u64, u64)>> {
     let mut seen = vec![Vec::new(); threads.len()];
     let interval = scenario.sample_interval.unwrap_or(Duration::from_millis(20));
     while began.elapsed() < scenario.duration && !threads.iter().all(|flow| flow.receiver.is_finished()) {
@@ -227,7 +243,8 @@ fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Recei
         traffic: flow.traffic.to_string(),
         received_bytes: received.bytes,
         goodput_mbps: goodput_mbps(received.bytes, span),
-        completion_seconds: span.filter(|_| received.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
+        completion_seconds: span
+            .filter(|_| received.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
         wire_ratio: (received.total_bytes > 0).then(|| wire_bytes as f64 / received.total_bytes as f64),
         retransmission_rate: f64::from(info.retransmitted_segments) / f64::from(info.data_segments.max(1)),
         timeouts: u64::from(info.timeouts),
@@ -242,7 +259,9 @@ fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Recei
 /// Messages that are rightly under way when a run ends.
 fn in_flight_messages(scenario: &TcpScenario, flow: &TcpFlow) -> u64 {
     match flow.traffic {
-        Traffic::Messages { interval, .. } => (scenario.link.rtt.as_nanos() / interval.as_nanos().max(1)) as u64 + 1,
+        Traffic::Messages { interval, .. } => {
+            (scenario.link.rtt.as_nanos() / interval.as_nanos().max(1)) as u64 + 1
+        }
         _ => 0,
     }
 }

@@ -34,11 +34,18 @@ pub(super) struct Times {
 }
 
 /// Reads until the end of the run or of the stream. `count` shows others how far it is.
-pub(super) fn run(mut stream: TcpStream, traffic: Traffic, times: Times, count: &AtomicU64) -> io::Result<Received> {
+pub(super) fn run(
+    mut stream: TcpStream,
+    traffic: Traffic,
+    times: Times,
+    count: &AtomicU64,
+) -> io::Result<Received> {
     stream.set_read_timeout(Some(READ_TIMEOUT))?;
     let mut received = Received::default();
     let mut messages = match traffic {
-        Traffic::Messages { bytes, .. } => Some(Messages { bytes: bytes.max(8) as usize, partial: Vec::new() }),
+        Traffic::Messages { bytes, .. } => {
+            Some(Messages { bytes: bytes.max(8) as usize, partial: Vec::new() })
+        }
         _ => None,
     };
     let mut buffer = vec![0; 1 << 18];
@@ -58,7 +65,11 @@ pub(super) fn run(mut stream: TcpStream, traffic: Traffic, times: Times, count: 
                 }
             }
             Ok(_) => return Ok(received),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(received),
             Err(error) => return Err(error),
         }
@@ -93,7 +104,9 @@ impl Messages {
             let due = message[..8].iter().fold(0, |due, &byte| due << 8 | u64::from(byte));
             received.messages += 1;
             if now >= times.warm_up {
-                received.message_delays.push(now.saturating_sub(Duration::from_nanos(due)).saturating_sub(times.one_way));
+                received
+                    .message_delays
+                    .push(now.saturating_sub(Duration::from_nanos(due)).saturating_sub(times.one_way));
             }
         }
         self.partial.drain(..whole);

@@ -40,8 +40,9 @@ pub(super) struct Sender {
 /// Connects with the congestion control the flow names. Blocks until the handshake is complete.
 pub(super) fn connect(flow: &TcpFlow, port: u16) -> io::Result<TcpStream> {
     let socket = sys::tcp_socket()?;
-    sys::set_congestion_control(&socket, &flow.congestion)
-        .map_err(|error| io::Error::new(error.kind(), format!("congestion control '{}': {error}", flow.congestion)))?;
+    sys::set_congestion_control(&socket, &flow.congestion).map_err(|error| {
+        io::Error::new(error.kind(), format!("congestion control '{}': {error}", flow.congestion))
+    })?;
     sys::connect(&socket, SERVER_ADDRESS, port)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(flow.traffic.has_messages())?;
@@ -50,8 +51,22 @@ pub(super) fn connect(flow: &TcpFlow, port: u16) -> io::Result<TcpStream> {
 }
 
 impl Sender {
-    pub(super) fn new(stream: TcpStream, flow: TcpFlow, number: usize, began: Clock, sample_interval: Option<Duration>) -> Self {
-        Self { stream, flow, number, began, sample_interval, sample_at: Duration::ZERO, sent: Sent::default() }
+    pub(super) fn new(
+        stream: TcpStream,
+        flow: TcpFlow,
+        number: usize,
+        began: Clock,
+        sample_interval: Option<Duration>,
+    ) -> Self {
+        Self {
+            stream,
+            flow,
+            number,
+            began,
+            sample_interval,
+            sample_at: Duration::ZERO,
+            sent: Sent::default(),
+        }
     }
 
     /// Writes until `end` after the beginning, or until everything is written; then waits for `is_over`, so that what is
