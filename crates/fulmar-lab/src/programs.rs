@@ -91,7 +91,12 @@ fn run_command(
     end.enter()?;
     let (mut from_command, to_output) = io::pipe()?;
     // The writing end must be closed here once the command has it, or the output never ends.
-    let to_output = if is_output_kept { Stdio::from(to_output) } else { Stdio::null() };
+    let to_output = if is_output_kept {
+        Stdio::from(to_output)
+    } else {
+        drop(to_output);
+        Stdio::null()
+    };
     // Started first: a thread with a process namespace for its children cannot start threads.
     let output = std::thread::spawn(move || {
         let mut output = Vec::new();
