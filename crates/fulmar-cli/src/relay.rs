@@ -31,26 +31,26 @@ use worker::Worker;
 
 /// What a relay does.
 #[derive(Clone, Debug)]
-pub(crate) struct RelayConfig {
+pub struct RelayConfig {
     /// Where clients send to; port 0 for any.
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// Where it all goes.
-    pub(crate) server: SocketAddr,
+    pub server: SocketAddr,
     /// From clients to the server.
-    pub(crate) forward: LinkConfig,
+    pub forward: LinkConfig,
     /// Back.
-    pub(crate) backward: LinkConfig,
+    pub backward: LinkConfig,
     /// Seed of all draws.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// How many clients are known at a time.
-    pub(crate) clients_max: usize,
+    pub clients_max: usize,
     /// How many bytes may be on the way in each direction, whatever the links allow.
-    pub(crate) held_bytes_max: u64,
+    pub held_bytes_max: u64,
 }
 
 impl RelayConfig {
     /// A relay on any port of the loopback interface, with 64 clients and 64 MiB at most.
-    pub(crate) fn new(server: SocketAddr, forward: LinkConfig, backward: LinkConfig) -> Self {
+    pub fn new(server: SocketAddr, forward: LinkConfig, backward: LinkConfig) -> Self {
         let listen = match server.ip() {
             IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
@@ -61,26 +61,26 @@ impl RelayConfig {
 
 /// What a relay did so far; at most 20 ms old.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RelayStats {
+pub struct RelayStats {
     /// From clients to the server.
-    pub(crate) forward: LinkStats,
+    pub forward: LinkStats,
     /// Back.
-    pub(crate) backward: LinkStats,
+    pub backward: LinkStats,
     /// How long after its time each packet was sent on.
-    pub(crate) lateness: DelayHistogram,
+    pub lateness: DelayHistogram,
     /// Clients known now.
-    pub(crate) clients: usize,
+    pub clients: usize,
     /// Packets not taken in: too many bytes on the way, or no socket to be had for a new client.
-    pub(crate) refused_packets: u64,
+    pub refused_packets: u64,
     /// Packets the system would not send, or whose client has been forgotten.
-    pub(crate) unsent_packets: u64,
+    pub unsent_packets: u64,
     /// Receive buffer of the socket toward clients, as the system granted it.
-    pub(crate) receive_buffer_bytes: usize,
+    pub receive_buffer_bytes: usize,
 }
 
 /// A running relay. Stops when dropped.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub struct Relay {
     address: SocketAddr,
     commands: mpsc::Sender<Command>,
     bell: UnixStream,
@@ -100,7 +100,7 @@ impl Relay {
     ///
     /// # Errors
     /// If the address is taken, or there are no more sockets or threads.
-    pub(crate) fn start(config: RelayConfig) -> io::Result<Self> {
+    pub fn start(config: RelayConfig) -> io::Result<Self> {
         let listener = Port::bind(config.listen)?;
         let address = listener.socket.local_addr()?;
         let (bell, ear) = UnixStream::pair()?;
@@ -114,22 +114,22 @@ impl Relay {
     }
 
     /// Where clients send to.
-    pub(crate) const fn local_addr(&self) -> SocketAddr {
+    pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// What it did so far.
-    pub(crate) fn stats(&self) -> RelayStats {
+    pub fn stats(&self) -> RelayStats {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes what the link of a direction does from now on.
-    pub(crate) fn reconfigure(&self, direction: Direction, config: LinkConfig) {
+    pub fn reconfigure(&self, direction: Direction, config: LinkConfig) {
         self.tell(Command::Reconfigure(direction, Box::new(config)));
     }
 
     /// Gives every client a new port toward the server, as a NAT that has lost its state.
-    pub(crate) fn rebind(&self) {
+    pub fn rebind(&self) {
         self.tell(Command::Rebind);
     }
 
@@ -137,7 +137,7 @@ impl Relay {
     ///
     /// # Errors
     /// If the thread ended early, because the system refused to wait on its sockets.
-    pub(crate) fn stop(mut self) -> io::Result<RelayStats> {
+    pub fn stop(mut self) -> io::Result<RelayStats> {
         self.join()?;
         Ok(self.stats())
     }

@@ -26,7 +26,7 @@ pub struct Window {
 impl Window {
     /// The symbol after the last one covered.
     pub fn end(self) -> SymbolId {
-        SymbolId(self.first.0 + u64::from(self.len))
+        SymbolId(self.first.0.saturating_add(u64::from(self.len)))
     }
 
     /// Whether `id` is covered.

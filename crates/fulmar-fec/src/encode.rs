@@ -47,7 +47,8 @@ impl<R: Rows> Encoder for RowEncoder<R> {
     ) -> Result<usize, CodeError> {
         let covered = check_cover(cover)?;
         keys.iter().try_for_each(|key| self.rows.check(cover, *key))?;
-        let len = longest(cover, symbols)?;
+        let mut first = [&[] as &[u8]; INPUTS];
+        let len = gather(cover, symbols, &mut first)?;
         if outs.iter().any(|out| out.len() < len) {
             return Err(CodeError::TooLong);
         }
@@ -56,9 +57,12 @@ impl<R: Rows> Encoder for RowEncoder<R> {
             for (output, out) in outputs.iter_mut().zip(outs.iter_mut()) {
                 *output = &mut out[..len];
             }
+            let outputs = &mut outputs[..keys.len()];
             self.coefficients.resize(covered * keys.len(), 0);
             self.rows.columns(cover, keys, &mut self.coefficients);
-            combine(cover, symbols, &self.coefficients, &mut outputs[..keys.len()]);
+            let (of_first, of_rest) = self.coefficients.split_at(covered.min(INPUTS) * keys.len());
+            gf::dot(outputs, &first[..covered.min(INPUTS)], of_first);
+            add_rest(cover, symbols, of_rest, outputs);
         }
         Ok(len)
     }
@@ -66,28 +70,33 @@ impl<R: Rows> Encoder for RowEncoder<R> {
     fn release(&mut self, _below: SymbolId) {}
 }
 
-/// Length of the longest symbol of a cover, all of which must be there.
-fn longest(cover: Cover<'_>, symbols: &dyn Symbols) -> Result<usize, CodeError> {
-    ids(cover).map(SymbolId).try_fold(0, |len, id| {
+/// The first symbols of a cover, and the length of the longest of all, which must be there.
+fn gather<'a>(
+    cover: Cover<'_>,
+    symbols: &'a dyn Symbols,
+    first: &mut [&'a [u8]; INPUTS],
+) -> Result<usize, CodeError> {
+    let mut len = 0;
+    for (position, id) in ids(cover).map(SymbolId).enumerate() {
         let symbol = symbols.get(id).ok_or(CodeError::MissingSource(id))?;
-        Ok(symbol.len().max(len))
-    })
+        len = symbol.len().max(len);
+        if let Some(slot) = first.get_mut(position) {
+            *slot = symbol;
+        }
+    }
+    Ok(len)
 }
 
-/// Writes sums of products; for every symbol in turn there is one coefficient for each output.
-fn combine(cover: Cover<'_>, symbols: &dyn Symbols, coefficients: &[u8], outputs: &mut [&mut [u8]]) {
-    let mut ids = ids(cover);
-    for (chunk, coefficients) in coefficients.chunks(INPUTS * outputs.len()).enumerate() {
+/// Adds the products of the symbols after the first ones; for every symbol in turn there is one coefficient for each output.
+fn add_rest(cover: Cover<'_>, symbols: &dyn Symbols, coefficients: &[u8], outputs: &mut [&mut [u8]]) {
+    let mut ids = ids(cover).skip(INPUTS);
+    for coefficients in coefficients.chunks(INPUTS * outputs.len()) {
         let mut inputs = [&[] as &[u8]; INPUTS];
         let inputs = &mut inputs[..coefficients.len() / outputs.len()];
         for (input, id) in inputs.iter_mut().zip(&mut ids) {
             *input = symbols.get(SymbolId(id)).unwrap_or(&[]);
         }
-        if chunk == 0 {
-            gf::dot(outputs, inputs, coefficients);
-        } else {
-            gf::dot_add(outputs, inputs, coefficients);
-        }
+        gf::dot_add(outputs, inputs, coefficients);
     }
 }
 

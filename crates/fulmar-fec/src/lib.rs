@@ -3,17 +3,25 @@
 //! A [`Code`] makes an [`Encoder`] and a [`Decoder`]. Symbols are byte strings of at most `symbol_bytes`; a shorter one
 //! counts as padded with zeros, and a recovered one comes back padded to the longest symbol its equations covered.
 //! Nothing here knows time, packets or connections.
+//!
+//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`], [`DfcpRaptor`] and, with the feature `raptorq`,
+//! `RaptorQ`; [`by_name`] makes any of them. [`restore`] decodes a whole block from slices, [`Linear`] is the plain reference.
+//! Which one when, and at what cost, is said in `docs/codes.md` of the repository.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod code;
+pub mod dfcp;
 mod encode;
 mod known;
 mod linear;
 mod none;
+#[cfg(feature = "raptorq")]
+mod raptorq;
 mod reed_solomon;
+mod registry;
 mod restore;
 mod rlc;
 mod seed;
@@ -24,10 +32,14 @@ pub use code::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
     RepairKey, SymbolId, Symbols, Window,
 };
+pub use dfcp::DfcpRaptor;
 pub use known::REACH;
 pub use linear::{Linear, LinearDecoder};
 pub use none::NoCode;
+#[cfg(feature = "raptorq")]
+pub use raptorq::RaptorQ;
 pub use reed_solomon::ReedSolomon;
+pub use registry::{NAMES, by_name};
 pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
 pub use seed::Density;

@@ -34,7 +34,8 @@ pub fn restore<R: Rows + ?Sized>(
     outs: &mut [&mut [u8]],
 ) -> Result<Option<usize>, CodeError> {
     let covered = check_cover(cover)?;
-    let (mut inputs, mut known, mut missing) = (Vec::with_capacity(covered), Vec::new(), Vec::new());
+    let mut inputs = Vec::with_capacity(covered);
+    let (mut known, mut missing) = (Vec::with_capacity(covered), Vec::with_capacity(outs.len()));
     for (position, id) in ids(cover).enumerate() {
         match symbols.get(SymbolId(id)) {
             Some(symbol) => {
@@ -57,7 +58,7 @@ pub fn restore<R: Rows + ?Sized>(
     if inputs.iter().any(|symbol| symbol.len() > len) {
         return Err(CodeError::Inconsistent);
     }
-    let Some(mut solution) = Solution::find(rows, cover, &missing, repairs)? else { return Ok(None) };
+    let Some(solution) = Solution::find(rows, cover, &missing, repairs)? else { return Ok(None) };
     inputs.extend(solution.used.iter().map(|index| repairs[*index].1));
     let coefficients = solution.coefficients(&known);
     let mut outs: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut out[..len]).collect();
@@ -65,13 +66,16 @@ pub fn restore<R: Rows + ?Sized>(
     Ok(Some(len))
 }
 
+/// Short rows are padded to whole vectors of the kernels that have no masks for parts of one.
+const PAD: usize = 32;
+
 /// Independent repair symbols, and the inverse of their coefficients over the missing symbols.
 struct Solution {
     /// Indices of the repair symbols.
     used: Vec<usize>,
-    /// Their full rows.
-    rows: Vec<Vec<u8>>,
-    /// The inverse: for every repair symbol in turn, one coefficient for each missing symbol.
+    /// Their rows, one after the other.
+    rows: Vec<u8>,
+    /// The inverse: for every repair symbol in turn, one coefficient for each missing symbol, padded.
     inverse: Vec<u8>,
 }
 
@@ -85,44 +89,45 @@ impl Solution {
     ) -> Result<Option<Self>, CodeError> {
         let covered = check_cover(cover)?;
         let count = missing.len();
-        let mut solution =
-            Self { used: Vec::with_capacity(count), rows: Vec::with_capacity(count), inverse: Vec::new() };
-        let mut system = vec![0; count * 2 * count];
+        let stride = (2 * count).next_multiple_of(PAD);
+        let mut used = Vec::with_capacity(count);
+        let mut used_rows = vec![0; count * covered];
+        let mut system = vec![0; count * stride];
         let mut pivots: Vec<usize> = Vec::with_capacity(count);
         for (index, (key, _)) in repairs.iter().enumerate() {
             rows.check(cover, *key)?;
-            let mut row = vec![0; covered];
-            rows.row(cover, *key, &mut row);
             let found = pivots.len();
-            let (done, rest) = system.split_at_mut(found * 2 * count);
-            let new = &mut rest[..2 * count];
+            let row = &mut used_rows[found * covered..][..covered];
+            rows.row(cover, *key, row);
+            let (done, rest) = system.split_at_mut(found * stride);
+            let new = &mut rest[..stride];
             new.fill(0);
             new.iter_mut().zip(missing).for_each(|(c, position)| *c = row[*position]);
             new[count + found] = 1;
             let Some(pivot) = eliminate(done, &pivots, new, count) else { continue };
             pivots.push(pivot);
-            solution.used.push(index);
-            solution.rows.push(row);
+            used.push(index);
             if pivots.len() == count {
-                solution.inverse = inverse(&system, &pivots);
-                return Ok(Some(solution));
+                return Ok(Some(Self { used, rows: used_rows, inverse: inverse(&system, stride, &pivots) }));
             }
         }
         Ok(None)
     }
 
     /// For every known symbol and every repair symbol used, in turn, one coefficient for each missing symbol.
-    fn coefficients(&mut self, known: &[usize]) -> Vec<u8> {
+    fn coefficients(&self, known: &[usize]) -> Vec<u8> {
         let count = self.used.len();
-        let mut coefficients = vec![0; (known.len() + count) * count];
-        let (of_known, of_repairs) = coefficients.split_at_mut(known.len() * count);
-        of_repairs.copy_from_slice(&self.inverse);
-        // One output for each known symbol, one input for each repair symbol.
-        let rows: Vec<u8> =
-            self.rows.iter().flat_map(|row| known.iter().map(|position| row[*position])).collect();
-        let mut outputs: Vec<&mut [u8]> = of_known.chunks_mut(count).collect();
-        let inputs: Vec<&[u8]> = self.inverse.chunks(count).collect();
-        gf::dot(&mut outputs, &inputs, &rows);
+        let (covered, stride) = (self.rows.len() / count, count.next_multiple_of(PAD));
+        // The inverse times the rows: one output for each position, one input for each repair symbol.
+        let mut of_positions = vec![0; covered * stride];
+        let mut outputs: Vec<&mut [u8]> = of_positions.chunks_exact_mut(stride).collect();
+        let inputs: Vec<&[u8]> = self.inverse.chunks_exact(stride).collect();
+        gf::dot(&mut outputs, &inputs, &self.rows);
+        let mut coefficients = Vec::with_capacity((known.len() + count) * count);
+        for position in known {
+            coefficients.extend_from_slice(&of_positions[position * stride..][..count]);
+        }
+        inputs.iter().for_each(|of_repair| coefficients.extend_from_slice(&of_repair[..count]));
         coefficients
     }
 }
@@ -130,24 +135,25 @@ impl Solution {
 /// Brings a row into reduced row echelon form with those there are; returns its pivot, or `None` if it depends on them.
 fn eliminate(done: &mut [u8], pivots: &[usize], new: &mut [u8], columns: usize) -> Option<usize> {
     let kernel = gf::kernel();
-    for (row, pivot) in done.chunks(new.len()).zip(pivots) {
+    for (row, pivot) in done.chunks_exact(new.len()).zip(pivots) {
         kernel.mul_add(new, row, new[*pivot]);
     }
     let pivot = new[..columns].iter().position(|c| *c != 0)?;
     kernel.scale(new, gf::inverse(new[pivot]));
-    for row in done.chunks_mut(new.len()) {
+    for row in done.chunks_exact_mut(new.len()) {
         kernel.mul_add(row, new, row[pivot]);
     }
     Some(pivot)
 }
 
-/// The right halves of the rows, ordered by pivot and turned into columns.
-fn inverse(system: &[u8], pivots: &[usize]) -> Vec<u8> {
+/// The right halves of the rows, ordered by pivot and turned into padded columns.
+fn inverse(system: &[u8], stride: usize, pivots: &[usize]) -> Vec<u8> {
     let count = pivots.len();
-    let mut inverse = vec![0; count * count];
-    for (row, pivot) in system.chunks(2 * count).zip(pivots) {
-        for (repair, c) in row[count..].iter().enumerate() {
-            inverse[repair * count + pivot] = *c;
+    let padded = count.next_multiple_of(PAD);
+    let mut inverse = vec![0; count * padded];
+    for (row, pivot) in system.chunks_exact(stride).zip(pivots) {
+        for (repair, c) in row[count..2 * count].iter().enumerate() {
+            inverse[repair * padded + pivot] = *c;
         }
     }
     inverse

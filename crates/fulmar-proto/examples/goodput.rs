@@ -1,4 +1,4 @@
-//! Prints the goodput of profiles over links in virtual time, beside the limit (1-p) x capacity x payload share.
+//! Prints the goodput of profiles over links in virtual time (bytes read in order, from the first to the last), beside the limit (1-p) x capacity x payload share.
 //!
 //!     cargo run --release -p fulmar-proto --example goodput -- [--profile auto] [--rate 100M] [--rtt 20ms] \
 //!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--queue-bdp 1] [--seconds 20] [--seed 1] [--trace]
@@ -127,13 +127,17 @@ fn run(args: &Args, p: Probability) {
         }
         false
     });
-    let time = last - begin;
+    let time = last - first.unwrap_or(begin);
     let goodput = received as f64 * 8.0 / time.as_secs_f64();
     let keep = 1.0 - p.as_f64();
     let limit = keep * args.rate.bits_per_second() as f64 * 0.955;
     let stats = world.client.only().stats();
     let decoded = world.server.only().stats().coding_received;
     let delivered = (decoded.sources + decoded.recovered) as f64;
+    if std::env::var_os("DEBUG_STATS").is_some() {
+        let back = world.path.link(fulmar_net::Direction::Backward).stats();
+        println!("server {:?}\nforward {:?}\nbackward {:?}", world.server.only().stats(), world.path.link(fulmar_net::Direction::Forward).stats().lost, (back.offered, back.lost));
+    }
     let link = world.path.link(fulmar_net::Direction::Forward).stats();
     println!(
         "{:6.1}%  {:7.2}  {:7.3}   {:7.3}                 {:8}     {:6.1}/{:.1}       {:.2}% E {:.1}",

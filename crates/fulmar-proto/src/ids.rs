@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Not;
 
 /// Which end of a connection.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The end that sent the first packet.
     Client,

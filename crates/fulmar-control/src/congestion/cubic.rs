@@ -188,7 +188,7 @@ impl Cubic {
         } else {
             // 4.4, 4.5: towards where the function will be in one round trip, at most half as much again.
             let target = cubic(seconds + path.rtt_smoothed.as_secs_f64()).clamp(window, 1.5 * window);
-            window + (target - window) / window * acked_packets.min(window)
+            window + (target - window) / window * acked_packets
         };
         self.state.stage = Some(stage);
     }
@@ -229,6 +229,8 @@ impl CongestionController for Cubic {
             return;
         }
         let acked_packets = feedback.acked_bytes as f64 / f64::from(self.mtu_bytes.max(1));
+        // No ACK acknowledges more than the window allowed to be in flight.
+        let acked_packets = acked_packets.min(self.state.window_packets);
         if self.is_slow_start() {
             self.app_limited_since = None;
             self.slow_start(feedback, acked_packets);

@@ -77,7 +77,8 @@ impl Aimd {
         if !feedback.is_window_limited || self.epoch.covers(feedback.newest_acked_sent_at) {
             return;
         }
-        let mut acked_bytes = feedback.acked_bytes;
+        // No ACK acknowledges more than the window allowed to be in flight.
+        let mut acked_bytes = feedback.acked_bytes.min(self.windows.window_bytes);
         if self.is_slow_start() {
             // RFC 9002 7.3.1: by the bytes acknowledged, up to the threshold; the rest counts as avoidance.
             let growth = acked_bytes.min(self.windows.ssthresh_bytes - self.windows.window_bytes);

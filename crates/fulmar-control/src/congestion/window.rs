@@ -12,6 +12,9 @@ use crate::{Feedback, Instant, PathView, Rate, SendBudget};
 /// three probe timeouts after the newest packet (1 + 2), which is RFC 9002 7.6.1's kPersistentCongestionThreshold.
 pub(super) const PERSISTENT_TIMEOUTS: u32 = 2;
 
+/// Largest burst above the initial window: a few GSO batches.
+const BURST_BYTES_MAX: u64 = 256 << 10;
+
 /// Settings of a window-based controller, in packets of the path's MTU.
 #[derive(Copy, Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -53,8 +56,11 @@ impl WindowConfig {
             .filter(|_| self.is_paced)
             .and_then(|rtt| Rate::from_bytes_in(window_bytes, rtt))
             .map(|rate| rate.scaled(gain).max(Rate::from_bytes_per_second(u64::from(mtu_bytes))));
-        // RFC 9002 7.7: bursts up to the initial window are fine.
-        SendBudget { window_bytes, pacing, burst_bytes: self.initial_bytes(mtu_bytes) }
+        // RFC 9002 7.7: bursts up to the initial window are fine. At high rates a timer rings too late for that, and a
+        // millisecond's worth is what it takes to keep the pace.
+        let per_timer_bytes = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)));
+        let burst_bytes = per_timer_bytes.min(BURST_BYTES_MAX).max(self.initial_bytes(mtu_bytes));
+        SendBudget { window_bytes, pacing, burst_bytes }
     }
 }
 

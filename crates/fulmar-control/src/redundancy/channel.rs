@@ -104,6 +104,18 @@ impl Channel {
         if needed > sent { 0.0 } else { self.at_most(sent - needed, sent) }
     }
 
+    /// The fewest packets, at least 1 and at most `packets_max`, of which at least one arrives with probability
+    /// 1 - `residual`: how many probes to send after silence. A burst is counted in packets, so one probe per timeout
+    /// would sit it out timeout by timeout.
+    pub fn probes_for(&self, residual: f64, packets_max: u32) -> u32 {
+        (1..packets_max).find(|&sent| self.all_lost(sent) <= residual).unwrap_or(packets_max.max(1))
+    }
+
+    /// P(all of `packets` are lost), after silence: the first meets the channel as the last loss left it.
+    fn all_lost(&self, packets: u32) -> f64 {
+        libm::pow(self.lost_after_lost(), f64::from(packets))
+    }
+
     /// How fast a sliding window catches up: the factor by which, per period of `sources` source symbols followed by
     /// `repairs` repair symbols, the probability falls that a hole is still open. 1 if it never catches up.
     ///
@@ -205,6 +217,15 @@ mod tests {
         assert_eq!(independent.repairs_for(10, 1e-9, 6), 6, "the bound holds");
         assert_eq!(channel(0.0, 0.0).repairs_for(100, 1e-6, 10), 0);
         assert!(channel(0.1, 5.0).repairs_for(10, 0.01, 64) > 4, "bursts need more");
+    }
+
+    #[test]
+    fn probes_outlast_a_burst() {
+        // 0.2^2 = 0.04. E = 5: 0.8^11 = 0.086.
+        assert_eq!(channel(0.2, 1.25).probes_for(0.1, 32), 2);
+        assert_eq!(channel(0.2, 5.0).probes_for(0.1, 32), 11);
+        assert_eq!(channel(0.2, 5.0).probes_for(0.1, 4), 4);
+        assert_eq!(channel(0.0, 0.0).probes_for(0.1, 32), 1);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fulmar_control::{
-    CongestionController, Feedback, Instant, LossEstimator, LossEvent, Pacer, PathView, Pooled, RateSample,
-    RttEstimator, Sent,
+    Channel, CongestionController, Feedback, Instant, LossEstimator, LossEvent, Pacer, PathView, Pooled,
+    RateSample, RttEstimator, Sent,
 };
 
 use super::MTU;
@@ -307,14 +307,14 @@ impl Flow {
             self.timeout_count += 1;
             self.timeouts += 1;
             self.timer_base = now;
-            self.probes = 2;
+            self.probes = Channel::new(&self.loss.view()).probes_for(0.2, 8).max(2);
             let path = self.path();
             self.controller.on_timeout(now, self.timeout_count, &path);
         }
     }
 
     fn timeout_at(&self) -> Option<Instant> {
-        let wait = self.rtt.probe_timeout(Duration::from_millis(25), self.timeout_count);
+        let wait = self.rtt.probe_timeout(Duration::from_millis(25), self.timeout_count.min(2));
         (self.in_flight_bytes > 0).then(|| self.timer_base + wait)
     }
 
@@ -330,20 +330,9 @@ impl Flow {
     }
 
     pub fn line(&self) -> String {
-        let d = format!("{:?}", self.controller);
-        let floor: String = d
-            .split(", tally")
-            .next()
-            .unwrap_or("")
-            .rsplit("rate: ")
-            .next()
-            .unwrap_or("")
-            .chars()
-            .take(6)
-            .collect();
         let budget = self.controller.budget();
         format!(
-            "{:12} floor {floor} cwnd {:5} pace {:7.2} bw {:7.2} inflight {:5} srtt {:6.1} loss {:5.3} E {:4.1}",
+            "{:12} cwnd {:5} pace {:7.2} bw {:7.2} inflight {:5} srtt {:6.1} loss {:5.3} E {:4.1}",
             self.controller.phase(),
             budget.window_bytes / u64::from(MTU),
             budget.pacing.map_or(0.0, |rate| rate.bits_per_second() as f64 / 1e6),

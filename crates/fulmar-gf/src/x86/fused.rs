@@ -197,14 +197,15 @@ impl<const R: usize> Rows<'_, R> {
         let end = self.len - E * L::WIDTH;
         // SAFETY: every tile begins where at least its own size is left.
         unsafe {
-            let flush = self.tile::<L, E>(end);
+            let is_even = self.len.is_multiple_of(L::WIDTH);
+            let flush = if is_even { [[L::zero(); E]; R] } else { self.tile::<L, E>(end) };
             let mut at = 0;
             while at + T * L::WIDTH <= self.len {
                 let sums = self.tile::<L, T>(at);
                 self.store::<L, T>(at, &sums);
                 at += T * L::WIDTH;
             }
-            while at < end {
+            while at < end || (is_even && at < self.len) {
                 let sums = self.tile::<L, 1>(at);
                 self.store::<L, 1>(at, &sums);
                 at += L::WIDTH;
@@ -316,29 +317,32 @@ pub(super) unsafe fn map<L: Lanes>(destination: &mut [u8], source: Option<&[u8]>
     // Without a source, `from` is derived from `to`, so reads and writes go through one borrow.
     unsafe {
         let factor = L::factor(coefficient);
-        let old = |old: L::V| if is_sum { old } else { L::zero() };
-        let new = |to: L::V, from: L::V| L::xor(old(to), L::mul(L::ready(from), factor));
         if len < L::WIDTH {
-            return L::store_part(to, new(L::load_part(to, len), L::load_part(from, len)), len);
+            let (old, from) = (L::load_part(to, len), L::load_part(from, len));
+            return L::store_part(to, mapped::<L>(old, from, factor, is_sum), len);
         }
         let last = len - L::WIDTH;
-        let tail = new(L::load(to.add(last)), L::load(from.add(last)));
+        let tail = mapped::<L>(L::load(to.add(last)), L::load(from.add(last)), factor, is_sum);
         let mut at = 0;
-        while at + 2 * L::WIDTH <= len {
-            let (a, b) = (at, at + L::WIDTH);
-            let sums = (
-                new(L::load(to.add(a)), L::load(from.add(a))),
-                new(L::load(to.add(b)), L::load(from.add(b))),
-            );
-            L::store(to.add(a), sums.0);
-            L::store(to.add(b), sums.1);
-            at += 2 * L::WIDTH;
-        }
         while at + L::WIDTH <= len {
-            L::store(to.add(at), new(L::load(to.add(at)), L::load(from.add(at))));
+            let sum = mapped::<L>(L::load(to.add(at)), L::load(from.add(at)), factor, is_sum);
+            L::store(to.add(at), sum);
             at += L::WIDTH;
         }
         L::store(to.add(last), tail);
+    }
+}
+
+/// What one vector of a destination becomes. A function and not a closure: it has to be inlined to have the features.
+///
+/// # Safety
+/// As [`map`].
+#[inline(always)]
+unsafe fn mapped<L: Lanes>(old: L::V, from: L::V, factor: L::Factor, is_sum: bool) -> L::V {
+    // SAFETY: only features are needed, which the caller vouches for.
+    unsafe {
+        let product = L::mul(L::ready(from), factor);
+        if is_sum { L::xor(old, product) } else { product }
     }
 }
 

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use crate::field::{MATRICES, NIBBLES};
+use super::tables::{MATRICES, NIBBLES};
 
 /// A vector of bytes.
 ///

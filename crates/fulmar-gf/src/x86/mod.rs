@@ -6,6 +6,7 @@
 
 mod fused;
 mod lanes;
+mod tables;
 
 use crate::kernel::{Entry, Kernel, check_dot};
 use fused::DotBlock;

@@ -4,11 +4,13 @@
 //! of symbols and, at each chance to send, turns a policy's choice into a packet: a new symbol, a copy, a combination.
 //! The receiver decodes, delivers each symbol once, the moment it is known, and reports what it lacks.
 
+mod parts;
 mod receiver;
 mod ring;
 mod sender;
 mod sets;
 
+pub use parts::Piece;
 pub(crate) use receiver::SYMBOLS_AHEAD_MAX;
 pub use receiver::{ReceiverStats, SymbolReceiver};
 pub use sender::{Emitted, SenderStats, SymbolSender};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use fulmar_fec::{Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Innovation, SymbolId, Window};
 
+use super::parts::PartsIn;
 use crate::TransportError;
 use crate::ids::expand_u32;
 use crate::wire::frame::{CodingState, OpenWindow, Repair, RepairSpan};
@@ -34,6 +35,8 @@ pub struct SymbolReceiver {
     heard_below: SymbolId,
     ids: Vec<SymbolId>,
     recovered: Vec<u8>,
+    symbol_bytes: usize,
+    parts: PartsIn,
     /// Innovative combinations less the symbols they led to.
     equations: u32,
     stats: ReceiverStats,
@@ -58,6 +61,8 @@ impl SymbolReceiver {
             heard_below: SymbolId(0),
             ids: Vec::new(),
             recovered: Vec::new(),
+            symbol_bytes,
+            parts: PartsIn::default(),
             equations: 0,
             stats: ReceiverStats::default(),
         }
@@ -70,7 +75,7 @@ impl SymbolReceiver {
 
     /// Bytes the decoder holds.
     pub fn memory_bytes(&self) -> usize {
-        self.decoder.memory_bytes()
+        self.decoder.memory_bytes() + self.parts.memory_bytes()
     }
 
     /// A source symbol arrived. `deliver` gets every symbol that becomes known, exactly once.
@@ -91,6 +96,27 @@ impl SymbolReceiver {
             Innovation::OutOfReach => return Err(TransportError::buffer_exceeded("symbol beyond the decoder's reach")),
         }
         self.deliver_recovered(deliver)
+    }
+
+    /// A piece of a source symbol of `len` bytes arrived.
+    pub fn on_part(
+        &mut self,
+        id: u32,
+        len: usize,
+        start: usize,
+        piece: &[u8],
+        deliver: &mut dyn FnMut(&[u8]) -> Result<(), TransportError>,
+    ) -> Result<(), TransportError> {
+        if len > self.symbol_bytes {
+            return Err(TransportError::coding("part of a symbol that is longer than the symbol size"));
+        }
+        let full = SymbolId(expand_u32(id, self.heard_below.0));
+        self.hear(full)?;
+        let decoder = &self.decoder;
+        match self.parts.insert(full, len, start, piece, |id| decoder.is_decoded(id))? {
+            Some(symbol) => self.on_source(id, &symbol, deliver),
+            None => Ok(()),
+        }
     }
 
     /// A repair symbol arrived.

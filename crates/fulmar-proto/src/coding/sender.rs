@@ -7,11 +7,13 @@
 //! what combinations restore) and the deficit the receiver reports, which includes what proactive repair has already
 //! made good. The smaller of the two is what must still be sent; where they err, the probe timeout sends more.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use fulmar_control::{Choice, Instant, RepairReason, Slot};
 use fulmar_fec::{Code, CodeId, Cover, Encoder, Geometry, RepairKey, SymbolId, Symbols, Window};
 
+use super::parts::PartsOut;
 use super::ring::{Ring, SymbolState};
 use super::sets::{RecoverySets, SetNumber};
 use crate::TransportError;
@@ -83,11 +85,13 @@ pub struct SymbolSender {
     /// Symbols the receiver retains for combinations to refer to.
     reach_symbols: u32,
     ring: Ring,
-    missing: BTreeSet<SymbolId>,
+    /// Symbols known missing, and since when.
+    missing: BTreeMap<SymbolId, Instant>,
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
     sets: RecoverySets,
+    parts: PartsOut,
     /// Combinations under way or lately resolved, by number from `repairs_base`.
     repairs: VecDeque<Option<RepairCover>>,
     repairs_base: u64,
@@ -116,10 +120,11 @@ impl SymbolSender {
             window_max,
             reach_symbols,
             ring: Ring::default(),
-            missing: BTreeSet::new(),
+            missing: BTreeMap::new(),
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
             sets: RecoverySets::default(),
+            parts: PartsOut::default(),
             repairs: VecDeque::new(),
             repairs_base: 0,
             windows_in_flight: VecDeque::new(),
@@ -163,12 +168,12 @@ impl SymbolSender {
         &self.peer
     }
 
-    /// How the next chance to send looks to a policy.
-    pub fn slot(&self, now: Instant, has_new_data: bool) -> Slot {
+    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived or is lost.
+    pub fn slot(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Slot {
         let mut slot = Slot::idle(now);
         slot.has_new_data = has_new_data;
         slot.missing_symbols = self.missing.len() as u32;
-        slot.missing = self.needed();
+        slot.missing = self.needed(now, rtt);
         slot.repairs_in_flight = self.copied_in_flight + self.helping_windows();
         slot.recovering_symbols = self.recovering.len() as u32;
         slot.unacked_symbols = self.unacked_symbols();
@@ -189,22 +194,31 @@ impl SymbolSender {
     }
 
     /// Degrees of freedom that must still be sent for the symbols known missing.
-    fn needed(&self) -> u32 {
+    ///
+    /// The oldest of them decides what the receiver can deliver. If it has been missing for longer than a round trip, what was
+    /// under way for it has not restored it, whatever the counts say.
+    fn needed(&self, now: Instant, rtt: Duration) -> u32 {
         let missing = self.missing.len() as u32;
-        if missing == 0 || self.peer.windows.is_empty() {
+        if self.peer.windows.is_empty() {
             return missing;
         }
+        let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now);
         let reported: u32 = self.peer.windows.iter().map(|open| open.deficit).sum();
         let end = self.peer.windows.last().map_or(self.peer.decoded_below, |open| open.window.end());
         let beyond = self.missing.range(end..).count() as u32;
         let under_way = self.copied_in_flight + self.helping_windows();
-        missing.min((reported + beyond).saturating_sub(under_way))
+        missing.min((reported + beyond).saturating_sub(under_way).max(u32::from(is_overdue)))
     }
 
-    /// Proactive combinations under way that cover symbols known missing.
+    /// When the oldest symbol known missing is to be copied, whatever the counts say.
+    pub fn overdue_at(&self, rtt: Duration) -> Option<Instant> {
+        self.missing.first_key_value().map(|(_, &since)| since + rtt + rtt / 4)
+    }
+
+    /// Proactive combinations under way that cover the oldest symbol known missing.
     fn helping_windows(&self) -> u32 {
-        let (Some(first), Some(last)) = (self.missing.first(), self.missing.last()) else { return 0 };
-        let helps = |window: &Window| window.first <= *last && *first < window.end();
+        let Some((oldest, _)) = self.missing.first_key_value() else { return 0 };
+        let helps = |window: &Window| window.contains(*oldest);
         self.windows_in_flight.iter().rev().take(64).filter(|(_, window)| helps(window)).count() as u32
     }
 
@@ -221,11 +235,11 @@ impl SymbolSender {
         match choice {
             Choice::Source => self.emit_source(now, packet, space_bytes, fill),
             Choice::Recover => {
-                let id = *self.missing.first()?;
-                self.emit_copy(id, packet)
+                let (&id, _) = self.missing.first_key_value()?;
+                self.emit_copy(id, packet, space_bytes)
             }
-            Choice::Insure => self.emit_insurance(packet),
-            Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet),
+            Choice::Insure => self.emit_insurance(packet, space_bytes),
+            Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet, space_bytes),
             Choice::Wait(_) => None,
         }
     }
@@ -266,10 +280,35 @@ impl SymbolSender {
         }
     }
 
-    fn emit_copy(&mut self, id: SymbolId, packet: &mut Vec<u8>) -> Option<Emitted> {
+    fn emit_copy(&mut self, id: SymbolId, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
         let bytes = self.ring.get(id)?;
+        if bytes.len() + frame::SOURCE_HEADER_BYTES > space_bytes {
+            return self.emit_part(id, packet, space_bytes);
+        }
         frame::put_source_header(packet, id);
         packet.extend_from_slice(bytes);
+        self.on_copied(id)?;
+        Some(Emitted { content: Content::Copy(id), is_repair: true })
+    }
+
+    /// A piece of a symbol that no longer fits a packet, because the path carries less than when it was made. The symbol
+    /// stays missing until all its pieces are under way.
+    fn emit_part(&mut self, id: SymbolId, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
+        let bytes = self.ring.get(id)?;
+        let room = space_bytes.checked_sub(frame::PART_HEADER_BYTES_MAX).filter(|&room| room > 0)?;
+        let piece = self.parts.poll(id, bytes.len(), room)?;
+        frame::put_part_header(packet, id, bytes.len(), usize::from(piece.start));
+        packet.extend_from_slice(&bytes[usize::from(piece.start)..usize::from(piece.end)]);
+        if self.parts.is_all_sent(id) {
+            self.on_copied(id)?;
+        } else {
+            self.stats.copies += 1;
+        }
+        Some(Emitted { content: Content::Part(piece), is_repair: true })
+    }
+
+    /// A copy of `id` is under way.
+    fn on_copied(&mut self, id: SymbolId) -> Option<()> {
         self.missing.remove(&id);
         let slot = self.ring.slot_mut(id)?;
         slot.state = match slot.state {
@@ -286,11 +325,11 @@ impl SymbolSender {
             }
         }
         self.stats.copies += 1;
-        Some(Emitted { content: Content::Copy(id), is_repair: true })
+        Some(())
     }
 
     /// One combination over exactly the symbols being recovered.
-    fn emit_insurance(&mut self, packet: &mut Vec<u8>) -> Option<Emitted> {
+    fn emit_insurance(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
         let floor = self.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols));
         self.recovering.retain(|id| id.0 >= floor);
         let candidates: Vec<SymbolId> = self.recovering.iter().copied().collect();
@@ -303,7 +342,7 @@ impl SymbolSender {
             self.recovering.remove(id);
         });
         let code = self.code;
-        self.put_combination(Cover::Set(&members), key, packet, |packet| {
+        self.put_combination(Cover::Set(&members), key, packet, space_bytes, |packet| {
             frame::put_repair_set_header(packet, code, &members, key);
         })?;
         let number = self.sets.open(members.clone());
@@ -316,13 +355,21 @@ impl SymbolSender {
         Some(self.track(RepairCover::Set(number)))
     }
 
-    /// A combination over the newest `symbols` symbols, without those at the front that are delivered.
-    fn emit_repair(&mut self, symbols: u32, reason: RepairReason, packet: &mut Vec<u8>) -> Option<Emitted> {
+    /// A combination over the newest `symbols` symbols, without those at the front that are delivered; if all are, from the
+    /// newest that is not.
+    fn emit_repair(
+        &mut self,
+        symbols: u32,
+        reason: RepairReason,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+    ) -> Option<Emitted> {
         let end = self.ring.next_id();
         let reach = u64::from(symbols.min(self.window_max).max(1));
         let from = end.0.saturating_sub(reach).max(self.ring.base().0);
         let is_open = |id: &u64| self.ring.slot(SymbolId(*id)).is_some_and(|slot| !slot.state.is_delivered());
-        let first = SymbolId((from..end.0).find(is_open)?);
+        let oldest = end.0.saturating_sub(u64::from(self.window_max)).max(self.ring.base().0);
+        let first = SymbolId((from..end.0).find(is_open).or_else(|| (oldest..from).rev().find(is_open))?);
         let window = Window { first, len: u32::try_from(end.0 - first.0).ok()? };
         match reason {
             RepairReason::Asked => self.stats.repairs_asked += 1,
@@ -333,32 +380,35 @@ impl SymbolSender {
         self.sources_since_repair = 0;
         self.first_source_since_repair = None;
         self.repairs_since_source += 1;
-        if window.len == 1 || self.encoder.is_none() {
-            let emitted = self.emit_copy(first, packet);
+        if window.len == 1 || self.put_window(window, packet, space_bytes).is_none() {
+            let emitted = self.emit_copy(first, packet, space_bytes);
             // It was counted under its reason.
             self.stats.copies -= u64::from(emitted.is_some());
             return emitted;
         }
-        let (code, key) = (self.code, self.take_key());
-        self.put_combination(Cover::Window(window), key, packet, |packet| {
-            frame::put_repair_window_header(packet, code, window, key);
-        })?;
         self.windows_in_flight.push_back((self.repairs_base + self.repairs.len() as u64, window));
         Some(self.track(RepairCover::Window(window)))
     }
 
+    fn put_window(&mut self, window: Window, packet: &mut Vec<u8>, space_bytes: usize) -> Option<()> {
+        let (code, key) = (self.code, self.take_key());
+        self.put_combination(Cover::Window(window), key, packet, space_bytes, |packet| {
+            frame::put_repair_window_header(packet, code, window, key);
+        })
+    }
+
     /// What the probe timeout sends, whatever policy and deficit say: a combination over the unacknowledged tail where
     /// the code has combinations, else a copy of the oldest symbol that is not delivered.
-    pub fn emit_probe(&mut self, packet: &mut Vec<u8>) -> Option<Emitted> {
+    pub fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
         let oldest = (self.ring.base().0..self.ring.next_id().0)
             .map(SymbolId)
             .find(|id| self.ring.slot(*id).is_some_and(|slot| !slot.state.is_delivered()))?;
         let tail = self.ring.next_id().0 - oldest.0;
         if self.window_max > 0 && tail <= u64::from(self.window_max) && self.missing.is_empty() {
-            return self.emit_repair(self.window_max, RepairReason::Probe, packet);
+            return self.emit_repair(self.window_max, RepairReason::Probe, packet, space_bytes);
         }
         self.stats.probes += 1;
-        let emitted = self.emit_copy(oldest, packet);
+        let emitted = self.emit_copy(oldest, packet, space_bytes);
         self.stats.copies -= u64::from(emitted.is_some());
         emitted
     }
@@ -373,6 +423,7 @@ impl SymbolSender {
         cover: Cover<'_>,
         key: RepairKey,
         packet: &mut Vec<u8>,
+        space_bytes: usize,
         put_header: impl FnOnce(&mut Vec<u8>),
     ) -> Option<()> {
         let encoder = self.encoder.as_mut()?;
@@ -380,6 +431,11 @@ impl SymbolSender {
         put_header(packet);
         let start = packet.len();
         let longest = longest_symbol(cover, &self.ring)?;
+        if packet.len() - before + longest > space_bytes {
+            // Over symbols made for a path that carried more.
+            packet.truncate(before);
+            return None;
+        }
         packet.resize(start + longest, 0);
         match encoder.repair(cover, key, &self.ring, &mut packet[start..]) {
             Ok(len) => packet.truncate(start + len),
@@ -415,6 +471,13 @@ impl SymbolSender {
     /// A packet arrived. True if it added a degree of freedom at the receiver.
     pub fn on_acked(&mut self, content: Content) -> bool {
         match content {
+            Content::Part(piece) => {
+                let is_complete = self.parts.on_acked(piece);
+                if is_complete {
+                    self.deliver(piece.id);
+                }
+                is_complete
+            }
             Content::Source(id) | Content::Copy(id) => {
                 let is_news = self.ring.slot(id).is_some_and(|slot| slot.state != SymbolState::Delivered);
                 self.deliver(id);
@@ -434,13 +497,17 @@ impl SymbolSender {
     }
 
     /// A packet was lost. True if repair must now be asked for a symbol that had been covered by nothing else.
-    pub fn on_lost(&mut self, content: Content) -> bool {
+    pub fn on_lost(&mut self, now: Instant, content: Content) -> bool {
         match content {
-            Content::Source(id) | Content::Copy(id) => self.on_symbol_lost(id),
+            Content::Source(id) | Content::Copy(id) => self.on_symbol_lost(now, id),
+            Content::Part(piece) => {
+                self.parts.on_lost(piece);
+                self.on_symbol_lost(now, piece.id)
+            }
             Content::Repair(number) => {
                 if let Some(RepairCover::Set(set)) = self.take_repair(number) {
                     self.sets.on_combination(set, false, false);
-                    self.uncover(set);
+                    self.uncover(now, set);
                     self.settle(set);
                 }
                 false
@@ -449,7 +516,7 @@ impl SymbolSender {
         }
     }
 
-    fn on_symbol_lost(&mut self, id: SymbolId) -> bool {
+    fn on_symbol_lost(&mut self, now: Instant, id: SymbolId) -> bool {
         let Some(slot) = self.ring.slot_mut(id) else { return false };
         let SymbolState::InFlight(count) = slot.state else { return false };
         if count > 1 {
@@ -471,7 +538,7 @@ impl SymbolSender {
             return false;
         }
         slot.state = SymbolState::Missing;
-        self.missing.insert(id);
+        self.missing.insert(id, now);
         self.stats.unrepaired += 1;
         true
     }
@@ -481,6 +548,7 @@ impl SymbolSender {
         let Some(slot) = self.ring.slot_mut(id) else { return };
         let was = slot.state;
         slot.state = SymbolState::Delivered;
+        self.parts.forget(id);
         let (was_lost, set) = (slot.was_lost, slot.set.take());
         match was {
             SymbolState::InFlight(_) if was_lost => self.copied_in_flight = self.copied_in_flight.saturating_sub(1),
@@ -530,7 +598,7 @@ impl SymbolSender {
     }
 
     /// A combination of the set was lost: members that counted on it are missing after all.
-    fn uncover(&mut self, number: SetNumber) {
+    fn uncover(&mut self, now: Instant, number: SetNumber) {
         let Some(set) = self.sets.set_mut(number) else { return };
         let mut surplus = set.overdrawn();
         set.covered -= surplus;
@@ -542,7 +610,7 @@ impl SymbolSender {
                 && slot.state == SymbolState::Covered
             {
                 slot.state = SymbolState::Missing;
-                self.missing.insert(*id);
+                self.missing.insert(*id, now);
                 surplus -= 1;
             }
         }
@@ -550,7 +618,7 @@ impl SymbolSender {
 
     /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are now known
     /// to be repaired.
-    pub fn on_peer_state(&mut self, state: CodingState) -> Result<u32, TransportError> {
+    pub fn on_peer_state(&mut self, now: Instant, state: CodingState) -> Result<u32, TransportError> {
         if state.decoded_below > self.ring.next_id() {
             return Err(TransportError::coding("ACK reports symbols decoded that were never sent"));
         }
@@ -569,7 +637,7 @@ impl SymbolSender {
             && slot.state == SymbolState::Inferred
         {
             slot.state = SymbolState::Missing;
-            self.missing.insert(lowest);
+            self.missing.insert(lowest, now);
         }
         if state.decoded_below >= self.peer.decoded_below {
             self.peer = state;

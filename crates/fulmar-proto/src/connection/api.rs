@@ -53,8 +53,9 @@ impl Connection {
         if self.is_closing() {
             return Err(WriteError::Closed);
         }
-        self.is_delivery_awaited = true;
-        self.streams.write(id, data)
+        let written = self.streams.write(id, data)?;
+        self.is_delivery_awaited |= written > 0;
+        Ok(written)
     }
 
     /// Ends a stream after what was written.
@@ -256,6 +257,8 @@ impl Connection {
             loss: self.path.loss.view(),
             mtu_bytes: self.path.mtu.current_bytes(),
             is_ecn_capable: self.path.ecn.is_capable(),
+            symbols_held_bytes: self.symbols_out.held_bytes(),
+            decoder_bytes: self.symbols_in.memory_bytes(),
             datagrams_dropped: self.datagrams.dropped,
             coding_sent: *self.symbols_out.stats(),
             coding_received: *self.symbols_in.stats(),

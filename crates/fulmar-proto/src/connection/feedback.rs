@@ -22,7 +22,7 @@ impl Connection {
         let mut feedback = self.new_feedback(now);
         self.apply_acked(now, ack, &acked, is_newest, &mut feedback);
         if is_newest && let Some(state) = &ack.coding {
-            feedback.repaired_packets = self.symbols_out.on_peer_state(state.clone())?;
+            feedback.repaired_packets = self.symbols_out.on_peer_state(now, state.clone())?;
         }
         let has_news = !acked.is_empty();
         self.acked_scratch = acked;
@@ -64,7 +64,7 @@ impl Connection {
             let rtt = now - newest.packet.sent_at;
             // RFC 9002 5.3: no more than the delay that was agreed.
             let delay = std::time::Duration::from_micros(ack.delay_us).min(self.ack_delay_max());
-            self.path.rtt.on_sample(now, rtt, delay);
+            self.path.on_rtt(now, rtt, delay);
             feedback.rtt = Some(rtt);
         }
         if is_newest {
@@ -135,10 +135,10 @@ impl Connection {
         if lost.packet.is_ect {
             self.path.ecn.on_lost(1);
         }
-        if self.path.mtu.on_lost(bytes, loss_rate) {
+        if self.path.mtu.on_lost(lost.packet.sent_at, bytes, self.path.rtt.smoothed()) {
             self.stats.black_holes += 1;
         }
-        feedback.unrepairable_packets += u32::from(self.symbols_out.on_lost(lost.packet.content));
+        feedback.unrepairable_packets += u32::from(self.symbols_out.on_lost(feedback.now, lost.packet.content));
     }
 
     /// The record is complete: everyone gets it.

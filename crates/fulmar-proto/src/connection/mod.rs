@@ -10,6 +10,7 @@ mod close;
 mod crypto_stream;
 mod datagrams;
 mod feedback;
+mod forge;
 mod handshake;
 mod path;
 mod receive;
@@ -203,6 +204,8 @@ pub struct Connection {
     loss_at: Option<Instant>,
     pacer_at: Option<Instant>,
     policy_at: Option<Instant>,
+    /// When the decoder's memory goes, unless symbols keep coming.
+    release_at: Option<Instant>,
     handshake_deadline: Option<Instant>,
     idle_timeout: Option<Duration>,
     last_eliciting_at: Instant,
@@ -275,6 +278,7 @@ impl Connection {
             loss_at: None,
             pacer_at: None,
             policy_at: None,
+            release_at: None,
             handshake_deadline: Some(now + config.handshake_timeout),
             idle_timeout: None,
             last_eliciting_at: now,
@@ -307,10 +311,9 @@ impl Connection {
         let largest = symbol_bytes(self.config.mtu_max_bytes.max(self.config.initial_mtu_bytes));
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.symbols_out = SymbolSender::new(&*code, largest, reach);
-        let decoded = code_to_decode(&peer);
-        // Symbols come as long as the peer's path allows, which is bounded by what one datagram can carry.
+        let decoded = self.code_to_decode(&peer);
         let limits = DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
-        self.symbols_in = SymbolReceiver::new(&*decoded, usize::from(u16::MAX), limits);
+        self.symbols_in = SymbolReceiver::new(&*decoded, largest, limits);
         self.streams.set_peer_limits(&PeerStreamLimits {
             max_data: peer.initial_max_data,
             max_stream_data: peer.initial_max_stream_data,
@@ -351,18 +354,35 @@ impl Connection {
         self.config.adopting(&self.profile_name).unwrap_or_else(|| self.config.profile.clone())
     }
 
-    /// The code this end sends with: its own if the peer decodes it, else none.
+    /// The code this end sends with: the first on its list that the peer decodes, else none. A server that follows its
+    /// clients has no list, and takes the client's.
     fn code_to_send(&self, peer: &Parameters) -> Arc<dyn Code> {
-        let code = self.profile().code;
-        if peer.codes_decoded.contains(&code.shape().id) { code } else { Arc::new(NoCode) }
+        let own = self.profile().code;
+        if self.side.is_server() && self.config.follows_peer_profile {
+            let common = common_code(&peer.codes_sent, &peer.codes_decoded);
+            return if common.shape().id == own.shape().id { own } else { common };
+        }
+        if peer.codes_decoded.contains(&own.shape().id) { own } else { Arc::new(NoCode) }
+    }
+
+    /// The code the peer sends with, by the same rule.
+    fn code_to_decode(&self, peer: &Parameters) -> Arc<dyn Code> {
+        if self.side.is_client() && peer.codes_sent.is_empty() {
+            common_code(&[self.config.profile.code.shape().id], &peer.codes_decoded)
+        } else {
+            common_code(&peer.codes_sent, &codes_decoded())
+        }
     }
 
     /// Measures of another path do not hold: begin anew.
     fn reset_path_measures(&mut self, now: Instant) {
         let view = fulmar_control::PathView::unknown(u32::from(self.path.mtu.current_bytes()));
-        self.path.rtt.reset();
+        self.path.reset_rtt();
         self.path.congestion.on_path_change(now, &view);
         self.path.mtu = crate::recovery::MtuDiscovery::new(self.config.initial_mtu_bytes, self.config.mtu_max_bytes);
+        if let Some(peer) = &self.peer_parameters {
+            self.path.mtu.set_limit(u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX));
+        }
         self.path.ecn = crate::recovery::EcnState::new(self.config.is_ecn_enabled);
         let budget = self.path.budget();
         self.path.pacer.on_budget(now, budget);
@@ -372,6 +392,11 @@ impl Connection {
     fn ack_delay_max(&self) -> Duration {
         let peers_own = self.peer_parameters.as_ref().map_or(Duration::from_millis(25), |p| p.ack_delay_max);
         self.ack_policy_asked.delay.max(peers_own)
+    }
+
+    /// A symbol arrived: its memory is kept for repair symbols that refer to it, and for as long as any may be under way.
+    fn on_symbol_received(&mut self, now: Instant) {
+        self.release_at = Some(now + Duration::from_secs(1) + self.path.rtt.smoothed() * 4);
     }
 
     /// Bytes of a full source symbol on this path now.
@@ -422,10 +447,10 @@ fn rlc() -> Option<RlcWindow> {
     RlcWindow::new(WINDOW_SYMBOLS).ok()
 }
 
-/// The code the peer will send with: the first on its list that this end decodes.
-fn code_to_decode(peer: &Parameters) -> Arc<dyn Code> {
+/// The first code on `list` that this implementation has and that is among `others`.
+fn common_code(list: &[CodeId], others: &[CodeId]) -> Arc<dyn Code> {
     let known = codes_decoded();
-    let chosen = peer.codes_sent.iter().find(|id| known.contains(id));
+    let chosen = list.iter().find(|id| known.contains(id) && others.contains(id));
     match (chosen, rlc()) {
         (Some(id), Some(code)) if *id == code.shape().id => Arc::new(code),
         _ => Arc::new(NoCode),
@@ -454,14 +479,17 @@ fn local_parameters(setup: &Setup, streams: &StreamConfig, reset_token: Option<R
         parameters.reset_token = reset_token;
     }
     parameters.idle_timeout = config.idle_timeout.unwrap_or_default();
-    parameters.udp_payload_max = u64::from(u16::MAX);
+    parameters.udp_payload_max = u64::from(config.mtu_max_bytes.max(config.initial_mtu_bytes));
     parameters.initial_max_data = limits.max_data;
     parameters.initial_max_stream_data = limits.max_stream_data;
     parameters.initial_max_streams_bi = limits.max_streams_bi;
     parameters.initial_max_streams_uni = limits.max_streams_uni;
-    parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { u64::from(u16::MAX) } else { 0 };
+    parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { parameters.udp_payload_max } else { 0 };
     parameters.ack_delay_max = AckPolicy::default().delay;
-    parameters.codes_sent = vec![config.profile.code.shape().id];
+    // A server that adopts its client's profile cannot know yet which.
+    if setup.side.is_client() || !config.follows_peer_profile {
+        parameters.codes_sent = vec![config.profile.code.shape().id];
+    }
     parameters.codes_decoded = codes_decoded();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);

@@ -14,6 +14,9 @@ use crate::recovery::{EcnState, LossDetector, MtuDiscovery, RateSampler};
 
 /// Before its address is validated, a peer is sent at most this many times what it sent (RFC 9000 8.1).
 const AMPLIFICATION_MAX: u64 = 3;
+/// The probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
+/// known; a path that was gone, or lost every probe in a burst, is found again soon.
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(3);
 /// How often a path challenge is repeated before the path is given up.
 const CHALLENGES_MAX: u32 = 6;
 
@@ -40,6 +43,8 @@ pub(super) struct Path {
     pub(super) remote: SocketAddr,
     pub(super) local_ip: Option<IpAddr>,
     pub(super) rtt: RttEstimator,
+    /// [`Self::probe_timeout`] without ACK delay or doubling. Asked for far more often than the RTT changes.
+    probe_base: Duration,
     pub(super) congestion: Box<dyn CongestionController>,
     pub(super) loss: Box<dyn LossEstimator>,
     pub(super) pacer: Pacer,
@@ -69,6 +74,7 @@ impl Path {
             remote,
             local_ip,
             rtt: RttEstimator::new(),
+            probe_base: RttEstimator::new().probe_timeout(Duration::ZERO, 0),
             congestion,
             loss: (profile.loss)(&context),
             pacer,
@@ -90,12 +96,19 @@ impl Path {
         self.pacer = Pacer::new(now, self.congestion.budget());
     }
 
-    /// Only the port of the same peer changed (NAT rebinding): what was measured still holds (RFC 9000 9.4).
-    pub(super) fn rebind(&mut self, remote: SocketAddr, local_ip: Option<IpAddr>, validation: Validation) {
+    /// The peer has another address, from which `received_bytes` have come. If only its port changed (NAT rebinding), what
+    /// was measured still holds (RFC 9000 9.4).
+    pub(super) fn rebind(
+        &mut self,
+        remote: SocketAddr,
+        local_ip: Option<IpAddr>,
+        validation: Validation,
+        received_bytes: u64,
+    ) {
         self.remote = remote;
         self.local_ip = local_ip;
         self.validation = validation;
-        (self.received_bytes, self.sent_bytes) = (0, 0);
+        (self.received_bytes, self.sent_bytes) = (received_bytes, 0);
     }
 
     pub(super) fn view(&self, in_flight_bytes: u64) -> PathView {
@@ -129,18 +142,26 @@ impl Path {
         self.pacer.on_budget(now, self.congestion.budget());
     }
 
+    /// A round trip was measured: `latest` includes `ack_delay`.
+    pub(super) fn on_rtt(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
+        self.rtt.on_sample(now, latest, ack_delay);
+        let full = self.rtt.probe_timeout(Duration::ZERO, 0);
+        self.probe_base = full.min(self.rtt.smoothed() * 3 / 2 + Duration::from_millis(1));
+    }
+
+    /// What was measured belongs to another path.
+    pub(super) fn reset_rtt(&mut self) {
+        self.rtt.reset();
+        self.probe_base = self.rtt.probe_timeout(Duration::ZERO, 0);
+    }
+
     /// How long after a packet without an ACK a probe follows: about 1.5 RTT at most where the RTT is steady or not.
     ///
     /// RFC 9002 6.2.1 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is cheap and
     /// waiting is not: the variance counts up to half an RTT.
     pub(super) fn probe_timeout(&self, ack_delay: Duration, expiries: u32) -> Duration {
-        let full = self.rtt.probe_timeout(ack_delay, 0);
-        let capped = if self.rtt.has_sample() {
-            full.min(self.rtt.smoothed() * 3 / 2 + ack_delay + Duration::from_millis(1))
-        } else {
-            full
-        };
-        capped * (1 << expiries.min(10))
+        let first = self.probe_base + ack_delay;
+        (first * (1 << expiries.min(10))).min(first.max(PROBE_TIMEOUT_MAX))
     }
 
     pub(super) fn on_datagram_received(&mut self, bytes: u64) {
@@ -151,12 +172,13 @@ impl Path {
         self.sent_bytes += bytes;
     }
 
-    /// Bytes that may still be sent to an address that is not validated.
-    pub(super) fn amplification_budget_bytes(&self) -> u64 {
+    /// Bytes that may still be sent, of which `written` are in a buffer already: bounded until the address is validated.
+    pub(super) fn room_bytes(&self, written: usize) -> usize {
         match self.validation {
-            Validation::Done => u64::MAX,
+            Validation::Done => usize::MAX,
             Validation::ByHandshake | Validation::Challenged { .. } => {
-                (self.received_bytes * AMPLIFICATION_MAX).saturating_sub(self.sent_bytes)
+                let budget = (self.received_bytes * AMPLIFICATION_MAX).saturating_sub(self.sent_bytes);
+                usize::try_from(budget).unwrap_or(usize::MAX).saturating_sub(written)
             }
         }
     }
@@ -196,6 +218,14 @@ impl Path {
                 *next_at = now + period * (1 << (*sent).min(6));
                 Some(*token)
             }
+            _ => None,
+        }
+    }
+
+    /// The challenge under way, if there is one.
+    pub(super) fn challenge(&self) -> Option<u64> {
+        match self.validation {
+            Validation::Challenged { token, .. } => Some(token),
             _ => None,
         }
     }

@@ -157,7 +157,7 @@ impl Connection {
                 Frame::Padding => continue,
                 Frame::Ack(ack) => {
                     if let Some(rtt) = self.handshake.on_ack(now, level, &ack)? {
-                        self.path.rtt.on_sample(now, rtt, std::time::Duration::ZERO);
+                        self.path.on_rtt(now, rtt, std::time::Duration::ZERO);
                     }
                     continue;
                 }
@@ -244,7 +244,7 @@ impl Connection {
         let is_largest = self.received.largest().is_none_or(|largest| opened.number > largest);
         let is_ack_eliciting = self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
         if is_largest && meta.remote != self.path.remote && is_ack_eliciting {
-            self.on_peer_moved(now, meta);
+            self.on_peer_moved(now, meta, bytes.len() as u64);
         }
         self.touch(now);
         Ok(())
@@ -292,10 +292,16 @@ impl Connection {
             Frame::Padding | Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Source { id, symbol } => {
+                self.on_symbol_received(now);
                 let (streams, received) = (&mut self.streams, &mut self.received);
                 self.symbols_in.on_source(id, symbol, &mut |symbol| deliver(streams, received, symbol))?;
             }
+            Frame::SourcePart { id, len, start, piece } => {
+                let (streams, received) = (&mut self.streams, &mut self.received);
+                self.symbols_in.on_part(id, len, start, piece, &mut |symbol| deliver(streams, received, symbol))?;
+            }
             Frame::Repair(repair) => {
+                self.on_symbol_received(now);
                 let (streams, received) = (&mut self.streams, &mut self.received);
                 self.symbols_in.on_repair(&repair, &mut |symbol| deliver(streams, received, symbol))?;
             }
@@ -334,7 +340,7 @@ impl Connection {
     }
 
     /// The peer sends from another address: a NAT has rebound, or it has moved (RFC 9000 9.3).
-    fn on_peer_moved(&mut self, now: Instant, meta: &DatagramMeta) {
+    fn on_peer_moved(&mut self, now: Instant, meta: &DatagramMeta, datagram_bytes: u64) {
         if self.side.is_client() {
             // Servers do not move.
             return;
@@ -343,10 +349,9 @@ impl Connection {
         if self.path.is_validated() {
             self.previous_path = Some((self.path.remote, self.path.local_ip));
         }
-        if meta.remote.ip() == self.path.remote.ip() {
-            self.path.rebind(meta.remote, meta.local_ip, challenge);
-        } else {
-            self.path.rebind(meta.remote, meta.local_ip, challenge);
+        let is_other_path = meta.remote.ip() != self.path.remote.ip();
+        self.path.rebind(meta.remote, meta.local_ip, challenge, datagram_bytes);
+        if is_other_path {
             self.reset_path_measures(now);
         }
         self.stats.path_changes += 1;

@@ -65,6 +65,10 @@ pub struct ConnectionStats {
     pub black_holes: u64,
     /// Times the peer's address changed.
     pub path_changes: u64,
+    /// Bytes of symbols kept until the peer has them.
+    pub symbols_held_bytes: u64,
+    /// Bytes the decoder holds.
+    pub decoder_bytes: usize,
     /// Unreliable datagrams sent.
     pub datagrams_sent: u64,
     /// Unreliable datagrams received.

@@ -3,6 +3,7 @@
 use fulmar_control::Instant;
 
 use super::close::State;
+use super::transmit::PACKET_BYTES_MIN;
 use super::{Connection, EndpointEvent};
 use crate::ConnectionError;
 
@@ -12,18 +13,26 @@ impl Connection {
         if self.state.is_closed() {
             return self.state.timeout();
         }
-        let timers = [
-            self.idle_at(),
-            self.keep_alive_at(),
-            self.handshake_deadline,
-            self.handshake.timeout(),
-            self.recovery_timeout(),
-            self.ack_timeout(),
-            self.pacer_at,
-            self.policy_at,
-            self.path.timeout(),
-        ];
-        timers.into_iter().flatten().min()
+        let mut earliest = None;
+        let mut consider = |at: Option<Instant>| {
+            if let Some(at) = at
+                && earliest.is_none_or(|earliest| at < earliest)
+            {
+                earliest = Some(at);
+            }
+        };
+        consider(self.idle_at());
+        consider(self.keep_alive_at());
+        consider(self.handshake_deadline);
+        consider(self.handshake.timeout());
+        consider(self.recovery_timeout());
+        consider(self.ack_timeout());
+        consider(self.pacer_at);
+        consider(self.policy_at);
+        consider(self.path.timeout());
+        consider(self.release_at);
+        consider(self.mtu_timeout());
+        earliest
     }
 
     /// Time has come to [`Self::poll_timeout`].
@@ -48,14 +57,25 @@ impl Connection {
         self.handshake.handle_timeout(now);
         if is_due(self.loss_at) {
             self.on_loss_timeout(now);
-        } else if is_due(self.recovery_timeout()) {
+        }
+        if is_due(self.recovery_timeout()) {
             self.on_probe_timeout(now);
         }
         self.pacer_at.take_if(|at| *at <= now);
         self.policy_at.take_if(|at| *at <= now);
+        if self.release_at.take_if(|at| *at <= now).is_some() {
+            self.release_memory();
+        }
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);
         }
+    }
+
+    /// Nothing has come for a while: what was kept for speed goes.
+    fn release_memory(&mut self) {
+        self.symbols_in.release_all();
+        self.acked_scratch = Vec::new();
+        self.lost_scratch = Vec::new();
     }
 
     fn idle_at(&self) -> Option<Instant> {
@@ -82,12 +102,18 @@ impl Connection {
     }
 
     /// Something is under way whose fate only an ACK can tell.
-    fn has_unsettled(&self) -> bool {
+    pub(super) fn has_unsettled(&self) -> bool {
         self.sent.outstanding_packets() > 0 || !self.symbols_out.is_all_delivered()
     }
 
+    /// When a larger MTU is looked for again, on a connection that has something under way.
+    fn mtu_timeout(&self) -> Option<Instant> {
+        (self.may_probe_mtu() && self.has_unsettled()).then(|| self.path.mtu.timeout()).flatten()
+    }
+
     fn ack_timeout(&self) -> Option<Instant> {
-        matches!(self.state, State::Established).then(|| self.received.timeout()).flatten()
+        let may_send = matches!(self.state, State::Established) && self.path.room_bytes(0) >= PACKET_BYTES_MIN;
+        may_send.then(|| self.received.timeout()).flatten()
     }
 
     fn on_probe_timeout(&mut self, now: Instant) {
@@ -103,7 +129,7 @@ impl Connection {
     /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is one.
     fn on_path_failed(&mut self, now: Instant) {
         match self.previous_path.take() {
-            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done),
+            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, super::path::Validation::Done, 0),
             None => self.drain(now, ConnectionError::TimedOut),
         }
     }

@@ -7,7 +7,7 @@ use super::handshake::Level;
 use super::{Connection, Transmit};
 use crate::coding::Emitted;
 use crate::crypto::SealError;
-use crate::recovery::{Content, SentPacket};
+use crate::recovery::{BASE_BYTES, Content, SentPacket};
 use crate::wire::frame::{self, Close};
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES};
 use crate::wire::symbol::SymbolFrame;
@@ -15,6 +15,12 @@ use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
 
 /// Size of datagrams in the handshake (RFC 9000 14.1).
 const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
+/// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
+pub(super) const PACKET_BYTES_MIN: usize = 64;
+/// So often a policy is asked for one packet: a choice may be impossible, as a combination of symbols that no longer fit.
+const CHOICES_MAX: usize = 4;
+/// So many probe timeouts in a row send packets of full size.
+const PROBES_FULL_SIZED: u32 = 2;
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
 const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
@@ -74,9 +80,8 @@ impl Connection {
 
     /// One datagram of handshake packets. False if nothing could be sent.
     fn write_handshake(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
-        let budget = usize::try_from(self.path.amplification_budget_bytes()).unwrap_or(usize::MAX);
-        let limit = HANDSHAKE_DATAGRAM_BYTES.min(budget);
         let start = buf.len();
+        let limit = HANDSHAKE_DATAGRAM_BYTES.min(self.path.room_bytes(start));
         let mut must_pad = false;
         let levels = [Level::Initial, Level::Handshake];
         let pending: Vec<Level> =
@@ -143,7 +148,7 @@ impl Connection {
 
     /// The close, under every key the peer may be able to open (RFC 9000 10.2.3).
     fn write_close(&mut self, buf: &mut Vec<u8>) -> bool {
-        if self.path.amplification_budget_bytes() < HANDSHAKE_DATAGRAM_BYTES as u64 {
+        if self.path.room_bytes(buf.len()) < HANDSHAKE_DATAGRAM_BYTES {
             return false;
         }
         let Some(close) = self.state.poll_close() else { return false };
@@ -188,7 +193,8 @@ impl Connection {
     /// As many 1-RTT packets of one size as may leave. Returns that size.
     fn write_batch(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<usize> {
         let mut segment_bytes = None;
-        if let Some(stashed) = self.stash.take() {
+        let room = self.path.room_bytes(buf.len());
+        if let Some(stashed) = self.stash.take_if(|stashed| stashed.len() <= room) {
             segment_bytes = Some(stashed.len());
             buf.extend_from_slice(&stashed);
         } else if let Some(bytes) = self.write_mtu_probe(now, buf) {
@@ -217,17 +223,24 @@ impl Connection {
 
     /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
     fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
-        let payload = self.choose_payload(now, mtu);
+        (0..CHOICES_MAX).find_map(|_| self.try_packet(now, buf, mtu)).unwrap_or(false)
+    }
+
+    /// The same for one choice of the policy; `None` if that could not be carried out.
+    fn try_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> Option<bool> {
+        let start = buf.len();
+        let room = mtu.min(self.path.room_bytes(start));
+        if room < PACKET_BYTES_MIN {
+            return Some(false);
+        }
+        // What an address that is not validated leaves room for is kept for control frames and ACKs.
+        let payload = if room < mtu { Payload::Nothing } else { self.choose_payload(now, mtu) };
         let is_ack_due = self.received.is_ack_due(now);
         let has_control = self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
         if payload == Payload::Nothing && !is_ack_due && !has_control {
-            return false;
+            return Some(false);
         }
-        if self.path.amplification_budget_bytes() < mtu as u64 {
-            return false;
-        }
-        let start = buf.len();
-        let Some(mut draft) = self.begin(buf, start, mtu) else { return false };
+        let Some(mut draft) = self.begin(buf, start, room) else { return Some(false) };
         self.put_control(now, &mut draft, buf);
         // Only a new symbol can be cut to fit beside an ACK; everything else gets a packet of its own after it.
         let carries_new = matches!(payload, Payload::Symbol(Choice::Source));
@@ -238,10 +251,17 @@ impl Connection {
             self.put_payload(now, payload, &mut draft, buf);
         }
         if buf.len() == draft.span.payload_start() {
+            self.wait(now, None);
             buf.truncate(start);
-            return false;
+            return None;
         }
-        self.complete(now, draft, buf)
+        Some(self.complete(now, draft, buf))
+    }
+
+    /// Nothing is to be sent until the policy's time, or until a missing symbol is overdue.
+    fn wait(&mut self, now: Instant, at: Option<Instant>) {
+        let overdue_at = self.symbols_out.overdue_at(self.path.rtt.smoothed());
+        self.policy_at = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
     }
 
     /// Decides what may leave now, and remembers what holds it back.
@@ -250,7 +270,7 @@ impl Connection {
             return Payload::Probe;
         }
         let has_new_data = self.has_room_for_symbols() && self.streams.has_pending();
-        let slot = self.symbols_out.slot(now, has_new_data);
+        let slot = self.symbols_out.slot(now, has_new_data, self.path.rtt.smoothed());
         let has_work = has_new_data || slot.missing > 0 || self.datagrams.has_pending();
         let in_flight = self.sent.in_flight_bytes();
         let budget = self.path.budget();
@@ -260,7 +280,8 @@ impl Connection {
         }
         if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
             self.is_window_limited |= has_work;
-            self.pacer_at = (has_work || slot.unacked_symbols > 0).then_some(at);
+            let may_have_more = has_work || slot.unacked_symbols > 0 || slot.recovering_symbols > 0 || slot.missing_symbols > 0;
+            self.pacer_at = may_have_more.then_some(at);
             return Payload::Nothing;
         }
         if self.datagrams.has_pending() {
@@ -269,7 +290,7 @@ impl Connection {
         let view = self.path.view(in_flight);
         match self.redundancy.choose(&slot, &view) {
             Choice::Wait(at) => {
-                self.policy_at = at.filter(|&at| at > now);
+                self.wait(now, at);
                 self.path.sampler.on_app_limited(in_flight);
                 Payload::Nothing
             }
@@ -320,6 +341,14 @@ impl Connection {
     }
 
     fn put_ack(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
+        // An ACK may be all the peer waits for, and its packets are all this end may send for: whoever is acknowledged has been
+        // challenged too, so that not both fall silent (docs/wire.md 5.5.2).
+        if let Some(token) = self.path.challenge()
+            && buf.len() == draft.span.payload_start()
+        {
+            frame::put_path_challenge(buf, token);
+            draft.is_ack_eliciting = true;
+        }
         let state = self.symbols_in.state();
         let received = &mut self.received;
         let room = draft.limit.saturating_sub(buf.len());
@@ -347,7 +376,7 @@ impl Connection {
                 self.probes_pending -= 1;
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                let emitted = self.symbols_out.emit_probe(buf);
+                let emitted = self.symbols_out.emit_probe(buf, self.probe_room(draft, buf.len()));
                 self.note(draft, emitted);
             }
             Payload::Datagram => {
@@ -363,10 +392,20 @@ impl Connection {
         }
     }
 
+    /// Room for a probe. When several went unanswered, large packets may be what the path no longer carries.
+    fn probe_room(&self, draft: &Draft, written: usize) -> usize {
+        let limit = if self.probe_expiries > PROBES_FULL_SIZED {
+            draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)
+        } else {
+            draft.limit
+        };
+        limit.saturating_sub(written)
+    }
+
     fn put_symbol(&mut self, now: Instant, choice: Choice, draft: &mut Draft, buf: &mut Vec<u8>) {
         let room = draft.limit.saturating_sub(buf.len());
         // A repair symbol over this one must fit a packet too, with its longer header.
-        let room = room.min(self.symbol_bytes_max() + frame::SOURCE_HEADER_BYTES);
+        let symbol_max = self.symbol_bytes_max();
         if draft.has_ack && room < SYMBOL_BYTES_WORTHWHILE {
             return;
         }
@@ -380,7 +419,7 @@ impl Connection {
                 };
                 frame.put(symbol);
             }
-            let left = space.saturating_sub(symbol.len());
+            let left = space.min(symbol_max).saturating_sub(symbol.len());
             streams.fill(symbol, left);
         });
         self.note(draft, emitted);
@@ -447,9 +486,14 @@ impl Connection {
         }
     }
 
+    /// The path is in use, and known to carry the smallest size.
+    pub(super) fn may_probe_mtu(&self) -> bool {
+        self.is_confirmed && self.path.is_validated() && self.sent.largest_acked().is_some()
+    }
+
     /// A probe for a larger MTU, on a path in use. Returns its size.
     fn write_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-        if !self.is_confirmed || !self.path.is_validated() || self.sent.largest_acked().is_none() {
+        if !self.may_probe_mtu() || !(self.path.mtu.is_searching() || self.has_unsettled()) {
             return None;
         }
         let probe = self.path.mtu.poll_probe(now)?;

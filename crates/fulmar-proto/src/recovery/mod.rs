@@ -13,6 +13,7 @@ mod sent;
 
 pub use ecn::{Ecn, EcnState};
 pub use loss::{LossDetector, LossTime};
+pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
 pub use rate_sample::{RateSampler, Stamp};

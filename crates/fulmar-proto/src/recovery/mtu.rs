@@ -11,15 +11,17 @@ use fulmar_control::Instant;
 use crate::PacketNumber;
 
 /// Size every path must carry (RFC 9000 14): UDP payload bytes.
-const BASE_BYTES: u16 = 1200;
+pub(crate) const BASE_BYTES: u16 = 1200;
 /// Sizes probed, ascending: PPPoE over IPv6, Ethernet over IPv6 and IPv4, jumbo frames, loopback.
 const TABLE_BYTES: [u16; 9] = [1280, 1350, 1400, 1440, 1452, 1472, 4000, 8952, 65_000];
 /// The search starts again after this long (RFC 8899 5.1.1: PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// Losses of a probe size before it is given up on a path without other loss (RFC 8899 5.1.2: MAX_PROBES).
 const PROBES_MAX: u32 = 3;
-/// Full-sized packets lost in a row, none arriving, before the path is suspected to have shrunk.
+/// Full-sized packets lost in a row, none arriving, before the path is suspected to have shrunk ..
 const BLACK_HOLE_PACKETS: u32 = 10;
+/// .. if they were sent over more than so many round trips: a burst of losses, however long, passes in less.
+const BLACK_HOLE_ROUNDS: u32 = 6;
 
 /// A probe to send.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct MtuDiscovery {
     next_search_at: Instant,
     is_searching: bool,
     full_lost_in_row: u32,
+    /// When the first of them was sent.
+    full_lost_since: Instant,
 }
 
 impl MtuDiscovery {
@@ -55,6 +59,7 @@ impl MtuDiscovery {
             next_search_at: Instant::ZERO,
             is_searching: limit_bytes > initial_bytes,
             full_lost_in_row: 0,
+            full_lost_since: Instant::ZERO,
         }
     }
 
@@ -67,6 +72,16 @@ impl MtuDiscovery {
     pub fn set_limit(&mut self, limit_bytes: u16) {
         self.limit_bytes = self.limit_bytes.min(limit_bytes.max(BASE_BYTES));
         self.current_bytes = self.current_bytes.min(self.limit_bytes);
+    }
+
+    /// Sizes are being tried.
+    pub fn is_searching(&self) -> bool {
+        self.is_searching
+    }
+
+    /// When the search begins again, if it is not under way.
+    pub fn timeout(&self) -> Option<Instant> {
+        (!self.is_searching).then_some(self.next_search_at)
     }
 
     /// The next probe, if one is wanted now.
@@ -132,16 +147,20 @@ impl MtuDiscovery {
         }
     }
 
-    /// A packet was lost. True if the path has shrunk and the size fell back to [`BASE_BYTES`].
-    pub fn on_lost(&mut self, bytes: u32, loss: f64) -> bool {
+    /// A packet sent at `sent_at` was lost. True if the path has shrunk and the size fell back to [`BASE_BYTES`].
+    ///
+    /// A loss is declared because something later arrived: small packets pass. The count alone would be met by a burst, or by
+    /// chance on a path that loses half; the time is not.
+    pub fn on_lost(&mut self, sent_at: Instant, bytes: u32, rtt: Duration) -> bool {
         if bytes <= u32::from(BASE_BYTES) || self.current_bytes <= BASE_BYTES {
             return false;
         }
+        if self.full_lost_in_row == 0 {
+            self.full_lost_since = sent_at;
+        }
         self.full_lost_in_row += 1;
-        // The estimate itself rises when everything large is lost: what counts is that small packets still arrive,
-        // which the caller's ACKs prove, so the count alone is stretched by half again on lossy paths.
-        let patience = BLACK_HOLE_PACKETS + (loss.min(0.5) * 40.0) as u32;
-        if self.full_lost_in_row < patience {
+        let is_long = sent_at - self.full_lost_since > rtt * BLACK_HOLE_ROUNDS;
+        if self.full_lost_in_row < BLACK_HOLE_PACKETS || !is_long {
             return false;
         }
         self.full_lost_in_row = 0;
@@ -193,11 +212,14 @@ mod tests {
     #[test]
     fn a_black_hole_shrinks_and_random_loss_does_not() {
         let mut mtu = MtuDiscovery::new(1472, 1472);
-        assert!((0..BLACK_HOLE_PACKETS).any(|_| mtu.on_lost(1472, 0.0)));
+        let rtt = Duration::from_millis(100);
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        assert!((0..1000).all(|i| !mtu.on_lost(at(i / 10), 1472, rtt)), "a burst within a round trip is no black hole");
+        assert!(mtu.on_lost(at(700), 1472, rtt));
         assert_eq!(mtu.current_bytes(), BASE_BYTES);
         let mut mtu = MtuDiscovery::new(1472, 1472);
         for number in 0..10_000 {
-            assert!(!mtu.on_lost(1472, 0.2));
+            assert!(!mtu.on_lost(at(number * 50), 1472, rtt));
             if number % 4 == 0 {
                 mtu.on_acked(PacketNumber(number), 1472);
             }

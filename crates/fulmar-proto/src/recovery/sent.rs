@@ -12,6 +12,7 @@ use fulmar_fec::SymbolId;
 
 use super::rate_sample::Stamp;
 use crate::PacketNumber;
+use crate::coding::Piece;
 
 /// What a packet carried that someone wants to hear of again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Content {
     Source(SymbolId),
     /// A copy of a source symbol sent before.
     Copy(SymbolId),
+    /// A piece of a source symbol that no longer fits a packet.
+    Part(Piece),
     /// A repair symbol; the coding layer's number for it.
     Repair(u64),
     /// A probe for a larger MTU.

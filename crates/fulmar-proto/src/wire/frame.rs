@@ -21,6 +21,7 @@ const ACK_HAS_CODING: u8 = 0x02;
 const SOURCE: u8 = 0x10;
 const REPAIR_WINDOW: u8 = 0x11;
 const REPAIR_SET: u8 = 0x12;
+const SOURCE_PART: u8 = 0x13;
 const DATAGRAM: u8 = 0x18;
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
@@ -35,6 +36,8 @@ pub const OPEN_WINDOWS_MAX: usize = 16;
 pub const SET_SYMBOLS_MAX: usize = 64;
 /// Bytes of a SOURCE frame before its symbol.
 pub const SOURCE_HEADER_BYTES: usize = 5;
+/// Most bytes of a SOURCE_PART frame before its piece.
+pub const PART_HEADER_BYTES_MAX: usize = 1 + 4 + 4 + 4;
 /// Most bytes of a repair frame before its payload. A symbol is shorter than a packet by this much, so that a repair
 /// symbol, which is as long as the longest symbol it covers, fits a packet too.
 pub const REPAIR_HEADER_BYTES_MAX: usize = 15;
@@ -61,6 +64,17 @@ pub enum Frame<'a> {
         id: u32,
         /// Its bytes, unpadded.
         symbol: &'a [u8],
+    },
+    /// Part of a source symbol, to the end of the packet.
+    SourcePart {
+        /// Low 32 bits of its id.
+        id: u32,
+        /// Bytes of the whole symbol.
+        len: usize,
+        /// Where in it the piece stands.
+        start: usize,
+        /// The piece.
+        piece: &'a [u8],
     },
     /// A repair symbol, to the end of the packet.
     Repair(Repair<'a>),
@@ -246,6 +260,9 @@ impl<'a> Frames<'a> {
             CRYPTO => Frame::Crypto { offset: r.varint()?, data: r.prefixed()? },
             ACK..=0x0b => Frame::Ack(parse_ack(r, kind)?),
             SOURCE => Frame::Source { id: r.u32()?, symbol: r.take_rest() },
+            SOURCE_PART => {
+                Frame::SourcePart { id: r.u32()?, len: short(r)?, start: short(r)?, piece: r.take_rest() }
+            }
             REPAIR_WINDOW | REPAIR_SET => Frame::Repair(parse_repair(r, kind)?),
             DATAGRAM => Frame::Datagram(r.prefixed()?),
             PATH_CHALLENGE => Frame::PathChallenge(u64::from_be_bytes(r.array()?)),
@@ -324,6 +341,11 @@ fn parse_coding(r: &mut Reader<'_>) -> Result<CodingState, Malformed> {
     Ok(CodingState { decoded_below: SymbolId(decoded_below), seen_below: SymbolId(seen_below), equations, windows })
 }
 
+/// A number that counts bytes of one datagram.
+fn short(r: &mut Reader<'_>) -> Result<usize, Malformed> {
+    u16::try_from(r.varint()?).map(usize::from).map_err(|_| Malformed)
+}
+
 fn parse_repair<'a>(r: &mut Reader<'a>, kind: u8) -> Result<Repair<'a>, Malformed> {
     let code = CodeId(r.u8()?);
     let first = r.u32()?;
@@ -362,6 +384,15 @@ pub fn put_crypto(out: &mut Vec<u8>, offset: u64, data: &[u8]) {
 pub fn put_source_header(out: &mut Vec<u8>, id: SymbolId) {
     out.push(SOURCE);
     out.extend_from_slice(&(id.0 as u32).to_be_bytes());
+}
+
+/// Appends the header of a SOURCE_PART frame of at most [`PART_HEADER_BYTES_MAX`] bytes; the piece follows to the end of the
+/// packet.
+pub fn put_part_header(out: &mut Vec<u8>, id: SymbolId, len: usize, start: usize) {
+    out.push(SOURCE_PART);
+    out.extend_from_slice(&(id.0 as u32).to_be_bytes());
+    put_varint(out, len as u64);
+    put_varint(out, start as u64);
 }
 
 /// Appends the header of a repair frame over a window; the payload follows to the end of the packet.
@@ -558,6 +589,18 @@ mod tests {
         gaps.resolve(SymbolId(u64::from(repair.first)), &mut read);
         assert_eq!(read, ids);
         assert_eq!((repair.key, repair.payload), (RepairKey(9), &b"payload"[..]));
+    }
+
+    #[test]
+    fn wire_5_4_5_parts_come_back() {
+        let mut out = Vec::new();
+        put_part_header(&mut out, SymbolId(3), 65_000, 64_000);
+        assert!(out.len() <= PART_HEADER_BYTES_MAX);
+        out.extend_from_slice(b"piece");
+        let Some(Ok(Frame::SourcePart { id, len, start, piece })) = Frames::new(&out).next() else { panic!("no part") };
+        assert_eq!((id, len, start, piece), (3, 65_000, 64_000, &b"piece"[..]));
+        // Longer than any datagram.
+        assert!(matches!(Frames::new(&[SOURCE_PART, 0, 0, 0, 0, 0x80, 1, 0, 0, 0]).next(), Some(Err(Malformed))));
     }
 
     #[test]

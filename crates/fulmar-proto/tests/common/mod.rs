@@ -91,6 +91,9 @@ impl Node {
     }
 }
 
+/// Key of the server's stateless resets, which outlives a restart.
+pub const RESET_KEY: [u8; 32] = [7; 32];
+
 /// Client and server with the path between them.
 pub struct World {
     pub now: Instant,
@@ -100,8 +103,14 @@ pub struct World {
     pub client_config: ClientConfig,
     /// Datagrams each batch may hold, as GSO allows.
     pub segments_max: usize,
-    /// Where the client's datagrams seem to come from: changes when its NAT rebinds.
-    pub client_addr_seen: SocketAddr,
+    /// Where the client's datagrams seem to come from, the last entry now: grows when its NAT rebinds or it moves.
+    client_addrs: Vec<SocketAddr>,
+    /// Somebody outside wants to be called at this time.
+    pub alarm: Option<Instant>,
+    /// The path takes ECN marks off.
+    pub bleaches_ecn: bool,
+    /// Between events, asks connections whether they have something to send: they must not.
+    pub checks_silence: bool,
 }
 
 impl World {
@@ -120,17 +129,43 @@ impl World {
         seed_bytes[..8].copy_from_slice(&seed.to_be_bytes());
         let client_endpoint = Endpoint::new(&EndpointConfig::default(), None, seed_bytes);
         seed_bytes[31] = 1;
-        let server_endpoint = Endpoint::new(&EndpointConfig::default(), Some(Arc::new(server_config(server))), seed_bytes);
+        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY) };
+        let server_endpoint = Endpoint::new(&endpoint_config, Some(Arc::new(server_config(server))), seed_bytes);
         let client_node = Node::new(client_endpoint, "10.0.0.1:1000");
         Self {
             now: Instant::ZERO + Duration::from_secs(1),
-            client_addr_seen: client_node.addr,
+            client_addrs: vec![client_node.addr],
             client: client_node,
             server: Node::new(server_endpoint, "10.0.0.2:4747"),
             path: Path::new(forward, backward, seed),
             client_config: client_config(client),
             segments_max: 10,
+            alarm: None,
+            bleaches_ecn: false,
+            checks_silence: false,
         }
+    }
+
+    /// Where the client's datagrams seem to come from.
+    pub fn client_addr(&self) -> SocketAddr {
+        self.client_addrs[self.client_addrs.len() - 1]
+    }
+
+    /// From now on the client's datagrams come from `addr`, and what was sent to where it was before vanishes.
+    pub fn move_client(&mut self, addr: SocketAddr) {
+        self.client_addrs.push(addr);
+    }
+
+    /// The client's NAT takes another port.
+    pub fn rebind(&mut self) {
+        let addr = self.client_addr();
+        self.move_client(SocketAddr::new(addr.ip(), addr.port() % 60_000 + 1));
+    }
+
+    /// The server loses all it knew, except the key of its resets.
+    pub fn restart_server(&mut self, config: ServerConfig) {
+        let endpoint = Endpoint::new(&EndpointConfig { reset_key: Some(RESET_KEY) }, Some(Arc::new(config)), [9; 32]);
+        self.server = Node { addr: self.server.addr, ..Node::new(endpoint, "10.0.0.2:4747") };
     }
 
     /// Begins a connection.
@@ -153,26 +188,78 @@ impl World {
         handle
     }
 
-    /// Lets everything happen that happens now.
+    /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but not for ever.
     pub fn settle(&mut self) {
-        self.client.handle_timeouts(self.now);
-        self.server.handle_timeouts(self.now);
-        self.deliver();
-        self.transmit();
-        self.client.collect_events();
-        self.server.collect_events();
+        for _ in 0..10 {
+            self.client.handle_timeouts(self.now);
+            self.server.handle_timeouts(self.now);
+            self.deliver();
+            self.transmit();
+            self.client.collect_events();
+            self.server.collect_events();
+            let timeouts = [self.client.timeout(), self.server.timeout()];
+            if timeouts.into_iter().flatten().all(|at| at > self.now) {
+                return;
+            }
+        }
+        panic!("somebody wants to be called again and again: {}", self.describe());
     }
 
     /// Goes to the next event, or to `until`. False if nothing will ever happen again.
     pub fn step(&mut self, until: Instant) -> bool {
-        let next = [self.client.timeout(), self.server.timeout(), self.path.poll_timeout()];
+        let next = [self.client.timeout(), self.server.timeout(), self.path.poll_timeout(), self.alarm];
         let Some(at) = next.into_iter().flatten().min() else {
             self.now = until;
             return false;
         };
-        self.now = self.now.max(at).min(until);
+        let at = self.now.max(at).min(until);
+        if self.checks_silence {
+            self.check_silence(at);
+        }
+        self.now = at;
         self.settle();
         true
+    }
+
+    /// Rule 5 of the core: `poll_timeout() == t` implies that nothing is to be done before.
+    fn check_silence(&mut self, before: Instant) {
+        let between = self.now + (before - self.now) / 2;
+        let mut buf = Vec::new();
+        for connection in self.client.connections.values_mut().chain(self.server.connections.values_mut()) {
+            let side = connection.side();
+            let transmit = connection.poll_transmit(between, 1, &mut buf);
+            assert!(transmit.is_none(), "{side:?} sends at {between:?} although it waits for {before:?}");
+        }
+    }
+
+    /// Hands the server a datagram of somebody at `remote` and returns what it answers.
+    pub fn ask_server(&mut self, remote: SocketAddr, mut datagram: Vec<u8>) -> Option<Vec<u8>> {
+        let meta = DatagramMeta { remote, local_ip: None, ecn: None };
+        let mut response = Vec::new();
+        match self.server.endpoint.route(self.now, &meta, &datagram, &mut response) {
+            Route::Respond(transmit) => {
+                assert_eq!((transmit.destination, transmit.bytes), (remote, response.len()));
+                Some(response)
+            }
+            Route::Connection(handle) => {
+                if let Some(connection) = self.server.connections.get_mut(&handle) {
+                    connection.handle_datagram(self.now, &meta, &mut datagram);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Hands the client a datagram of the server's address.
+    pub fn tell_client(&mut self, mut datagram: Vec<u8>) {
+        let meta = DatagramMeta { remote: self.server.addr, local_ip: None, ecn: None };
+        let mut response = Vec::new();
+        if let Route::Connection(handle) = self.client.endpoint.route(self.now, &meta, &datagram, &mut response)
+            && let Some(connection) = self.client.connections.get_mut(&handle)
+        {
+            connection.handle_datagram(self.now, &meta, &mut datagram);
+        }
     }
 
     /// Runs until `done`, at most for `limit`. True if done.
@@ -187,8 +274,11 @@ impl World {
             if self.now >= end {
                 return false;
             }
+            let events = self.client.events.len() + self.server.events.len();
             self.settle();
-            self.step(end);
+            if self.client.events.len() + self.server.events.len() == events {
+                self.step(end);
+            }
             stuck = if self.now == stuck_at { stuck + 1 } else { 0 };
             stuck_at = self.now;
             assert!(stuck < 100_000, "time stands still at {:?}: {}", self.now, self.describe());
@@ -202,11 +292,15 @@ impl World {
 
     fn deliver(&mut self) {
         while let Some((direction, packet)) = self.path.poll_deliver(self.now) {
+            // The flow number tells which of its addresses the client had when the datagram left.
+            let place = packet.flow as usize;
             let (node, remote) = match direction {
-                Direction::Forward => (&mut self.server, self.client_addr_seen),
+                Direction::Forward => (&mut self.server, self.client_addrs[place]),
+                Direction::Backward if place + 1 < self.client_addrs.len() => continue,
                 Direction::Backward => (&mut self.client, self.server.addr),
             };
-            let meta = DatagramMeta { remote, local_ip: None, ecn: from_wire(packet.ecn) };
+            let ecn = if self.bleaches_ecn { None } else { from_wire(packet.ecn) };
+            let meta = DatagramMeta { remote, local_ip: None, ecn };
             let mut response = Vec::new();
             let mut bytes = packet.contents;
             match node.endpoint.route(self.now, &meta, &bytes, &mut response) {
@@ -221,7 +315,7 @@ impl World {
                     node.accepted.push_back(handle);
                 }
                 Route::Respond(_) => {
-                    let back = Datagram { contents: response, ..Datagram::default() };
+                    let back = Datagram { contents: response, flow: packet.flow, ..Datagram::default() };
                     self.path.send(self.now, direction.reversed(), back);
                 }
                 Route::Reset(handle) => {
@@ -243,13 +337,15 @@ impl World {
                     let Some(transmit) = connection.poll_transmit(self.now, self.segments_max, &mut buf) else { break };
                     assert_eq!(transmit.bytes, buf.len());
                     let segment = transmit.segment_bytes.unwrap_or(buf.len()).max(1);
-                    if direction == Direction::Backward && transmit.destination != self.client_addr_seen {
-                        // To an address the client no longer has.
-                        continue;
-                    }
+                    let newest = self.client_addrs.len() - 1;
+                    let place = match direction {
+                        Direction::Forward => Some(newest),
+                        Direction::Backward => self.client_addrs.iter().rposition(|&addr| addr == transmit.destination),
+                    };
+                    let Some(place) = place.filter(|&place| place == newest) else { continue };
                     for contents in buf.chunks(segment) {
                         let ecn = if transmit.ecn.is_some() { WireEcn::Ect0 } else { WireEcn::NotEct };
-                        self.path.send(self.now, direction, Datagram { contents: contents.to_vec(), ecn, flow: 0 });
+                        self.path.send(self.now, direction, Datagram { contents: contents.to_vec(), ecn, flow: place as u64 });
                     }
                 }
             }
@@ -259,9 +355,9 @@ impl World {
     /// What is going on, for a test that failed.
     pub fn describe(&self) -> String {
         let side = |node: &Node| {
-            node.connections.values().map(|c| format!("{:?}\n  timeout {:?}", c.stats(), c.poll_timeout())).collect::<Vec<_>>()
+            node.connections.values().map(|c| format!("{:?}\n{c:?}\n  timeout {:?}\n", c.stats(), c.poll_timeout())).collect::<String>()
         };
-        format!("at {:?}\nclient {:?}\nserver {:?}", self.now, side(&self.client), side(&self.server))
+        format!("at {:?}\nclient {}\nserver {}", self.now, side(&self.client), side(&self.server))
     }
 }
 

@@ -9,7 +9,7 @@ use super::phase::Phase;
 use super::{Auto, Cubic, CubicConfig};
 use crate::{CongestionController, Feedback, Instant, LossEvent, PathView};
 
-/// .. belongs to a flow that fills queues.
+/// Rounds of cruising in a row that must meet somebody else's queue.
 const FOREIGN_ROUNDS: u32 = 4;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;

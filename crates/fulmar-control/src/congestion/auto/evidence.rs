@@ -20,8 +20,12 @@ const EXCESS_SHARE: f64 = 0.02;
 const CONGESTION_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
-/// A queue longer than this share of the shortest round trip, through so many rounds of cruising ..
-const FOREIGN_QUEUE: f64 = 0.35;
+/// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to four
+/// flows of our own kind keep a third.
+const FOREIGN_QUEUE: f64 = 0.5;
+/// A probe that moved the path counts for so long, and for so many rounds.
+const ALONE_MEMORY: Duration = Duration::from_secs(6);
+const ALONE_ROUNDS: u64 = 40;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
@@ -29,12 +33,17 @@ const DRAINED_SAMPLES_MIN: u32 = 16;
 
 impl Auto {
     /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a millisecond
-    /// of the hosts' own noise. Where ACKs come in bunches half a round trip apart or more, as far as the bunches: a
-    /// queue shorter than that cannot be seen.
+    /// of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a queue
+    /// shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        let slack = (rtt_min / 8).max(Duration::from_millis(1));
-        if self.ack_gap > rtt_min / 2 { slack.max(self.ack_gap) } else { slack }
+        (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap())
+    }
+
+    /// The time between bunches of ACKs; zero if they come steadily.
+    pub(super) fn bunch_gap(&self) -> Duration {
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        if self.ack_gap > rtt_min * 3 / 8 { self.ack_gap.min(rtt_min * 4) } else { Duration::ZERO }
     }
 
     /// Keeps the longest gap between ACKs of the last rounds.
@@ -103,6 +112,21 @@ impl Auto {
             if is_long && self.phase == Phase::Cruise { self.foreign_rounds + 1 } else { 0 };
     }
 
+    /// Our probing moved the path: the queue grew by it, or there was no more to be had. Where it only took from others,
+    /// who may overfill the queue as well as we, their loss cannot be told from the path's: then nothing is learned
+    /// about the floor, and it fades. (Several flows that each took the common loss for the path's would drive each
+    /// other up without end.)
+    fn is_alone(&self, now: Instant) -> bool {
+        let rounds = self.round.saturating_sub(self.alone_round);
+        self.alone_at.is_some_and(|at| now - at < ALONE_MEMORY || rounds < ALONE_ROUNDS)
+    }
+
+    /// A probe moved the path.
+    pub(super) fn on_alone(&mut self, now: Instant) {
+        self.alone_at = Some(now);
+        self.alone_round = self.round;
+    }
+
     /// True if the floor turned out to be of our own making: then it is compared once more, at the lower rate.
     pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
         if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase == Phase::Startup {
@@ -115,7 +139,7 @@ impl Auto {
         let is_drained = self.is_drained();
         if is_cut {
             self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
-        } else if self.sent_gain <= 1.0 && is_drained {
+        } else if self.sent_gain <= 1.0 && is_drained && self.is_alone(now) {
             self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
@@ -134,6 +158,7 @@ impl Auto {
         self.startup_round = newest;
     }
 
+    /// Takes a sample of the RTT into the model.
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
         if self.model.rtt_min().is_some_and(|min| rtt + self.queue_slack() < min) {
             // What we took for the round trip held a queue, and the rounds we took for clean were not.
@@ -143,6 +168,7 @@ impl Auto {
         self.model.on_rtt(now, rtt);
     }
 
+    /// The first ACKs after silence: this round and the next teach nothing about loss.
     pub(super) fn on_acks_after_blackout(&mut self, feedback: &Feedback) {
         if self.timeouts > 0 && feedback.acked_packets > 0 {
             self.timeouts = 0;
@@ -159,6 +185,7 @@ impl Auto {
         self.bound(now, path);
     }
 
+    /// Bounds what is in flight, though not below what fills the path.
     pub(super) fn bound(&mut self, now: Instant, path: &PathView) {
         self.congested_at = Some(now);
         let in_flight = path.in_flight_bytes.min(self.window_bytes) as f64 * CONGESTION_FACTOR;

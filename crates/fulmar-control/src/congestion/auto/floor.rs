@@ -21,8 +21,9 @@ use crate::{Instant, LossView};
 pub(super) const FLOOR_MAX: f64 = 0.5;
 /// Clean samples remembered.
 const SAMPLES: usize = 24;
-/// Rounds are pooled until a sample has this many packets: at p = 5 %, a standard error of 2 percentage points.
-const SAMPLE_PACKETS: u32 = 96;
+/// Rounds are pooled until a sample has this many packets, and as many times more as bursts widen the variance: at
+/// p = 5 % that is a standard error of 2 percentage points.
+const SAMPLE_PACKETS: f64 = 96.0;
 /// Which of the sorted samples is the floor, as a share of their number. The median would follow a cluster in every
 /// other round, a low decile would lag behind the true rate by more than a standard error.
 const QUANTILE: f64 = 0.4;
@@ -36,6 +37,8 @@ const SLOW_PACKETS: f64 = 256.0;
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
+/// Longer bursts are black-outs: the variance grows at most 19-fold.
+const CORRELATION_MAX: f64 = 0.9;
 /// A floor lowered by more than this was wrong, not noisy.
 const CUT_MIN: f64 = 0.02;
 
@@ -79,8 +82,9 @@ impl Floor {
         self.packets = self.packets.saturating_add(packets);
         self.lost_packets = self.lost_packets.saturating_add(lost_packets);
         self.measured_at = Some(now);
-        if self.packets >= SAMPLE_PACKETS {
-            self.samples[self.next] = f64::from(self.lost_packets) / f64::from(self.packets);
+        let rate = f64::from(self.lost_packets) / f64::from(self.packets.max(1));
+        if f64::from(self.packets) >= SAMPLE_PACKETS * stretch(loss.rate, loss) {
+            self.samples[self.next] = rate;
             self.next = (self.next + 1) % SAMPLES;
             self.len = (self.len + 1).min(SAMPLES);
             self.packets = 0;
@@ -89,7 +93,7 @@ impl Floor {
             self.limit(loss);
         } else if self.len == 0 {
             // The first flights: what they lost while the pipe was not full is all there is to know.
-            self.rate = (f64::from(self.lost_packets) / f64::from(self.packets.max(1))).min(FLOOR_MAX);
+            self.rate = rate.min(FLOOR_MAX);
             self.limit(loss);
         }
     }
@@ -164,7 +168,7 @@ fn highest(packets: f64, lost_packets: f64, loss: &LossView, sigmas: f64) -> f64
 /// By how much bursts of mean length E widen the variance of a number of losses: (1 + rho) / (1 - rho),
 /// rho = 1 - 1 / (E (1 - p)).
 fn stretch(rate: f64, loss: &LossView) -> f64 {
-    let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - rate))).clamp(0.0, 0.95);
+    let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - rate))).clamp(0.0, CORRELATION_MAX);
     (1.0 + correlation) / (1.0 - correlation)
 }
 

@@ -14,7 +14,8 @@
 //! packets were sent; signs of congestion end a probe at once.
 //!
 //! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation is
-//! bounded by the floor, which is measured below the rate it compensates; a black-out changes neither model nor floor.
+//! bounded by the floor, which is measured below the rate it compensates and only while our probes move the path; a
+//! black-out changes neither model nor floor.
 
 use core::time::Duration;
 
@@ -40,7 +41,9 @@ const INITIAL_PACKETS: u64 = 10;
 const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-
+/// While the product is below so many packets start-up's window keeps up with its pace: too little to overfill a queue
+/// for long, and most of the rounds of a start-up.
+const EARLY_PACKETS: u64 = 48;
 /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
 const SHARED_WINDOW_GAIN: f64 = 1.05;
 /// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or the rate
@@ -72,6 +75,8 @@ pub struct Auto {
     /// Largest delivery rate that start-up has seen grow, and rounds without growth.
     full_rate: Rate,
     full_rounds: u32,
+    /// Rounds of start-up passed over because of a burst of losses.
+    skipped_rounds: u32,
     /// The last round of start-up did not grow and met a queue.
     is_nearly_full: bool,
     /// Packets and losses of the last round of start-up that still grew.
@@ -79,11 +84,14 @@ pub struct Auto {
     /// The link's rate, and the shortest RTT of the last round, when the present probe began.
     up_rate: Rate,
     up_rtt: Duration,
+    /// When, and in which round, a probe last moved the path.
+    alone_at: Option<Instant>,
+    alone_round: u64,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
     rtt_probed_at: Option<Instant>,
     last_ack_at: Option<Instant>,
-    /// Longest time between two ACKs of the last rounds, fading by an eighth per round.
+    /// Longest time between two ACKs of the last rounds, fading by half per round.
     ack_gap: Duration,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
@@ -121,10 +129,13 @@ impl Auto {
             round_gain: Phase::Startup.gain(),
             full_rate: Rate::ZERO,
             full_rounds: 0,
+            skipped_rounds: 0,
             is_nearly_full: false,
             startup_round: None,
             up_rate: Rate::ZERO,
             up_rtt: Duration::MAX,
+            alone_at: None,
+            alone_round: 0,
             congested_at: None,
             rtt_probed_at: None,
             last_ack_at: None,
@@ -154,17 +165,23 @@ impl Auto {
         let min_bytes = WINDOW_PACKETS_MIN * u64::from(self.mtu_bytes);
         let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
         self.window_bytes = match self.model.bdp_bytes() {
-            None => self.window_bytes + acked_bytes,
+            None => self.window_bytes.saturating_add(acked_bytes),
             Some(bdp) => {
                 let gain = match self.phase {
                     Phase::Startup if self.is_nearly_full => SHARED_PROBE_GAIN,
+                    Phase::Startup if bdp < EARLY_PACKETS * u64::from(self.mtu_bytes) => {
+                        Phase::Startup.gain()
+                    }
                     Phase::Up if self.has_standing_queue => SHARED_PROBE_GAIN,
                     Phase::Cruise | Phase::Down | Phase::DeepDown if self.has_standing_queue => {
                         SHARED_WINDOW_GAIN
                     }
                     _ => WINDOW_GAIN,
                 };
-                let window = (bdp as f64 * gain) as u64 + 2 * self.burst_bytes();
+                // Bunched ACKs: as much again as arrives between them (BBR: extra_acked).
+                let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(self.bunch_gap()));
+                let window =
+                    ((bdp as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
                 let window = if self.phase == Phase::Startup { window.max(initial_bytes) } else { window };
                 let window = window.min(self.bound_bytes.unwrap_or(u64::MAX));
                 match &self.rival {
@@ -191,7 +208,12 @@ impl CongestionController for Auto {
         "auto"
     }
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+    fn on_sent(&mut self, sent: &Sent, path: &PathView) {
+        if path.in_flight_bytes <= u64::from(sent.bytes) {
+            // Nothing was under way: the time since the last ACK was our silence, not a gap between bunches.
+            self.last_ack_at = None;
+        }
+    }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;

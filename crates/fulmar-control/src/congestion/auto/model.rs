@@ -56,7 +56,7 @@ impl Model {
         if sample.interval < self.rtt_min()? {
             return None;
         }
-        let resolved_bytes = sample.delivered_bytes + sample.lost_bytes;
+        let resolved_bytes = sample.delivered_bytes.saturating_add(sample.lost_bytes);
         let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;
         let link_rate = sample.rate.scaled(1.0 / (1.0 - lost_share.min(floor)));
         let is_known = self.rate.value().is_some_and(|rate| link_rate.bytes_per_second() < rate);

@@ -8,16 +8,22 @@
 use core::time::Duration;
 
 use super::Auto;
+use super::floor::Floor;
 use super::phase::Phase;
 use super::tally::Tally;
 use crate::{Instant, PathView, Rate};
 
 /// Start-up is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
 const FULL_GROWTH: f64 = 1.25;
-/// .. for so many rounds, or for fewer if there is a queue or loss. Once there is a queue the pace is that of a probe: if
-/// it was only noise the rate grows on, if not the queue grows little.
+/// .. for so many rounds, or for fewer if there is a queue. Once there is a queue the pace is that of a probe: if it was
+/// only noise the rate grows on, if not the queue grows little.
 const FULL_ROUNDS: u32 = 3;
-const FULL_ROUNDS_CONGESTED: u32 = 2;
+const FULL_ROUNDS_QUEUE: u32 = 2;
+/// A queue that stretches every round trip by this factor leaves no doubt.
+const LONG_QUEUE: f64 = 1.5;
+/// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
+const BURST_SHARE: f64 = 0.3;
+const SKIPPED_ROUNDS_MAX: u32 = 3;
 /// Rounds of fewer packets say nothing about it.
 const STARTUP_PACKETS_MIN: u32 = 8;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about ten.
@@ -33,6 +39,8 @@ const FLOOR_CHECK_ROUNDS: u64 = 10;
 const DOWN_ROUNDS_MAX: u32 = 3;
 /// A probe that finds this much more goes on.
 const UP_GROWTH: f64 = 1.05;
+/// After so many rounds of growth without a queue doubling is quicker.
+const UP_ROUNDS_MAX: u32 = 4;
 /// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
 const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
 
@@ -53,14 +61,14 @@ impl Auto {
             _ if was_wrong => self.enter(Phase::Down),
             Phase::Drain | Phase::Down | Phase::DeepDown => self.judge_down(now, path),
             Phase::Cruise => self.judge_cruise(now, path),
-            Phase::Up => self.judge_up(),
+            Phase::Up => self.judge_up(now),
             Phase::Compete => self.judge_compete(now),
         }
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
         self.tally = Tally::new();
         self.round_started_at = now;
-        self.ack_gap = self.ack_gap * 7 / 8;
+        self.ack_gap /= 2;
     }
 
     /// The pipe is full when the delivery rate stops growing: loss alone, which may be random, proves nothing.
@@ -78,11 +86,28 @@ impl Auto {
             self.learn_startup_floor(now, path);
             return;
         }
-        self.full_rounds += 1;
         let has_queue = self.tally.rtt_samples > 0 && self.has_queue(self.tally.rtt_min);
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        let has_long_queue =
+            has_queue && self.tally.rtt_min > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack();
+        if self.tally.is_app_limited && !has_long_queue {
+            return;
+        }
+        let is_burst = f64::from(self.tally.lost_packets) > BURST_SHARE * f64::from(self.tally.packets());
+        if is_burst && !has_queue && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
+            self.skipped_rounds += 1;
+            return;
+        }
+        self.full_rounds += 1;
         self.is_nearly_full = has_queue;
-        let is_congested = has_queue || self.is_congested(path);
-        if self.full_rounds >= FULL_ROUNDS || (is_congested && self.full_rounds >= FULL_ROUNDS_CONGESTED) {
+        let is_full = has_long_queue || (has_queue && self.full_rounds >= FULL_ROUNDS_QUEUE);
+        if is_full || self.full_rounds >= FULL_ROUNDS {
+            if has_queue {
+                self.on_alone(now);
+            } else {
+                self.model.rescale(1.0 - self.floor.rate());
+                self.floor = Floor::new();
+            }
             self.enter(Phase::Drain);
         }
     }
@@ -109,7 +134,7 @@ impl Auto {
         // Neighbours that started together must not probe together: a number that differs between flows.
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
-        let rounds = if self.was_congested_lately(now) {
+        let rounds = if self.was_congested_lately(now) && self.alone_at.is_some() {
             window_packets.clamp(CRUISE_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
         } else {
             CRUISE_ROUNDS
@@ -147,7 +172,7 @@ impl Auto {
     }
 
     /// The first round's ACKs are of packets sent before the probe; the second tells.
-    pub(super) fn judge_up(&mut self) {
+    pub(super) fn judge_up(&mut self, now: Instant) {
         self.phase_rounds += 1;
         if self.phase_rounds < 2 {
             return;
@@ -155,11 +180,25 @@ impl Auto {
         // What was sent faster arrived without a queue: congestion's bound was too low.
         self.bound_bytes = None;
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
-        if rate >= self.up_rate.scaled(UP_GROWTH) && self.tally.is_window_limited {
-            self.up_rate = rate;
-        } else {
+        let has_grown = rate >= self.up_rate.scaled(UP_GROWTH) && self.tally.is_window_limited;
+        self.up_rate = rate;
+        if has_grown && self.phase_rounds >= UP_ROUNDS_MAX {
+            // Far below the rate still: start-up ended too early, or the path became faster.
+            self.restart();
+        } else if !has_grown {
+            self.on_alone(now);
             self.enter(Phase::Down);
         }
+    }
+
+    /// Doubling again, from the rate at hand.
+    fn restart(&mut self) {
+        self.full_rate = self.tally.delivery_rate;
+        self.full_rounds = 0;
+        self.is_nearly_full = false;
+        self.startup_round = None;
+        self.model.next_cycle();
+        self.enter(Phase::Startup);
     }
 
     /// A probe ends at once when it meets a queue or loss.
@@ -169,12 +208,17 @@ impl Auto {
         }
         // A queue that was there before is not ours; one that grows is.
         let base = self.up_rtt.max(self.model.rtt_min().unwrap_or_default());
-        let has_queue = self.tally.rtt_samples >= 4 && self.tally.rtt_min > base + self.queue_slack();
+        let has_queue =
+            self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(self.queue_slack());
         let is_congested = self.is_congested(path);
         if is_congested {
             self.bound(now, path);
         }
         if has_queue || is_congested {
+            let rate = self.model.rate().unwrap_or(Rate::ZERO);
+            if has_queue || rate < self.up_rate.scaled(UP_GROWTH) {
+                self.on_alone(now);
+            }
             self.enter(Phase::Down);
         }
     }

@@ -23,6 +23,8 @@ pub(super) struct Tally {
     pub(super) link_rate: Rate,
     /// The sender was held back by window or pacer at least once.
     pub(super) is_window_limited: bool,
+    /// The application, or the receiver's flow control, left too little to send for a part of it.
+    pub(super) is_app_limited: bool,
     /// A black-out lasted into it.
     pub(super) is_blackout: bool,
 }
@@ -39,6 +41,7 @@ impl Tally {
             delivery_rate: Rate::ZERO,
             link_rate: Rate::ZERO,
             is_window_limited: false,
+            is_app_limited: false,
             is_blackout: false,
         }
     }
@@ -54,6 +57,7 @@ impl Tally {
             self.rtt_sum = self.rtt_sum.saturating_add(rtt);
         }
         self.is_window_limited |= feedback.is_window_limited;
+        self.is_app_limited |= feedback.rate_sample.is_some_and(|sample| sample.is_app_limited);
     }
 
     /// Mean RTT of the round.

@@ -1,0 +1,62 @@
+# Fulmar: what there is to do, one word each. `make` alone lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+# rustup installs here; a shell opened before that does not know yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+CARGO ?= cargo
+# Crates that must also build without the standard library.
+NO_STD := fulmar-gf fulmar-fec fulmar-control
+
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny bench-codes fuzz-quick release install
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# FILE=path copies that file instead of 100 MB made up on the spot; ARGS="--loss 20 --rtt 250" changes the path.
+demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=...] [ARGS="--loss 20 --rtt 250"]
+	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
+
+test: fmt-check clippy no-std doc examples unit ## everything: format, lints, docs, examples, every test
+
+fmt: ## format the sources
+	$(CARGO) fmt --all
+
+fmt-check: toolchain ## is everything formatted?
+	$(CARGO) fmt --all -- --check
+
+clippy: toolchain ## lints; a warning is an error
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit: toolchain ## every test, documentation tests among them
+	$(CARGO) test --workspace --locked
+
+doc: toolchain ## the documentation builds without a warning
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+examples: toolchain ## every example builds
+	$(CARGO) build --workspace --examples --locked
+
+no-std: toolchain ## the lower crates build without the standard library
+	@for crate in $(NO_STD); do echo "no_std: $$crate"; $(CARGO) check -p $$crate --no-default-features --locked; done
+
+deny: ## licences, bans and sources of dependencies (needs cargo-deny)
+	$(CARGO) deny --locked check licenses bans sources
+
+# JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
+bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]
+	$(CARGO) run --release --locked --manifest-path crates/fulmar-fec/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)")
+
+fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
+	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)
+
+release: toolchain ## the optimised program, target/release/fulmar
+	$(CARGO) build --release --locked -p fulmar-cli
+
+install: toolchain ## install the program into ~/.cargo/bin
+	$(CARGO) install --locked --path crates/fulmar-cli
+
+# A fresh machine may lack Rust or the C compiler that the TLS library needs; say what to do, or do it.
+.PHONY: toolchain
+toolchain:
+	@scripts/toolchain

@@ -1,0 +1,140 @@
+//! The command line: one definition from which parsing, help, manual page and completions come.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::exit::{EXIT_CODES, Failure};
+use crate::{cp, demo, keygen, perf, serve};
+
+const ENVIRONMENT: &str = "\
+Environment:
+    FULMAR_HOME     where identity, known_hosts and authorized_keys are kept
+                    (otherwise fulmar/ in $XDG_CONFIG_HOME or ~/.config)
+    RUST_LOG        what to log on standard error, e.g. debug or fulmar=trace
+    SSLKEYLOGFILE   where to write connection secrets, for packet dumps";
+
+/// Move data over paths that lose packets, at the speed of the path.
+#[derive(Debug, Parser)]
+#[command(name = "fulmar", version, max_term_width = 100, after_long_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make this machine's identity, and show its public key
+    Keygen(keygen::Args),
+    /// Give and take files: the other end of `fulmar cp`
+    Serve(serve::Args),
+    /// Copy files to or from a machine that runs `fulmar serve`
+    Cp(cp::command::Args),
+    /// Measure a path, in the manner of iperf3
+    Perf(perf::command::Args),
+    /// See a file cross a lossy path on this machine, beside CUBIC on the same path
+    Demo(demo::Args),
+    /// Print completions for a shell
+    Completions {
+        /// Which
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (try: fulmar manual | man -l -)
+    Manual,
+}
+
+impl Cli {
+    /// Does what was asked for, and says on standard error what went wrong.
+    pub fn run(self) -> ExitCode {
+        start_log();
+        let is_json = match &self.command {
+            Command::Keygen(args) => args.json,
+            Command::Serve(args) => args.json,
+            Command::Cp(args) => args.json,
+            Command::Perf(args) => args.json,
+            Command::Demo(args) => args.json,
+            Command::Completions { .. } | Command::Manual => false,
+        };
+        let result = match self.command {
+            Command::Keygen(args) => keygen::run(&args),
+            Command::Serve(args) => block_on(serve::run(args)),
+            Command::Cp(args) => block_on(cp::command::run(args)),
+            Command::Perf(args) => block_on(perf::command::run(args)),
+            Command::Demo(args) => block_on(demo::run(args)),
+            Command::Completions { shell } => {
+                let mut command = Self::command();
+                clap_complete::generate(shell, &mut command, "fulmar", &mut std::io::stdout());
+                Ok(())
+            }
+            Command::Manual => manual(),
+        };
+        match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                if is_json && !matches!(failure, Failure::Reported(_)) {
+                    println!("{}", serde_json::json!({ "ok": false, "error": failure.json() }));
+                }
+                eprintln!("fulmar: {failure}");
+                failure.into()
+            }
+        }
+    }
+}
+
+/// All pages in one: the program, then each subcommand.
+fn manual() -> Result<(), Failure> {
+    let write = |command: clap::Command| {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command).render(&mut page).map(|()| page)
+    };
+    let mut command = Cli::command();
+    command.build();
+    let mut pages = vec![write(command.clone())];
+    pages.extend(command.get_subcommands().filter(|c| c.get_name() != "help").cloned().map(write));
+    for page in pages {
+        let page = page.map_err(|e| Failure::Other(e.to_string()))?;
+        print!("{}", String::from_utf8_lossy(&page));
+    }
+    Ok(())
+}
+
+fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Other(format!("no runtime: {e}")))?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = work => result,
+            _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+        }
+    });
+    // A thread that waits for a slow disk must not hold the program back.
+    runtime.shutdown_background();
+    result
+}
+
+/// Logs what `RUST_LOG` asks for; warnings otherwise.
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,fulmar_cli=info"));
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    log.init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_tells_codes_and_environment() {
+        let help = Cli::command().render_long_help().to_string();
+        for word in ["Exit codes", "130", "FULMAR_HOME", "RUST_LOG", "SSLKEYLOGFILE"] {
+            assert!(help.contains(word), "{word} is missing");
+        }
+    }
+}

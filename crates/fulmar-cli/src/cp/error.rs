@@ -1,0 +1,168 @@
+//! What can go wrong with a copy, on which side, and what travels to the other side about it.
+
+use std::io;
+
+/// Why a request failed, as the wire says it (docs/cp-protocol.md, section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileCode {
+    /// There is no such file or folder.
+    NotFound,
+    /// The system does not permit it, or this server only gives.
+    Denied,
+    /// A folder where a file is needed, or the other way round.
+    WrongKind,
+    /// The disk, the quota or the largest file size is exhausted.
+    Full,
+    /// Reading or writing failed in another way.
+    Io,
+    /// What arrived is not what was sent: the hashes differ.
+    Mismatch,
+    /// Somebody else is writing this file now.
+    Busy,
+    /// The source changed while it was read.
+    Changed,
+    /// The other side broke the protocol.
+    Protocol,
+    /// The other side speaks another version of the protocol.
+    Version,
+    /// The path leads out of the folder that is served.
+    Outside,
+    /// A name that cannot be stored.
+    BadName,
+    /// A later request for the same file took over.
+    Replaced,
+    /// A code that this version does not know.
+    Unknown(u16),
+}
+
+impl FileCode {
+    /// The number on the wire.
+    pub fn to_wire(self) -> u16 {
+        match self {
+            Self::NotFound => 1,
+            Self::Denied => 2,
+            Self::WrongKind => 3,
+            Self::Full => 4,
+            Self::Io => 5,
+            Self::Mismatch => 6,
+            Self::Busy => 7,
+            Self::Changed => 8,
+            Self::Protocol => 9,
+            Self::Version => 10,
+            Self::Outside => 11,
+            Self::BadName => 12,
+            Self::Replaced => 13,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    /// From the number on the wire.
+    pub fn from_wire(code: u16) -> Self {
+        const KNOWN: [FileCode; 13] = [
+            FileCode::NotFound,
+            FileCode::Denied,
+            FileCode::WrongKind,
+            FileCode::Full,
+            FileCode::Io,
+            FileCode::Mismatch,
+            FileCode::Busy,
+            FileCode::Changed,
+            FileCode::Protocol,
+            FileCode::Version,
+            FileCode::Outside,
+            FileCode::BadName,
+            FileCode::Replaced,
+        ];
+        KNOWN.into_iter().find(|known| known.to_wire() == code).unwrap_or(Self::Unknown(code))
+    }
+}
+
+/// A failed request: why, and in words that name the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct FileError {
+    /// Why.
+    pub code: FileCode,
+    /// For people: a whole sentence's worth, with the name of the file.
+    pub text: String,
+}
+
+impl FileError {
+    /// An error in own words.
+    pub fn new(code: FileCode, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    /// What the system said about a file.
+    pub fn from_io(name: &str, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => FileCode::NotFound,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FileCode::Denied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                FileCode::Full
+            }
+            io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => FileCode::WrongKind,
+            io::ErrorKind::InvalidFilename => FileCode::BadName,
+            _ => FileCode::Io,
+        };
+        // "No space left on device (os error 28)" reads better without the number.
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or(&reason);
+        Self { code, text: format!("{name}: {reason}") }
+    }
+}
+
+/// Why one file was not copied.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// Something on this machine.
+    #[error("{0}")]
+    Local(FileError),
+    /// Something on the other machine, in its words.
+    #[error("the other side says: {0}")]
+    Remote(FileError),
+    /// The connection broke: what has arrived stays, and a new attempt goes on from there.
+    #[error("the connection was lost: {0}")]
+    Connection(io::Error),
+    /// The other side sent what the protocol does not allow.
+    #[error("the other side broke the protocol: {0}")]
+    Protocol(String),
+}
+
+impl TransferError {
+    /// What to tell the other side, if it is worth telling: it knows its own errors, and a broken connection carries none.
+    pub fn for_peer(&self) -> Option<FileError> {
+        match self {
+            Self::Local(error) => Some(error.clone()),
+            Self::Protocol(what) => Some(FileError::new(FileCode::Protocol, what.clone())),
+            Self::Remote(_) | Self::Connection(_) => None,
+        }
+    }
+}
+
+impl From<FileError> for TransferError {
+    fn from(error: FileError) -> Self {
+        Self::Local(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_survive_the_trip() {
+        for code in 0..40 {
+            assert_eq!(FileCode::from_wire(code).to_wire(), code);
+        }
+        assert_eq!(FileCode::from_wire(4), FileCode::Full);
+        assert_eq!(FileCode::from_wire(999), FileCode::Unknown(999));
+    }
+
+    #[test]
+    fn the_system_s_words_lose_their_number() {
+        let error = FileError::from_io("a.iso", &io::Error::from_raw_os_error(28));
+        assert_eq!(error, FileError::new(FileCode::Full, "a.iso: No space left on device"));
+    }
+}

@@ -1,0 +1,142 @@
+//! What the store keeps inside, and what it makes of files that are there in part.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn meta_of(content: &[u8]) -> Meta {
+    Meta { size_bytes: content.len() as u64, mtime_s: 1_700_000_000, mtime_ns: 5, mode: 0o640 }
+}
+
+fn receive(store: &Store, path: &str, content: &[u8]) -> Result<Hash, FileError> {
+    let mut writer = store.place(path.as_bytes())?.open_partial(&meta_of(content), true)?.start(0)?;
+    writer.write(content)?;
+    writer.finish(&meta_of(content), blake3::hash(content).as_bytes())
+}
+
+#[test]
+fn a_complete_file_has_its_name_time_and_permissions() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    receive(&store, "a", b"content").unwrap();
+    assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"content");
+    assert_eq!(store.stat(b"a").unwrap(), (Kind::File, meta_of(b"content")));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the part is gone");
+}
+
+#[test]
+fn a_wrong_hash_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let mut writer =
+        store.place(b"a").unwrap().open_partial(&meta_of(b"abc"), true).unwrap().start(0).unwrap();
+    writer.write(b"abX").unwrap();
+    let error = writer.finish(&meta_of(b"abc"), blake3::hash(b"abc").as_bytes()).unwrap_err();
+    assert_eq!(error.code, FileCode::Mismatch);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_part_is_offered_and_continued() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let content = b"first half, second half";
+    let mut writer =
+        store.place(b"a").unwrap().open_partial(&meta_of(content), true).unwrap().start(0).unwrap();
+    writer.write(&content[..11]).unwrap();
+    drop(writer);
+    assert!(!dir.path().join("a").exists(), "the final name only when complete");
+
+    let partial = store.place(b"a").unwrap().open_partial(&meta_of(content), true).unwrap();
+    assert_eq!(partial.offset, 11);
+    assert_eq!(partial.hasher.finalize(), blake3::hash(b"first half,"));
+    let mut writer = partial.start(11).unwrap();
+    writer.write(&content[11..]).unwrap();
+    writer.finish(&meta_of(content), blake3::hash(content).as_bytes()).unwrap();
+    assert_eq!(fs::read(dir.path().join("a")).unwrap(), content);
+}
+
+#[test]
+fn a_file_that_is_there_already_is_offered_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    receive(&store, "a", b"content").unwrap();
+    let partial = store.place(b"a").unwrap().open_partial(&meta_of(b"content"), true).unwrap();
+    assert_eq!(partial.offset, 7);
+    let writer = partial.start(7).unwrap();
+    writer.finish(&meta_of(b"content"), blake3::hash(b"content").as_bytes()).unwrap();
+    assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"content");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn two_receivers_of_one_file_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let first = store.place(b"a").unwrap().open_partial(&meta_of(b"x"), true).unwrap();
+    let second = store.place(b"a").unwrap().open_partial(&meta_of(b"x"), true);
+    assert_eq!(second.unwrap_err().code, FileCode::Busy);
+    drop(first);
+    assert!(store.place(b"a").unwrap().open_partial(&meta_of(b"x"), true).is_ok());
+}
+
+#[test]
+fn nothing_leads_out() {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(outer.path().join("secret"), b"s").unwrap();
+    symlink("../secret", root.join("link")).unwrap();
+    symlink(outer.path(), root.join("up")).unwrap();
+    symlink("inside", root.join("fine")).unwrap();
+    fs::write(root.join("inside"), b"i").unwrap();
+    let store = Store::open(&root).unwrap();
+
+    for path in ["../secret", "a/../../secret", "link", "up/secret", "..", "up"] {
+        let error = store.open_file(path.as_bytes()).unwrap_err();
+        assert_eq!(error.code, FileCode::Outside, "{path}: {error}");
+    }
+    assert_eq!(store.place(b"up/new").unwrap_err().code, FileCode::Outside);
+    assert_eq!(store.make_folder(b"up/new", 0o755).unwrap_err().code, FileCode::Outside);
+    assert!(store.open_file(b"/inside").is_ok(), "a leading slash means the root");
+    assert!(store.open_file(b"fine").is_ok(), "a link that stays inside is followed");
+}
+
+#[test]
+fn a_long_name_gets_a_short_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    receive(&store, &"n".repeat(255), b"x").unwrap();
+    assert_eq!(store.place(&[b'n'; 256]).unwrap_err().code, FileCode::BadName);
+}
+
+#[test]
+fn kinds_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    store.make_folder(b"x/y", 0o500).unwrap();
+    assert_eq!(store.stat(b"x/y").unwrap().0, Kind::Folder);
+    assert_eq!(store.stat(b"").unwrap().0, Kind::Folder);
+    assert_eq!(store.stat(b"nothing").unwrap().0, Kind::Missing);
+    assert_eq!(store.open_file(b"x").unwrap_err().code, FileCode::WrongKind);
+    assert_eq!(store.open_file(b"nothing").unwrap_err().code, FileCode::NotFound);
+    assert_eq!(store.place(b"x").unwrap_err().code, FileCode::WrongKind);
+    assert_eq!(store.place(b"missing/a").unwrap_err().code, FileCode::NotFound);
+    receive(&store, "x/y/file", b"1").unwrap();
+    let names: Vec<_> = store.entries(Path::new("x/y")).unwrap().into_iter().map(|e| e.0).collect();
+    assert_eq!(names, [Path::new("x/y/file")]);
+}
+
+proptest! {
+    /// Clause 3.2: whatever the bytes, a path is refused or stays below the folder.
+    #[test]
+    fn any_path_is_refused_or_inside(path in prop::collection::vec(prop_oneof![Just(b'/'), Just(b'.'), any::<u8>()], 0..40)) {
+        if let Ok(clean) = relative(&path) {
+            prop_assert!(clean.is_relative());
+            prop_assert!(!clean.components().any(|c| c == Component::ParentDir));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! `fulmar demo`: a file crosses a path that loses packets, on this machine, before your eyes.
+//!
+//! A server, a client and a relay between them run in one program. The relay moves `fulmar-net`'s links in real time, so
+//! it needs no privileges. After the copy with one profile, a second one gets the same path for as long.
+
+mod display;
+mod race;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fulmar_net::QueueLimit;
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::reach;
+use crate::units;
+use display::Display;
+use race::{Course, Run};
+
+/// IP packets of 1500 bytes carry about this share of payload (20 + 8 bytes of IP and UDP, some 40 of Fulmar).
+const PAYLOAD_SHARE: f64 = 0.955;
+
+/// See a file cross a lossy path on this machine, beside CUBIC on the same path.
+///
+/// Nothing has to be set up: server, client, and the path between them live in this one program, with keys made for the
+/// occasion.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Capacity of the path, each way
+    #[arg(long, default_value = "50mbit", value_parser = units::parse_rate)]
+    rate: u64,
+    /// Round-trip time of the path
+    #[arg(long, default_value = "60ms", value_parser = units::parse_millis)]
+    rtt: Duration,
+    /// Share of packets that get lost, in percent, each way
+    #[arg(long, default_value = "10", value_parser = units::parse_percent_ppm)]
+    loss: u32,
+    /// Mean number of packets lost in a row; 1 for losses that are independent
+    #[arg(long, default_value = "3", value_parser = parse_burst)]
+    burst: u32,
+    /// Queue before the bottleneck, e.g. `1bdp`, `200p`, `64KiB`
+    #[arg(long, default_value = "1bdp", value_parser = parse_queue)]
+    queue: QueueLimit,
+    /// Seed of the path's losses
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The file to copy, instead of one made up
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Size of the file made up
+    #[arg(long, default_value = "100M", value_parser = units::parse_size, conflicts_with = "file")]
+    size: u64,
+    /// How to send
+    #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
+    profile: String,
+    /// What to send with afterwards on the same path for as long; `none` to leave that out
+    #[arg(long, default_value = "cubic", value_parser = parse_rival)]
+    against: String,
+    /// Report as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    let folder = tempfile::tempdir().map_err(|e| Failure::File(format!("no room for the demo: {e}")))?;
+    let file = match &args.file {
+        Some(file) => file.clone(),
+        None => make_up(folder.path(), args.size)?,
+    };
+    let course = Course::new(&args, &file)?;
+    let display = Display::new(args.json);
+    display.say(&format!("Path:  {}", course.describe()));
+    display.say(&format!("File:  {} ({})", file.display(), units::bytes(course.file_bytes)));
+
+    let first = course.run(&args.profile, None, &display, &folder.path().join("first")).await?;
+    let second = match args.against.as_str() {
+        "none" => None,
+        rival => Some(course.run(rival, Some(first.time), &display, &folder.path().join("second")).await?),
+    };
+    let verdict = Verdict { course: &course, first: &first, second: second.as_ref() };
+    if args.json {
+        println!("{:#}", verdict.json());
+    } else {
+        verdict.print(&display);
+    }
+    Ok(())
+}
+
+/// Writes a file of bytes that nothing compresses.
+fn make_up(folder: &Path, size: u64) -> Result<PathBuf, Failure> {
+    let path = folder.join("made-up.bin");
+    let write = || {
+        let mut file = std::fs::File::create(&path)?;
+        let source = blake3::Hasher::new().update(b"fulmar demo").finalize_xof();
+        std::io::copy(&mut std::io::Read::take(source, size), &mut file)
+    };
+    write().map_err(|e| Failure::File(format!("{}: {e}", path.display())))?;
+    Ok(path)
+}
+
+/// What it comes down to.
+#[derive(Debug)]
+struct Verdict<'a> {
+    course: &'a Course,
+    first: &'a Run,
+    second: Option<&'a Run>,
+}
+
+impl Verdict<'_> {
+    /// (1 - p) x capacity, as payload.
+    fn limit_mbps(&self) -> f64 {
+        self.course.rate_mbps() * (1.0 - self.course.loss()) * PAYLOAD_SHARE
+    }
+
+    fn print(&self, display: &Display) {
+        let limit = self.limit_mbps();
+        display.say("");
+        display.say(&format!("{:<9} {:>12} {:>10} {:>12}   of the limit", "", "delivered", "in", "goodput"));
+        for run in std::iter::once(self.first).chain(self.second) {
+            let share = run.goodput_mbps() / limit;
+            display.say(&format!(
+                "{:<9} {:>12} {:>10} {:>12}   {} {:.0} %",
+                run.profile,
+                units::bytes(run.bytes),
+                units::duration(run.time),
+                units::rate(run.goodput_mbps()),
+                display::gauge(share, 24),
+                share * 100.0
+            ));
+        }
+        display.say(&format!(
+            "The limit is (1 - loss) x capacity: {}, less headers {}.",
+            units::rate(self.course.rate_mbps() * (1.0 - self.course.loss())),
+            units::rate(limit)
+        ));
+        if let Some(hash) = &self.first.blake3 {
+            display.say(&format!("Verified: both sides have BLAKE3 {hash}"));
+        }
+        if let Some(second) = self.second.filter(|s| s.bytes < self.course.file_bytes && s.bytes > 0) {
+            let whole = second.time.mul_f64(self.course.file_bytes as f64 / second.bytes as f64);
+            display.say(&format!(
+                "For the whole file {} would need {}.",
+                second.profile,
+                units::duration(whole)
+            ));
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let runs = std::iter::once(self.first).chain(self.second).map(|run| run.json(self.limit_mbps()));
+        json!({
+            "ok": true,
+            "path": self.course.json(),
+            "file_bytes": self.course.file_bytes,
+            "limit_mbps": self.limit_mbps(),
+            "runs": runs.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn parse_queue(text: &str) -> Result<QueueLimit, String> {
+    fulmar_net::parse::queue_limit(text).map_err(|e| e.to_string())
+}
+
+/// In thousandths, as the model wants it.
+fn parse_burst(text: &str) -> Result<u32, String> {
+    match text.parse::<f64>() {
+        Ok(burst) if (1.0..=1000.0).contains(&burst) => Ok((burst * 1000.0).round() as u32),
+        _ => Err("a mean burst is between 1 and 1000 packets".into()),
+    }
+}
+
+fn parse_rival(text: &str) -> Result<String, String> {
+    if text == "none" { Ok(text.into()) } else { reach::parse_profile(text) }
+}

@@ -1,0 +1,268 @@
+//! The course of the demo, and one run over it: a server, a relay, a client, a file.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fulmar_control::Rate;
+use fulmar_net::{LinkConfig, Loss, Probability, QueueConfig, QueueLimit, TwoState};
+use serde_json::json;
+
+use super::Args;
+use super::display::{Display, Sample};
+use crate::cp::job::{self, Job};
+use crate::cp::plan::{Direction, Plan};
+use crate::cp::progress::Progress;
+use crate::cp::server::Served;
+use crate::exit::Failure;
+use crate::reach::private::{self, Keys};
+use crate::relay::{Relay, RelayConfig, RelayStats};
+use crate::session::{Session, WireStats};
+use crate::units;
+
+/// How often the display is fed.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Path and file.
+#[derive(Debug)]
+pub(super) struct Course {
+    link: LinkConfig,
+    rate_bits: u64,
+    loss_ppm: u32,
+    burst_milli: u32,
+    queue: QueueLimit,
+    rtt: Duration,
+    seed: u64,
+    file: PathBuf,
+    /// Size of the file.
+    pub(super) file_bytes: u64,
+}
+
+/// How far one profile came.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) profile: String,
+    /// Delivered to the server's disk.
+    pub(super) bytes: u64,
+    pub(super) time: Duration,
+    /// Of the whole file, if it arrived, in hexadecimal.
+    pub(super) blake3: Option<String>,
+    wire: WireStats,
+    relay: RelayStats,
+}
+
+impl Course {
+    pub(super) fn new(args: &Args, file: &Path) -> Result<Self, Failure> {
+        let metadata =
+            std::fs::metadata(file).map_err(|e| Failure::File(format!("{}: {e}", file.display())))?;
+        if !metadata.is_file() {
+            return Err(Failure::File(format!("{} is not a file", file.display())));
+        }
+        let link = LinkConfig::new(Rate::from_bits_per_second(args.rate), args.rtt / 2)
+            .with_loss(loss(args.loss, args.burst)?)
+            .with_queue(QueueConfig::DropTail(args.queue));
+        Ok(Self {
+            link,
+            rate_bits: args.rate,
+            loss_ppm: args.loss,
+            burst_milli: args.burst,
+            queue: args.queue,
+            rtt: args.rtt,
+            seed: args.seed,
+            file: file.to_owned(),
+            file_bytes: metadata.len(),
+        })
+    }
+
+    pub(super) fn rate_mbps(&self) -> f64 {
+        self.rate_bits as f64 / 1e6
+    }
+
+    pub(super) fn loss(&self) -> f64 {
+        f64::from(self.loss_ppm) / 1e6
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let percent = self.loss() * 100.0;
+        let loss = match self.burst_milli {
+            _ if self.loss_ppm == 0 => "no loss".into(),
+            0..=1000 => format!("{percent} % loss, independent"),
+            milli => format!("{percent} % loss in bursts of {}", f64::from(milli) / 1000.0),
+        };
+        format!(
+            "{}, RTT {:.0} ms, {loss}, both ways, queue {}",
+            units::rate(self.rate_mbps()),
+            self.rtt.as_secs_f64() * 1e3,
+            describe_queue(self.queue)
+        )
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        json!({
+            "rate_mbps": self.rate_mbps(),
+            "rtt_ms": self.rtt.as_secs_f64() * 1e3,
+            "loss_percent": self.loss() * 100.0,
+            "burst_packets": f64::from(self.burst_milli) / 1000.0,
+            "queue": describe_queue(self.queue),
+            "seed": self.seed,
+        })
+    }
+
+    /// Copies the file over the path with one profile, for at most so long.
+    pub(super) async fn run(
+        &self,
+        profile: &str,
+        time_max: Option<Duration>,
+        display: &Display,
+        folder: &Path,
+    ) -> Result<Run, Failure> {
+        std::fs::create_dir(folder).map_err(|e| Failure::File(format!("{}: {e}", folder.display())))?;
+        let delivered = Arc::new(Progress::default());
+        let served = Arc::new(Served::new(folder, false)?.with_progress(&delivered));
+        let keys = Keys::generate();
+        let listener = private::listen(&keys, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let relay = RelayConfig {
+            seed: self.seed,
+            ..RelayConfig::new(listener.address, self.link.clone(), self.link.clone())
+        };
+        let relay = Relay::start(relay).map_err(|e| Failure::Other(format!("no relay: {e}")))?;
+        let serving = tokio::spawn(async move {
+            let Some(incoming) = listener.next().await else { return };
+            if let Ok(session) = incoming.await {
+                crate::serve::serve(&served, session, |_, _| {}).await;
+            }
+        });
+
+        let session = private::connect(&keys, relay.local_addr(), profile).await?;
+        let mut plan = Plan::default();
+        plan.add_up(&session, &self.file, "copy", false).await.map_err(|e| session.explain(e))?;
+        let mut job = Job::new(Direction::Up, plan, &Arc::default());
+        let begin = Instant::now();
+        let watched = Watched { session: &session, relay: &relay, delivered: &delivered, begin };
+        let result = self.copy(&mut job, profile, time_max, display, &watched).await;
+        let time = begin.elapsed();
+        let bytes = delivered.present_bytes.load(Ordering::Relaxed);
+        let rate = units::rate(units::mbps(bytes, time));
+        display.end(profile, &format!("{} in {}, {rate}", units::bytes(bytes), units::duration(time)));
+        let wire = session.wire_stats();
+        session.abandon();
+        serving.abort();
+        let relay = relay.stop().map_err(|e| Failure::Other(format!("the relay failed: {e}")))?;
+        result?;
+        let blake3 = match job.done.first() {
+            Some((_, outcome)) => Some(verify(&folder.join("copy"), &outcome.hash)?),
+            None => None,
+        };
+        Ok(Run { profile: profile.to_owned(), bytes, time, blake3, wire, relay })
+    }
+
+    async fn copy(
+        &self,
+        job: &mut Job,
+        profile: &str,
+        time_max: Option<Duration>,
+        display: &Display,
+        watched: &Watched<'_>,
+    ) -> Result<(), Failure> {
+        let end = tokio::time::sleep(time_max.unwrap_or(Duration::from_secs(u32::MAX.into())));
+        let mut end = std::pin::pin!(end);
+        let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
+        let result = {
+            let mut work = std::pin::pin!(job.work(watched.session, 1));
+            loop {
+                tokio::select! {
+                    result = &mut work => break result,
+                    () = &mut end => break Ok(()),
+                    _ = ticks.tick() => display.show(&watched.sample(profile, self.file_bytes, time_max)),
+                }
+            }
+        };
+        result.map_err(|e| watched.session.explain(e))?;
+        job::summary(&job.failed).map_or(Ok(()), Err)
+    }
+}
+
+/// What is looked at while a run goes on.
+#[derive(Debug)]
+struct Watched<'a> {
+    session: &'a Session,
+    relay: &'a Relay,
+    delivered: &'a Progress,
+    begin: Instant,
+}
+
+impl Watched<'_> {
+    fn sample(&self, profile: &str, file_bytes: u64, time_max: Option<Duration>) -> Sample {
+        let wire = self.session.wire_stats();
+        let forward = self.relay.stats().forward;
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
+        Sample {
+            profile: profile.to_owned(),
+            elapsed: self.begin.elapsed(),
+            time_max,
+            bytes: self.delivered.present_bytes.load(Ordering::Relaxed),
+            file_bytes,
+            rtt_ms: wire.rtt_ms,
+            wire_loss_percent: share(forward.lost.packets, forward.offered.packets),
+            queue_drops: forward.dropped.packets,
+            repair_percent: share(wire.repair_symbols, wire.symbols),
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn goodput_mbps(&self) -> f64 {
+        units::mbps(self.bytes, self.time)
+    }
+
+    pub(super) fn json(&self, limit_mbps: f64) -> serde_json::Value {
+        let forward = &self.relay.forward;
+        json!({
+            "profile": self.profile,
+            "bytes": self.bytes,
+            "seconds": self.time.as_secs_f64(),
+            "goodput_mbps": self.goodput_mbps(),
+            "share_of_limit": self.goodput_mbps() / limit_mbps,
+            "is_complete": self.blake3.is_some(),
+            "blake3": self.blake3,
+            "path": {
+                "offered_packets": forward.offered.packets,
+                "lost_packets": forward.lost.packets,
+                "queue_drops": forward.dropped.packets,
+                "delivered_packets": forward.delivered.packets,
+            },
+            "sender": self.wire,
+        })
+    }
+}
+
+/// Losses alone, or in bursts.
+fn loss(ppm: u32, burst_milli: u32) -> Result<Loss, Failure> {
+    let share = Probability::from_ppm(ppm);
+    if share.is_zero() || burst_milli <= 1000 {
+        return Ok(Loss::bernoulli(share));
+    }
+    TwoState::new(share, burst_milli).map(Loss::TwoState).map_err(|e| Failure::Usage(e.to_string()))
+}
+
+fn describe_queue(queue: QueueLimit) -> String {
+    match queue {
+        QueueLimit::Bytes(bytes) => units::bytes(bytes),
+        QueueLimit::Packets(packets) => format!("{packets} packets"),
+        QueueLimit::Bdp { milli, .. } => format!("{} BDP", f64::from(milli) / 1000.0),
+    }
+}
+
+/// Reads the copy once more, from disk: what the transfer computed on the way is not taken on trust here.
+fn verify(copy: &Path, expected: &[u8; 32]) -> Result<String, Failure> {
+    let failed = |e: std::io::Error| Failure::File(format!("{}: {e}", copy.display()));
+    let file = std::fs::File::open(copy).map_err(failed)?;
+    let (_, hasher) = crate::cp::store::hash_prefix(file, u64::MAX).map_err(failed)?;
+    let hash = hasher.finalize();
+    if hash.as_bytes() != expected {
+        return Err(Failure::Mismatch("the copy is not what was sent".into()));
+    }
+    Ok(hash.to_hex().to_string())
+}

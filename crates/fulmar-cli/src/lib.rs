@@ -1,0 +1,30 @@
+//! The program `fulmar`, as a library so that its parts can be tested one by one.
+//!
+//! | part | decides |
+//! |---|---|
+//! | [`args`], [`exit`], [`units`] | what people and scripts say and hear |
+//! | [`reach`], [`trust`], [`session`] | who is connected to whom, and may be |
+//! | [`frames`] | how what is said is cut out of a byte stream |
+//! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
+//! | [`perf`] | measuring; docs/perf-protocol.md |
+//! | [`demo`], [`relay`] | a lossy path on one machine |
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod cp;
+pub mod demo;
+pub mod exit;
+pub mod frames;
+pub mod keygen;
+pub mod perf;
+pub mod reach;
+pub mod relay;
+pub mod serve;
+pub mod session;
+pub mod trust;
+pub mod units;
+
+/// The README's example is compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,174 @@
+//! `fulmar perf`: the command line, in iperf3's manner.
+
+use std::time::Duration;
+
+use super::protocol::Load;
+use super::report::Interval;
+use super::{client, server};
+use crate::exit::Failure;
+use crate::reach::{self, ClientArgs, ServerArgs, Service};
+use crate::units::{self, parse_seconds, parse_size};
+
+/// Seconds of a test that says neither how long nor how much.
+const SECONDS_DEFAULT: f64 = 10.0;
+
+/// Measures a path: `fulmar perf -s` on one machine, `fulmar perf -c HOST` on the other.
+///
+/// Goodput is what the receiving application got, from its first to its last byte. With --messages, a message of --size
+/// bytes is due at each --interval, and what is reported are percentiles of the time until each was delivered in order.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Wait for clients, and measure with each
+    #[arg(short, long, required_unless_present = "client", conflicts_with = "client")]
+    server: bool,
+    /// Measure with the server at this name or address
+    #[arg(short, long, value_name = "HOST")]
+    client: Option<String>,
+    /// Seconds to send (10 if -n does not say otherwise)
+    #[arg(short, long, value_parser = parse_seconds, conflicts_with = "bytes")]
+    time: Option<Duration>,
+    /// Bytes to send in all, e.g. 100M
+    #[arg(short = 'n', long, value_parser = parse_size)]
+    bytes: Option<u64>,
+    /// Streams at the same time
+    #[arg(short = 'P', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
+    parallel: u32,
+    /// The server sends, the client receives
+    #[arg(short = 'R', long)]
+    reverse: bool,
+    /// Seconds between reports; 0 for none
+    #[arg(short = 'i', long = "report", value_name = "SECONDS", value_parser = parse_seconds, default_value = "1")]
+    report: Duration,
+    /// Send messages at intervals instead of as much as goes
+    #[arg(long, conflicts_with_all = ["bytes", "parallel"])]
+    messages: bool,
+    /// Bytes of one message
+    #[arg(long, default_value_t = 1200, requires = "messages")]
+    size: u32,
+    /// Time from one message to the next, in milliseconds or with a unit
+    #[arg(long, value_parser = units::parse_millis, default_value = "5ms", requires = "messages")]
+    interval: Duration,
+    /// Server: end after one test
+    #[arg(short = '1', long, requires = "server")]
+    one_off: bool,
+    /// Report as JSON on standard output
+    #[arg(short = 'J', long)]
+    pub json: bool,
+    #[command(flatten)]
+    net: ClientArgs,
+}
+
+/// Runs the command.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    match &args.client {
+        Some(host) => measure(host, &args).await,
+        None => serve(&args).await,
+    }
+}
+
+async fn measure(host: &str, args: &Args) -> Result<(), Failure> {
+    let load = load(args);
+    load.check().map_err(Failure::Usage)?;
+    let session = reach::connect(host, Service::Perf, &args.net).await?;
+    if !args.json {
+        println!("{host}, profile {}: {}", args.net.profile(), describe(load, args.reverse));
+        if !args.report.is_zero() {
+            println!("{}", Interval::head());
+        }
+    }
+    let on_interval = |interval: &Interval| {
+        if !args.json && !args.report.is_zero() {
+            println!("{}", interval.line());
+        }
+    };
+    let result = client::run(&session, load, args.reverse, args.report, on_interval).await;
+    let report = result.map_err(|failure| session.explain_failure(failure))?;
+    session.close().await;
+    if args.json {
+        let json = serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(e.to_string()))?;
+        println!("{json}");
+    } else {
+        println!("{}", report.text());
+    }
+    Ok(())
+}
+
+fn load(args: &Args) -> Load {
+    let seconds = args.time.map_or(SECONDS_DEFAULT, |t| t.as_secs_f64());
+    if args.messages {
+        let interval_us = args.interval.as_micros() as u64;
+        return Load::Messages { size_bytes: args.size, interval_us, seconds };
+    }
+    Load::Bulk { streams: args.parallel, seconds: args.bytes.is_none().then_some(seconds), bytes: args.bytes }
+}
+
+fn describe(load: Load, is_reverse: bool) -> String {
+    let who = if is_reverse { "the server sends" } else { "this side sends" };
+    match load {
+        Load::Bulk { streams, seconds, bytes } => {
+            let streams = if streams == 1 { "one stream".into() } else { format!("{streams} streams") };
+            let until = match (seconds, bytes) {
+                (_, Some(bytes)) => units::bytes(bytes),
+                (seconds, None) => format!("{} s", seconds.unwrap_or_default()),
+            };
+            format!("{who} {until} on {streams}")
+        }
+        Load::Messages { size_bytes, interval_us, seconds } => {
+            format!("{who} {size_bytes} bytes each {} ms for {seconds} s", interval_us as f64 / 1e3)
+        }
+    }
+}
+
+async fn serve(args: &Args) -> Result<(), Failure> {
+    let listen = reach::any_address(args.net.port);
+    let server = ServerArgs { listen, profile: args.net.profile() };
+    let listener = reach::listen(&server, Service::Perf)?;
+    if args.json {
+        println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));
+    } else {
+        println!("Waiting for `fulmar perf -c` at {}", listener.address);
+    }
+    loop {
+        let Some(incoming) = listener.next().await else { return Ok(()) };
+        if args.one_off {
+            // A visitor that is turned away does not use up the one test.
+            match incoming.await {
+                Ok(session) => return test(session, args.json).await,
+                Err(failure) => tracing::warn!("{failure}"),
+            }
+            continue;
+        }
+        let is_json = args.json;
+        tokio::spawn(async move {
+            let result = match incoming.await {
+                Ok(session) => test(session, is_json).await,
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = result {
+                tracing::warn!("{failure}");
+            }
+        });
+    }
+}
+
+async fn test(session: crate::session::Session, is_json: bool) -> Result<(), Failure> {
+    let (test, outcome) = server::run(&session).await.map_err(|failure| session.explain_failure(failure))?;
+    if is_json {
+        println!("{}", serde_json::json!({ "client": session.peer(), "test": test, "outcome": outcome }));
+    } else {
+        let load = describe(test.load, !test.is_reverse).replace("the server", "the client");
+        let got = outcome.received.as_ref().map_or(String::new(), |r| {
+            let time = Duration::from_secs_f64(r.seconds);
+            format!(
+                ": {} in {}, {}",
+                units::bytes(r.bytes),
+                units::duration(time),
+                units::rate(units::mbps(r.bytes, time))
+            )
+        });
+        println!("{}: {load}{got}", session.peer());
+    }
+    // The client closes when it has read the outcome.
+    session.wait_until_closed(Duration::from_secs(5)).await;
+    Ok(())
+}

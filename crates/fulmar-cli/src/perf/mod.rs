@@ -1,0 +1,11 @@
+//! Measuring a path between two programs of this kind: `fulmar perf` (docs/perf-protocol.md).
+
+pub mod bulk;
+pub mod client;
+pub mod clock;
+pub mod command;
+pub mod half;
+pub mod messages;
+pub mod protocol;
+pub mod report;
+pub mod server;

@@ -1,0 +1,259 @@
+//! How the subcommands reach each other: names, ports, endpoints, settings of the transport.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar::crypto::{self, Identity};
+use fulmar::identity::{Host, PORT_DEFAULT};
+use fulmar::{ClientConfig, Endpoint, EndpointConfig, PROFILE_NAMES, Profile, ServerConfig, TransportConfig};
+
+use crate::exit::Failure;
+use crate::session::{self, Session};
+use crate::trust::{self, Finding, Judge};
+use crate::units::parse_seconds;
+
+/// Where servers listen if nothing else is said.
+pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
+
+/// Silence after which a connection is given up.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Silence after which a sign of life is sent: hashing a large file, say, sends nothing for a while.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// `fulmar serve`.
+    Copy,
+    /// `fulmar perf -s`.
+    Perf,
+}
+
+impl Service {
+    fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::Copy => b"fulmar-cp/1",
+            Self::Perf => b"fulmar-perf/1",
+        }
+    }
+}
+
+/// What every client can be told.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ClientArgs {
+    /// The server's port
+    #[arg(short, long, default_value_t = DEFAULT_PORT)]
+    pub port: u16,
+    /// How to send: auto, cubic or newreno
+    #[arg(long, default_value = "auto", value_parser = parse_profile)]
+    profile: String,
+    /// Trust a server that is not known yet without asking, and remember its key
+    #[arg(long)]
+    accept_new: bool,
+    /// Seconds to wait for an answer
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
+    connect_timeout: Duration,
+}
+
+impl ClientArgs {
+    /// Name of the profile.
+    pub fn profile(&self) -> String {
+        self.profile.clone()
+    }
+}
+
+/// What every server can be told.
+#[derive(Debug, Clone)]
+pub struct ServerArgs {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Name of the profile, for clients that name none.
+    pub profile: String,
+}
+
+/// A server's socket.
+#[derive(Debug)]
+pub struct Listener {
+    endpoint: Endpoint,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Of its key.
+    pub fingerprint: String,
+}
+
+impl Listener {
+    /// The next client that knocks: a future, so that others need not wait for its handshake.
+    pub async fn next(&self) -> Option<impl Future<Output = Result<Session, Failure>> + Send + use<>> {
+        let incoming = self.endpoint.accept().await?;
+        let endpoint = self.endpoint.clone();
+        Some(async move {
+            let peer = incoming.remote_address().to_string();
+            match incoming.await {
+                Ok(connection) => Ok(Session::new(connection, endpoint)),
+                Err(reason) => Err(session::explain(&reason, &peer, None)),
+            }
+        })
+    }
+}
+
+/// Connects to a server, asking its user about a key that is new where there is somebody to ask.
+pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<Session, Failure> {
+    let identity = trust::identity()?;
+    let host = Host::new(host, args.port).map_err(|e| Failure::Usage(e.to_string()))?;
+    let addresses =
+        host.resolve().await.map_err(|e| Failure::Unreachable(format!("{}: {e}", host.name())))?;
+    let judge = Arc::new(Judge::new(&identity, &host)?);
+    let mut last = Failure::Unreachable(format!("{host} has no address"));
+    for address in addresses {
+        let attempt = || attempt(address, service, args, &identity, Arc::clone(&judge));
+        let failure = match attempt().await {
+            Ok(session) => return Ok(session),
+            Err(failure) => failure,
+        };
+        last = match judge.take_finding() {
+            Some(Finding::Unknown(key)) => {
+                trust::ask(&host, &key, args.accept_new).await?;
+                return attempt().await;
+            }
+            Some(Finding::Bad(failure)) => return Err(failure),
+            // Another address of the same host may be within reach.
+            None => failure,
+        };
+    }
+    Err(last)
+}
+
+async fn attempt(
+    address: SocketAddr,
+    service: Service,
+    args: &ClientArgs,
+    identity: &Identity,
+    judge: Arc<Judge>,
+) -> Result<Session, Failure> {
+    let name = address.ip().to_string();
+    let crypto =
+        crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
+    let own_key = identity.public_key().to_line("");
+    open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)).await
+}
+
+async fn open(
+    address: SocketAddr,
+    name: &str,
+    crypto: crypto::ClientConfig,
+    profile: &str,
+    time_max: Duration,
+    own_key: Option<String>,
+) -> Result<Session, Failure> {
+    let local = if address.is_ipv4() { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
+    let endpoint = Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport = Arc::new(transport(profile)?);
+    let connecting = endpoint.connect_with(&config, address, name);
+    let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
+    match tokio::time::timeout(time_max, connecting).await {
+        Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
+        Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
+        Err(_) => Err(Failure::Unreachable(format!("{address} does not answer"))),
+    }
+}
+
+/// Listens for clients that are known.
+pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> {
+    let identity = trust::identity()?;
+    let verifier = trust::authorized_clients(&identity)?;
+    let crypto =
+        crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
+    bind(args, crypto, &identity)
+}
+
+fn bind(args: &ServerArgs, crypto: crypto::ServerConfig, identity: &Identity) -> Result<Listener, Failure> {
+    let mut config = ServerConfig::new(Arc::new(crypto));
+    config.transport = Arc::new(transport(&args.profile)?);
+    let mut endpoint_config = EndpointConfig::default();
+    // Clients of a server that was restarted hear of it at once.
+    endpoint_config.reset_key_of(identity);
+    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
+    let socket = std::net::UdpSocket::bind(args.listen).map_err(taken)?;
+    let endpoint = Endpoint::new(&endpoint_config, Some(config), socket).map_err(taken)?;
+    let address = endpoint.local_addr().map_err(taken)?;
+    Ok(Listener { endpoint, address, fingerprint: identity.public_key().fingerprint().to_string() })
+}
+
+fn transport(profile: &str) -> Result<TransportConfig, Failure> {
+    let profile =
+        Profile::by_name(profile).ok_or_else(|| Failure::Usage(format!("there is no profile {profile}")))?;
+    let mut transport = TransportConfig::default();
+    transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
+    Ok(transport)
+}
+
+/// Every address of this machine, by IPv6 and IPv4, where there is IPv6.
+pub fn any_address(port: u16) -> SocketAddr {
+    let has_ipv6 = std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    if has_ipv6 { SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)) } else { any_v4(port) }
+}
+
+fn any_v4(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+}
+
+/// The name of a profile that there is.
+pub fn parse_profile(name: &str) -> Result<String, String> {
+    match Profile::by_name(name) {
+        Some(_) => Ok(name.to_owned()),
+        None => Err(format!("there are the profiles {}", PROFILE_NAMES.join(", "))),
+    }
+}
+
+/// Both ends in one program, with keys that exist only there: for the demo.
+pub mod private {
+    use super::{
+        Arc, Duration, Failure, Identity, Listener, ServerArgs, Service, Session, SocketAddr, crypto,
+    };
+    use crate::trust::OnlyKey;
+
+    /// A key for each end.
+    #[derive(Debug)]
+    pub struct Keys {
+        server: Identity,
+        client: Identity,
+    }
+
+    impl Keys {
+        /// New ones.
+        pub fn generate() -> Self {
+            Self { server: Identity::generate(), client: Identity::generate() }
+        }
+    }
+
+    /// Listens for the one client.
+    pub fn listen(keys: &Keys, address: SocketAddr) -> Result<Listener, Failure> {
+        let only = Arc::new(OnlyKey(keys.client.public_key()));
+        let crypto =
+            crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
+        super::bind(&ServerArgs { listen: address, profile: "auto".into() }, crypto, &keys.server)
+    }
+
+    /// Connects to the one server, which may be behind a relay.
+    pub async fn connect(keys: &Keys, address: SocketAddr, profile: &str) -> Result<Session, Failure> {
+        let only = Arc::new(OnlyKey(keys.server.public_key()));
+        let crypto =
+            crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
+        super::open(address, "demo", crypto, profile, Duration::from_secs(60), None).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_that_there_are() {
+        assert_eq!(parse_profile("cubic"), Ok("cubic".into()));
+        assert!(parse_profile("vegas").unwrap_err().contains("auto"));
+        assert!(PROFILE_NAMES.iter().all(|name| transport(name).is_ok()));
+    }
+}

@@ -1,0 +1,285 @@
+//! A connection as the subcommands see it: streams, counters, and reasons in words that lead to an exit code.
+
+use std::time::Duration;
+
+use fulmar::crypto::PeerIdentity;
+use fulmar::{
+    Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::cp::error::TransferError;
+use crate::exit::Failure;
+
+/// IP and UDP headers of a datagram: 20 + 8 bytes with IPv4, 40 + 8 with IPv6.
+const HEADER_BYTES_V4: u64 = 28;
+const HEADER_BYTES_V6: u64 = 48;
+
+/// How long the end of a connection may take to reach the other side before the program ends.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// TLS alerts (RFC 8446, section 6) that are about trust.
+const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
+
+/// TLS alert `access_denied`: a server does not let a client in.
+const ALERT_ACCESS_DENIED: u8 = 49;
+
+/// TLS alert `no_application_protocol` (RFC 7301).
+const ALERT_NO_PROTOCOL: u8 = 120;
+
+/// A connection. Cloning gives another handle to the same one.
+#[derive(Debug, Clone)]
+pub struct Session {
+    connection: Connection,
+    /// Keeps the socket of a client; a server's is shared by all its connections.
+    endpoint: Endpoint,
+    /// This side's public key, as a line of `authorized_keys`.
+    own_key: Option<String>,
+}
+
+impl Session {
+    /// A connection of this endpoint.
+    pub fn new(connection: Connection, endpoint: Endpoint) -> Self {
+        Self { connection, endpoint, own_key: None }
+    }
+
+    /// Remembers this side's line for `authorized_keys`, for a server that does not know it.
+    pub fn with_own_key(self, own_key: Option<String>) -> Self {
+        Self { own_key, ..self }
+    }
+
+    /// Opens a stream in both directions.
+    pub async fn open(&self) -> Result<(SendStream, RecvStream), TransferError> {
+        self.connection.open_bi().await.map_err(lost)
+    }
+
+    /// The next stream in both directions that the peer opens.
+    pub async fn accept(&self) -> Result<(SendStream, RecvStream), TransferError> {
+        self.connection.accept_bi().await.map_err(lost)
+    }
+
+    /// Opens a stream to send on.
+    pub async fn open_uni(&self) -> Result<SendStream, TransferError> {
+        self.connection.open_uni().await.map_err(lost)
+    }
+
+    /// The next stream that the peer opens to send on.
+    pub async fn accept_uni(&self) -> Result<RecvStream, TransferError> {
+        self.connection.accept_uni().await.map_err(lost)
+    }
+
+    /// Delivers what has been said, says goodbye, and sees to it that the other side hears it.
+    pub async fn close(&self) {
+        let _ = tokio::time::timeout(FAREWELL, self.connection.shutdown(0, b"done")).await;
+        self.abandon();
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+
+    /// Closes at once: what is under way is lost.
+    pub fn abandon(&self) {
+        self.connection.close(0, b"done");
+    }
+
+    /// Waits until the peer has closed; closes after so long if it has not.
+    pub async fn wait_until_closed(&self, time_max: Duration) {
+        if tokio::time::timeout(time_max, self.connection.closed()).await.is_err() {
+            self.abandon();
+        }
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> String {
+        self.connection.remote_address().to_string()
+    }
+
+    /// The fingerprint of the peer's key.
+    pub fn peer_key(&self) -> String {
+        match self.connection.peer_identity() {
+            Some(PeerIdentity::RawKey(key)) => key.fingerprint().to_string(),
+            _ => "no key".into(),
+        }
+    }
+
+    /// What this side of the connection has counted.
+    pub fn wire_stats(&self) -> WireStats {
+        let header =
+            if self.connection.remote_address().is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+        WireStats::new(&self.connection.stats(), header)
+    }
+
+    /// What a failed transfer means for the whole command: a lost connection has a reason of its own.
+    pub fn explain(&self, error: TransferError) -> Failure {
+        match (error, self.connection.close_reason()) {
+            (TransferError::Connection(_), Some(reason)) => {
+                explain(&reason, &self.peer(), self.own_key.as_deref())
+            }
+            (error, _) => error.into(),
+        }
+    }
+
+    /// As [`explain`](Self::explain), for what has become a failure already.
+    pub fn explain_failure(&self, failure: Failure) -> Failure {
+        match (failure, self.connection.close_reason()) {
+            (Failure::Unreachable(_), Some(reason)) => {
+                explain(&reason, &self.peer(), self.own_key.as_deref())
+            }
+            (failure, _) => failure,
+        }
+    }
+}
+
+fn lost(error: ConnectionError) -> TransferError {
+    TransferError::Connection(std::io::Error::other(error))
+}
+
+/// Why a connection ended, or did not begin, in words for people. A client that is not let in hears what to do about it:
+/// `own_key` is its line for `authorized_keys`.
+pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> Failure {
+    match reason {
+        ConnectionError::TimedOut => Failure::Unreachable(format!("{peer} does not answer")),
+        ConnectionError::PeerTransport(error)
+            if error.code == TransportErrorCode::Tls(ALERT_ACCESS_DENIED) =>
+        {
+            let hint = own_key.map_or(String::new(), |line| {
+                format!("\nTo be let in, this line belongs into authorized_keys on the server:\n{line}")
+            });
+            Failure::Untrusted(format!("{peer} does not know this machine's key.{hint}"))
+        }
+        ConnectionError::PeerTransport(error) if is_about_trust(error.code) => {
+            Failure::Untrusted(format!("{peer} does not trust this machine's key"))
+        }
+        ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => match error.code {
+            code if is_about_trust(code) => Failure::Untrusted(format!("{peer}: {}", error.reason)),
+            TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
+                "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
+            )),
+            TransportErrorCode::ConnectionRefused => {
+                Failure::Unreachable(format!("{peer} takes no connections"))
+            }
+            _ => Failure::Unreachable(format!("{peer}: {}", crate::units::printable(&reason.to_string()))),
+        },
+        ConnectionError::ApplicationClosed { .. } => {
+            Failure::Unreachable(format!("{peer} has closed the connection"))
+        }
+        ConnectionError::Reset => Failure::Unreachable(format!("{peer} was restarted")),
+        _ => Failure::Unreachable(format!("{peer}: {reason}")),
+    }
+}
+
+fn is_about_trust(code: TransportErrorCode) -> bool {
+    matches!(code, TransportErrorCode::Tls(alert) if ALERTS_OF_TRUST.contains(&alert))
+}
+
+/// What one side of a connection has counted since it began, for reports and for the other side.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WireStats {
+    /// Profile that this side sends with.
+    pub profile: String,
+    /// Congestion controller, and the phase it is in.
+    pub controller: String,
+    /// Smoothed round-trip time.
+    pub rtt_ms: f64,
+    /// Smallest round-trip time.
+    pub rtt_min_ms: f64,
+    /// Congestion window.
+    pub window_bytes: u64,
+    /// Pace of sending; 0 if the controller sets none.
+    pub pacing_mbps: f64,
+    /// Estimated rate of the bottleneck; 0 if the controller estimates none.
+    pub bandwidth_mbps: f64,
+    /// Largest UDP payload that the path carries.
+    pub mtu_bytes: u16,
+    /// Datagrams sent.
+    pub packets: u64,
+    /// Bytes sent, IP and UDP headers included.
+    pub wire_bytes: u64,
+    /// Datagrams received.
+    pub received_packets: u64,
+    /// Bytes received, IP and UDP headers included.
+    pub received_wire_bytes: u64,
+    /// Packets declared lost, without those that arrived after all.
+    pub lost_packets: u64,
+    /// Packets declared lost that arrived after all.
+    pub spurious_packets: u64,
+    /// Packets that came back with a congestion mark.
+    pub ecn_ce_packets: u64,
+    /// Probe timeouts.
+    pub probe_timeouts: u64,
+    /// Symbols sent: source symbols, combinations and copies.
+    pub symbols: u64,
+    /// Source symbols sent.
+    pub source_symbols: u64,
+    /// Combinations and copies sent.
+    pub repair_symbols: u64,
+    /// Source symbols whose first packet was lost, in percent: loss before repair.
+    pub loss_before_repair_percent: f64,
+    /// Source symbols for which repair had to be asked for, in percent: loss that proactive repair did not cover.
+    pub loss_after_repair_percent: f64,
+    /// Symbols this side decoded from combinations.
+    pub decoded_symbols: u64,
+    /// Repair symbols that arrived here.
+    pub received_repair_symbols: u64,
+    /// Symbols that arrived here and told nothing new.
+    pub redundant_symbols: u64,
+    /// Repair symbols per source symbol that the policy aims at now.
+    pub redundancy: f64,
+}
+
+impl WireStats {
+    fn new(stats: &ConnectionStats, header_bytes: u64) -> Self {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let mbps =
+            |rate: Option<fulmar_control::Rate>| rate.map_or(0.0, |r| r.bits_per_second() as f64 / 1e6);
+        let sent = &stats.coding_sent;
+        Self {
+            profile: stats.profile.clone(),
+            controller: format!("{} {}", stats.controller, stats.phase).trim_end().to_owned(),
+            rtt_ms: ms(stats.rtt),
+            rtt_min_ms: ms(stats.rtt_min),
+            window_bytes: stats.window_bytes,
+            pacing_mbps: mbps(stats.pacing),
+            bandwidth_mbps: mbps(stats.bandwidth),
+            mtu_bytes: stats.mtu_bytes,
+            packets: stats.sent_datagrams,
+            wire_bytes: stats.sent_bytes + header_bytes * stats.sent_datagrams,
+            received_packets: stats.received_datagrams,
+            received_wire_bytes: stats.received_bytes + header_bytes * stats.received_datagrams,
+            lost_packets: stats.lost_packets.saturating_sub(stats.spurious_packets),
+            spurious_packets: stats.spurious_packets,
+            ecn_ce_packets: stats.ecn_ce_packets,
+            probe_timeouts: stats.probe_timeouts,
+            symbols: sent.symbols_sent() + sent.probes,
+            source_symbols: sent.sources,
+            repair_symbols: sent.repairs_sent() + sent.probes,
+            loss_before_repair_percent: 100.0 * stats.loss_before_repair(),
+            loss_after_repair_percent: 100.0 * stats.loss_after_repair(),
+            decoded_symbols: stats.coding_received.recovered,
+            received_repair_symbols: stats.coding_received.repairs,
+            redundant_symbols: stats.coding_received.redundant,
+            redundancy: stats.redundancy,
+        }
+    }
+
+    /// Packets lost on the wire, of those sent, in percent.
+    pub fn loss_percent(&self) -> f64 {
+        if self.packets == 0 { 0.0 } else { 100.0 * self.lost_packets as f64 / self.packets as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulmar::TransportError;
+
+    use super::*;
+
+    #[test]
+    fn reasons_lead_to_exit_codes() {
+        let tls =
+            |alert| ConnectionError::PeerTransport(TransportError::new(TransportErrorCode::Tls(alert), ""));
+        assert_eq!(explain(&tls(ALERT_ACCESS_DENIED), "h", None).exit_code(), 4);
+        assert_eq!(explain(&tls(46), "h", None).exit_code(), 4);
+        assert_eq!(explain(&tls(ALERT_NO_PROTOCOL), "h", None).exit_code(), 1);
+        assert_eq!(explain(&ConnectionError::TimedOut, "h", None).exit_code(), 3);
+        assert_eq!(explain(&ConnectionError::Reset, "h", None).exit_code(), 3);
+    }
+}

@@ -1,0 +1,112 @@
+//! Copies that are cut off and go on. A relay of limited rate between the programs makes sure that there is a middle.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::{Folder, Home, assert_same, wait_until};
+use fulmar_cli::relay::{Relay, RelayConfig};
+use fulmar_control::Rate;
+use fulmar_net::LinkConfig;
+
+const FILE_BYTES: usize = 12_000_000;
+
+/// 80 Mbit/s: the file takes more than a second.
+fn slow_path_to(server: SocketAddr) -> Relay {
+    let link = LinkConfig::new(Rate::from_bits_per_second(80_000_000), Duration::from_millis(2));
+    Relay::start(RelayConfig::new(server, link.clone(), link)).unwrap()
+}
+
+fn port(relay: &Relay) -> String {
+    relay.local_addr().port().to_string()
+}
+
+fn wait_for_a_part(folder: &Path) {
+    let part = folder.join(".f.fulmar-part");
+    wait_until("some of it has arrived", || {
+        fs::metadata(&part).is_ok_and(|m| m.len() > FILE_BYTES as u64 / 10)
+    });
+}
+
+#[test]
+fn a_client_that_is_killed_goes_on_where_it_stopped() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", FILE_BYTES, 1);
+    let server = home.serve(there.path());
+    let relay = slow_path_to(server.address);
+    let (f, port) = (here.arg("f"), port(&relay));
+    let copy = ["cp", "--json", "-p", &port, &f, "127.0.0.1:"];
+
+    let mut first = home.start(&copy);
+    wait_for_a_part(there.path());
+    first.kill();
+    assert!(!there.join("f").exists(), "no final name before it is complete");
+
+    // At once: the server still waits for the one that was killed.
+    let report = home.run(&copy).success().json();
+    let resumed = report["files"][0]["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed > FILE_BYTES as u64 / 10, "{report}");
+    assert_eq!(report["bytes_moved"].as_u64().unwrap() + resumed, FILE_BYTES as u64);
+    assert_same(&here.join("f"), &there.join("f"));
+    assert!(!there.join(".f.fulmar-part").exists());
+}
+
+#[test]
+fn a_download_that_is_interrupted_goes_on_unless_the_source_is_another() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    there.write("f", FILE_BYTES, 1);
+    let server = home.serve(there.path());
+    let relay = slow_path_to(server.address);
+    let (port, target) = (port(&relay), here.arg("f"));
+    let copy = ["cp", "--json", "-p", &port, "127.0.0.1:f", &target];
+
+    let first = home.start(&copy);
+    wait_for_a_part(here.path());
+    first.interrupt();
+    first.wait().fails_with(130);
+    let report = home.run(&copy).success().json();
+    assert!(report["files"][0]["resumed_bytes"].as_u64().unwrap() > 0, "{report}");
+    assert_same(&here.join("f"), &there.join("f"));
+
+    // A part of an older version is worth nothing.
+    fs::rename(here.join("f"), here.join(".f.fulmar-part")).unwrap();
+    fs::OpenOptions::new().write(true).open(here.join(".f.fulmar-part")).unwrap().set_len(5_000_000).unwrap();
+    there.write("f", FILE_BYTES, 2);
+    let report = home.run(&copy).success().json();
+    assert_eq!(report["files"][0]["resumed_bytes"], 0);
+    assert_same(&here.join("f"), &there.join("f"));
+}
+
+#[test]
+fn a_server_that_is_restarted_is_found_again_without_being_asked() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", FILE_BYTES, 1);
+    let mut server = home.serve(there.path());
+    let address = server.address.to_string();
+    let relay = slow_path_to(server.address);
+    let (f, port) = (here.arg("f"), port(&relay));
+
+    let copying = home.start(&["cp", "--json", "-p", &port, &f, "127.0.0.1:"]);
+    wait_for_a_part(there.path());
+    server.kill();
+    let _again = home.serve_at(there.path(), &address, &[]);
+    let report = copying.wait().success().json();
+    assert!(report["files"][0]["resumed_bytes"].as_u64().unwrap() > 0, "{report}");
+    assert_same(&here.join("f"), &there.join("f"));
+}
+
+#[test]
+fn an_address_that_changes_in_the_middle_is_not_noticed() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", FILE_BYTES, 1);
+    let server = home.serve(there.path());
+    let relay = slow_path_to(server.address);
+    let copying =
+        home.start(&["cp", "--json", "--retries", "0", "-p", &port(&relay), &here.arg("f"), "127.0.0.1:"]);
+    wait_for_a_part(there.path());
+    relay.rebind();
+    let report = copying.wait().success().json();
+    assert_eq!(report["files"][0]["resumed_bytes"], 0, "one connection all the way: {report}");
+    assert_same(&here.join("f"), &there.join("f"));
+}

@@ -1,0 +1,94 @@
+//! What the README and the guide say of the program is true: commands parse, the example compiles (a documentation test
+//! of the library), files exist.
+
+use std::path::Path;
+
+use clap::{CommandFactory, Parser};
+use fulmar_cli::args::Cli;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+#[test]
+fn its_commands_are_commands() {
+    let text = readme();
+    let lines =
+        text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap_or_default().lines());
+    let mut commands = 0;
+    for line in lines.filter_map(|line| line.strip_prefix("fulmar ")) {
+        let words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let parsed = Cli::try_parse_from(std::iter::once("fulmar").chain(words));
+        assert!(parsed.is_ok(), "fulmar {line}: {}", parsed.unwrap_err());
+        commands += 1;
+    }
+    assert!(commands >= 5, "only {commands} commands were found: has the form of the README changed?");
+}
+
+#[test]
+fn its_make_targets_are_targets() {
+    let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
+    for part in readme().split("make ").skip(1) {
+        let target: String = part.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+        assert!(makefile.contains(&format!("\n{target}: ")), "make {target}");
+    }
+}
+
+#[test]
+fn its_profiles_are_the_profiles() {
+    let text = readme();
+    let table = text.split("\n| profile | what |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let mut listed: Vec<_> = table.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
+    let mut known = fulmar::PROFILE_NAMES.to_vec();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known);
+}
+
+#[test]
+fn its_numbers_are_those_of_the_workspace() {
+    let (text, manifest) = (readme(), std::fs::read_to_string(root().join("Cargo.toml")).unwrap());
+    let wanted = manifest.split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    assert!(
+        text.contains(&format!("Rust {wanted} or newer")),
+        "the README names another version of Rust than {wanted}"
+    );
+    let script = std::fs::read_to_string(root().join("scripts/toolchain")).unwrap();
+    assert!(script.contains(&format!("rust_wanted={wanted} ")), "scripts/toolchain wants another one");
+    assert_eq!(Cli::command().get_version(), Some(env!("CARGO_PKG_VERSION")));
+    assert!(text.contains(&format!("UDP port {}", fulmar_cli::reach::DEFAULT_PORT)));
+}
+
+#[test]
+fn the_guide_lists_the_exit_codes_of_the_help() {
+    let guide = std::fs::read_to_string(root().join("docs/guide.md")).unwrap();
+    let rows = fulmar_cli::exit::EXIT_CODES.lines().skip(1).map(|line| line.trim().split_once("  ").unwrap());
+    for (code, meaning) in rows {
+        let row = format!("| {code} | {} |", meaning.trim());
+        assert!(guide.contains(&row), "docs/guide.md lacks {row}");
+    }
+}
+
+#[test]
+fn its_files_exist() {
+    let text = readme();
+    let mut links = 0;
+    for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(link.starts_with("http") || root().join(link).exists(), "{link} does not exist");
+        links += 1;
+    }
+    assert!(links >= 5);
+    for (name, _) in text
+        .split("\n| crate | what |")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.split_once('`'))
+    {
+        assert!(root().join("crates").join(name).is_dir(), "{name}");
+    }
+}

@@ -1,0 +1,232 @@
+//! What holds for every controller, estimator and policy, whatever they are told. Each case is a seed.
+
+mod bottleneck;
+
+use std::time::Duration;
+
+use bottleneck::Draws;
+use fulmar_control::{
+    Arq, Auto, AutoRedundancy, Choice, CongestionController, Cubic, CubicConfig, Ewma, Feedback, FixedRate,
+    Instant, LossEstimator, LossEvent, LossView, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample,
+    RedundancyPolicy, Reno, Sent, Slot, Unlimited, UnlimitedConfig, WindowConfig,
+};
+
+const MTU: u32 = 1200;
+const SEEDS: u64 = 60;
+const STEPS: u32 = 600;
+
+fn controllers() -> Vec<Box<dyn CongestionController>> {
+    vec![
+        Box::new(Reno::new(MTU, WindowConfig::default())),
+        Box::new(NewReno::new(MTU, WindowConfig::default())),
+        Box::new(Cubic::new(MTU, CubicConfig::default())),
+        Box::new(Unlimited::new(MTU, UnlimitedConfig::default())),
+        Box::new(Unlimited::at_rate(MTU, Rate::ZERO)),
+        Box::new(Auto::new(MTU)),
+    ]
+}
+
+fn estimators() -> Vec<Box<dyn LossEstimator>> {
+    vec![
+        Box::new(Ewma::fixed()),
+        Box::new(Ewma::dynamic()),
+        Box::new(Pooled::new()),
+        Box::new(Oracle::new(0.3, 4.0)),
+    ]
+}
+
+fn policies() -> Vec<Box<dyn RedundancyPolicy>> {
+    vec![Box::new(Arq::new()), Box::new(FixedRate::new(0.25, 16)), Box::new(AutoRedundancy::new())]
+}
+
+/// Mostly small, sometimes zero, sometimes absurd.
+fn number(draws: &mut Draws) -> u64 {
+    match draws.below(12) {
+        0 | 1 => 0,
+        2 => u64::MAX >> draws.below(40),
+        3..=5 => draws.below(1_000_000),
+        _ => draws.below(200),
+    }
+}
+
+fn small(draws: &mut Draws) -> u32 {
+    u32::try_from(number(draws).min(u64::from(u32::MAX))).expect("bounded")
+}
+
+fn duration(draws: &mut Draws) -> Duration {
+    Duration::from_nanos(number(draws).saturating_mul(draws.below(1_000_000)))
+}
+
+fn path(draws: &mut Draws) -> PathView {
+    let mut path = PathView::unknown([1200, 1452, 9000, 65_000][draws.below(4) as usize]);
+    path.has_rtt_sample = draws.chance(0.9);
+    path.rtt_smoothed = duration(draws);
+    path.rtt_var = duration(draws);
+    path.rtt_min = duration(draws);
+    path.rtt_latest = duration(draws);
+    path.in_flight_bytes = number(draws);
+    path.loss = LossView {
+        rate: draws.below(101) as f64 / 100.0,
+        burst_packets: number(draws) as f64,
+        weight_packets: number(draws) as f64,
+    };
+    path
+}
+
+fn feedback(now: Instant, round: u64, draws: &mut Draws) -> Feedback {
+    let mut feedback = Feedback::at(now);
+    feedback.acked_bytes = number(draws);
+    feedback.acked_packets = small(draws);
+    let sent_at = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
+    feedback.newest_acked_sent_at = sent_at;
+    feedback.newest_acked_packet_number = Some(number(draws));
+    feedback.rtt = Some(duration(draws)).filter(|_| draws.chance(0.7));
+    if draws.chance(0.5) {
+        let mut lost = LossEvent::default();
+        lost.bytes = number(draws);
+        lost.packets = small(draws);
+        lost.bursts = small(draws);
+        lost.newest_sent_at = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
+        lost.oldest_packet_number = Some(number(draws)).filter(|_| draws.chance(0.5));
+        lost.newest_packet_number = Some(number(draws)).filter(|_| draws.chance(0.8));
+        feedback.lost = lost;
+    }
+    feedback.spurious_packets = if draws.chance(0.1) { small(draws) } else { 0 };
+    feedback.ecn_ce_packets = if draws.chance(0.1) { small(draws) } else { 0 };
+    if draws.chance(0.7) {
+        let mut sample = RateSample::new(number(draws), duration(draws));
+        sample.lost_bytes = number(draws);
+        sample.is_app_limited = draws.chance(0.3);
+        feedback.rate_sample = Some(sample);
+    }
+    feedback.round = round;
+    feedback.in_flight_bytes_before = number(draws);
+    feedback.is_window_limited = draws.chance(0.6);
+    feedback
+}
+
+#[test]
+fn controllers_keep_a_window_and_a_pace_whatever_happens() {
+    for seed in 0..SEEDS {
+        let mut draws = Draws::new(seed + 1);
+        for mut controller in controllers() {
+            let (mut now, mut round) = (Instant::ZERO, 0);
+            let mut pacer = Pacer::new(now, controller.budget());
+            for _ in 0..STEPS {
+                now += Duration::from_nanos(draws.below(50_000_000));
+                round += u64::from(draws.chance(0.2));
+                let path = path(&mut draws);
+                match draws.below(20) {
+                    0 => controller.on_timeout(now, small(&mut draws) % 8, &path),
+                    1 if draws.chance(0.1) => controller.on_path_change(now, &path),
+                    2..=5 => controller.on_sent(&Sent::new(now, number(&mut draws), path.mtu_bytes), &path),
+                    _ => controller.on_feedback(&feedback(now, round, &mut draws), &path),
+                }
+                let budget = controller.budget();
+                let name = controller.name();
+                assert!(budget.window_bytes >= 2 * u64::from(MTU), "{name} seed {seed}: {budget:?}");
+                assert!(budget.pacing.is_none_or(|pace| pace > Rate::ZERO), "{name} seed {seed}: {budget:?}");
+                assert!(budget.burst_bytes >= u64::from(MTU), "{name} seed {seed}: {budget:?}");
+                pacer.on_budget(now, budget);
+                if let Err(at) = pacer.poll(now, u64::from(MTU)) {
+                    assert!(at > now, "{name} seed {seed}: the pacer spins");
+                } else {
+                    pacer.on_sent(now, u64::from(MTU));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn estimators_stay_probabilities_whatever_they_are_told() {
+    for seed in 0..SEEDS {
+        let mut draws = Draws::new(seed + 1000);
+        for mut estimator in estimators() {
+            let mut round = 0;
+            for step in 0..STEPS {
+                round += u64::from(draws.chance(0.2));
+                let now = Instant::from_nanos(u64::from(step) * 1_000_000);
+                estimator.on_feedback(&feedback(now, round, &mut draws));
+                let view = estimator.view();
+                let name = estimator.name();
+                assert!((0.0..=1.0).contains(&view.rate), "{name} seed {seed}: {view:?}");
+                let is_burst = view.burst_packets == 0.0 || view.burst_packets >= 1.0;
+                assert!(is_burst && view.burst_packets.is_finite(), "{name} seed {seed}: {view:?}");
+                assert!(
+                    view.weight_packets >= 0.0 && view.weight_packets.is_finite(),
+                    "{name} seed {seed}: {view:?}"
+                );
+            }
+        }
+    }
+}
+
+/// A slot that a coding layer could show.
+fn slot(now: Instant, before: &Slot, draws: &mut Draws) -> Slot {
+    let mut slot = Slot::idle(now);
+    slot.has_new_data = draws.chance(0.5);
+    slot.missing_symbols = small(draws);
+    slot.missing = slot.missing_symbols.saturating_sub(small(draws));
+    slot.repairs_in_flight = small(draws);
+    slot.recovering_symbols = small(draws);
+    slot.unacked_symbols = small(draws);
+    slot.sources_since_repair = small(draws);
+    slot.newest_source = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
+    slot.repairs_since_source = small(draws);
+    slot.proactive_in_flight = small(draws);
+    slot.window_max = small(draws);
+    slot.sources_sent = before.sources_sent.saturating_add(number(draws) >> 8);
+    slot.repairs_sent = before.repairs_sent;
+    slot
+}
+
+#[test]
+fn policies_never_choose_what_is_not_there() {
+    for seed in 0..SEEDS {
+        let mut draws = Draws::new(seed + 2000);
+        for mut policy in policies() {
+            let (mut now, mut before) = (Instant::ZERO, Slot::idle(Instant::ZERO));
+            for step in 0..STEPS {
+                now += Duration::from_nanos(draws.below(20_000_000));
+                let path = path(&mut draws);
+                policy.on_feedback(&feedback(now, u64::from(step), &mut draws), &path);
+                let slot = slot(now, &before, &mut draws);
+                let choice = policy.choose(&slot, &path);
+                let is_sound = match choice {
+                    Choice::Source => slot.has_new_data,
+                    Choice::Recover => slot.missing > 0,
+                    Choice::Insure => slot.recovering_symbols > 0,
+                    Choice::Repair { symbols, .. } => symbols > 0 && symbols <= slot.window_max,
+                    Choice::Wait(until) => !slot.has_new_data && until.is_none_or(|until| until > now),
+                };
+                assert!(is_sound, "{} seed {seed}: {choice:?} for {slot:?}", policy.name());
+                assert!(policy.ratio().is_finite() && policy.ratio() >= 0.0);
+                before = slot;
+            }
+        }
+    }
+}
+
+#[test]
+fn policies_stop_when_the_path_is_idle() {
+    for mut policy in policies() {
+        let mut draws = Draws::new(9);
+        let mut path = path(&mut draws);
+        path.rtt_smoothed = Duration::from_millis(50);
+        path.loss = LossView { rate: 0.5, burst_packets: 3.0, weight_packets: 1e6 };
+        let mut slot = Slot::idle(Instant::ZERO);
+        (slot.sources_sent, slot.unacked_symbols, slot.window_max) = (100, 100, 128);
+        slot.newest_source = Some(Instant::ZERO);
+        let mut repairs = 0;
+        for millis in 0..10_000 {
+            slot.now = Instant::ZERO + Duration::from_millis(millis);
+            if let Choice::Repair { .. } = policy.choose(&slot, &path) {
+                repairs += 1;
+                slot.repairs_since_source += 1;
+                slot.proactive_in_flight += 1;
+            }
+        }
+        assert!(repairs <= 140, "{}: {repairs} for 100 symbols at 50 % loss", policy.name());
+    }
+}

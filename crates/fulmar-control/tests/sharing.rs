@@ -1,0 +1,101 @@
+//! Several flows on one bottleneck: who gets how much, and how long the queue is. Flows start a second apart; the first
+//! five seconds are left out.
+
+mod bottleneck;
+
+use std::time::Duration;
+
+use bottleneck::{App, Bottleneck, Link, MTU};
+use fulmar_control::{Auto, CongestionController, Cubic, CubicConfig};
+
+/// How a run went.
+struct Outcome {
+    /// Shares of (1 - p) C, in the order of starting.
+    shares: Vec<f64>,
+    /// Mean queueing delay as a share of the round trip.
+    queue: f64,
+    /// Packets the queue dropped, as a share of those sent.
+    dropped: f64,
+}
+
+fn run(link: Link, names: &[&str], seconds: f64) -> Outcome {
+    const FROM: f64 = 5.0;
+    let limit = (1.0 - link.loss.rate) * link.bits_per_second as f64;
+    let mut line = format!(
+        "{} Mb/s {} ms q {} p {}:",
+        link.bits_per_second / 1_000_000,
+        link.rtt.as_millis(),
+        link.queue_bdp,
+        link.loss.rate
+    );
+    let mut run = Bottleneck::new(link, 7);
+    for (second, name) in names.iter().enumerate() {
+        let controller: Box<dyn CongestionController> = match *name {
+            "auto" => Box::new(Auto::new(MTU)),
+            _ => Box::new(Cubic::new(MTU, CubicConfig::default())),
+        };
+        run.add(controller, Duration::from_secs(second as u64), App::Bulk);
+    }
+    run.run(FROM);
+    let before: Vec<u64> = run.flows.iter().map(|flow| flow.received_bytes).collect();
+    run.run(seconds - FROM);
+    let received = run.flows.iter().zip(before).map(|(flow, before)| flow.received_bytes - before);
+    let shares: Vec<f64> = received.map(|bytes| bytes as f64 * 8.0 / (seconds - FROM) / limit).collect();
+    let sent: u64 = run.flows.iter().map(|flow| flow.sent_packets).sum();
+    for (name, share) in names.iter().zip(&shares) {
+        line += &format!(" {name} {share:.3}");
+    }
+    let outcome =
+        Outcome { shares, queue: run.queue_share(), dropped: run.queue_drops as f64 / sent.max(1) as f64 };
+    println!("{line}, queue {:.2} RTT, dropped {:.4}", outcome.queue, outcome.dropped);
+    outcome
+}
+
+/// Nobody starves, and the link is used.
+fn assert_shared(outcome: &Outcome, least: f64) {
+    let total: f64 = outcome.shares.iter().sum();
+    assert!((0.9..=1.02).contains(&total), "{:?}", outcome.shares);
+    assert!(outcome.shares.iter().all(|&share| share >= least), "{:?}", outcome.shares);
+    assert!(outcome.dropped < 0.05, "{}", outcome.dropped);
+}
+
+// BBRv1 leaves CUBIC 10 % at 1 BDP, and is left 21 % at 4 BDP (targets.md).
+
+#[test]
+fn cubic_and_auto_live_together_in_short_queues() {
+    for queue in [0.25, 0.5] {
+        assert_shared(&run(Link::new(100, 20).queue(queue), &["auto", "cubic"], 25.0), 0.25);
+        assert_shared(&run(Link::new(100, 20).queue(queue), &["cubic", "auto"], 25.0), 0.25);
+        assert_shared(&run(Link::new(20, 100).queue(queue), &["cubic", "auto"], 45.0), 0.2);
+    }
+}
+
+#[test]
+fn cubic_and_auto_live_together_in_long_queues() {
+    for queue in [1.0, 4.0] {
+        assert_shared(&run(Link::new(100, 20).queue(queue), &["auto", "cubic"], 25.0), 0.25);
+        assert_shared(&run(Link::new(100, 20).queue(queue), &["cubic", "auto"], 25.0), 0.25);
+        assert_shared(&run(Link::new(20, 100).queue(queue), &["cubic", "auto"], 45.0), 0.25);
+    }
+}
+
+#[test]
+fn two_autos_share_and_keep_the_queue_short() {
+    for queue in [0.25, 1.0, 4.0] {
+        for loss in [0.0, 0.02, 0.1] {
+            let outcome = run(Link::new(100, 20).queue(queue).lossy(loss, 0.0), &["auto", "auto"], 25.0);
+            assert_shared(&outcome, 0.25);
+            // CUBIC keeps 0.7 of a 1-BDP queue and 3 of a 4-BDP queue.
+            assert!(outcome.queue < if queue > 1.0 { 1.2 } else { 0.5 }, "{}", outcome.queue);
+        }
+    }
+}
+
+#[test]
+fn more_autos_share_too() {
+    assert_shared(&run(Link::new(20, 100), &["auto", "auto"], 45.0), 0.25);
+    for loss in [0.0, 0.1] {
+        let four = ["auto", "auto", "auto", "auto"];
+        assert_shared(&run(Link::new(100, 20).lossy(loss, 0.0), &four, 25.0), 0.1);
+    }
+}

@@ -1,0 +1,330 @@
+//! The Raptor code of DFCP (Solymos, BME 2014, sections 3.7 and 3.10), over bytes.
+//!
+//! A block is 63536 user bytes, padded with zeros, and 2000 LDPC check bytes over them; every byte sent is the XOR of some of
+//! these 65536 (LT). [`DfcpBlock`] and [`DfcpReceiver`] are that code alone, with the generator states that DFCP's headers
+//! carry. [`DfcpRaptor`] is the same as a [`Code`]: the symbols of a block, each padded to the symbol size, are the user
+//! bytes, and a repair symbol is one segment of coded bytes whose key seeds the generator. Source symbols are never sent.
+//!
+//! Three differences, all at the receiver, none on the wire. Where the thesis acknowledges a block it could not decode and
+//! reports an error (section 3.10.1), here the receiver keeps collecting until it can. The padding is known to be zero, so a
+//! short block needs no more than a full one. Belief propagation runs on arrival, not once at a threshold.
+
+mod block;
+mod ldpc;
+mod lt;
+mod peel;
+mod taus88;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub use block::{DfcpBlock, DfcpReceiver};
+pub use ldpc::{CHECK_BYTES, MESSAGE_BYTES};
+pub use taus88::Taus88;
+
+use crate::known::Known;
+use crate::sliding::check_cover;
+use crate::{
+    Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
+    RepairKey, SymbolId, Symbols, Window,
+};
+
+/// Blocks an encoder keeps ready, 82 kB each. DFCP sends its window of blocks round robin.
+const BLOCKS_READY_MAX: usize = 32;
+/// Coded bytes with which nearly every block decodes; measured, see `docs/codes.md`.
+const CODED_BYTES_EXPECTED: usize = 69_000;
+/// Coded bytes a block may always collect, whatever the limits say: with fewer it could be stuck for ever.
+const CODED_BYTES_MIN: usize = 4 * 65536;
+
+/// The generator's state for the LDPC code of a block: a function of the state exchanged when connecting, and the block's
+/// number (thesis, section 3.8.3). The thesis does not give the function; here the number is mixed into all three components,
+/// and six draws follow.
+pub fn ldpc_state(initial: Taus88, block: u32) -> Taus88 {
+    let (s1, s2, s3) = initial.parts();
+    let mixed = [1, 2, 3].map(|i| block.wrapping_mul(69069).wrapping_add(i).wrapping_mul(69069));
+    let mut state = Taus88::from_parts(s1 ^ mixed[0], s2 ^ mixed[1], s3 ^ mixed[2]);
+    (0..6).for_each(|_| {
+        state.draw();
+    });
+    state
+}
+
+/// DFCP's Raptor as a [`Code`]. A block holds as many symbols as fit into 63536 bytes.
+///
+/// ```
+/// # use fulmar_fec::*;
+/// let code = DfcpRaptor::new(dfcp::Taus88::seeded(1));
+/// let source: Vec<Vec<u8>> = (0..44).map(|i| vec![i; 1420]).collect();
+/// let cover = Cover::Window(Window { first: SymbolId(0), len: 44 });
+/// let (mut encoder, mut segment) = (code.encoder(1420), [0; 1420]);
+/// let mut decoder = code.decoder(1420, DecoderLimits { symbols_max: 100, equations_max: 200 });
+/// let mut key = 0;
+/// while decoder.decoded_below() < SymbolId(44) {
+///     key += 1; // about 49 segments
+///     encoder.repair(cover, RepairKey(key), &source, &mut segment).unwrap();
+///     decoder.on_repair(cover, RepairKey(key), &segment).unwrap();
+/// }
+/// let mut symbol = Vec::new();
+/// while let Some(id) = decoder.poll_recovered(&mut symbol) {
+///     assert_eq!(symbol, source[id.0 as usize]);
+/// }
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DfcpRaptor {
+    initial: Taus88,
+}
+
+impl DfcpRaptor {
+    /// Its number on the wire.
+    pub const ID: CodeId = CodeId(5);
+    /// Coded bytes in a segment of DFCP.
+    pub const SEGMENT_BYTES: usize = 1420;
+
+    /// The code of a connection on which `initial` was exchanged.
+    pub fn new(initial: Taus88) -> Self {
+        Self { initial }
+    }
+
+    /// Most symbols in a block.
+    pub fn len_max(symbol_bytes: usize) -> u32 {
+        (MESSAGE_BYTES / symbol_bytes.max(1)) as u32
+    }
+}
+
+impl Code for DfcpRaptor {
+    /// For segments of DFCP's size; symbols of another size make [`DfcpRaptor::len_max`] of it.
+    fn shape(&self) -> CodeShape {
+        CodeShape {
+            id: Self::ID,
+            geometry: Geometry::Block { len_max: Self::len_max(Self::SEGMENT_BYTES) },
+            repairs_max: u32::MAX,
+            is_mds: false,
+            needs_closed_window: true,
+            is_systematic: false,
+        }
+    }
+
+    fn encoder(&self, symbol_bytes: usize) -> Box<dyn Encoder> {
+        Box::new(DfcpEncoder {
+            initial: self.initial,
+            symbol_bytes: symbol_bytes.max(1),
+            blocks: VecDeque::new(),
+        })
+    }
+
+    fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
+        let symbol_bytes = symbol_bytes.max(1);
+        Box::new(DfcpDecoder {
+            initial: self.initial,
+            symbol_bytes,
+            blocks_max: (limits.symbols_max / Self::len_max(symbol_bytes).max(1)).max(1) as usize,
+            coded_bytes_max: (limits.equations_max as usize * symbol_bytes).max(CODED_BYTES_MIN),
+            known: Known::default(),
+            blocks: BTreeMap::new(),
+            recovered: VecDeque::new(),
+        })
+    }
+}
+
+/// The window of a cover that is a block of this code.
+fn block_of(cover: Cover<'_>, symbol_bytes: usize) -> Result<Window, CodeError> {
+    check_cover(cover)?;
+    match cover {
+        Cover::Window(window) if window.len <= DfcpRaptor::len_max(symbol_bytes) => Ok(window),
+        _ => Err(CodeError::BadCover),
+    }
+}
+
+/// The generator's state before the segment of this key.
+fn segment_state(key: RepairKey) -> Taus88 {
+    Taus88::seeded(key.0)
+}
+
+#[derive(Debug)]
+struct DfcpEncoder {
+    initial: Taus88,
+    symbol_bytes: usize,
+    /// Ready blocks, the one used last in front.
+    blocks: VecDeque<(Window, DfcpBlock)>,
+}
+
+impl DfcpEncoder {
+    fn block(&mut self, window: Window, symbols: &dyn Symbols) -> Result<&mut DfcpBlock, CodeError> {
+        let entry = match self
+            .blocks
+            .iter()
+            .position(|(ready, _)| *ready == window)
+            .and_then(|at| self.blocks.remove(at))
+        {
+            Some(entry) => entry,
+            None => {
+                let mut message = vec![0; window.len as usize * self.symbol_bytes];
+                for (chunk, id) in message.chunks_mut(self.symbol_bytes).zip(window.first.0..) {
+                    let symbol = symbols.get(SymbolId(id)).ok_or(CodeError::MissingSource(SymbolId(id)))?;
+                    chunk.get_mut(..symbol.len()).ok_or(CodeError::TooLong)?.copy_from_slice(symbol);
+                }
+                (window, DfcpBlock::new(&message, ldpc_state(self.initial, window.first.0 as u32))?)
+            }
+        };
+        self.blocks.truncate(BLOCKS_READY_MAX - 1);
+        self.blocks.push_front(entry);
+        Ok(&mut self.blocks[0].1)
+    }
+}
+
+impl Encoder for DfcpEncoder {
+    /// A repair symbol is always as long as the symbol size.
+    fn repair(
+        &mut self,
+        cover: Cover<'_>,
+        key: RepairKey,
+        symbols: &dyn Symbols,
+        out: &mut [u8],
+    ) -> Result<usize, CodeError> {
+        let window = block_of(cover, self.symbol_bytes)?;
+        let len = self.symbol_bytes;
+        let out = out.get_mut(..len).ok_or(CodeError::TooLong)?;
+        self.block(window, symbols)?.segment(segment_state(key), out);
+        Ok(len)
+    }
+
+    fn release(&mut self, below: SymbolId) {
+        self.blocks.retain(|(window, _)| window.end() > below);
+    }
+}
+
+/// A block on its way in.
+#[derive(Debug)]
+struct Incoming {
+    len: u32,
+    receiver: DfcpReceiver,
+    /// Keys of the segments that came, ascending.
+    keys: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct DfcpDecoder {
+    initial: Taus88,
+    symbol_bytes: usize,
+    blocks_max: usize,
+    coded_bytes_max: usize,
+    known: Known,
+    blocks: BTreeMap<u64, Incoming>,
+    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+}
+
+impl DfcpDecoder {
+    fn incoming(&mut self, window: Window) -> Result<Option<&mut Incoming>, CodeError> {
+        if !self.blocks.contains_key(&window.first.0) && self.blocks.len() >= self.blocks_max {
+            return Ok(None);
+        }
+        let incoming = self.blocks.entry(window.first.0).or_insert_with(|| {
+            let state = ldpc_state(self.initial, window.first.0 as u32);
+            let receiver =
+                DfcpReceiver::new(window.len as usize * self.symbol_bytes, state, self.coded_bytes_max);
+            Incoming { len: window.len, receiver, keys: Vec::new() }
+        });
+        if incoming.len == window.len { Ok(Some(incoming)) } else { Err(CodeError::Inconsistent) }
+    }
+
+    /// Hands on the symbols whose bytes are all known, and forgets the block after the last one.
+    fn deliver(&mut self, window: Window) {
+        let Some(incoming) = self.blocks.get(&window.first.0) else { return };
+        for (position, id) in (window.first.0..window.end().0).enumerate() {
+            let mut symbol = vec![0; self.symbol_bytes];
+            if !self.known.contains(id) && incoming.receiver.read(position * self.symbol_bytes, &mut symbol) {
+                self.known.insert(id);
+                self.recovered.push_back((SymbolId(id), symbol));
+            }
+        }
+        if self.known.missing_in(window) == 0 {
+            self.blocks.remove(&window.first.0);
+        }
+    }
+}
+
+impl Decoder for DfcpDecoder {
+    /// DFCP sends none. One that comes all the same counts as decoded; it does not help to decode others.
+    fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
+        if symbol.len() > self.symbol_bytes {
+            return Err(CodeError::TooLong);
+        }
+        if self.known.contains(id.0) {
+            return Ok(Innovation::Redundant);
+        }
+        if !self.known.is_in_reach(id.0) {
+            return Ok(Innovation::OutOfReach);
+        }
+        self.known.insert(id.0);
+        Ok(Innovation::Innovative)
+    }
+
+    fn on_repair(
+        &mut self,
+        cover: Cover<'_>,
+        key: RepairKey,
+        repair: &[u8],
+    ) -> Result<Innovation, CodeError> {
+        let window = block_of(cover, self.symbol_bytes)?;
+        if repair.len() > self.symbol_bytes {
+            return Err(CodeError::TooLong);
+        }
+        if self.known.missing_in(window) == 0 {
+            return Ok(Innovation::Redundant);
+        }
+        if !self.known.is_in_reach(window.end().0 - 1) {
+            return Ok(Innovation::OutOfReach);
+        }
+        let Some(incoming) = self.incoming(window)? else { return Ok(Innovation::OutOfReach) };
+        let Err(at) = incoming.keys.binary_search(&key.0) else { return Ok(Innovation::Redundant) };
+        incoming.keys.insert(at, key.0);
+        let result = incoming.receiver.on_segment(segment_state(key), repair);
+        self.deliver(window);
+        Ok(if result? { Innovation::Innovative } else { Innovation::OutOfReach })
+    }
+
+    fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
+        let (id, symbol) = self.recovered.pop_front()?;
+        *out = symbol;
+        Some(id)
+    }
+
+    /// An expectation: belief propagation succeeds at no fixed number of segments.
+    fn deficit(&self, window: Window) -> u32 {
+        if self.known.missing_in(window) == 0 {
+            return 0;
+        }
+        let collected =
+            self.blocks.get(&window.first.0).map_or(0, |incoming| incoming.receiver.coded_bytes());
+        CODED_BYTES_EXPECTED.saturating_sub(collected).div_ceil(self.symbol_bytes).max(1) as u32
+    }
+
+    fn decoded_below(&self) -> SymbolId {
+        SymbolId(self.known.below())
+    }
+
+    /// Nothing is seen before it is decoded.
+    fn seen_below(&self) -> SymbolId {
+        SymbolId(self.known.below())
+    }
+
+    fn is_decoded(&self, id: SymbolId) -> bool {
+        self.known.contains(id.0)
+    }
+
+    fn release(&mut self, below: SymbolId) {
+        self.blocks.retain(|first, incoming| first + u64::from(incoming.len) > below.0);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let queued: usize = self.recovered.iter().map(|(_, symbol)| symbol.capacity()).sum();
+        let blocks: usize = self
+            .blocks
+            .values()
+            .map(|incoming| incoming.receiver.memory_bytes() + incoming.keys.capacity() * 4)
+            .sum();
+        size_of::<Self>() + self.known.memory_bytes() + queued + blocks
+    }
+}

@@ -1,0 +1,19 @@
+//! A door for tests and fuzzing: packets a sound peer would not send, under the right keys.
+
+use super::Connection;
+use crate::wire::packet::PacketHeader;
+
+impl Connection {
+    /// A 1-RTT packet of this end with `frames` as its payload, whatever they are; `None` without keys.
+    #[doc(hidden)]
+    pub fn forge_packet(&mut self, frames: &[u8]) -> Option<Vec<u8>> {
+        let number = self.sent.next_number();
+        let keys = self.keys.as_mut()?;
+        let mut packet = Vec::new();
+        let span = PacketHeader::OneRtt { dcid: self.peer_cid }.put(number, &mut packet);
+        packet.extend_from_slice(frames);
+        keys.seal(number, &mut packet, span).ok()?;
+        self.sent.push_untracked();
+        Some(packet)
+    }
+}

@@ -1,0 +1,207 @@
+//! From nothing to keys: docs/wire.md 1.1, 2, 3.1, 4.1, 5.2.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_net::{Datagram, Direction, Loss, Probability};
+use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar_proto::wire::packet::{self, Peeked};
+use fulmar_proto::{ConnectionError, Event, TransportConfig, TransportErrorCode};
+
+use crate::common::{World, client_config, server_config};
+use crate::work::{link, lossy, profile, set_link, upload};
+
+#[derive(Debug)]
+struct Nobody;
+
+impl VerifyPeer for Nobody {
+    fn verify(&self, _: &PublicKey, _: &str) -> Result<(), Refusal> {
+        Err(Refusal::Other("not on the list".into()))
+    }
+}
+
+fn world(link: fulmar_net::LinkConfig) -> World {
+    World::new(1, link, TransportConfig::default(), TransportConfig::default())
+}
+
+/// Runs until the client is told that the connection is over.
+fn closed(world: &mut World) -> ConnectionError {
+    let mut reason = None;
+    world.run_until(Duration::from_secs(120), |world| {
+        while let Some((_, event)) = world.client.events.pop_front() {
+            if let Event::Closed(error) = event {
+                reason = Some(error);
+            }
+        }
+        reason.is_some()
+    });
+    reason.expect("the connection ends")
+}
+
+/// What the client sent first.
+fn first_datagram(world: &mut World) -> Vec<u8> {
+    let (handle, mut connection) =
+        world.client.endpoint.connect(world.now, &world.client_config, world.server.addr, "server.test").unwrap();
+    let mut first = Vec::new();
+    connection.poll_transmit(world.now, 1, &mut first).expect("the client speaks first");
+    world.client.connections.insert(handle, connection);
+    first
+}
+
+#[test]
+fn wire_5_2_3_the_handshake_gets_through_half_of_all_packets_lost_both_ways() {
+    let mut slowest = Duration::ZERO;
+    for seed in 0..100 {
+        let mut transport = TransportConfig::default();
+        transport.handshake_timeout(Duration::from_secs(180));
+        let mut world = World::new(seed, lossy(10, 25, 50), transport.clone(), transport);
+        let begin = world.now;
+        let handle = world.connect();
+        let is_up = world.run_until(Duration::from_secs(180), |w| {
+            w.client.connections.get(&handle).is_some_and(|c| !c.is_handshaking())
+                && w.server.connections.values().any(|c| !c.is_handshaking())
+        });
+        assert!(is_up, "seed {seed}: {}", world.describe());
+        slowest = slowest.max(world.now - begin);
+    }
+    assert!(slowest < Duration::from_secs(60), "the slowest of a hundred took {slowest:?}");
+}
+
+#[test]
+fn wire_1_1_2_every_datagram_with_an_initial_packet_is_filled() {
+    let mut world = world(link(10, 25));
+    assert_eq!(first_datagram(&mut world).len(), 1200);
+    let mut short = first_datagram(&mut world);
+    short.pop();
+    let addr = world.client.addr;
+    assert_eq!((world.ask_server(addr, short), world.server.endpoint.connection_count()), (None, 0));
+}
+
+#[test]
+fn wire_2_1_1_another_version_is_answered_with_those_spoken_here() {
+    let mut world = world(link(10, 25));
+    let mut datagram = first_datagram(&mut world);
+    datagram[1..5].copy_from_slice(&[0x0a, 0x0a, 0x0a, 0x0a]);
+    let addr = world.client.addr;
+    let answer = world.ask_server(addr, datagram.clone()).expect("an answer");
+    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer) else { panic!("no negotiation") };
+    assert_eq!(packet::versions(versions).collect::<Vec<_>>(), [packet::VERSION]);
+    // Nothing to what could not have opened a connection (RFC 9000 6.1), and no state in any case.
+    datagram.truncate(1199);
+    assert_eq!((world.ask_server(addr, datagram), world.server.endpoint.connection_count()), (None, 0));
+}
+
+#[test]
+fn wire_2_1_2_a_client_gives_up_if_its_version_is_not_spoken_and_ignores_what_makes_no_sense() {
+    let mut world = world(link(10, 25));
+    let first = first_datagram(&mut world);
+    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first) else { panic!("a long header") };
+    let mut negotiation = Vec::new();
+    packet::put_version_negotiation(scid.as_bytes(), dcid.as_bytes(), 0, &mut negotiation);
+    // It names the version the client speaks.
+    world.tell_client(negotiation.clone());
+    assert!(!world.client.only().is_closed());
+    let at = negotiation.len() - 4;
+    negotiation[at..].copy_from_slice(&[0, 0, 0, 9]);
+    world.tell_client(negotiation);
+    assert_eq!(closed(&mut world), ConnectionError::VersionMismatch);
+}
+
+#[test]
+fn wire_2_2_under_load_a_client_proves_its_address_before_the_server_keeps_anything() {
+    let mut world = world(lossy(10, 25, 10));
+    let mut config = server_config(TransportConfig::default());
+    config.retry_above_handshakes = 0;
+    world.restart_server(config);
+    let first = first_datagram(&mut world);
+    let answer = world.ask_server(world.client.addr, first).expect("a Retry");
+    assert!(answer.len() < 3 * 1200 && matches!(packet::peek(&answer), Ok(Peeked::Long { ty: packet::LongType::Retry, .. })));
+    assert_eq!(world.server.endpoint.connection_count(), 0);
+    world.client.connections.clear();
+    world.connected();
+    upload(&mut world, 100_000);
+}
+
+#[test]
+fn rfc_9000_8_1_a_server_sends_at_most_thrice_what_it_received_before_the_address_is_validated() {
+    let mut world = world(link(10, 25));
+    world.connect();
+    // Only the first datagram gets to the server.
+    set_link(&mut world, Direction::Forward, link(10, 25).with_loss(Loss::Bernoulli(Probability::ONE)));
+    world.run_for(Duration::from_secs(20));
+    let stats = world.server.only().stats();
+    assert_eq!(stats.received_bytes, 1200);
+    assert!((1..=3600).contains(&stats.sent_bytes), "{} bytes sent to a stranger", stats.sent_bytes);
+}
+
+#[test]
+fn wire_3_1_3_a_client_that_is_refused_learns_why() {
+    let mut world = world(lossy(10, 25, 10));
+    let mut config = server_config(TransportConfig::default());
+    let identity = Identity::from_seed(&[2; 32]);
+    config.crypto = Arc::new(crypto::ServerConfig::raw_key(&identity, Some(Arc::new(Nobody))));
+    world.restart_server(config);
+    world.connect();
+    let error = closed(&mut world);
+    assert!(matches!(&error, ConnectionError::PeerTransport(e) if e.code == TransportErrorCode::Tls(49)), "{error:?}");
+}
+
+#[test]
+fn wire_3_1_3_a_client_refuses_a_server_with_another_key() {
+    let mut world = world(lossy(10, 25, 10));
+    let identity = Identity::from_seed(&[1; 32]);
+    world.client_config = client_config(TransportConfig::default());
+    world.client_config.crypto = Arc::new(crypto::ClientConfig::raw_key(Some(&identity), Arc::new(Nobody)));
+    world.connect();
+    let error = closed(&mut world);
+    assert!(matches!(&error, ConnectionError::Transport(e) if e.code == TransportErrorCode::Tls(46)), "{error:?}");
+}
+
+#[test]
+fn wire_9_a_full_server_refuses() {
+    let mut world = world(link(10, 25));
+    let mut config = server_config(TransportConfig::default());
+    config.connections_max = 0;
+    world.restart_server(config);
+    world.connect();
+    let error = closed(&mut world);
+    let is_refusal = matches!(&error, ConnectionError::PeerTransport(e) if e.code == TransportErrorCode::ConnectionRefused);
+    assert!(is_refusal && world.server.endpoint.connection_count() == 0, "{error:?}");
+}
+
+#[test]
+fn wire_7_2_the_server_sends_with_its_clients_profile() {
+    for name in fulmar_proto::PROFILE_NAMES {
+        for server in fulmar_proto::PROFILE_NAMES {
+            let mut world = World::new(1, lossy(10, 25, 5), profile(name), profile(server));
+            world.connected();
+            assert_eq!(world.server.only().stats().profile, name);
+            upload(&mut world, 50_000);
+            let mut own = profile(server);
+            own.follows_peer_profile(false);
+            let mut world = World::new(1, lossy(10, 25, 5), profile(name), own);
+            world.connected();
+            assert_eq!(world.server.only().stats().profile, server);
+            upload(&mut world, 50_000);
+        }
+    }
+}
+
+#[test]
+fn wire_1_1_6_noise_is_discarded_without_an_answer() {
+    let mut world = world(link(10, 25));
+    let handle = world.connected();
+    let mut rng = fulmar_net::Rng::new(5, 0);
+    for _ in 0..500 {
+        let len = rng.below(1400) as usize;
+        let mut contents: Vec<u8> = (0..len).map(|_| rng.draw() as u8).collect();
+        if let Some(first) = contents.first_mut() {
+            // Long headers of other versions are answered; everything else must look like nothing.
+            *first &= 0x3f;
+        }
+        world.path.send(world.now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+    }
+    world.run_for(Duration::from_secs(1));
+    assert!(!world.client.connections[&handle].is_closed());
+    upload(&mut world, 10_000);
+}

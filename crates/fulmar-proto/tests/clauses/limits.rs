@@ -1,0 +1,148 @@
+//! A peer that breaks a rule or exceeds a bound gets the error that names it: docs/wire.md 5, 6, 9. The packets are forged
+//! under the right keys.
+
+use std::time::Duration;
+
+use fulmar_fec::{CodeId, RepairKey, SymbolId, Window};
+use fulmar_net::{Datagram, Direction};
+use fulmar_proto::wire::frame;
+use fulmar_proto::wire::symbol::SymbolFrame;
+use fulmar_proto::{ConnectionError, Dir, PacketNumber, Side, StreamId, TransportConfig, TransportErrorCode};
+
+use crate::common::World;
+use crate::work::link;
+
+/// What the server says to a packet of the client with these frames.
+fn verdict(frames: &[u8]) -> Option<TransportErrorCode> {
+    verdict_on(&[frames.to_vec()])
+}
+
+fn verdict_on(packets: &[Vec<u8>]) -> Option<TransportErrorCode> {
+    let mut small = TransportConfig::default();
+    small.streams_uni(10).datagram_buffer_bytes(0);
+    let mut world = World::new(1, link(100, 5), TransportConfig::default(), small);
+    world.connected();
+    world.run_for(Duration::from_secs(1));
+    for frames in packets {
+        let contents = world.client.only().forge_packet(frames).expect("keys");
+        let now = world.now;
+        world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+    }
+    world.run_for(Duration::from_millis(50));
+    let server = world.server.connections.values().next();
+    let ours = server.and_then(|c| match c.close_reason() {
+        Some(ConnectionError::Transport(error)) => Some(error.code),
+        _ => None,
+    });
+    // The client is told the same.
+    let client = world.client.connections.values().next();
+    let told = client.and_then(|c| match c.close_reason() {
+        Some(ConnectionError::PeerTransport(error)) => Some(error.code),
+        _ => None,
+    });
+    assert_eq!(ours, told);
+    ours
+}
+
+fn source(id: u64, symbol: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::put_source_header(&mut out, SymbolId(id));
+    out.extend_from_slice(symbol);
+    out
+}
+
+/// Ids of symbols that were not used by the handshake's first frames.
+fn symbol(frames: &[SymbolFrame<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    frames.iter().for_each(|frame| frame.put(&mut out));
+    source(100, &out)
+}
+
+fn stream(index: u64) -> StreamId {
+    StreamId::new(Side::Client, Dir::Uni, index)
+}
+
+fn data(id: StreamId, offset: u64, fin: bool) -> SymbolFrame<'static> {
+    SymbolFrame::Stream { id, offset, data: b"data", fin }
+}
+
+#[test]
+fn what_is_allowed_is_no_violation() {
+    assert_eq!(verdict(&[1]), None);
+    assert_eq!(verdict(&symbol(&[data(stream(0), 4, true), data(stream(0), 0, false)])), None);
+}
+
+#[test]
+fn wire_5_0_1_frames_that_cannot_be_parsed() {
+    for bytes in [&[0x7f][..], &[0x08], &[0x13, 0, 0, 0], &[0x12, 4, 0, 0, 0, 0, 0, 64]] {
+        assert_eq!(verdict(bytes), Some(TransportErrorCode::FrameEncoding), "{bytes:?}");
+    }
+    assert_eq!(verdict(&source(100, &[0x7f])), Some(TransportErrorCode::FrameEncoding));
+    let mut crypto = Vec::new();
+    frame::put_crypto(&mut crypto, 0, b"hello");
+    assert_eq!(verdict(&crypto), Some(TransportErrorCode::ProtocolViolation));
+}
+
+#[test]
+fn wire_5_3_1_acks_of_what_was_never_sent() {
+    let ranges = [(PacketNumber(1_000_000), PacketNumber(1_000_000))];
+    let mut ack = Vec::new();
+    assert!(frame::put_ack(&mut ack, ranges.into_iter(), 0, None, None, 1000));
+    assert_eq!(verdict(&ack), Some(TransportErrorCode::ProtocolViolation));
+}
+
+#[test]
+fn wire_5_4_symbols_beyond_every_bound() {
+    assert_eq!(verdict(&source(1 << 20, b"\x00")), Some(TransportErrorCode::BufferExceeded));
+    let mut part = Vec::new();
+    frame::put_part_header(&mut part, SymbolId(100), 10, 8);
+    part.extend_from_slice(b"four");
+    assert_eq!(verdict(&part), Some(TransportErrorCode::Coding));
+    let parts: Vec<Vec<u8>> = (0..20)
+        .map(|id| {
+            let mut part = Vec::new();
+            frame::put_part_header(&mut part, SymbolId(100 + id), 1000, 0);
+            part.extend_from_slice(b"a piece");
+            part
+        })
+        .collect();
+    assert_eq!(verdict_on(&parts), Some(TransportErrorCode::BufferExceeded));
+}
+
+#[test]
+fn wire_5_4_4_codes_and_covers_that_were_not_agreed_on() {
+    let repair = |code, len| {
+        let mut out = Vec::new();
+        frame::put_repair_window_header(&mut out, CodeId(code), Window { first: SymbolId(100), len }, RepairKey(1));
+        out.extend_from_slice(&[1; 100]);
+        out
+    };
+    assert_eq!(verdict(&repair(99, 4)), Some(TransportErrorCode::Coding));
+    assert_eq!(verdict(&repair(4, 100_000)), Some(TransportErrorCode::Coding));
+    assert_eq!(verdict(&repair(4, 4)), None);
+}
+
+#[test]
+fn wire_5_5_1_a_datagram_to_an_end_that_takes_none() {
+    let mut out = Vec::new();
+    frame::put_datagram(&mut out, b"x");
+    assert_eq!(verdict(&out), Some(TransportErrorCode::ProtocolViolation));
+}
+
+#[test]
+fn wire_6_1_streams_credit_and_sizes() {
+    use TransportErrorCode::{FinalSize, FlowControl, ProtocolViolation, StreamLimit, StreamState};
+    let cases: [(&[SymbolFrame<'_>], _); 8] = [
+        (&[data(stream(10), 0, false)], StreamLimit),
+        (&[data(StreamId::new(Side::Server, Dir::Uni, 0), 0, false)], StreamState),
+        (&[data(StreamId::new(Side::Server, Dir::Bi, 0), 0, false)], StreamState),
+        (&[data(stream(0), 1 << 40, false)], FlowControl),
+        (&[data(stream(0), 0, true), data(stream(0), 4, false)], FinalSize),
+        (&[data(stream(0), 8, true), data(stream(0), 0, true)], FinalSize),
+        (&[data(stream(0), 0, false), data(stream(0), 2, false)], ProtocolViolation),
+        (&[SymbolFrame::MaxStreamData { id: stream(0), max: 5 }], StreamState),
+    ];
+    for (frames, code) in cases {
+        assert_eq!(verdict(&symbol(frames)), Some(code), "{frames:?}");
+    }
+}

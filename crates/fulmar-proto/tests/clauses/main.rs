@@ -1,0 +1,13 @@
+//! The protocol in virtual time, clause by clause: each test names the clause of docs/wire.md or of an RFC that it checks.
+#![allow(unreachable_pub, reason = "modules of one program")]
+
+mod close;
+#[path = "../common/mod.rs"]
+mod common;
+mod handshake;
+mod limits;
+mod path;
+mod recovery;
+mod streams;
+mod transfer;
+mod work;

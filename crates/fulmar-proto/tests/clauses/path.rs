@@ -1,0 +1,244 @@
+//! The path: addresses, ECN, MTU.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fulmar_net::{Direction, Probability};
+use fulmar_proto::{PROFILE_NAMES, TransportConfig};
+
+use crate::common::World;
+use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+
+fn elsewhere(place: u8) -> SocketAddr {
+    SocketAddr::from(([10, 9, 8, place], 5555))
+}
+
+#[test]
+fn rfc_9000_9_3_a_nat_that_rebinds_is_followed_and_challenged() {
+    for percent in [0, 10, 30] {
+        let mut world = connected(1, lossy(20, 20, percent));
+        let mut work = Upload::new(&mut world, 2_000_000);
+        world.run_until(Duration::from_millis(400), |w| work.step(w));
+        world.rebind();
+        assert!(world.run_until(Duration::from_secs(60), |w| work.step(w)), "{percent} %: {}", world.describe());
+        let addr = world.client_addr();
+        let server = world.server.only();
+        assert_eq!((server.remote(), server.stats().path_changes), (addr, 1), "{percent} %");
+    }
+}
+
+#[test]
+fn rfc_9000_9_4_after_a_move_to_another_address_the_path_is_measured_anew() {
+    for percent in [0, 10, 30] {
+        let mut world = connected(1, lossy(20, 20, percent));
+        let mut work = Upload::new(&mut world, 2_000_000);
+        for place in 1..4 {
+            world.run_until(Duration::from_millis(400), |w| work.step(w));
+            world.move_client(elsewhere(place));
+            let now = world.now;
+            world.client.only().handle_path_change(now);
+        }
+        assert!(world.run_until(Duration::from_secs(60), |w| work.step(w)), "{percent} %: {}", world.describe());
+        world.run_for(Duration::from_secs(2));
+        assert_eq!(world.server.only().remote(), elsewhere(3));
+    }
+}
+
+#[test]
+fn wire_5_5_2_a_server_that_sends_finds_a_client_that_moved() {
+    let mut world = connected(1, lossy(20, 20, 10));
+    let id = world.server.only().open(fulmar_proto::Dir::Uni).expect("allowed");
+    let (mut written, mut read, total) = (0, 0, 1_000_000);
+    let data = vec![9; 1 << 16];
+    let moves = [world.now + Duration::from_millis(300), world.now + Duration::from_millis(301)];
+    let mut moved = 0;
+    let is_done = world.run_until(Duration::from_secs(60), |world| {
+        let now = world.now;
+        if moved < 2 && now >= moves[moved] {
+            moved += 1;
+            world.move_client(elsewhere(moved as u8));
+            world.client.only().handle_path_change(now);
+        }
+        while written < total
+            && let Ok(n) = world.server.only().write(id, &data[..data.len().min(total - written)])
+        {
+            written += n;
+        }
+        let client = world.client.only();
+        while client.accept(fulmar_proto::Dir::Uni).is_some() {}
+        let mut out = vec![0; 1 << 16];
+        while let Ok(fulmar_proto::stream::Read::Data(n)) = client.read(now, id, &mut out) {
+            read += n;
+        }
+        read == total
+    });
+    assert!(is_done, "{}", world.describe());
+}
+
+#[test]
+fn wire_5_5_2_server_and_client_do_not_wait_for_each_other() {
+    // The client says one small thing from its new address, at heavy loss; all else is the server's.
+    for seed in 0..100 {
+        let mut world = connected(seed, lossy(20, 20, 40));
+        let id = world.server.only().open(fulmar_proto::Dir::Uni).expect("allowed");
+        world.run_for(Duration::from_secs(10));
+        world.move_client(elsewhere(1));
+        let now = world.now;
+        world.client.only().handle_path_change(now);
+        world.server.only().write(id, &[5; 20_000]).expect("room");
+        world.server.only().finish(id).expect("open");
+        let is_done = world.run_until(Duration::from_secs(25), |world| !world.server.only().has_unacked());
+        assert!(is_done, "seed {seed}: {}", world.describe());
+    }
+}
+
+#[test]
+fn wire_5_5_2_no_more_than_thrice_what_came_goes_to_an_address_that_does_not_answer() {
+    let mut world = connected(1, link(20, 20));
+    let server_id = world.server.only().open(fulmar_proto::Dir::Uni).expect("allowed");
+    world.client.only().ping();
+    // Somebody repeats the client's packet from his own address, before it arrives by itself.
+    world.settle();
+    let packet = world.client.only().forge_packet(&[1]).expect("keys");
+    let len = packet.len() as u64;
+    let before = world.server.only().stats().sent_bytes;
+    world.ask_server(elsewhere(66), packet);
+    world.server.only().write(server_id, &[5; 100_000]).expect("room");
+    let mut to_stranger = 0;
+    let mut buf = Vec::new();
+    for _ in 0..100 {
+        buf.clear();
+        while let Some(transmit) = {
+            let now = world.now;
+            world.server.only().poll_transmit(now, 10, &mut buf)
+        } {
+            assert_eq!(transmit.destination, elsewhere(66));
+            to_stranger += transmit.bytes as u64;
+            buf.clear();
+        }
+    }
+    assert_eq!(world.server.only().stats().sent_bytes - before, to_stranger);
+    assert!((1..=3 * len).contains(&to_stranger), "{to_stranger} bytes for {len}");
+    // The client is heard again, and everything goes to it.
+    world.client.only().ping();
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(world.server.only().remote(), world.client_addr());
+    assert_eq!(world.server.only().stats().streams.queued_bytes, 0);
+}
+
+#[test]
+fn rfc_9000_13_4_ecn_marks_reduce_the_window() {
+    for name in ["newreno", "cubic"] {
+        let run = |mark| {
+            let mut path = link(50, 20);
+            path.mark = Probability::from_percent(mark);
+            let mut world = World::new(1, path, profile(name), profile(name));
+            world.connected();
+            let time = upload(&mut world, 3_000_000);
+            let stats = world.client.only().stats();
+            assert!(stats.is_ecn_capable);
+            (time, stats.ecn_ce_packets, stats.lost_packets)
+        };
+        let ((plain, _, _), (marked, marks, lost)) = (run(0), run(3));
+        assert!(marks > 10 && lost == 0, "{name}: {marks} marks, {lost} lost");
+        assert!(marked > plain * 3 / 2, "{name}: {marked:?} with marks, {plain:?} without");
+    }
+}
+
+#[test]
+fn rfc_9000_13_4_2_a_path_that_bleaches_marks_is_found_out() {
+    for name in PROFILE_NAMES {
+        let mut world = World::new(1, link(20, 20), profile(name), profile(name));
+        world.bleaches_ecn = true;
+        world.connected();
+        upload(&mut world, 200_000);
+        assert!(!world.client.only().stats().is_ecn_capable);
+        // Packets leave without marks from then on.
+        world.bleaches_ecn = false;
+        let now = world.now;
+        let id = world.client.only().open(fulmar_proto::Dir::Uni).expect("allowed");
+        world.client.only().write(id, b"x").expect("room");
+        let mut buf = Vec::new();
+        let transmit = world.client.only().poll_transmit(now, 1, &mut buf).expect("data");
+        assert_eq!(transmit.ecn, None);
+    }
+}
+
+#[test]
+fn rfc_8899_the_mtu_of_ethernet_is_found_and_random_loss_fools_nobody() {
+    for percent in [0, 5, 20] {
+        for seed in 0..5 {
+            let mut path = lossy(20, 20, percent);
+            path.mtu_bytes = Some(1500);
+            let mut world = connected(seed, path);
+            upload(&mut world, 1_500_000);
+            let stats = world.client.only().stats();
+            assert_eq!((stats.mtu_bytes, stats.black_holes), (1472, 0), "{percent} %, seed {seed}: {stats:?}");
+        }
+    }
+}
+
+#[test]
+fn rfc_8899_smaller_paths_are_found_too() {
+    for mtu in [1280, 1400, 1492] {
+        let mut path = link(20, 20);
+        path.mtu_bytes = Some(mtu);
+        let mut world = connected(1, path);
+        upload(&mut world, 5_000_000);
+        let found = u32::from(world.client.only().stats().mtu_bytes);
+        assert!((1200..=mtu - 28).contains(&found) && found + 100 > mtu - 28, "{found} on a path of {mtu}");
+    }
+}
+
+#[test]
+fn wire_5_4_5_symbols_made_for_a_wider_path_get_through_one_that_has_shrunk() {
+    for name in PROFILE_NAMES {
+        for (seed, percent, bytes) in [(1, 0, 2_000_000), (2, 10, 2_000_000), (3, 20, 40_000)] {
+            let mut path = lossy(20, 20, percent);
+            path.mtu_bytes = Some(1500);
+            let mut world = World::new(seed, path.clone(), profile(name), profile(name));
+            world.connected();
+            upload(&mut world, 300_000);
+            assert_eq!(world.client.only().stats().mtu_bytes, 1472);
+            let mut work = Upload::new(&mut world, bytes);
+            world.run_until(Duration::from_millis(30), |w| work.step(w));
+            path.mtu_bytes = Some(1280);
+            for direction in Direction::BOTH {
+                set_link(&mut world, direction, path.clone());
+            }
+            let is_done = world.run_until(Duration::from_secs(60), |w| work.step(w));
+            assert!(is_done, "{name}, {percent} %: {} bytes: {}", work.read, world.describe());
+        }
+    }
+}
+
+#[test]
+fn wire_5_4_5_a_single_symbol_gets_through_a_path_that_has_shrunk() {
+    // Nothing tells of a black hole but the probe timeouts.
+    for name in PROFILE_NAMES {
+        let mut path = link(20, 20);
+        path.mtu_bytes = Some(1500);
+        let mut world = World::new(1, path.clone(), profile(name), profile(name));
+        world.connected();
+        upload(&mut world, 300_000);
+        world.run_for(Duration::from_secs(1));
+        path.mtu_bytes = Some(1228);
+        for direction in Direction::BOTH {
+            set_link(&mut world, direction, path.clone());
+        }
+        let begin = world.now;
+        upload(&mut world, 1390);
+        let took = world.now - begin;
+        assert!(took < Duration::from_secs(5), "{name}: {took:?}");
+    }
+}
+
+#[test]
+fn a_path_as_wide_as_jumbo_frames_is_used() {
+    let mut transport = TransportConfig::default();
+    transport.mtu_max_bytes(8952);
+    let mut world = World::new(1, link(100, 5), transport.clone(), transport);
+    world.connected();
+    upload(&mut world, 3_000_000);
+    assert_eq!(world.client.only().stats().mtu_bytes, 8952);
+}

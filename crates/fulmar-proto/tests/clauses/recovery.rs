@@ -1,0 +1,122 @@
+//! Losses: how soon they are repaired, and what for.
+
+use std::time::Duration;
+
+use fulmar_net::{Direction, LinkConfig, Loss, LossPattern};
+use fulmar_proto::{Dir, PROFILE_NAMES};
+
+use crate::common::World;
+use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+
+/// A link that loses the packets with these numbers, counted from now.
+fn losing(link: LinkConfig, lost: impl IntoIterator<Item = usize>) -> LinkConfig {
+    let mut pattern = vec![false; 10_000];
+    lost.into_iter().for_each(|at| pattern[at] = true);
+    link.with_loss(Loss::Pattern(LossPattern::new(pattern)))
+}
+
+#[test]
+fn the_lost_tail_of_a_message_is_repaired_within_about_one_and_a_half_round_trips() {
+    const RTT: Duration = Duration::from_millis(100);
+    // Half a round trip there, 1.5 until the probe, half back. Of several packets the probe restores one, and its ACK tells
+    // of the others.
+    for (name, lost, limit) in PROFILE_NAMES.iter().flat_map(|&name| [(name, 1, RTT * 5 / 2), (name, 3, RTT * 7 / 2)]) {
+        let mut world = World::new(1, link(100, 50), profile(name), profile(name));
+        world.connected();
+        // An RTT must be known, and the initial flight of packets must be over.
+        upload(&mut world, 100_000);
+        world.run_for(Duration::from_secs(1));
+        set_link(&mut world, Direction::Forward, losing(link(100, 50), 10 - lost..10));
+        let begin = world.now;
+        let mut message = Upload::new(&mut world, 11_000);
+        assert!(world.run_until(Duration::from_secs(5), |w| message.step(w)));
+        let took = world.now - begin;
+        let ack_delay = Duration::from_millis(50);
+        assert!(took < limit + ack_delay, "{name}: the lost tail of {lost} came after {took:?}");
+    }
+}
+
+#[test]
+fn a_loss_in_the_middle_is_repaired_in_one_round_trip() {
+    const RTT: Duration = Duration::from_millis(100);
+    let mut world = connected(1, link(100, 50));
+    upload(&mut world, 200_000);
+    world.run_for(Duration::from_secs(1));
+    set_link(&mut world, Direction::Forward, losing(link(100, 50), [2]));
+    let begin = world.now;
+    let mut message = Upload::new(&mut world, 11_000);
+    assert!(world.run_until(Duration::from_secs(5), |w| message.step(w)));
+    let took = world.now - begin;
+    assert!(took < RTT * 3 / 2 + Duration::from_millis(40), "the hole was closed after {took:?}");
+    // Its copy, and at most an insurance or two.
+    assert!((1..=3).contains(&world.client.only().stats().coding_sent.repairs_sent()));
+}
+
+#[test]
+fn repair_that_is_asked_for_is_as_much_as_was_lost() {
+    // docs/wire.md 5.4.1: a copy for each symbol lost, and no other.
+    for name in ["newreno", "cubic"] {
+        let mut world = World::new(1, link(20, 20), profile(name), profile(name));
+        world.connected();
+        upload(&mut world, 100_000);
+        world.run_for(Duration::from_secs(1));
+        set_link(&mut world, Direction::Forward, losing(link(20, 20), [5, 9, 10, 11, 30]));
+        let before = world.client.only().stats().coding_sent;
+        upload(&mut world, 100_000);
+        let after = world.client.only().stats().coding_sent;
+        assert_eq!((after.lost - before.lost, after.copies - before.copies), (5, 5), "{name}");
+    }
+}
+
+#[test]
+fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
+    let mut world = connected(1, lossy(20, 20, 10));
+    let mut work = Upload::new(&mut world, 1_000_000);
+    let (mut updates, mut next) = (0, world.now);
+    let is_done = world.run_until(Duration::from_secs(60), |world| {
+        if world.now >= next {
+            next = world.now + Duration::from_millis(100);
+            updates += u32::from(world.client.only().initiate_key_update());
+            updates += u32::from(world.server.only().initiate_key_update());
+        }
+        work.step(world)
+    });
+    assert!(is_done && updates > 4, "{updates} updates: {}", world.describe());
+    assert_eq!(world.server.only().stats().undecryptable_packets, 0);
+}
+
+#[test]
+fn poll_timeout_is_the_time_of_the_next_action() {
+    // Rule 5 of the core. The world asks in between whether there is something to send, and refuses to be called for nothing.
+    for name in PROFILE_NAMES {
+        let mut world = World::new(1, lossy(20, 20, 10), profile(name), profile(name));
+        world.checks_silence = true;
+        world.connected();
+        upload(&mut world, 500_000);
+        world.run_for(Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn an_idle_connection_is_silent() {
+    let mut world = connected(1, lossy(20, 20, 10));
+    upload(&mut world, 100_000);
+    world.run_for(Duration::from_secs(5));
+    let sent = |world: &mut World| world.client.only().stats().sent_datagrams + world.server.only().stats().sent_datagrams;
+    let before = sent(&mut world);
+    world.run_for(Duration::from_secs(20));
+    assert_eq!(sent(&mut world), before);
+}
+
+#[test]
+fn delivered_comes_when_the_peer_has_everything() {
+    let mut world = connected(1, lossy(20, 20, 10));
+    let id = world.client.only().open(Dir::Uni).expect("allowed");
+    world.client.events.clear();
+    world.client.only().write(id, &[1; 10_000]).expect("room");
+    let is_told = world.run_until(Duration::from_secs(10), |world| {
+        world.client.events.iter().any(|(_, event)| *event == fulmar_proto::Event::Delivered)
+    });
+    assert!(is_told && !world.client.only().has_unacked());
+    assert_eq!(world.server.only().stats().streams.received_bytes, 10_000);
+}

@@ -1,0 +1,133 @@
+//! Bulk data over good and bad paths: what it costs, and what it survives.
+
+use std::time::Duration;
+
+use fulmar_net::{Direction, Intervals, Jitter, LinkConfig, Loss, Order, Probability, TwoState};
+use fulmar_proto::{PROFILE_NAMES, TransportConfig};
+
+use crate::common::World;
+use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+
+#[test]
+fn nothing_is_sent_twice_on_a_path_that_loses_nothing() {
+    for name in PROFILE_NAMES {
+        // A queue that never overflows: nothing is lost there either.
+        let mut link = link(50, 10);
+        link.queue = fulmar_net::QueueConfig::DropTail(fulmar_net::QueueLimit::Packets(100_000));
+        let mut world = World::new(1, link, profile(name), profile(name));
+        world.connected();
+        upload(&mut world, 3_000_000);
+        let stats = world.client.only().stats();
+        let sent = stats.coding_sent;
+        assert_eq!((sent.repairs_sent(), sent.probes, stats.lost_packets), (0, 0, 0), "{name}: {stats:?}");
+        assert_eq!(world.server.only().stats().coding_received.redundant, 0);
+    }
+}
+
+#[test]
+fn bytes_come_out_right_whatever_the_path_does() {
+    let burst = TwoState::new(Probability::from_percent(20), 5000).expect("a chain");
+    let mut ways: Vec<LinkConfig> = vec![lossy(20, 20, 20), link(20, 20).with_loss(Loss::TwoState(burst))];
+    let mut copies = lossy(20, 20, 2);
+    copies.duplicate = Probability::from_percent(30);
+    let mut damaged = link(20, 20);
+    damaged.corrupt = Probability::from_percent(10);
+    ways.extend([copies, damaged, link(20, 20).with_jitter(Jitter::Exponential(Duration::from_millis(10)), Order::Free)]);
+    for way in ways {
+        for name in PROFILE_NAMES {
+            let mut world = World::new(3, way.clone(), profile(name), profile(name));
+            world.connected();
+            upload(&mut world, 400_000);
+        }
+    }
+}
+
+#[test]
+fn rfc_9002_6_1_reordering_costs_little_and_losses_that_were_none_are_taken_back() {
+    let time = |jitter| {
+        let mut world = connected(1, link(20, 20).with_jitter(jitter, Order::Free));
+        let time = upload(&mut world, 4_000_000);
+        (time, world.client.only().stats())
+    };
+    let (straight, _) = time(Jitter::None);
+    let (jittered, stats) = time(Jitter::Uniform(Duration::from_millis(10)));
+    assert!(stats.spurious_packets > 0, "{stats:?}");
+    // Nothing was really lost: only what is still being sorted out has not been taken back.
+    assert!(stats.lost_packets - stats.spurious_packets < 20, "{stats:?}");
+    assert!(jittered < straight * 5 / 4, "{jittered:?} with reordering, {straight:?} without");
+}
+
+#[test]
+fn black_outs_of_seconds_are_survived() {
+    for name in PROFILE_NAMES {
+        let mut world = World::new(1, lossy(20, 20, 1), profile(name), profile(name));
+        world.connected();
+        let (from, until) = (world.now + Duration::from_millis(300), world.now + Duration::from_millis(4300));
+        for direction in Direction::BOTH {
+            let mut dark = lossy(20, 20, 1);
+            dark.blackouts = Intervals::new([(from, until)]);
+            set_link(&mut world, direction, dark);
+        }
+        let mut work = Upload::new(&mut world, 3_000_000);
+        assert!(world.run_until(Duration::from_secs(60), |w| work.step(w)), "{name}: {}", world.describe());
+        let resumed = work.done_at.expect("done") - until;
+        assert!(resumed < Duration::from_secs(15), "{name} needed {resumed:?} after the light came back");
+    }
+}
+
+#[test]
+fn wire_5_5_1_datagrams_come_at_most_once_and_are_not_repeated() {
+    let mut path = lossy(20, 20, 10);
+    path.duplicate = Probability::from_percent(10);
+    let mut world = connected(1, path);
+    let (mut sent, mut heard) = (0u32, std::collections::BTreeSet::new());
+    world.run_until(Duration::from_secs(10), |world| {
+        if sent < 1000 && world.client.only().send_datagram(bytes::Bytes::copy_from_slice(&sent.to_be_bytes())).is_ok() {
+            sent += 1;
+        }
+        while let Some(data) = world.server.only().recv_datagram() {
+            let number = u32::from_be_bytes(data[..].try_into().expect("four bytes"));
+            assert!(number < sent && heard.insert(number), "{number} came twice");
+        }
+        false
+    });
+    assert_eq!(sent, 1000);
+    assert!((850..950).contains(&heard.len()), "{} of 1000 came at 10 % loss", heard.len());
+    assert_eq!(world.client.only().stats().coding_sent.sources, 0);
+}
+
+#[test]
+fn wire_5_5_1_a_peer_without_datagrams_is_not_sent_any() {
+    let mut none = TransportConfig::default();
+    none.datagram_buffer_bytes(0);
+    let mut world = World::new(1, link(20, 20), TransportConfig::default(), none);
+    world.connected();
+    assert_eq!(world.client.only().datagram_bytes_max(), None);
+    assert!(world.client.only().send_datagram(bytes::Bytes::from_static(b"x")).is_err());
+}
+
+#[test]
+fn both_directions_at_once() {
+    let mut world = connected(2, lossy(20, 20, 5));
+    let mut up = Upload::new(&mut world, 500_000);
+    let down = world.server.only().open(fulmar_proto::Dir::Uni).expect("allowed");
+    let (mut written, mut got, total) = (0, 0, 500_000);
+    let data = vec![7; 1 << 16];
+    let is_done = world.run_until(Duration::from_secs(60), |world| {
+        let now = world.now;
+        let is_up = up.step(world);
+        while written < total
+            && let Ok(n) = world.server.only().write(down, &data[..data.len().min(total - written)])
+        {
+            written += n;
+        }
+        let client = world.client.only();
+        while client.accept(fulmar_proto::Dir::Uni).is_some() {}
+        let mut out = vec![0; 1 << 16];
+        while let Ok(fulmar_proto::stream::Read::Data(n)) = client.read(now, down, &mut out) {
+            got += n;
+        }
+        is_up && got == total
+    });
+    assert!(is_done, "{}", world.describe());
+}

@@ -1,0 +1,251 @@
+//! The task of one connection: sends what may leave, keeps its timer, and hears of the end.
+//!
+//! Receiving is the endpoint's task's; it wakes this one. Batches are made under the lock and sent without it.
+//!
+//! **Timer.** Short waits, which pace what is sent, are for the endpoint's exact [`Alarms`](crate::alarm::Alarms); others for
+//! tokio. One that was set for an earlier time than is needed now is left alone: it rings for nothing once, which costs
+//! less than moving it for every batch.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fulmar_proto::{ConnectionHandle, EndpointEvent, Instant};
+use tokio::time::Sleep;
+
+use super::shared::{ConnectionShared, Wakers, take_endpoint_events, wake_all};
+use crate::alarm;
+use crate::clock;
+use crate::endpoint::EndpointShared;
+use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
+
+/// Batches sent before other tasks get their turn: up to 256 KiB, about 0.3 ms.
+const BATCHES_PER_TURN: usize = 4;
+/// Wait before looking again at a time that has come and yet left nothing to do.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Drives one connection to its end.
+pub(crate) struct ConnectionDriver {
+    connection: Arc<ConnectionShared>,
+    endpoint: Arc<EndpointShared>,
+    handle: ConnectionHandle,
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// When `sleep` rings, if it will.
+    armed_at: Option<Instant>,
+    /// When the endpoint's alarm rings or rang.
+    alarm_at: Option<Instant>,
+    blocked: Option<Blocked>,
+    endpoint_events: Vec<EndpointEvent>,
+}
+
+/// A batch the socket had no room for.
+struct Blocked {
+    batch: Batch,
+    socket: Arc<Socket>,
+    writable: Pin<Box<dyn Future<Output = io::Result<()>> + Send>>,
+}
+
+/// What a turn ended with.
+enum Turn {
+    /// Nothing to send before this time, or ever without an event.
+    Idle(Option<Instant>),
+    /// There may be more to send.
+    Unfinished,
+    /// The socket takes no more now.
+    Blocked,
+    /// The connection is gone.
+    Drained,
+}
+
+thread_local! {
+    /// One buffer for batches per thread, not per connection.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl ConnectionDriver {
+    pub(crate) fn new(
+        connection: Arc<ConnectionShared>,
+        endpoint: Arc<EndpointShared>,
+        handle: ConnectionHandle,
+    ) -> Self {
+        Self {
+            connection,
+            endpoint,
+            handle,
+            sleep: None,
+            armed_at: None,
+            alarm_at: None,
+            blocked: None,
+            endpoint_events: Vec::new(),
+        }
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) -> Turn {
+        let mut wakers = Wakers::new();
+        for _ in 0..BATCHES_PER_TURN {
+            let mut bytes = BUFFER.take();
+            bytes.clear();
+            bytes.reserve(BATCH_BYTES_MAX);
+            let (step, socket) = self.step(cx, bytes, &mut wakers);
+            wake_all(&mut wakers);
+            if !self.endpoint_events.is_empty() {
+                self.endpoint.take_events(self.handle, &mut self.endpoint_events);
+            }
+            match step {
+                Step::Send(batch) => {
+                    if !self.send(cx, batch, socket) {
+                        return Turn::Blocked;
+                    }
+                }
+                Step::Wait(at) => return Turn::Idle(at),
+                Step::Drained => return Turn::Drained,
+            }
+        }
+        Turn::Unfinished
+    }
+
+    /// Looks at the time, takes one batch and what there is to tell.
+    fn step(&mut self, cx: &mut Context<'_>, mut bytes: Vec<u8>, wakers: &mut Wakers) -> (Step, Arc<Socket>) {
+        let mut guard = self.connection.lock();
+        let state = &mut *guard;
+        state.register_driver(cx);
+        let now = clock::now();
+        if state.linger_until.is_some_and(|until| until <= now) {
+            state.linger_until = None;
+            state.proto.close(now, 0, bytes::Bytes::new());
+        }
+        if state.proto.poll_timeout().is_some_and(|at| at <= now) {
+            state.proto.handle_timeout(now);
+        }
+        let transmit = state.proto.poll_transmit(now, state.socket.segments_max(), &mut bytes);
+        self.connection.take_events(state, wakers);
+        take_endpoint_events(state, &mut self.endpoint_events);
+        let step = match transmit {
+            Some(transmit) => Step::Send(Batch { transmit, bytes, sent_bytes: 0 }),
+            None => {
+                BUFFER.set(bytes);
+                if state.proto.is_closed() && !std::mem::replace(&mut state.is_close_sent, true) {
+                    self.connection.ended.notify_waiters();
+                }
+                let linger = state.linger_until.filter(|_| !state.proto.is_closed());
+                let at = [state.proto.poll_timeout(), linger].into_iter().flatten().min();
+                let at = at.map(|at| if at <= now { now + RETRY } else { at });
+                if state.proto.is_drained() { Step::Drained } else { Step::Wait(at) }
+            }
+        };
+        (step, state.socket.clone())
+    }
+
+    /// Sends a batch; false if the socket has no room.
+    fn send(&mut self, cx: &mut Context<'_>, mut batch: Batch, socket: Arc<Socket>) -> bool {
+        loop {
+            if socket.try_send(&mut batch).is_ok() {
+                BUFFER.set(batch.bytes);
+                return true;
+            }
+            let for_waiting = socket.clone();
+            let mut writable: Pin<Box<dyn Future<Output = _> + Send>> =
+                Box::pin(async move { for_waiting.writable().await });
+            if writable.as_mut().poll(cx).is_pending() {
+                self.blocked = Some(Blocked { batch, socket, writable });
+                return false;
+            }
+        }
+    }
+
+    /// Goes on with a batch that was blocked; false if it still is.
+    fn resume(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(mut blocked) = self.blocked.take() else { return true };
+        if blocked.writable.as_mut().poll(cx).is_pending() {
+            self.blocked = Some(blocked);
+            return false;
+        }
+        self.send(cx, blocked.batch, blocked.socket)
+    }
+
+    /// Waits until `at`; ready if that has come.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> Poll<()> {
+        let Some(at) = at else { return Poll::Pending };
+        let now = clock::now();
+        if self.endpoint.alarms.are_available() && at - now <= alarm::WAIT_MAX {
+            self.set_alarm(cx, now, at.max(now + alarm::WAIT_MIN));
+            return Poll::Pending;
+        }
+        self.poll_sleep(cx, at)
+    }
+
+    fn set_alarm(&mut self, cx: &Context<'_>, now: Instant, at: Instant) {
+        if self.alarm_at.is_some_and(|alarm_at| alarm_at > now && alarm_at <= at) {
+            return;
+        }
+        self.cancel_alarm();
+        self.endpoint.alarms.set((at, self.handle), cx.waker());
+        self.alarm_at = Some(at);
+    }
+
+    fn cancel_alarm(&mut self) {
+        if let Some(at) = self.alarm_at.take() {
+            self.endpoint.alarms.cancel((at, self.handle));
+        }
+    }
+
+    fn poll_sleep(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
+        if self.armed_at.is_none_or(|armed_at| at < armed_at) {
+            self.armed_at = Some(at);
+            let at = clock::to_tokio(at);
+            match &mut self.sleep {
+                Some(sleep) => sleep.as_mut().reset(at),
+                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
+            }
+        }
+        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
+        if sleep.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.armed_at = None;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for ConnectionDriver {
+    fn drop(&mut self) {
+        self.cancel_alarm();
+    }
+}
+
+/// What one look at the connection gave.
+enum Step {
+    Send(Batch),
+    Wait(Option<Instant>),
+    Drained,
+}
+
+impl Future for ConnectionDriver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.resume(cx) {
+            return Poll::Pending;
+        }
+        loop {
+            match self.turn(cx) {
+                Turn::Idle(at) => {
+                    if self.poll_timer(cx, at).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                Turn::Blocked => return Poll::Pending,
+                Turn::Drained => return Poll::Ready(()),
+                Turn::Unfinished => {
+                    // Comes back only after the runtime has looked at its sockets: the ACKs that matter now are there.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

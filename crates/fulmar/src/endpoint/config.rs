@@ -1,0 +1,62 @@
+//! Settings of an endpoint.
+
+use crate::buffers::SOCKET_BUFFER_BYTES;
+use aws_lc_rs::hmac;
+use fulmar_proto::crypto::Identity;
+
+/// Settings of an endpoint, beside those of its connections.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    pub(super) reset_key: Option<[u8; 32]>,
+    pub(super) socket_buffer_bytes: usize,
+    pub(super) may_segment: bool,
+    pub(super) incoming_max: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            reset_key: None,
+            socket_buffer_bytes: SOCKET_BUFFER_BYTES,
+            may_segment: true,
+            incoming_max: 4096,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// The key of stateless resets. A server that has the same one after a restart tells its former clients at their next
+    /// packet that their connections are gone; without it they wait for their idle timeout. Default: a random one.
+    pub fn reset_key(&mut self, key: [u8; 32]) -> &mut Self {
+        self.reset_key = Some(key);
+        self
+    }
+
+    /// A [`reset_key`](Self::reset_key) that follows from the server's identity, so that nothing else has to be kept.
+    pub fn reset_key_of(&mut self, identity: &Identity) -> &mut Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, identity.private_key_der().secret_der());
+        let tag = hmac::sign(&key, b"fulmar stateless reset key");
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(tag.as_ref());
+        self.reset_key(bytes)
+    }
+
+    /// Size of the socket's buffers asked for, in each direction. Default: 8 MiB.
+    pub fn socket_buffer_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.socket_buffer_bytes = bytes;
+        self
+    }
+
+    /// Whether the system is asked to cut batches into datagrams (GSO). It is found out by itself whether it can; `false`
+    /// is for networks that corrupt such batches. Default: yes.
+    pub fn segmentation_offload(&mut self, is_used: bool) -> &mut Self {
+        self.may_segment = is_used;
+        self
+    }
+
+    /// Clients that may wait for [`Endpoint::accept`](crate::Endpoint::accept); more are turned away. Default: 4096.
+    pub fn incoming_max(&mut self, count: usize) -> &mut Self {
+        self.incoming_max = count;
+        self
+    }
+}

@@ -1,0 +1,147 @@
+//! The endpoint as the application holds it.
+
+mod config;
+mod driver;
+mod shared;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fulmar_proto::{ClientConfig, ServerConfig};
+
+pub use config::EndpointConfig;
+pub(crate) use shared::EndpointShared;
+pub use shared::EndpointStats;
+
+use crate::connection::{Connecting, Incoming};
+use crate::error::ConnectError;
+use crate::socket;
+use shared::EndpointHandle;
+
+/// One UDP socket with any number of connections on it, as client and as server.
+///
+/// Cloning gives another handle to the same endpoint. Its tasks run in the tokio runtime it was made in, and end when the
+/// last handle and the last connection are gone.
+#[derive(Clone)]
+pub struct Endpoint(EndpointHandle);
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Endpoint {
+    /// An endpoint that opens connections, bound to `address`: usually port 0 of `[::]` or `0.0.0.0`. One bound to an IPv6
+    /// wildcard reaches IPv4 peers as well, where the system allows it.
+    ///
+    /// Must be called within a tokio runtime, as all that follow.
+    pub fn client(address: SocketAddr) -> io::Result<Self> {
+        Self::new(&EndpointConfig::default(), None, socket::bind(address)?)
+    }
+
+    /// An endpoint that accepts connections at `address`; it can open some as well.
+    pub fn server(config: ServerConfig, address: SocketAddr) -> io::Result<Self> {
+        Self::new(&EndpointConfig::default(), Some(config), socket::bind(address)?)
+    }
+
+    /// An endpoint on a socket that was bound elsewhere.
+    pub fn new(
+        config: &EndpointConfig,
+        server: Option<ServerConfig>,
+        socket: std::net::UdpSocket,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(EndpointShared::new(config, server.map(Arc::new), socket)?);
+        // The task ends when there is no handle: first this one, then the task.
+        let endpoint = Self(EndpointHandle::new(shared.clone()));
+        tokio::spawn(driver::run(shared));
+        Ok(endpoint)
+    }
+
+    /// Settings of connections opened from now on.
+    pub fn set_client_config(&self, config: ClientConfig) {
+        self.0.lock().client_config = Some(config);
+    }
+
+    /// Settings of connections accepted from now on; `None`: no more are.
+    pub fn set_server_config(&self, config: Option<ServerConfig>) {
+        self.0.lock().proto.set_server(config.map(Arc::new));
+    }
+
+    /// Opens a connection to `address`, whose server has to prove that it is `name`: a DNS name or an IP address, which
+    /// the settings' verification is asked about.
+    pub fn connect(&self, address: SocketAddr, name: &str) -> Result<Connecting, ConnectError> {
+        let config = self.0.lock().client_config.clone().ok_or(ConnectError::NoClientConfig)?;
+        self.connect_with(&config, address, name)
+    }
+
+    /// As [`connect`](Self::connect), with settings for this connection only.
+    pub fn connect_with(
+        &self,
+        config: &ClientConfig,
+        address: SocketAddr,
+        name: &str,
+    ) -> Result<Connecting, ConnectError> {
+        self.0.shared().connect(config, socket::plain(address), name).map(Connecting::new)
+    }
+
+    /// The next client that knocks; `None` once the endpoint is closed.
+    pub async fn accept(&self) -> Option<Incoming> {
+        loop {
+            let mut notified = std::pin::pin!(self.0.incoming.notified());
+            notified.as_mut().enable();
+            {
+                let mut state = self.0.lock();
+                if let Some(incoming) = state.incoming.pop_front() {
+                    return Some(incoming);
+                }
+                if state.is_closed() {
+                    return None;
+                }
+            }
+            notified.await;
+        }
+    }
+
+    /// Closes all connections at once, with this code and reason, and takes no new ones. See also [`Self::wait_idle`].
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        self.0.shared().close(code, Bytes::copy_from_slice(reason));
+    }
+
+    /// Resolves when no connection is left: all have ended, and their peers had the time to hear of it. To be awaited
+    /// before the program ends.
+    pub async fn wait_idle(&self) {
+        loop {
+            let mut notified = std::pin::pin!(self.0.idle.notified());
+            notified.as_mut().enable();
+            if self.0.lock().proto.connection_count() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// The address of the socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.lock().socket.local_addr()
+    }
+
+    /// Goes on with another socket: connections this end opened move with it, those it accepted are lost unless their
+    /// peers can send to it. On failure the old socket stays in use.
+    pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
+        self.0.shared().rebind(socket)
+    }
+
+    /// Connections that have not ended completely.
+    pub fn open_connections(&self) -> usize {
+        self.0.lock().proto.connection_count()
+    }
+
+    /// What the socket has seen.
+    pub fn stats(&self) -> EndpointStats {
+        self.0.lock().stats
+    }
+}

@@ -1,0 +1,298 @@
+//! What the handles, the receiving task and the connections of one endpoint share.
+//!
+//! Lock order: the endpoint's state, then a connection's. A connection's task lets go of its connection before it comes
+//! here.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use fulmar_proto as proto;
+use proto::{ClientConfig, ConnectionHandle, EndpointEvent, ServerConfig};
+use tokio::sync::Notify;
+
+use super::config::EndpointConfig;
+use crate::alarm::Alarms;
+use crate::clock;
+use crate::connection::Incoming;
+use crate::connection::driver::ConnectionDriver;
+use crate::connection::shared::ConnectionShared;
+use crate::error::ConnectError;
+use crate::socket::Socket;
+
+/// Counts of an endpoint, from its beginning.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Connections opened.
+    pub connected: u64,
+    /// Connections that clients began.
+    pub accepted: u64,
+    /// Clients turned away because too many waited for [`Endpoint::accept`](crate::Endpoint::accept).
+    pub turned_away: u64,
+    /// Datagrams received.
+    pub received_datagrams: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Batches in which they were received.
+    pub received_batches: u64,
+    /// Datagrams that belonged to no connection.
+    pub stray_datagrams: u64,
+    /// Datagrams of those that were answered: version negotiation, Retry, refusal, stateless reset.
+    pub answered_datagrams: u64,
+}
+
+/// One endpoint.
+pub(crate) struct EndpointShared {
+    state: Mutex<EndpointState>,
+    config: EndpointConfig,
+    /// Short waits of the connections' tasks.
+    pub(crate) alarms: Alarms,
+    /// A client knocks, or the endpoint was closed.
+    pub(super) incoming: Notify,
+    /// The last connection is gone.
+    pub(super) idle: Notify,
+    /// `Endpoint`s the application holds.
+    handles: AtomicUsize,
+}
+
+/// What the mutex guards.
+pub(super) struct EndpointState {
+    pub(super) proto: proto::Endpoint,
+    /// By handle.
+    connections: Vec<Option<Arc<ConnectionShared>>>,
+    pub(super) socket: Arc<Socket>,
+    /// The socket before the last `rebind`, until something comes through the new one.
+    pub(super) previous_socket: Option<Arc<Socket>>,
+    pub(super) client_config: Option<ClientConfig>,
+    pub(super) incoming: VecDeque<Incoming>,
+    is_closed: bool,
+    driver: Option<Waker>,
+    pub(super) stats: EndpointStats,
+}
+
+impl EndpointShared {
+    pub(super) fn new(
+        config: &EndpointConfig,
+        server: Option<Arc<ServerConfig>>,
+        socket: std::net::UdpSocket,
+    ) -> io::Result<Self> {
+        let socket = Arc::new(Socket::new(socket, config.socket_buffer_bytes, config.may_segment)?);
+        let mut seed = [0; 32];
+        aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
+        let proto_config = proto::EndpointConfig { reset_key: config.reset_key };
+        Ok(Self {
+            state: Mutex::new(EndpointState {
+                proto: proto::Endpoint::new(&proto_config, server, seed),
+                connections: Vec::new(),
+                socket,
+                previous_socket: None,
+                client_config: None,
+                incoming: VecDeque::new(),
+                is_closed: false,
+                driver: None,
+                stats: EndpointStats::default(),
+            }),
+            config: config.clone(),
+            alarms: Alarms::new(),
+            incoming: Notify::new(),
+            idle: Notify::new(),
+            handles: AtomicUsize::new(0),
+        })
+    }
+
+    /// The state; see [`ConnectionShared::lock`] about panics.
+    pub(super) fn lock(&self) -> MutexGuard<'_, EndpointState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        config: &ClientConfig,
+        address: SocketAddr,
+        name: &str,
+    ) -> Result<Arc<ConnectionShared>, ConnectError> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(ConnectError::EndpointClosed);
+        }
+        if !state.socket.can_reach(address) {
+            return Err(ConnectError::InvalidAddress(address));
+        }
+        let (handle, connection) = state.proto.connect(clock::now(), config, address, name)?;
+        state.stats.connected += 1;
+        Ok(self.begin(&mut state, handle, Box::new(connection)))
+    }
+
+    /// Takes a new connection in and starts its task.
+    fn begin(
+        self: &Arc<Self>,
+        state: &mut EndpointState,
+        handle: ConnectionHandle,
+        connection: Box<proto::Connection>,
+    ) -> Arc<ConnectionShared> {
+        let shared = Arc::new(ConnectionShared::new(connection, state.socket.clone()));
+        if state.connections.len() <= handle.0 {
+            state.connections.resize(handle.0 + 1, None);
+        }
+        state.connections[handle.0] = Some(shared.clone());
+        tokio::spawn(ConnectionDriver::new(shared.clone(), self.clone(), handle));
+        shared
+    }
+
+    /// A client knocks: takes its connection in and queues it for the application.
+    pub(super) fn on_incoming(
+        self: &Arc<Self>,
+        state: &mut EndpointState,
+        handle: ConnectionHandle,
+        connection: Box<proto::Connection>,
+    ) {
+        let incoming = Incoming::new(self.begin(state, handle, connection));
+        state.stats.accepted += 1;
+        if state.is_closed || state.incoming.len() >= self.config.incoming_max {
+            // Closes when it is dropped.
+            state.stats.turned_away += 1;
+            return;
+        }
+        state.incoming.push_back(incoming);
+        self.incoming.notify_one();
+    }
+
+    /// What a connection has to tell its endpoint.
+    pub(crate) fn take_events(&self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+        let mut state = self.lock();
+        state.take_events(handle, events);
+        if state.proto.connection_count() == 0 {
+            self.on_idle(&mut state);
+        }
+    }
+
+    /// The last connection is gone.
+    pub(super) fn on_idle(&self, state: &mut EndpointState) {
+        self.idle.notify_waiters();
+        if self.is_abandoned() {
+            state.wake_driver();
+        }
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.handles.load(Ordering::Acquire) == 0
+    }
+
+    pub(super) fn close(&self, code: u64, reason: Bytes) {
+        let unaccepted = {
+            let mut state = self.lock();
+            state.is_closed = true;
+            for connection in state.connections.iter().flatten() {
+                connection.act(|state| state.proto.close(clock::now(), code, reason.clone()));
+            }
+            self.incoming.notify_waiters();
+            std::mem::take(&mut state.incoming)
+        };
+        // Dropped without the lock: dropping may lock a connection.
+        drop(unaccepted);
+    }
+
+    pub(super) fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
+        let socket = Arc::new(Socket::new(socket, self.config.socket_buffer_bytes, self.config.may_segment)?);
+        let mut state = self.lock();
+        for connection in state.connections.iter().flatten() {
+            connection.act(|state| {
+                state.socket = socket.clone();
+                state.proto.handle_path_change(clock::now());
+            });
+        }
+        state.previous_socket = Some(std::mem::replace(&mut state.socket, socket));
+        state.wake_driver();
+        Ok(())
+    }
+}
+
+impl EndpointState {
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(super) fn connection(&self, handle: ConnectionHandle) -> Option<Arc<ConnectionShared>> {
+        self.connections.get(handle.0).cloned().flatten()
+    }
+
+    pub(super) fn take_events(&mut self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+        for event in events.drain(..) {
+            if event == EndpointEvent::Drained {
+                self.connections[handle.0] = None;
+            }
+            self.proto.handle_event(handle, event);
+        }
+    }
+
+    pub(super) fn register_driver(&mut self, cx: &Context<'_>) {
+        self.driver = Some(cx.waker().clone());
+    }
+
+    fn wake_driver(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+    }
+}
+
+/// A share in an endpoint, as every `Endpoint` has one.
+pub(super) struct EndpointHandle(Arc<EndpointShared>);
+
+impl fmt::Debug for EndpointHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Endpoint");
+        if let Ok(state) = self.0.state.try_lock() {
+            out.field("local_addr", &state.socket.local_addr());
+            out.field("connections", &state.proto.connection_count());
+        }
+        out.finish_non_exhaustive()
+    }
+}
+
+impl EndpointHandle {
+    pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self(shared)
+    }
+
+    pub(super) fn shared(&self) -> &Arc<EndpointShared> {
+        &self.0
+    }
+}
+
+impl Clone for EndpointHandle {
+    fn clone(&self) -> Self {
+        Self::new(self.0.clone())
+    }
+}
+
+impl Deref for EndpointHandle {
+    type Target = EndpointShared;
+    fn deref(&self) -> &EndpointShared {
+        &self.0
+    }
+}
+
+impl Drop for EndpointHandle {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        // Nobody can accept any more.
+        let unaccepted = {
+            let mut state = self.0.lock();
+            state.is_closed = true;
+            state.wake_driver();
+            std::mem::take(&mut state.incoming)
+        };
+        drop(unaccepted);
+    }
+}

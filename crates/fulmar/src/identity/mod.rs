@@ -1,0 +1,51 @@
+//! Keys in files, in SSH's manner: who this end is, which servers it knows, whom it lets in.
+//!
+//! All of it lies in one folder, [`Home`]: `$FULMAR_HOME`, or `fulmar` in the user's configuration folder.
+//!
+//! | file | holds | written by |
+//! |---|---|---|
+//! | `identity` | the private key in PEM, mode 0600 | [`Home::create_identity`] |
+//! | `known_hosts` | lines `HOST:PORT KEY comment` or `HOST KEY comment` | [`KnownHosts::add`], people |
+//! | `authorized_keys` | lines `KEY comment` | [`AuthorizedKeys::add`], people |
+//!
+//! A KEY is `fulmar-ed25519 BASE64`. Empty lines and lines that begin with `#` are left alone.
+//!
+//! **Whom to trust.** An identity trusts itself: a peer that holds the same key is let in, and believed, without any entry,
+//! so one key copied to two machines is enough. Otherwise a client has to be in `authorized_keys`, or it is refused, and a
+//! server in `known_hosts`, or somebody has to be asked. A server known under another key is an error that
+//! nobody is asked about.
+//!
+//! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at once. A server
+//! notices changes with the next client.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use fulmar::identity::Home;
+//!
+//! let home = Home::locate()?;
+//! let identity = home.identity_or_create()?;
+//! println!("this is {}", identity.public_key());
+//!
+//! // A server that lets in who is in `authorized_keys`, and who has the same identity.
+//! let server = home.server("[::]:4747".parse()?, Default::default())?;
+//!
+//! // A client that knows servers from `known_hosts`, and trusts new ones at first sight.
+//! let client = fulmar::Endpoint::client("[::]:0".parse()?)?;
+//! let connection = home.connect(&client, &"example.org:4747".parse()?, Default::default(), async |_| true).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod authorized_keys;
+mod connect;
+mod file;
+mod home;
+mod host;
+mod known_hosts;
+
+pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys};
+pub use connect::{HostError, UnknownServer};
+pub use file::StoreError;
+pub use home::Home;
+pub use host::{Host, HostParseError, PORT_DEFAULT};
+pub use known_hosts::{KnownHosts, Verdict};

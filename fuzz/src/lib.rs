@@ -1,0 +1,3 @@
+//! Drivers that several fuzz targets share.
+
+pub mod codes;
