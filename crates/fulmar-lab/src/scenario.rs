@@ -26,6 +26,7 @@ pub struct Scenario {
 
 /// How the ends are joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each run")]
 pub enum Topology {
     /// One link in each direction, shared by all flows; flows with a round-trip time of their own reach it over an
     /// access link (a dumbbell, D13).

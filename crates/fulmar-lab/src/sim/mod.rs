@@ -188,7 +188,7 @@ impl<'a> World<'a> {
 
     fn host(&mut self, index: usize) -> &mut Host {
         let pair = &mut self.pairs[index / 2];
-        if index % 2 == 0 { &mut pair.sender } else { &mut pair.receiver }
+        if index.is_multiple_of(2) { &mut pair.sender } else { &mut pair.receiver }
     }
 
     /// Lets every host that was touched act, and notes when it wants to act again.
@@ -196,7 +196,7 @@ impl<'a> World<'a> {
         while let Some(index) = self.touched.pop_first() {
             let now = self.now;
             let Pair { sender, receiver, writer, reader, .. } = &mut self.pairs[index / 2];
-            let (host, app_timeout) = if index % 2 == 0 {
+            let (host, app_timeout) = if index.is_multiple_of(2) {
                 sender.handle_timeouts(now);
                 writer.serve(now, sender);
                 (sender, writer.poll_timeout())

@@ -93,12 +93,8 @@ struct Threads {
 pub fn run(scenario: &TcpScenario, seed: u64) -> Result<Outcome, String> {
     scenario.check()?;
     let bridge = Bridge::start(&scenario.link, seed, scenario.settings, scenario.loss_free_handshake)?;
-    let result = run_flows(scenario, &bridge).map_err(|error| format!("kernel TCP: {error}"));
+    let flows = run_flows(scenario, &bridge).map_err(|error| format!("kernel TCP: {error}"))?;
     let mut outcome = Outcome { seed, seconds: scenario.duration.as_secs_f64(), ..Outcome::default() };
-    let flows = match result {
-        Ok(flows) => flows,
-        Err(error) => return Err(error),
-    };
     bridge.finish(scenario.lateness_p99_max, &mut outcome)?;
     for (flow, (sent, received, samples)) in scenario.flows.iter().zip(flows) {
         outcome.flows.push(describe(scenario, flow, &sent, received));
