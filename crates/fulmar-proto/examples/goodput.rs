@@ -47,7 +47,10 @@ fn args() -> Args {
             "--profile" => args.profile = value,
             "--rate" => args.rate = parse::rate(&value).expect("a rate"),
             "--rtt" => args.rtt = parse::duration(&value).expect("a duration"),
-            "--loss" => args.losses = value.split(',').map(|p| parse::probability(p).expect("a probability")).collect(),
+            "--loss" => {
+                args.losses =
+                    value.split(',').map(|p| parse::probability(p).expect("a probability")).collect()
+            }
             "--burst" => args.burst_milli = (value.parse::<f64>().expect("a number") * 1000.0) as u32,
             "--queue-bdp" => args.queue_milli = (value.parse::<f64>().expect("a number") * 1000.0) as u32,
             "--seconds" => args.seconds = value.parse().expect("a number"),
@@ -60,7 +63,9 @@ fn args() -> Args {
 
 fn loss(args: &Args, p: Probability) -> Loss {
     if args.burst_milli > 1000 && !p.is_zero() {
-        Loss::TwoState(TwoState::new(p, args.burst_milli).expect("a chain with this loss rate and burst length"))
+        Loss::TwoState(
+            TwoState::new(p, args.burst_milli).expect("a chain with this loss rate and burst length"),
+        )
     } else {
         Loss::bernoulli(p)
     }
@@ -86,7 +91,9 @@ fn run(args: &Args, p: Probability) {
     let mut transport = TransportConfig::default();
     transport.profile(Profile::by_name(&args.profile).expect("a profile"));
     let queue = QueueLimit::Bdp { milli: args.queue_milli, rtt: Some(args.rtt) };
-    let link = LinkConfig::new(args.rate, args.rtt / 2).with_loss(loss(args, p)).with_queue(QueueConfig::DropTail(queue));
+    let link = LinkConfig::new(args.rate, args.rtt / 2)
+        .with_loss(loss(args, p))
+        .with_queue(QueueConfig::DropTail(queue));
     let mut world = World::new(args.seed, link, transport.clone(), transport);
     world.connected();
     let begin = world.now;
@@ -136,7 +143,12 @@ fn run(args: &Args, p: Probability) {
     let delivered = (decoded.sources + decoded.recovered) as f64;
     if std::env::var_os("DEBUG_STATS").is_some() {
         let back = world.path.link(fulmar_net::Direction::Backward).stats();
-        println!("server {:?}\nforward {:?}\nbackward {:?}", world.server.only().stats(), world.path.link(fulmar_net::Direction::Forward).stats().lost, (back.offered, back.lost));
+        println!(
+            "server {:?}\nforward {:?}\nbackward {:?}",
+            world.server.only().stats(),
+            world.path.link(fulmar_net::Direction::Forward).stats().lost,
+            (back.offered, back.lost)
+        );
     }
     let link = world.path.link(fulmar_net::Direction::Forward).stats();
     println!(

@@ -50,7 +50,10 @@ fn args() -> Args {
             "--profile" => args.profile = value,
             "--rate" => args.rate = parse::rate(&value).expect("a rate"),
             "--rtt" => args.rtt = parse::duration(&value).expect("a duration"),
-            "--loss" => args.losses = value.split(',').map(|p| parse::probability(p).expect("a probability")).collect(),
+            "--loss" => {
+                args.losses =
+                    value.split(',').map(|p| parse::probability(p).expect("a probability")).collect()
+            }
             "--burst" => args.burst_milli = (value.parse::<f64>().expect("a number") * 1000.0) as u32,
             "--size" => args.size = value.parse().expect("a number"),
             "--interval" => args.interval = parse::duration(&value).expect("a duration"),
@@ -68,7 +71,9 @@ fn main() {
         "profile {}, {:?}, RTT {:?}, {} bytes each {:?}, {} s; delay of in-order delivery less one way, ms",
         args.profile, args.rate, args.rtt, args.size, args.interval, args.seconds
     );
-    println!("   loss    p50    p90    p99  p99.9    max   symbols sent per message   of these asked for, proactive, tail");
+    println!(
+        "   loss    p50    p90    p99  p99.9    max   symbols sent per message   of these asked for, proactive, tail"
+    );
     for &p in &args.losses {
         run(&args, p);
     }
@@ -116,8 +121,18 @@ fn run(args: &Args, p: Probability) {
             let s = world.client.only().stats();
             println!(
                 "{:?} {} bw {:?} pace {:?} win {} fl {} rtt {:?} var {:?} p {:.3} E {:.1} red {:.2} {:?}",
-                world.now, s.phase, s.bandwidth, s.pacing, s.window_bytes, s.in_flight_bytes, s.rtt, s.rtt_var, s.loss.rate,
-                s.loss.burst_packets, s.redundancy, s.coding_sent
+                world.now,
+                s.phase,
+                s.bandwidth,
+                s.pacing,
+                s.window_bytes,
+                s.in_flight_bytes,
+                s.rtt,
+                s.rtt_var,
+                s.loss.rate,
+                s.loss.burst_packets,
+                s.redundancy,
+                s.coding_sent
             );
         }
     }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rand_core::{RngCore, SeedableRng};
 use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
 use crate::connection::{Connection, DatagramMeta, EndpointEvent, Setup, Transmit};
@@ -151,7 +151,13 @@ impl Endpoint {
     }
 
     /// Where `datagram` belongs. An answer, if there is one, is appended to the empty `response`.
-    pub fn route(&mut self, now: Instant, meta: &DatagramMeta, datagram: &[u8], response: &mut Vec<u8>) -> Route {
+    pub fn route(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        datagram: &[u8],
+        response: &mut Vec<u8>,
+    ) -> Route {
         match packet::peek(datagram) {
             Ok(Peeked::Short { dcid }) => self.route_short(meta, &dcid, datagram, response),
             Ok(Peeked::Long { ty, dcid, scid }) => {
@@ -254,7 +260,12 @@ impl Endpoint {
         match Connection::new(now, setup, Some(reset_token), start) {
             Ok(connection) => {
                 self.handshakes += 1;
-                let slot = Slot { cids: vec![local_cid], original: Some(dcid), is_handshaking: true, ..Slot::default() };
+                let slot = Slot {
+                    cids: vec![local_cid],
+                    original: Some(dcid),
+                    is_handshaking: true,
+                    ..Slot::default()
+                };
                 Route::New(self.insert(slot), Box::new(connection))
             }
             Err(error) => {
@@ -272,7 +283,9 @@ impl Endpoint {
                 self.by_reset_token.insert(*token.as_bytes(), handle.0);
                 slot.reset_token = Some(token);
             }
-            EndpointEvent::HandshakeDone => self.handshakes -= usize::from(std::mem::take(&mut slot.is_handshaking)),
+            EndpointEvent::HandshakeDone => {
+                self.handshakes -= usize::from(std::mem::take(&mut slot.is_handshaking))
+            }
             EndpointEvent::Drained => self.remove(handle),
         }
     }

@@ -144,7 +144,9 @@ impl Parameters {
             }
             // The connection id is written first, and the rest hangs on it.
             match (&mut parameters, id) {
-                (None, SOURCE_CID) => parameters = Some(Self::new(ConnectionId::from_bytes(value).ok_or(Malformed)?)),
+                (None, SOURCE_CID) => {
+                    parameters = Some(Self::new(ConnectionId::from_bytes(value).ok_or(Malformed)?))
+                }
                 (None, _) => return Err(Malformed),
                 (Some(parameters), _) => parameters.set(id, value)?,
             }
@@ -170,7 +172,9 @@ impl Parameters {
         match id {
             ORIGINAL_CID => self.original_cid = Some(cid()?),
             RETRY_CID => self.retry_cid = Some(cid()?),
-            RESET_TOKEN => self.reset_token = Some(ResetToken::from(<[u8; 16]>::try_from(value).map_err(|_| Malformed)?)),
+            RESET_TOKEN => {
+                self.reset_token = Some(ResetToken::from(<[u8; 16]>::try_from(value).map_err(|_| Malformed)?))
+            }
             IDLE_TIMEOUT_MS => self.idle_timeout = Duration::from_millis(number()?),
             UDP_PAYLOAD_MAX => self.udp_payload_max = number()?,
             MAX_DATA => self.initial_max_data = number()?,

@@ -55,7 +55,10 @@ impl Profile {
     pub fn auto() -> Self {
         Self {
             name: "auto".into(),
-            code: Arc::new(RlcWindow::new(WINDOW_SYMBOLS).unwrap_or_else(|_| unreachable!("a constant within the bounds"))),
+            code: Arc::new(
+                RlcWindow::new(WINDOW_SYMBOLS)
+                    .unwrap_or_else(|_| unreachable!("a constant within the bounds")),
+            ),
             congestion: Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
             loss: Arc::new(|_| Box::new(control::Pooled::new())),
             redundancy: Arc::new(|_| Box::new(control::AutoRedundancy::new())),
@@ -65,7 +68,9 @@ impl Profile {
     /// TCP's NewReno (RFC 6582) without any code: a yardstick.
     pub fn newreno() -> Self {
         Self {
-            congestion: Arc::new(|context| Box::new(control::NewReno::new(context.mtu_bytes, Default::default()))),
+            congestion: Arc::new(|context| {
+                Box::new(control::NewReno::new(context.mtu_bytes, Default::default()))
+            }),
             ..Self::plain("newreno")
         }
     }
@@ -79,7 +84,9 @@ impl Profile {
         Self {
             name: name.into(),
             code: Arc::new(NoCode),
-            congestion: Arc::new(|context| Box::new(control::Cubic::new(context.mtu_bytes, Default::default()))),
+            congestion: Arc::new(|context| {
+                Box::new(control::Cubic::new(context.mtu_bytes, Default::default()))
+            }),
             loss: Arc::new(|_| Box::new(control::Pooled::new())),
             redundancy: Arc::new(|_| Box::new(control::Arq::new())),
         }

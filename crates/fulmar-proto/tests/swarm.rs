@@ -6,7 +6,8 @@
 //!
 //!     SWARM_SEEDS=100000 cargo test --release -p fulmar-proto --test swarm      # more seeds
 //!     SWARM_SEED=123 cargo test -p fulmar-proto --test swarm                    # one run again, with its plan
-
+// What an event leads to is no guard of its arm.
+#![allow(clippy::collapsible_match)]
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 #[path = "swarm/app.rs"]

@@ -9,8 +9,10 @@ mod receiver;
 mod ring;
 mod sender;
 mod sets;
+mod stats;
 
 pub use parts::Piece;
 pub(crate) use receiver::SYMBOLS_AHEAD_MAX;
 pub use receiver::{ReceiverStats, SymbolReceiver};
-pub use sender::{Emitted, SenderStats, SymbolSender};
+pub use sender::{Emitted, SymbolSender};
+pub use stats::SenderStats;

@@ -147,7 +147,10 @@ mod tests {
     fn pieces_cover_the_symbol_and_lost_ones_are_sent_again() {
         let mut out = PartsOut::default();
         let pieces: Vec<Piece> = (0..3).map(|_| out.poll(ID, 2500, 1000).unwrap()).collect();
-        assert_eq!(pieces.iter().map(|p| (p.start, p.end)).collect::<Vec<_>>(), [(0, 1000), (1000, 2000), (2000, 2500)]);
+        assert_eq!(
+            pieces.iter().map(|p| (p.start, p.end)).collect::<Vec<_>>(),
+            [(0, 1000), (1000, 2000), (2000, 2500)]
+        );
         assert!(out.is_all_sent(ID));
         assert!(!out.on_acked(pieces[0]) && !out.on_acked(pieces[2]));
         out.on_lost(pieces[1]);
@@ -175,7 +178,9 @@ mod tests {
     fn a_symbol_comes_out_whole_whatever_the_pieces() {
         let whole: Vec<u8> = (0..2000u32).map(|i| (i % 251) as u8).collect();
         let mut parts = PartsIn::default();
-        for (start, end, is_complete) in [(1500, 2000, false), (0, 900, false), (800, 1200, false), (1200, 1500, true)] {
+        for (start, end, is_complete) in
+            [(1500, 2000, false), (0, 900, false), (800, 1200, false), (1200, 1500, true)]
+        {
             let complete = parts.insert(ID, 2000, start, &whole[start..end], |_| false).unwrap();
             assert_eq!(complete.as_deref(), is_complete.then_some(&whole[..]));
         }
@@ -193,7 +198,10 @@ mod tests {
         for id in 100..99 + PARTIAL_MAX as u64 {
             parts.insert(SymbolId(id), 100, 0, &[0; 50], |_| false).unwrap();
         }
-        assert_eq!(code(parts.insert(SymbolId(999), 100, 0, &[0; 50], |_| false)), TransportErrorCode::BufferExceeded);
+        assert_eq!(
+            code(parts.insert(SymbolId(999), 100, 0, &[0; 50], |_| false)),
+            TransportErrorCode::BufferExceeded
+        );
         // Unless some have become known meanwhile.
         assert_eq!(parts.insert(SymbolId(999), 100, 0, &[0; 50], |id| id == ID), Ok(None));
     }

@@ -93,7 +93,9 @@ impl SymbolReceiver {
                 deliver(symbol)?;
             }
             Innovation::Redundant => self.stats.redundant += 1,
-            Innovation::OutOfReach => return Err(TransportError::buffer_exceeded("symbol beyond the decoder's reach")),
+            Innovation::OutOfReach => {
+                return Err(TransportError::buffer_exceeded("symbol beyond the decoder's reach"));
+            }
         }
         self.deliver_recovered(deliver)
     }

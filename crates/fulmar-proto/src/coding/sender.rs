@@ -16,6 +16,7 @@ use fulmar_fec::{Code, CodeId, Cover, Encoder, Geometry, RepairKey, SymbolId, Sy
 use super::parts::PartsOut;
 use super::ring::{Ring, SymbolState};
 use super::sets::{RecoverySets, SetNumber};
+use super::stats::SenderStats;
 use crate::TransportError;
 use crate::recovery::Content;
 use crate::wire::frame::{self, CodingState};
@@ -24,41 +25,6 @@ use crate::wire::frame::{self, CodingState};
 const KEYS: u32 = 64;
 /// Symbols copied since the last insurance that are remembered.
 const RECOVERING_MAX: usize = 64;
-
-/// Counts of what was sent, and what became of it.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct SenderStats {
-    /// Source symbols sent.
-    pub sources: u64,
-    /// Copies of source symbols sent.
-    pub copies: u64,
-    /// Combinations over symbols known missing.
-    pub repairs_asked: u64,
-    /// Combinations sent before any loss was known.
-    pub repairs_proactive: u64,
-    /// Combinations that protect the end of a flight.
-    pub repairs_tail: u64,
-    /// Combinations and copies sent by the probe timeout.
-    pub probes: u64,
-    /// Source symbols whose packet was lost at least once.
-    pub lost: u64,
-    /// Of these, the ones that repair restored without a copy arriving.
-    pub repaired: u64,
-    /// Of these, the ones for which repair had to be asked for.
-    pub unrepaired: u64,
-}
-
-impl SenderStats {
-    /// Everything sent that carried a symbol.
-    pub fn symbols_sent(&self) -> u64 {
-        self.sources + self.repairs_sent()
-    }
-
-    /// Copies and combinations sent.
-    pub fn repairs_sent(&self) -> u64 {
-        self.copies + self.repairs_asked + self.repairs_proactive + self.repairs_tail
-    }
-}
 
 /// What a packet was given to carry.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -190,7 +156,9 @@ impl SymbolSender {
     /// Symbols under way for the first time, as far as a bounded look back tells.
     fn unacked_symbols(&self) -> u32 {
         let span = self.span_symbols();
-        u32::try_from(span).unwrap_or(u32::MAX).saturating_sub(self.missing.len() as u32 + self.copied_in_flight)
+        u32::try_from(span)
+            .unwrap_or(u32::MAX)
+            .saturating_sub(self.missing.len() as u32 + self.copied_in_flight)
     }
 
     /// Degrees of freedom that must still be sent for the symbols known missing.
@@ -551,7 +519,9 @@ impl SymbolSender {
         self.parts.forget(id);
         let (was_lost, set) = (slot.was_lost, slot.set.take());
         match was {
-            SymbolState::InFlight(_) if was_lost => self.copied_in_flight = self.copied_in_flight.saturating_sub(1),
+            SymbolState::InFlight(_) if was_lost => {
+                self.copied_in_flight = self.copied_in_flight.saturating_sub(1)
+            }
             SymbolState::Missing => {
                 self.missing.remove(&id);
             }
@@ -564,7 +534,8 @@ impl SymbolSender {
         }
         if let Some(number) = set {
             if let Some(set) = self.sets.set_mut(number) {
-                set.undelivered -= usize::from(!matches!(was, SymbolState::Inferred | SymbolState::Delivered));
+                set.undelivered -=
+                    usize::from(!matches!(was, SymbolState::Inferred | SymbolState::Delivered));
                 set.covered -= usize::from(was == SymbolState::Covered);
             }
             self.settle(number);
@@ -625,7 +596,8 @@ impl SymbolSender {
         let mut repaired = 0;
         while self.ring.base() < state.decoded_below {
             let id = self.ring.base();
-            let is_repair = self.ring.slot(id).is_some_and(|s| s.was_lost && s.state != SymbolState::Delivered);
+            let is_repair =
+                self.ring.slot(id).is_some_and(|s| s.was_lost && s.state != SymbolState::Delivered);
             repaired += u32::from(is_repair);
             self.deliver(id);
         }
@@ -648,9 +620,10 @@ impl SymbolSender {
 
 fn longest_symbol(cover: Cover<'_>, symbols: &dyn Symbols) -> Option<usize> {
     match cover {
-        Cover::Window(window) => {
-            (window.first.0..window.end().0).map(|id| symbols.get(SymbolId(id)).map(<[u8]>::len)).max().flatten()
-        }
+        Cover::Window(window) => (window.first.0..window.end().0)
+            .map(|id| symbols.get(SymbolId(id)).map(<[u8]>::len))
+            .max()
+            .flatten(),
         Cover::Set(ids) => ids.iter().map(|&id| symbols.get(id).map(<[u8]>::len)).max().flatten(),
     }
 }

@@ -86,7 +86,12 @@ impl Connection {
     }
 
     /// Reads bytes of a stream in order, without copying them.
-    pub fn read_chunk(&mut self, now: Instant, id: StreamId, bytes_max: usize) -> Result<Read<Bytes>, ReadError> {
+    pub fn read_chunk(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        bytes_max: usize,
+    ) -> Result<Read<Bytes>, ReadError> {
         let rtt = self.path.rtt.smoothed();
         self.streams.read_chunk(id, bytes_max, now, rtt)
     }
@@ -132,7 +137,9 @@ impl Connection {
 
     /// If an orderly end was asked for and everything is delivered, closes.
     pub(super) fn close_if_delivered(&mut self, now: Instant) {
-        if self.shutdown.is_some() && !self.has_unacked() && matches!(self.state, State::Established)
+        if self.shutdown.is_some()
+            && !self.has_unacked()
+            && matches!(self.state, State::Established)
             && let Some(Shutdown { code, reason }) = self.shutdown.take()
         {
             self.close(now, code, reason);
@@ -217,7 +224,12 @@ impl Connection {
     }
 
     /// Fills `out` with secret bytes that both ends derive alike (RFC 8446 7.5).
-    pub fn export_keying_material(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), TransportError> {
+    pub fn export_keying_material(
+        &self,
+        out: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), TransportError> {
         self.handshake.session.export_keying_material(out, label, context)
     }
 

@@ -61,7 +61,10 @@ impl CryptoReceive {
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let end = offset.saturating_add(data.len() as u64);
         if end > self.read + BUFFER_MAX_BYTES {
-            return Err(TransportError::new(TransportErrorCode::CryptoBufferExceeded, "handshake data too far ahead"));
+            return Err(TransportError::new(
+                TransportErrorCode::CryptoBufferExceeded,
+                "handshake data too far ahead",
+            ));
         }
         if end <= self.read {
             return Ok(());

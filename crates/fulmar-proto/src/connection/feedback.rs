@@ -45,7 +45,14 @@ impl Connection {
         feedback
     }
 
-    fn apply_acked(&mut self, now: Instant, ack: &Ack<'_>, acked: &[Acked], is_newest: bool, feedback: &mut Feedback) {
+    fn apply_acked(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        acked: &[Acked],
+        is_newest: bool,
+        feedback: &mut Feedback,
+    ) {
         let mut newest: Option<&Acked> = None;
         let mut ect_packets = 0;
         for packet in acked {
@@ -138,7 +145,8 @@ impl Connection {
         if self.path.mtu.on_lost(lost.packet.sent_at, bytes, self.path.rtt.smoothed()) {
             self.stats.black_holes += 1;
         }
-        feedback.unrepairable_packets += u32::from(self.symbols_out.on_lost(feedback.now, lost.packet.content));
+        feedback.unrepairable_packets +=
+            u32::from(self.symbols_out.on_lost(feedback.now, lost.packet.content));
     }
 
     /// The record is complete: everyone gets it.

@@ -190,7 +190,12 @@ impl Handshake {
     }
 
     /// Handshake bytes arrived.
-    pub(super) fn on_crypto(&mut self, level: Level, offset: u64, data: &[u8]) -> Result<Progress, TransportError> {
+    pub(super) fn on_crypto(
+        &mut self,
+        level: Level,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Progress, TransportError> {
         let Some(space) = self.space(level) else { return Ok(Progress::default()) };
         space.receive.insert(offset, data)?;
         let mut chunks = Vec::new();
@@ -208,7 +213,12 @@ impl Handshake {
     }
 
     /// An ACK arrived at `level`.
-    pub(super) fn on_ack(&mut self, now: Instant, level: Level, ack: &Ack<'_>) -> Result<Option<Duration>, TransportError> {
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        level: Level,
+        ack: &Ack<'_>,
+    ) -> Result<Option<Duration>, TransportError> {
         let Some(space) = self.space(level) else { return Ok(None) };
         let largest_at = space.on_ack(ack)?;
         if largest_at.is_some() {
@@ -225,7 +235,8 @@ impl Handshake {
 
     /// Arms the timer after a flight, or for the client as long as the server may be waiting for it (RFC 9002 6.2.2.1).
     pub(super) fn arm(&mut self, now: Instant, timeout: Option<Duration>, must_keep_talking: bool) {
-        let has_unacked = [&self.initial, &self.handshake].into_iter().flatten().any(|space| space.send.has_unacked());
+        let has_unacked =
+            [&self.initial, &self.handshake].into_iter().flatten().any(|space| space.send.has_unacked());
         if !has_unacked && !must_keep_talking {
             self.flight_at = None;
         } else if self.flight_at.is_none() {

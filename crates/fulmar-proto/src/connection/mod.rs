@@ -10,10 +10,12 @@ mod close;
 mod crypto_stream;
 mod datagrams;
 mod feedback;
+mod flight;
 mod forge;
 mod handshake;
 mod path;
 mod receive;
+mod setup;
 mod stats;
 mod timers;
 mod transmit;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::RedundancyPolicy;
-use fulmar_fec::{Code, CodeId, DecoderLimits, NoCode, RlcWindow};
+use fulmar_fec::{Code, DecoderLimits, NoCode};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -37,18 +39,14 @@ use crate::crypto::{KeySchedule, PacketKeys, ResetToken, Session};
 use crate::params::Parameters;
 use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS};
 use crate::recovery::{AckPolicy, Acked, Ecn, Lost, Received, SentPackets};
-use crate::stream::{PeerStreamLimits, StreamConfig, Streams};
-use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
-use crate::wire::packet::{SHORT_HEADER_BYTES, TAG_BYTES};
+use crate::stream::{PeerStreamLimits, Streams};
 use crate::{ConnectionError, ConnectionId, Dir, Instant, PacketNumber, Side, StreamId, TransportError};
 use close::{Shutdown, State};
 use datagrams::Datagrams;
 use handshake::{Handshake, Progress};
 use path::{Path, Validation};
-
-/// Window of a stream, and of a connection, before it grows to the bandwidth-delay product.
-const INITIAL_STREAM_WINDOW_BYTES: u64 = 1 << 20;
-const INITIAL_WINDOW_BYTES: u64 = 2 << 20;
+pub(crate) use setup::Setup;
+use setup::{codes_decoded, common_code, local_parameters, stream_config, symbol_bytes};
 
 /// Where a datagram came from.
 #[derive(Copy, Clone, Debug)]
@@ -123,24 +121,6 @@ pub enum EndpointEvent {
     HandshakeDone,
     /// The connection is gone; its ids may be forgotten.
     Drained,
-}
-
-/// What both ends' connections begin with.
-pub(crate) struct Setup {
-    pub(crate) side: Side,
-    pub(crate) transport: Arc<TransportConfig>,
-    pub(crate) remote: SocketAddr,
-    pub(crate) local_ip: Option<IpAddr>,
-    /// Chosen by this end.
-    pub(crate) local_cid: ConnectionId,
-    /// Server: the client's. Client: drawn at random, until the server has chosen.
-    pub(crate) peer_cid: ConnectionId,
-    /// Destination of the client's very first packet.
-    pub(crate) original_cid: ConnectionId,
-    /// Destination of the client's first packet after a Retry, which a validated token proves.
-    pub(crate) retry_cid: Option<ConnectionId>,
-    pub(crate) is_address_validated: bool,
-    pub(crate) seed: u64,
 }
 
 /// One end of one connection.
@@ -228,7 +208,11 @@ impl Connection {
         let session = start(local_parameters(&setup, &stream_config, reset_token).encode())?;
         // After a Retry the keys follow from the connection id that it chose.
         let keys_cid = setup.retry_cid.unwrap_or(setup.original_cid);
-        let validation = if setup.is_address_validated || setup.side.is_client() { Validation::Done } else { Validation::ByHandshake };
+        let validation = if setup.is_address_validated || setup.side.is_client() {
+            Validation::Done
+        } else {
+            Validation::ByHandshake
+        };
         let profile = config.profile.clone();
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
         let mut connection = Self {
@@ -312,7 +296,8 @@ impl Connection {
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.symbols_out = SymbolSender::new(&*code, largest, reach);
         let decoded = self.code_to_decode(&peer);
-        let limits = DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
+        let limits =
+            DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
         self.symbols_in = SymbolReceiver::new(&*decoded, largest, limits);
         self.streams.set_peer_limits(&PeerStreamLimits {
             max_data: peer.initial_max_data,
@@ -324,7 +309,7 @@ impl Connection {
         let timeouts = [self.config.idle_timeout, Some(peer.idle_timeout).filter(|t| !t.is_zero())];
         self.idle_timeout = timeouts.into_iter().flatten().min();
         if let Some(token) = &peer.reset_token {
-            self.endpoint_events.push_back(EndpointEvent::ResetToken(token.clone()));
+            self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));
         }
         self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.peer_parameters = Some(Box::new(peer));
@@ -339,13 +324,16 @@ impl Connection {
         } else {
             is_right &= peer.original_cid.is_none() && peer.retry_cid.is_none() && peer.reset_token.is_none();
         }
-        is_right.then_some(()).ok_or_else(|| TransportError::parameters("connection ids differ from those in the packets"))
+        is_right
+            .then_some(())
+            .ok_or_else(|| TransportError::parameters("connection ids differ from those in the packets"))
     }
 
     fn adopt(&mut self, now: Instant, profile: &Profile) {
         let seed = self.draw();
         self.path.adopt(now, profile, seed);
-        self.redundancy = (profile.redundancy)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
+        self.redundancy =
+            (profile.redundancy)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
         self.profile_name.clone_from(&profile.name);
     }
 
@@ -379,7 +367,8 @@ impl Connection {
         let view = fulmar_control::PathView::unknown(u32::from(self.path.mtu.current_bytes()));
         self.path.reset_rtt();
         self.path.congestion.on_path_change(now, &view);
-        self.path.mtu = crate::recovery::MtuDiscovery::new(self.config.initial_mtu_bytes, self.config.mtu_max_bytes);
+        self.path.mtu =
+            crate::recovery::MtuDiscovery::new(self.config.initial_mtu_bytes, self.config.mtu_max_bytes);
         if let Some(peer) = &self.peer_parameters {
             self.path.mtu.set_limit(u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX));
         }
@@ -420,7 +409,8 @@ impl Connection {
         }
         let packets = self.path.budget().window_bytes / u64::from(self.path.mtu.current_bytes());
         let every_packets = (packets / PER_ROUND).clamp(2, EVERY_MAX) as u32;
-        let delay = (self.path.rtt.smoothed() / PER_ROUND as u32).clamp(Duration::from_millis(1), Duration::from_millis(25));
+        let delay = (self.path.rtt.smoothed() / PER_ROUND as u32)
+            .clamp(Duration::from_millis(1), Duration::from_millis(25));
         let asked = self.ack_policy_asked;
         let is_near = |new: f64, old: f64| new <= old * 1.5 && new * 1.5 >= old;
         let is_fine = is_near(f64::from(every_packets), f64::from(asked.every_packets))
@@ -430,68 +420,4 @@ impl Connection {
             self.ack_policy_pending = Some(self.ack_policy_asked);
         }
     }
-}
-
-/// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`: with the longest header that a repair symbol over it
-/// can have, it fills a packet.
-fn symbol_bytes(mtu_bytes: u16) -> usize {
-    usize::from(mtu_bytes) - SHORT_HEADER_BYTES - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
-}
-
-/// Codes this implementation can decode.
-fn codes_decoded() -> Vec<CodeId> {
-    [NoCode.shape().id].into_iter().chain(rlc().map(|code| code.shape().id)).collect()
-}
-
-fn rlc() -> Option<RlcWindow> {
-    RlcWindow::new(WINDOW_SYMBOLS).ok()
-}
-
-/// The first code on `list` that this implementation has and that is among `others`.
-fn common_code(list: &[CodeId], others: &[CodeId]) -> Arc<dyn Code> {
-    let known = codes_decoded();
-    let chosen = list.iter().find(|id| known.contains(id) && others.contains(id));
-    match (chosen, rlc()) {
-        (Some(id), Some(code)) if *id == code.shape().id => Arc::new(code),
-        _ => Arc::new(NoCode),
-    }
-}
-
-fn stream_config(config: &TransportConfig) -> StreamConfig {
-    let mut streams = StreamConfig::default();
-    streams.streams_bi_max = config.streams_bi;
-    streams.streams_uni_max = config.streams_uni;
-    streams.stream_window_bytes = INITIAL_STREAM_WINDOW_BYTES.min(config.stream_receive_window_bytes);
-    streams.stream_window_bytes_max = config.stream_receive_window_bytes;
-    streams.connection_window_bytes = INITIAL_WINDOW_BYTES.min(config.receive_window_bytes);
-    streams.connection_window_bytes_max = config.receive_window_bytes;
-    streams.send_buffer_bytes_max = config.send_buffer_bytes;
-    streams
-}
-
-fn local_parameters(setup: &Setup, streams: &StreamConfig, reset_token: Option<ResetToken>) -> Parameters {
-    let config = &setup.transport;
-    let limits = streams.limits();
-    let mut parameters = Parameters::new(setup.local_cid);
-    if setup.side.is_server() {
-        parameters.original_cid = Some(setup.original_cid);
-        parameters.retry_cid = setup.retry_cid;
-        parameters.reset_token = reset_token;
-    }
-    parameters.idle_timeout = config.idle_timeout.unwrap_or_default();
-    parameters.udp_payload_max = u64::from(config.mtu_max_bytes.max(config.initial_mtu_bytes));
-    parameters.initial_max_data = limits.max_data;
-    parameters.initial_max_stream_data = limits.max_stream_data;
-    parameters.initial_max_streams_bi = limits.max_streams_bi;
-    parameters.initial_max_streams_uni = limits.max_streams_uni;
-    parameters.datagram_bytes_max = if config.datagram_buffer_bytes > 0 { parameters.udp_payload_max } else { 0 };
-    parameters.ack_delay_max = AckPolicy::default().delay;
-    // A server that adopts its client's profile cannot know yet which.
-    if setup.side.is_client() || !config.follows_peer_profile {
-        parameters.codes_sent = vec![config.profile.code.shape().id];
-    }
-    parameters.codes_decoded = codes_decoded();
-    parameters.decoder_symbols = u64::from(config.decoder_symbols);
-    parameters.profile.clone_from(&config.profile.name);
-    parameters
 }

@@ -74,7 +74,8 @@ impl Connection {
             Ok(Peeked::VersionNegotiation { versions, .. }) => {
                 // RFC 9000 6.2: ignored once anything else was received, or if it offers what was asked for.
                 let offers_ours = packet::versions(versions).any(|version| version == packet::VERSION);
-                if matches!(self.state, State::Handshaking) && self.stats.opened_packets == 0 && !offers_ours {
+                if matches!(self.state, State::Handshaking) && self.stats.opened_packets == 0 && !offers_ours
+                {
                     self.drain(now, ConnectionError::VersionMismatch);
                 }
                 true
@@ -89,7 +90,10 @@ impl Connection {
 
     fn on_retry(&mut self, datagram: &[u8]) {
         // RFC 9000 17.2.5.2: at most one, before anything else.
-        if self.retry_cid.is_some() || self.stats.opened_packets > 0 || !matches!(self.state, State::Handshaking) {
+        if self.retry_cid.is_some()
+            || self.stats.opened_packets > 0
+            || !matches!(self.state, State::Handshaking)
+        {
             return;
         }
         let Ok(retry) = retry::open(datagram, &self.original_cid) else { return };
@@ -150,7 +154,12 @@ impl Connection {
     }
 
     /// Frames of an Initial or Handshake packet. True if they ask for an ACK.
-    fn on_handshake_frames(&mut self, now: Instant, level: Level, payload: &[u8]) -> Result<bool, TransportError> {
+    fn on_handshake_frames(
+        &mut self,
+        now: Instant,
+        level: Level,
+        payload: &[u8],
+    ) -> Result<bool, TransportError> {
         let mut is_ack_eliciting = false;
         for frame in Frames::new(payload) {
             match frame.map_err(|_| TransportError::frame_encoding("malformed frame"))? {
@@ -170,7 +179,11 @@ impl Connection {
                     let progress = self.handshake.on_crypto(level, offset, data)?;
                     self.on_progress(now, progress)?;
                 }
-                _ => return Err(TransportError::protocol_violation("frame not allowed in a handshake packet")),
+                _ => {
+                    return Err(TransportError::protocol_violation(
+                        "frame not allowed in a handshake packet",
+                    ));
+                }
             }
             is_ack_eliciting = true;
         }
@@ -188,7 +201,10 @@ impl Connection {
             let parameters = crate::params::Parameters::decode(bytes)?;
             self.on_peer_parameters(now, parameters)?;
         }
-        if matches!(self.state, State::Handshaking) && !self.handshake.session.is_handshaking() && self.keys.is_some() {
+        if matches!(self.state, State::Handshaking)
+            && !self.handshake.session.is_handshaking()
+            && self.keys.is_some()
+        {
             self.on_handshake_complete(now);
         }
         Ok(())
@@ -298,7 +314,8 @@ impl Connection {
             }
             Frame::SourcePart { id, len, start, piece } => {
                 let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in.on_part(id, len, start, piece, &mut |symbol| deliver(streams, received, symbol))?;
+                self.symbols_in
+                    .on_part(id, len, start, piece, &mut |symbol| deliver(streams, received, symbol))?;
             }
             Frame::Repair(repair) => {
                 self.on_symbol_received(now);
@@ -313,7 +330,9 @@ impl Connection {
                 }
             }
             Frame::Close(close) => self.on_peer_close(now, close),
-            Frame::Crypto { .. } => return Err(TransportError::protocol_violation("handshake data after the handshake")),
+            Frame::Crypto { .. } => {
+                return Err(TransportError::protocol_violation("handshake data after the handshake"));
+            }
         }
         Ok(())
     }
@@ -375,4 +394,3 @@ fn deliver(streams: &mut Streams, received: &mut Received, symbol: &[u8]) -> Res
 
 /// No ACK is held back longer, whatever the peer asks for.
 const ACK_DELAY_MAX_US: u64 = 1_000_000;
-

@@ -112,7 +112,8 @@ impl Connection {
     }
 
     fn ack_timeout(&self) -> Option<Instant> {
-        let may_send = matches!(self.state, State::Established) && self.path.room_bytes(0) >= PACKET_BYTES_MIN;
+        let may_send =
+            matches!(self.state, State::Established) && self.path.room_bytes(0) >= PACKET_BYTES_MIN;
         may_send.then(|| self.received.timeout()).flatten()
     }
 

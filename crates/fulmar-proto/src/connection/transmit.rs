@@ -3,18 +3,15 @@
 use fulmar_control::{Choice, Sent};
 
 use super::close::State;
-use super::handshake::Level;
 use super::{Connection, Transmit};
 use crate::coding::Emitted;
 use crate::crypto::SealError;
 use crate::recovery::{BASE_BYTES, Content, SentPacket};
-use crate::wire::frame::{self, Close};
+use crate::wire::frame;
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES};
 use crate::wire::symbol::SymbolFrame;
 use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
 
-/// Size of datagrams in the handshake (RFC 9000 14.1).
-const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
 /// So often a policy is asked for one packet: a choice may be impossible, as a combination of symbols that no longer fit.
@@ -36,13 +33,13 @@ enum Payload {
 }
 
 /// A 1-RTT packet being written.
-struct Draft {
+pub(super) struct Draft {
     number: PacketNumber,
     span: HeaderSpan,
     /// Where the datagram starts in the buffer.
     start: usize,
     /// Where the tag starts at the latest.
-    limit: usize,
+    pub(super) limit: usize,
     is_ack_eliciting: bool,
     has_ack: bool,
     content: Content,
@@ -52,15 +49,21 @@ struct Draft {
 impl Connection {
     /// Appends up to `segments_max` datagrams of equal size (the last may be shorter) to the empty `buf`. `None`: there is
     /// nothing to send before the next event or [`Self::poll_timeout`].
-    pub fn poll_transmit(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        segments_max: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let before = buf.len();
         let segment_bytes = match self.state {
             State::Draining { .. } | State::Drained => return None,
             State::Closing { .. } => self.write_close(buf).then(|| buf.len() - before),
             State::Handshaking => self.write_handshake(now, buf).then(|| buf.len() - before),
-            State::Established if self.handshake.has_pending() => {
-                self.write_handshake(now, buf).then(|| buf.len() - before).or_else(|| self.write_batch(now, segments_max, buf))
-            }
+            State::Established if self.handshake.has_pending() => self
+                .write_handshake(now, buf)
+                .then(|| buf.len() - before)
+                .or_else(|| self.write_batch(now, segments_max, buf)),
             State::Established => self.write_batch(now, segments_max, buf),
         }?;
         let bytes = buf.len() - before;
@@ -75,120 +78,6 @@ impl Connection {
             segment_bytes: (bytes > segment_bytes).then_some(segment_bytes),
         })
     }
-
-    // ---- handshake ------------------------------------------------------------------------------------------------
-
-    /// One datagram of handshake packets. False if nothing could be sent.
-    fn write_handshake(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
-        let start = buf.len();
-        let limit = HANDSHAKE_DATAGRAM_BYTES.min(self.path.room_bytes(start));
-        let mut must_pad = false;
-        let levels = [Level::Initial, Level::Handshake];
-        let pending: Vec<Level> =
-            levels.into_iter().filter(|&level| self.handshake.space(level).is_some_and(|s| s.has_pending())).collect();
-        for (at, &level) in pending.iter().enumerate() {
-            must_pad |= level == Level::Initial;
-            let is_last = at + 1 == pending.len();
-            let pad_to = (must_pad && is_last).then_some(start + limit);
-            self.write_long_packet(now, level, buf, start + limit, pad_to);
-        }
-        let must_keep_talking = self.side.is_client() && !self.is_confirmed;
-        let timeout = self.path.rtt.has_sample().then(|| self.path.rtt.probe_timeout(std::time::Duration::ZERO, 0));
-        self.handshake.arm(now, timeout, must_keep_talking);
-        buf.len() > start
-    }
-
-    fn write_long_packet(&mut self, now: Instant, level: Level, buf: &mut Vec<u8>, limit: usize, pad_to: Option<usize>) {
-        let header = match level {
-            Level::Initial => PacketHeader::Initial { dcid: self.peer_cid, scid: self.local_cid, token: &self.token },
-            Level::Handshake => PacketHeader::Handshake { dcid: self.peer_cid, scid: self.local_cid },
-        };
-        // A packet that cannot hold a useful frame is not begun.
-        if buf.len() + header.wire_bytes() + TAG_BYTES + 32 > limit {
-            return;
-        }
-        let Some(space) = self.handshake.space(level) else { return };
-        let number = space.take_number();
-        let span = header.put(number, buf);
-        let frames_start = buf.len();
-        let frames_limit = limit - TAG_BYTES;
-        if space.received.has_news() {
-            let delay_us = space.received.delay_us(now);
-            let room = frames_limit - buf.len();
-            if frame::put_ack(buf, space.received.ranges(), delay_us, None, None, room) {
-                space.received.on_ack_sent();
-            }
-        }
-        let mut range = 0..0;
-        if let Some((offset, data)) = space.send.poll((frames_limit - buf.len()).saturating_sub(CRYPTO_HEADER_BYTES_MAX)) {
-            range = offset..offset + data.len() as u64;
-            frame::put_crypto(buf, offset, data);
-        } else if std::mem::take(&mut space.needs_ping) {
-            frame::put_ping(buf);
-        }
-        space.needs_ping &= range.is_empty();
-        if buf.len() == frames_start {
-            buf.truncate(span.start());
-            return;
-        }
-        if let Some(pad_to) = pad_to {
-            buf.resize(buf.len().max(pad_to - TAG_BYTES), 0);
-        }
-        space.on_sent(number, now, range);
-        if space.keys.seal(number, buf, span).is_err() {
-            buf.truncate(span.start());
-        }
-        // RFC 9001 4.9.1: a client needs no Initial keys once it has sent a Handshake packet.
-        if self.side.is_client() && level == Level::Handshake {
-            self.handshake.discard(Level::Initial);
-        }
-    }
-
-    // ---- close ----------------------------------------------------------------------------------------------------
-
-    /// The close, under every key the peer may be able to open (RFC 9000 10.2.3).
-    fn write_close(&mut self, buf: &mut Vec<u8>) -> bool {
-        if self.path.room_bytes(buf.len()) < HANDSHAKE_DATAGRAM_BYTES {
-            return false;
-        }
-        let Some(close) = self.state.poll_close() else { return false };
-        let start = buf.len();
-        let limit = start + HANDSHAKE_DATAGRAM_BYTES;
-        if !self.is_confirmed {
-            // The application's reason is not for Initial and Handshake packets, which are not confidential to it yet.
-            let plain = match &close {
-                Close::Application { .. } => Close::Transport(TransportError::new(TransportErrorCode::NoError, "")),
-                Close::Transport(_) => close.clone(),
-            };
-            for level in [Level::Initial, Level::Handshake] {
-                self.write_close_at(level, &plain, buf, limit - 300);
-            }
-        }
-        if let Some(mut draft) = self.begin(buf, start, limit - start).filter(|_| self.is_confirmed || self.keys.is_some()) {
-            frame::put_close(buf, &close, draft.limit.saturating_sub(buf.len()));
-            draft.is_ack_eliciting = false;
-            let _ = self.seal(&draft, buf);
-            self.sent.push_untracked();
-        }
-        buf.len() > start
-    }
-
-    fn write_close_at(&mut self, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
-        let (dcid, scid) = (self.peer_cid, self.local_cid);
-        let Some(space) = self.handshake.space(level) else { return };
-        let header = match level {
-            Level::Initial => PacketHeader::Initial { dcid, scid, token: &[] },
-            Level::Handshake => PacketHeader::Handshake { dcid, scid },
-        };
-        let number = space.take_number();
-        let span = header.put(number, buf);
-        frame::put_close(buf, close, (limit.saturating_sub(buf.len() + TAG_BYTES)) / 2);
-        if space.keys.seal(number, buf, span).is_err() {
-            buf.truncate(span.start());
-        }
-    }
-
-    // ---- 1-RTT ----------------------------------------------------------------------------------------------------
 
     /// As many 1-RTT packets of one size as may leave. Returns that size.
     fn write_batch(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<usize> {
@@ -236,7 +125,8 @@ impl Connection {
         // What an address that is not validated leaves room for is kept for control frames and ACKs.
         let payload = if room < mtu { Payload::Nothing } else { self.choose_payload(now, mtu) };
         let is_ack_due = self.received.is_ack_due(now);
-        let has_control = self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
+        let has_control =
+            self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
         if payload == Payload::Nothing && !is_ack_due && !has_control {
             return Some(false);
         }
@@ -280,7 +170,10 @@ impl Connection {
         }
         if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
             self.is_window_limited |= has_work;
-            let may_have_more = has_work || slot.unacked_symbols > 0 || slot.recovering_symbols > 0 || slot.missing_symbols > 0;
+            let may_have_more = has_work
+                || slot.unacked_symbols > 0
+                || slot.recovering_symbols > 0
+                || slot.missing_symbols > 0;
             self.pacer_at = may_have_more.then_some(at);
             return Payload::Nothing;
         }
@@ -304,7 +197,7 @@ impl Connection {
             && self.symbols_out.span_symbols() < crate::coding::SYMBOLS_AHEAD_MAX / 2
     }
 
-    fn begin(&mut self, buf: &mut Vec<u8>, start: usize, bytes_max: usize) -> Option<Draft> {
+    pub(super) fn begin(&mut self, buf: &mut Vec<u8>, start: usize, bytes_max: usize) -> Option<Draft> {
         self.keys.as_ref()?;
         let number = self.sent.next_number();
         let span = PacketHeader::OneRtt { dcid: self.peer_cid }.put(number, buf);
@@ -357,7 +250,10 @@ impl Connection {
             draft.has_ack = true;
             received.on_ack_sent();
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
-            if !draft.is_ack_eliciting && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2 && self.hears_much() {
+            if !draft.is_ack_eliciting
+                && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2
+                && self.hears_much()
+            {
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
             }
@@ -423,7 +319,11 @@ impl Connection {
             streams.fill(symbol, left);
         });
         self.note(draft, emitted);
-        if emitted.is_some() && choice == Choice::Source && !self.streams.has_pending() && self.may_ask_for_ack(now) {
+        if emitted.is_some()
+            && choice == Choice::Source
+            && !self.streams.has_pending()
+            && self.may_ask_for_ack(now)
+        {
             buf.insert(frame_start, frame::PING);
         }
     }
@@ -464,7 +364,14 @@ impl Connection {
         let in_flight = self.sent.in_flight_bytes() + u64::from(bytes);
         let stamp = self.path.sampler.on_sent(now, u64::from(bytes), in_flight);
         let largest_acked = draft.has_ack.then(|| self.received.largest()).flatten();
-        self.sent.push(SentPacket { sent_at: now, bytes, content: draft.content, largest_acked, is_ect, stamp });
+        self.sent.push(SentPacket {
+            sent_at: now,
+            bytes,
+            content: draft.content,
+            largest_acked,
+            is_ect,
+            stamp,
+        });
         let mut sent = Sent::new(now, draft.number.0, bytes);
         sent.is_repair = draft.is_repair;
         sent.is_app_limited = !self.streams.has_pending();
@@ -479,7 +386,7 @@ impl Connection {
         true
     }
 
-    fn seal(&mut self, draft: &Draft, buf: &mut Vec<u8>) -> Result<(), SealError> {
+    pub(super) fn seal(&mut self, draft: &Draft, buf: &mut Vec<u8>) -> Result<(), SealError> {
         match &mut self.keys {
             Some(keys) => keys.seal(draft.number, buf, draft.span),
             None => Err(SealError::KeysUsedUp),
@@ -512,7 +419,5 @@ impl Connection {
     }
 }
 
-/// Most bytes of a CRYPTO frame before its data.
-const CRYPTO_HEADER_BYTES_MAX: usize = 1 + 4 + 2;
 /// Bytes of a packet that carries one datagram, besides the datagram.
 pub(super) const DATAGRAM_OVERHEAD_BYTES: usize = crate::wire::packet::SHORT_HEADER_BYTES + TAG_BYTES + 1 + 4;

@@ -40,7 +40,11 @@ pub struct LossDetector {
 
 impl Default for LossDetector {
     fn default() -> Self {
-        Self { threshold_packets: THRESHOLD_MIN_PACKETS, window_eighths: WINDOW_MIN_EIGHTHS, reordered_in_round: 0 }
+        Self {
+            threshold_packets: THRESHOLD_MIN_PACKETS,
+            window_eighths: WINDOW_MIN_EIGHTHS,
+            reordered_in_round: 0,
+        }
     }
 }
 
@@ -98,7 +102,8 @@ impl LossDetector {
         if round >= self.reordered_in_round + PERSIST_ROUNDS {
             self.reordered_in_round = round;
             self.threshold_packets = (self.threshold_packets / 2).max(THRESHOLD_MIN_PACKETS);
-            self.window_eighths = (self.window_eighths - WINDOW_STEP_EIGHTHS.min(self.window_eighths)).max(WINDOW_MIN_EIGHTHS);
+            self.window_eighths =
+                (self.window_eighths - WINDOW_STEP_EIGHTHS.min(self.window_eighths)).max(WINDOW_MIN_EIGHTHS);
         }
     }
 }
@@ -116,7 +121,14 @@ mod tests {
 
     fn send(sent: &mut SentPackets, sent_at: Instant) {
         let stamp = RateSampler::default().on_sent(sent_at, 1000, 1000);
-        sent.push(SentPacket { sent_at, bytes: 1000, content: Content::Control, largest_acked: None, is_ect: false, stamp });
+        sent.push(SentPacket {
+            sent_at,
+            bytes: 1000,
+            content: Content::Control,
+            largest_acked: None,
+            is_ect: false,
+            stamp,
+        });
     }
 
     fn ack(sent: &mut SentPackets, number: u64) -> bool {

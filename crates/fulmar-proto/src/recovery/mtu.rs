@@ -214,7 +214,10 @@ mod tests {
         let mut mtu = MtuDiscovery::new(1472, 1472);
         let rtt = Duration::from_millis(100);
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
-        assert!((0..1000).all(|i| !mtu.on_lost(at(i / 10), 1472, rtt)), "a burst within a round trip is no black hole");
+        assert!(
+            (0..1000).all(|i| !mtu.on_lost(at(i / 10), 1472, rtt)),
+            "a burst within a round trip is no black hole"
+        );
         assert!(mtu.on_lost(at(700), 1472, rtt));
         assert_eq!(mtu.current_bytes(), BASE_BYTES);
         let mut mtu = MtuDiscovery::new(1472, 1472);

@@ -88,7 +88,8 @@ impl RateSampler {
         if interval.is_zero() {
             return None;
         }
-        let mut sample = RateSample::new(self.delivered_bytes.saturating_sub(stamp.delivered_bytes), interval);
+        let mut sample =
+            RateSample::new(self.delivered_bytes.saturating_sub(stamp.delivered_bytes), interval);
         sample.lost_bytes = self.lost_bytes.saturating_sub(stamp.lost_bytes);
         sample.in_flight_bytes_at_send = stamp.in_flight_bytes;
         sample.is_app_limited = stamp.is_app_limited;

@@ -75,11 +75,21 @@ impl Received {
 
     /// What `number` would be. To be asked after decryption and before processing.
     pub fn classify(&self, number: PacketNumber) -> Arrival {
-        if number.0 < self.floor || self.ranges.contains(number.0) { Arrival::Duplicate } else { Arrival::New }
+        if number.0 < self.floor || self.ranges.contains(number.0) {
+            Arrival::Duplicate
+        } else {
+            Arrival::New
+        }
     }
 
     /// A new packet was processed.
-    pub fn on_packet(&mut self, now: Instant, number: PacketNumber, ecn: Option<Ecn>, is_ack_eliciting: bool) {
+    pub fn on_packet(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        ecn: Option<Ecn>,
+        is_ack_eliciting: bool,
+    ) {
         let previous_max = self.ranges.max();
         self.ranges.insert(number.0);
         if self.ranges.range_count() > RANGES_MAX {

@@ -240,8 +240,11 @@ mod tests {
                         let high = next - 1 - u64::from(rng.next_u32()) % next.min(20);
                         let low = high.saturating_sub(u64::from(rng.next_u32() % 30));
                         let mut got = Vec::new();
-                        sent.on_ack_range(PacketNumber(low), PacketNumber(high), |a| got.push((a.number.0, a.was_lost)));
-                        let want: Vec<_> = plain.range(low..=high).map(|(&n, &(_, lost))| (n, lost)).collect();
+                        sent.on_ack_range(PacketNumber(low), PacketNumber(high), |a| {
+                            got.push((a.number.0, a.was_lost))
+                        });
+                        let want: Vec<_> =
+                            plain.range(low..=high).map(|(&n, &(_, lost))| (n, lost)).collect();
                         plain.retain(|n, _| !(low..=high).contains(n));
                         assert_eq!(got, want);
                     }
@@ -259,7 +262,8 @@ mod tests {
                     let front = plain.iter().find(|(_, (_, lost))| !lost).map_or(u64::MAX, |(&n, _)| n);
                     plain.retain(|&n, _| n >= front);
                 }
-                let in_flight: u64 = plain.values().filter(|(_, lost)| !lost).map(|&(b, _)| u64::from(b)).sum();
+                let in_flight: u64 =
+                    plain.values().filter(|(_, lost)| !lost).map(|&(b, _)| u64::from(b)).sum();
                 assert_eq!(sent.in_flight_bytes(), in_flight);
                 assert_eq!(sent.outstanding_packets(), plain.values().filter(|(_, lost)| !lost).count());
             }

@@ -64,7 +64,9 @@ impl RecvWindow {
     /// is slow. If the credit is nearly used up, the window doubles at once. Where packets get lost, a window consumed in
     /// bursts, whenever a gap closes, would seem slow although it is what limits the sender.
     pub(super) fn on_gap(&mut self, highest: u64) {
-        if self.max.saturating_sub(highest) < self.window_bytes / 4 && self.window_bytes < self.window_bytes_max {
+        if self.max.saturating_sub(highest) < self.window_bytes / 4
+            && self.window_bytes < self.window_bytes_max
+        {
             self.window_bytes = self.window_bytes_max.min(self.window_bytes.saturating_mul(2));
             self.advance();
         }

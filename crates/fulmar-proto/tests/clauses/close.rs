@@ -33,7 +33,13 @@ fn an_orderly_end_delivers_everything_first() {
             let now = world.now;
             world.client.only().shutdown(now, 5, Bytes::from_static(b"done"));
             assert!(!world.client.only().is_closed());
-            assert!(world.run_until(Duration::from_secs(60), |w| { work.read(w); work.done_at.is_some() }), "{name}");
+            assert!(
+                world.run_until(Duration::from_secs(60), |w| {
+                    work.read(w);
+                    work.done_at.is_some()
+                }),
+                "{name}"
+            );
             world.run_until(Duration::from_secs(60), |w| close_reason(&mut w.server).is_some());
             let told = ConnectionError::ApplicationClosed { code: 5, reason: Bytes::from_static(b"done") };
             assert_eq!(close_reason(&mut world.server), Some(told), "{name} at {percent} %");

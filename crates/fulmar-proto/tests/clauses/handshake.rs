@@ -40,8 +40,11 @@ fn closed(world: &mut World) -> ConnectionError {
 
 /// What the client sent first.
 fn first_datagram(world: &mut World) -> Vec<u8> {
-    let (handle, mut connection) =
-        world.client.endpoint.connect(world.now, &world.client_config, world.server.addr, "server.test").unwrap();
+    let (handle, mut connection) = world
+        .client
+        .endpoint
+        .connect(world.now, &world.client_config, world.server.addr, "server.test")
+        .unwrap();
     let mut first = Vec::new();
     connection.poll_transmit(world.now, 1, &mut first).expect("the client speaks first");
     world.client.connections.insert(handle, connection);
@@ -84,7 +87,9 @@ fn wire_2_1_1_another_version_is_answered_with_those_spoken_here() {
     datagram[1..5].copy_from_slice(&[0x0a, 0x0a, 0x0a, 0x0a]);
     let addr = world.client.addr;
     let answer = world.ask_server(addr, datagram.clone()).expect("an answer");
-    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer) else { panic!("no negotiation") };
+    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer) else {
+        panic!("no negotiation")
+    };
     assert_eq!(packet::versions(versions).collect::<Vec<_>>(), [packet::VERSION]);
     // Nothing to what could not have opened a connection (RFC 9000 6.1), and no state in any case.
     datagram.truncate(1199);
@@ -115,7 +120,10 @@ fn wire_2_2_under_load_a_client_proves_its_address_before_the_server_keeps_anyth
     world.restart_server(config);
     let first = first_datagram(&mut world);
     let answer = world.ask_server(world.client.addr, first).expect("a Retry");
-    assert!(answer.len() < 3 * 1200 && matches!(packet::peek(&answer), Ok(Peeked::Long { ty: packet::LongType::Retry, .. })));
+    assert!(
+        answer.len() < 3 * 1200
+            && matches!(packet::peek(&answer), Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))
+    );
     assert_eq!(world.server.endpoint.connection_count(), 0);
     world.client.connections.clear();
     world.connected();
@@ -143,7 +151,10 @@ fn wire_3_1_3_a_client_that_is_refused_learns_why() {
     world.restart_server(config);
     world.connect();
     let error = closed(&mut world);
-    assert!(matches!(&error, ConnectionError::PeerTransport(e) if e.code == TransportErrorCode::Tls(49)), "{error:?}");
+    assert!(
+        matches!(&error, ConnectionError::PeerTransport(e) if e.code == TransportErrorCode::Tls(49)),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -154,7 +165,10 @@ fn wire_3_1_3_a_client_refuses_a_server_with_another_key() {
     world.client_config.crypto = Arc::new(crypto::ClientConfig::raw_key(Some(&identity), Arc::new(Nobody)));
     world.connect();
     let error = closed(&mut world);
-    assert!(matches!(&error, ConnectionError::Transport(e) if e.code == TransportErrorCode::Tls(46)), "{error:?}");
+    assert!(
+        matches!(&error, ConnectionError::Transport(e) if e.code == TransportErrorCode::Tls(46)),
+        "{error:?}"
+    );
 }
 
 #[test]

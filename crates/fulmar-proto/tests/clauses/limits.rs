@@ -113,7 +113,12 @@ fn wire_5_4_symbols_beyond_every_bound() {
 fn wire_5_4_4_codes_and_covers_that_were_not_agreed_on() {
     let repair = |code, len| {
         let mut out = Vec::new();
-        frame::put_repair_window_header(&mut out, CodeId(code), Window { first: SymbolId(100), len }, RepairKey(1));
+        frame::put_repair_window_header(
+            &mut out,
+            CodeId(code),
+            Window { first: SymbolId(100), len },
+            RepairKey(1),
+        );
         out.extend_from_slice(&[1; 100]);
         out
     };

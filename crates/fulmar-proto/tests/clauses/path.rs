@@ -20,7 +20,11 @@ fn rfc_9000_9_3_a_nat_that_rebinds_is_followed_and_challenged() {
         let mut work = Upload::new(&mut world, 2_000_000);
         world.run_until(Duration::from_millis(400), |w| work.step(w));
         world.rebind();
-        assert!(world.run_until(Duration::from_secs(60), |w| work.step(w)), "{percent} %: {}", world.describe());
+        assert!(
+            world.run_until(Duration::from_secs(60), |w| work.step(w)),
+            "{percent} %: {}",
+            world.describe()
+        );
         let addr = world.client_addr();
         let server = world.server.only();
         assert_eq!((server.remote(), server.stats().path_changes), (addr, 1), "{percent} %");
@@ -38,7 +42,11 @@ fn rfc_9000_9_4_after_a_move_to_another_address_the_path_is_measured_anew() {
             let now = world.now;
             world.client.only().handle_path_change(now);
         }
-        assert!(world.run_until(Duration::from_secs(60), |w| work.step(w)), "{percent} %: {}", world.describe());
+        assert!(
+            world.run_until(Duration::from_secs(60), |w| work.step(w)),
+            "{percent} %: {}",
+            world.describe()
+        );
         world.run_for(Duration::from_secs(2));
         assert_eq!(world.server.only().remote(), elsewhere(3));
     }
@@ -173,7 +181,11 @@ fn rfc_8899_the_mtu_of_ethernet_is_found_and_random_loss_fools_nobody() {
             let mut world = connected(seed, path);
             upload(&mut world, 1_500_000);
             let stats = world.client.only().stats();
-            assert_eq!((stats.mtu_bytes, stats.black_holes), (1472, 0), "{percent} %, seed {seed}: {stats:?}");
+            assert_eq!(
+                (stats.mtu_bytes, stats.black_holes),
+                (1472, 0),
+                "{percent} %, seed {seed}: {stats:?}"
+            );
         }
     }
 }

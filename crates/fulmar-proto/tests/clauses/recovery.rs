@@ -20,7 +20,9 @@ fn the_lost_tail_of_a_message_is_repaired_within_about_one_and_a_half_round_trip
     const RTT: Duration = Duration::from_millis(100);
     // Half a round trip there, 1.5 until the probe, half back. Of several packets the probe restores one, and its ACK tells
     // of the others.
-    for (name, lost, limit) in PROFILE_NAMES.iter().flat_map(|&name| [(name, 1, RTT * 5 / 2), (name, 3, RTT * 7 / 2)]) {
+    for (name, lost, limit) in
+        PROFILE_NAMES.iter().flat_map(|&name| [(name, 1, RTT * 5 / 2), (name, 3, RTT * 7 / 2)])
+    {
         let mut world = World::new(1, link(100, 50), profile(name), profile(name));
         world.connected();
         // An RTT must be known, and the initial flight of packets must be over.
@@ -102,7 +104,9 @@ fn an_idle_connection_is_silent() {
     let mut world = connected(1, lossy(20, 20, 10));
     upload(&mut world, 100_000);
     world.run_for(Duration::from_secs(5));
-    let sent = |world: &mut World| world.client.only().stats().sent_datagrams + world.server.only().stats().sent_datagrams;
+    let sent = |world: &mut World| {
+        world.client.only().stats().sent_datagrams + world.server.only().stats().sent_datagrams
+    };
     let before = sent(&mut world);
     world.run_for(Duration::from_secs(20));
     assert_eq!(sent(&mut world), before);

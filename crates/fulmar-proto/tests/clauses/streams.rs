@@ -48,7 +48,10 @@ fn thousands_of_streams_at_once() {
     });
     assert!(is_done, "{} of 3000 streams: {}", ended.len(), world.describe());
     world.run_for(Duration::from_secs(2));
-    assert_eq!((world.client.only().stats().streams.streams, world.server.only().stats().streams.streams), (0, 0));
+    assert_eq!(
+        (world.client.only().stats().streams.streams, world.server.only().stats().streams.streams),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -61,7 +64,11 @@ fn the_lost_data_of_one_stream_delay_no_other() {
     // One symbol for each: the third packet is lost.
     let mut pattern = vec![false; 1000];
     pattern[2] = true;
-    set_link(&mut world, Direction::Forward, link(100, 100).with_loss(Loss::Pattern(LossPattern::new(pattern))));
+    set_link(
+        &mut world,
+        Direction::Forward,
+        link(100, 100).with_loss(Loss::Pattern(LossPattern::new(pattern))),
+    );
     let client = world.client.only();
     let ids: Vec<StreamId> = (0..8).map(|_| client.open(Dir::Uni).expect("allowed")).collect();
     for &id in &ids {
@@ -164,7 +171,8 @@ fn rfc_9000_3_resets_and_stops_arrive_with_their_codes() {
             }
         }
         let mut out = [0; 4096];
-        is_reset |= matches!(server.read(now, reset, &mut out), Err(fulmar_proto::stream::ReadError::Reset(77)));
+        is_reset |=
+            matches!(server.read(now, reset, &mut out), Err(fulmar_proto::stream::ReadError::Reset(77)));
         is_stopped |= world
             .client
             .events

@@ -32,7 +32,11 @@ fn bytes_come_out_right_whatever_the_path_does() {
     copies.duplicate = Probability::from_percent(30);
     let mut damaged = link(20, 20);
     damaged.corrupt = Probability::from_percent(10);
-    ways.extend([copies, damaged, link(20, 20).with_jitter(Jitter::Exponential(Duration::from_millis(10)), Order::Free)]);
+    ways.extend([
+        copies,
+        damaged,
+        link(20, 20).with_jitter(Jitter::Exponential(Duration::from_millis(10)), Order::Free),
+    ]);
     for way in ways {
         for name in PROFILE_NAMES {
             let mut world = World::new(3, way.clone(), profile(name), profile(name));
@@ -82,7 +86,9 @@ fn wire_5_5_1_datagrams_come_at_most_once_and_are_not_repeated() {
     let mut world = connected(1, path);
     let (mut sent, mut heard) = (0u32, std::collections::BTreeSet::new());
     world.run_until(Duration::from_secs(10), |world| {
-        if sent < 1000 && world.client.only().send_datagram(bytes::Bytes::copy_from_slice(&sent.to_be_bytes())).is_ok() {
+        if sent < 1000
+            && world.client.only().send_datagram(bytes::Bytes::copy_from_slice(&sent.to_be_bytes())).is_ok()
+        {
             sent += 1;
         }
         while let Some(data) = world.server.only().recv_datagram() {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use fulmar_net::{Datagram, Direction, Ecn as WireEcn, LinkConfig, Path};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Instant, Route,
-    ServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Instant,
+    Route, ServerConfig, TransportConfig,
 };
 
 /// Lets everyone in.
@@ -28,14 +28,16 @@ impl VerifyPeer for Anyone {
 
 pub fn client_config(transport: TransportConfig) -> ClientConfig {
     let identity = Identity::from_seed(&[1; 32]);
-    let mut config = ClientConfig::new(Arc::new(crypto::ClientConfig::raw_key(Some(&identity), Arc::new(Anyone))));
+    let mut config =
+        ClientConfig::new(Arc::new(crypto::ClientConfig::raw_key(Some(&identity), Arc::new(Anyone))));
     config.transport = Arc::new(transport);
     config
 }
 
 pub fn server_config(transport: TransportConfig) -> ServerConfig {
     let identity = Identity::from_seed(&[2; 32]);
-    let mut config = ServerConfig::new(Arc::new(crypto::ServerConfig::raw_key(&identity, Some(Arc::new(Anyone)))));
+    let mut config =
+        ServerConfig::new(Arc::new(crypto::ServerConfig::raw_key(&identity, Some(Arc::new(Anyone)))));
     config.transport = Arc::new(transport);
     config
 }
@@ -130,7 +132,8 @@ impl World {
         let client_endpoint = Endpoint::new(&EndpointConfig::default(), None, seed_bytes);
         seed_bytes[31] = 1;
         let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY) };
-        let server_endpoint = Endpoint::new(&endpoint_config, Some(Arc::new(server_config(server))), seed_bytes);
+        let server_endpoint =
+            Endpoint::new(&endpoint_config, Some(Arc::new(server_config(server))), seed_bytes);
         let client_node = Node::new(client_endpoint, "10.0.0.1:1000");
         Self {
             now: Instant::ZERO + Duration::from_secs(1),
@@ -164,14 +167,18 @@ impl World {
 
     /// The server loses all it knew, except the key of its resets.
     pub fn restart_server(&mut self, config: ServerConfig) {
-        let endpoint = Endpoint::new(&EndpointConfig { reset_key: Some(RESET_KEY) }, Some(Arc::new(config)), [9; 32]);
+        let endpoint =
+            Endpoint::new(&EndpointConfig { reset_key: Some(RESET_KEY) }, Some(Arc::new(config)), [9; 32]);
         self.server = Node { addr: self.server.addr, ..Node::new(endpoint, "10.0.0.2:4747") };
     }
 
     /// Begins a connection.
     pub fn connect(&mut self) -> ConnectionHandle {
-        let (handle, connection) =
-            self.client.endpoint.connect(self.now, &self.client_config, self.server.addr, "server.test").unwrap();
+        let (handle, connection) = self
+            .client
+            .endpoint
+            .connect(self.now, &self.client_config, self.server.addr, "server.test")
+            .unwrap();
         self.client.connections.insert(handle, connection);
         self.settle();
         handle
@@ -255,7 +262,8 @@ impl World {
     pub fn tell_client(&mut self, mut datagram: Vec<u8>) {
         let meta = DatagramMeta { remote: self.server.addr, local_ip: None, ecn: None };
         let mut response = Vec::new();
-        if let Route::Connection(handle) = self.client.endpoint.route(self.now, &meta, &datagram, &mut response)
+        if let Route::Connection(handle) =
+            self.client.endpoint.route(self.now, &meta, &datagram, &mut response)
             && let Some(connection) = self.client.connections.get_mut(&handle)
         {
             connection.handle_datagram(self.now, &meta, &mut datagram);
@@ -330,22 +338,33 @@ impl World {
 
     fn transmit(&mut self) {
         let mut buf = Vec::new();
-        for (direction, node) in [(Direction::Forward, &mut self.client), (Direction::Backward, &mut self.server)] {
+        for (direction, node) in
+            [(Direction::Forward, &mut self.client), (Direction::Backward, &mut self.server)]
+        {
             for connection in node.connections.values_mut() {
                 loop {
                     buf.clear();
-                    let Some(transmit) = connection.poll_transmit(self.now, self.segments_max, &mut buf) else { break };
+                    let Some(transmit) = connection.poll_transmit(self.now, self.segments_max, &mut buf)
+                    else {
+                        break;
+                    };
                     assert_eq!(transmit.bytes, buf.len());
                     let segment = transmit.segment_bytes.unwrap_or(buf.len()).max(1);
                     let newest = self.client_addrs.len() - 1;
                     let place = match direction {
                         Direction::Forward => Some(newest),
-                        Direction::Backward => self.client_addrs.iter().rposition(|&addr| addr == transmit.destination),
+                        Direction::Backward => {
+                            self.client_addrs.iter().rposition(|&addr| addr == transmit.destination)
+                        }
                     };
                     let Some(place) = place.filter(|&place| place == newest) else { continue };
                     for contents in buf.chunks(segment) {
                         let ecn = if transmit.ecn.is_some() { WireEcn::Ect0 } else { WireEcn::NotEct };
-                        self.path.send(self.now, direction, Datagram { contents: contents.to_vec(), ecn, flow: place as u64 });
+                        self.path.send(
+                            self.now,
+                            direction,
+                            Datagram { contents: contents.to_vec(), ecn, flow: place as u64 },
+                        );
                     }
                 }
             }
@@ -355,7 +374,10 @@ impl World {
     /// What is going on, for a test that failed.
     pub fn describe(&self) -> String {
         let side = |node: &Node| {
-            node.connections.values().map(|c| format!("{:?}\n{c:?}\n  timeout {:?}\n", c.stats(), c.poll_timeout())).collect::<String>()
+            node.connections
+                .values()
+                .map(|c| format!("{:?}\n{c:?}\n  timeout {:?}\n", c.stats(), c.poll_timeout()))
+                .collect::<String>()
         };
         format!("at {:?}\nclient {}\nserver {}", self.now, side(&self.client), side(&self.server))
     }

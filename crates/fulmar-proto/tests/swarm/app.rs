@@ -69,7 +69,7 @@ pub struct App {
 fn content(seed: u64, id: StreamId, writer: Side, offset: u64, out: &mut [u8]) {
     let salt = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.0 << 1 ^ writer as u64;
     for (at, byte) in (offset..).zip(out) {
-        let word = (at / 8 ^ salt).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let word = ((at / 8) ^ salt).wrapping_mul(0xd6e8_feb8_6659_fd93);
         *byte = ((word ^ word >> 32) >> (at % 8 * 8)) as u8;
     }
 }
@@ -123,7 +123,9 @@ impl App {
         let reading = self.halves.values().filter_map(|half| half.read_at);
         let sides = [0, 1].into_iter();
         let datagrams = sides
-            .filter(|&side| self.connected[side] && self.datagrams_sent[side] < self.plan.datagrams[side].count)
+            .filter(|&side| {
+                self.connected[side] && self.datagrams_sent[side] < self.plan.datagrams[side].count
+            })
             .map(|side| self.datagrams_at[side]);
         opening.chain(reading).chain(datagrams).filter(|&at| at > now).min()
     }
@@ -243,7 +245,11 @@ impl App {
             if len == 0 {
                 half.writer = match connection.finish(id) {
                     Ok(()) => Writer::Finished,
-                    Err(FinishError::Stopped(code)) if half.reader == Reader::Stopped && code == stop_code(id) => Writer::Reset,
+                    Err(FinishError::Stopped(code))
+                        if half.reader == Reader::Stopped && code == stop_code(id) =>
+                    {
+                        Writer::Reset
+                    }
                     Err(error) => panic!("{side:?} cannot finish {id:?}: {error}"),
                 };
                 return;
@@ -288,7 +294,8 @@ impl App {
 
     fn read(&mut self, now: Instant, side: Side, connection: &mut Connection, id: StreamId) {
         loop {
-            let Some(half) = self.halves.get_mut(&(id, !side)).filter(|half| half.reader == Reader::Reading) else {
+            let Some(half) = self.halves.get_mut(&(id, !side)).filter(|half| half.reader == Reader::Reading)
+            else {
                 return;
             };
             half.read_at = None;
@@ -298,7 +305,11 @@ impl App {
                     assert!(len > 0, "a read of nothing");
                     let expected = &mut self.scratch[..len];
                     content(self.plan.seed, id, !side, half.read, expected);
-                    assert!(out[..len] == *expected, "{side:?} reads wrong bytes on {id:?} from {}", half.read);
+                    assert!(
+                        out[..len] == *expected,
+                        "{side:?} reads wrong bytes on {id:?} from {}",
+                        half.read
+                    );
                     half.read += len as u64;
                     assert!(half.read <= half.written, "{side:?} reads more than was written on {id:?}");
                     let pause = half.plan.read_pause;
@@ -355,8 +366,14 @@ impl App {
         while let Some(data) = connection.recv_datagram() {
             let (number, rest) = data.split_first_chunk().expect("a datagram has a number");
             let number = u64::from_be_bytes(*number);
-            assert!(number < self.datagrams_sent[!side as usize], "{side:?} got a datagram that was never sent");
-            assert!(self.datagrams_heard[side as usize].insert(number), "{side:?} got datagram {number} twice");
+            assert!(
+                number < self.datagrams_sent[!side as usize],
+                "{side:?} got a datagram that was never sent"
+            );
+            assert!(
+                self.datagrams_heard[side as usize].insert(number),
+                "{side:?} got datagram {number} twice"
+            );
             content(self.plan.seed, StreamId(number), !side, 0, &mut self.scratch[..rest.len()]);
             assert!(*rest == self.scratch[..rest.len()], "{side:?} got wrong bytes in datagram {number}");
         }

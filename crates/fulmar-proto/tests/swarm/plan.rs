@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fulmar_net::{
-    Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, Probability, QueueConfig, QueueLimit, Rng, TwoState,
+    Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, Probability, QueueConfig, QueueLimit, Rng,
+    TwoState,
 };
 use fulmar_proto::{Dir, Instant, PROFILE_NAMES, Profile, Rate, Side, TransportConfig};
 
@@ -191,7 +192,8 @@ impl Plan {
             Change::Links(links) => Some(links.iter().map(|link| link.delay).sum()),
             _ => None,
         });
-        let delay: Duration = changed.chain([self.forward.delay + self.backward.delay]).max().unwrap_or_default();
+        let delay: Duration =
+            changed.chain([self.forward.delay + self.backward.delay]).max().unwrap_or_default();
         let rtt = delay + Duration::from_millis(60);
         let rounds = u32::try_from(bytes * 2 / window).unwrap_or(u32::MAX) + 200;
         opening + on_the_wire * 10 + reading * 2 + rtt * rounds + Duration::from_secs(60)
@@ -216,12 +218,21 @@ fn draw_links(d: &mut Draw, rate_bps: u64, mtu_bytes: u32, faults_end: Duration)
     if d.one_in(2) { [forward, backward] } else { [backward, forward] }
 }
 
-fn draw_link(d: &mut Draw, rate_bps: u64, delay: Duration, mtu_bytes: u32, faults_end: Duration) -> LinkConfig {
+fn draw_link(
+    d: &mut Draw,
+    rate_bps: u64,
+    delay: Duration,
+    mtu_bytes: u32,
+    faults_end: Duration,
+) -> LinkConfig {
     let mut link = LinkConfig::new(Rate::from_bits_per_second(rate_bps), delay);
     link.queue = QueueConfig::DropTail(match d.between(0, 2) {
         0 => QueueLimit::Bytes(d.log_between(3000, 1 << 20)),
         1 => QueueLimit::Packets(d.log_between(2, 500)),
-        _ => QueueLimit::Bdp { milli: d.log_between(100, 4000) as u32, rtt: Some(delay * 2 + Duration::from_millis(10)) },
+        _ => QueueLimit::Bdp {
+            milli: d.log_between(100, 4000) as u32,
+            rtt: Some(delay * 2 + Duration::from_millis(10)),
+        },
     });
     link.mtu_bytes = Some(mtu_bytes);
     link.loss = match d.between(0, 4) {
@@ -259,7 +270,12 @@ fn draw_link(d: &mut Draw, rate_bps: u64, delay: Duration, mtu_bytes: u32, fault
     link
 }
 
-fn draw_changes(d: &mut Draw, rate_bps: u64, mtu_bytes: u32, faults_end: Duration) -> Vec<(Duration, Change)> {
+fn draw_changes(
+    d: &mut Draw,
+    rate_bps: u64,
+    mtu_bytes: u32,
+    faults_end: Duration,
+) -> Vec<(Duration, Change)> {
     let mut changes = Vec::new();
     let mut at = |d: &mut Draw, change| {
         let at = Duration::from_nanos(d.0.below(faults_end.as_nanos() as u64));
@@ -316,7 +332,11 @@ fn draw_flows(d: &mut Draw, bytes_max: u64, faults_end: Duration) -> Vec<Flow> {
             Flow {
                 opener: d.of(openers),
                 dir: d.of(dirs),
-                opens_at: if is_spread { Duration::from_nanos(d.0.below(faults_end.as_nanos() as u64)) } else { Duration::ZERO },
+                opens_at: if is_spread {
+                    Duration::from_nanos(d.0.below(faults_end.as_nanos() as u64))
+                } else {
+                    Duration::ZERO
+                },
                 priority: d.between(0, 2) as i32,
                 there,
                 back,

@@ -85,7 +85,8 @@ impl Run<'_> {
                 *is_ended = end_if_due(world, plan, elapsed);
             }
             act(world, app, plan, *is_ended);
-            let next_change = plan.changes.get(*changes_done).map(|(at, _)| *started_at + *at).filter(|_| *has_faults);
+            let next_change =
+                plan.changes.get(*changes_done).map(|(at, _)| *started_at + *at).filter(|_| *has_faults);
             let end_at = match plan.end {
                 End::Close(_, at) | End::Vanish(_, at) if !*is_ended => Some(*started_at + at),
                 _ => None,
@@ -170,10 +171,18 @@ impl Run<'_> {
         let is_told = matches!(plan.end, End::Shutdown(_));
         assert!(is_over || !(has_timeout || is_told), "the connection does not end: {}", world.describe());
         if is_over {
-            assert_eq!((world.client.endpoint.connection_count(), world.server.endpoint.connection_count()), (0, 0));
+            assert_eq!(
+                (world.client.endpoint.connection_count(), world.server.endpoint.connection_count()),
+                (0, 0)
+            );
         }
         let links = Direction::BOTH.map(|direction| world.path.link(direction).stats().offered);
-        format!("seed {} took {:?}, packets {links:?}, ends {:?}", plan.seed, world.now - self.started_at, app.closed)
+        format!(
+            "seed {} took {:?}, packets {links:?}, ends {:?}",
+            plan.seed,
+            world.now - self.started_at,
+            app.closed
+        )
     }
 }
 
@@ -242,7 +251,13 @@ fn act(world: &mut World, app: &mut App, plan: &Plan, may_end: bool) {
             _ => None,
         }) {
             let is_right = is_planned(plan, side, reason, may_end);
-            assert!(is_right, "{side:?} ends with {reason:?} ({:?}): {}\n{}", plan.end, app.describe(), world.describe());
+            assert!(
+                is_right,
+                "{side:?} ends with {reason:?} ({:?}): {}\n{}",
+                plan.end,
+                app.describe(),
+                world.describe()
+            );
         }
         let node = if side.is_client() { &mut world.client } else { &mut world.server };
         while let Some((handle, event)) = node.events.pop_front() {
@@ -265,10 +280,16 @@ fn is_planned(plan: &Plan, side: Side, reason: &ConnectionError, may_end: bool) 
     may_end
         && match (plan.end, reason) {
             (End::Shutdown(by) | End::Close(by, _), ConnectionError::LocallyClosed) => by == side,
-            (End::Shutdown(by), ConnectionError::ApplicationClosed { code, reason }) => by != side && is_ours(*code, reason),
-            (End::Close(by, _), ConnectionError::ApplicationClosed { code, reason }) => by != side && is_ours(*code, reason),
+            (End::Shutdown(by), ConnectionError::ApplicationClosed { code, reason }) => {
+                by != side && is_ours(*code, reason)
+            }
+            (End::Close(by, _), ConnectionError::ApplicationClosed { code, reason }) => {
+                by != side && is_ours(*code, reason)
+            }
             // Before the handshake is confirmed the application's reason is not told (RFC 9000 10.2.3).
-            (End::Close(by, _), ConnectionError::PeerTransport(error)) => by != side && error.code == TransportErrorCode::NoError,
+            (End::Close(by, _), ConnectionError::PeerTransport(error)) => {
+                by != side && error.code == TransportErrorCode::NoError
+            }
             // The close itself may have been lost, and so may be the one who sent it.
             (_, ConnectionError::TimedOut | ConnectionError::Reset) => true,
             _ => false,
@@ -279,7 +300,13 @@ fn is_planned(plan: &Plan, side: Side, reason: &ConnectionError, may_end: bool) 
 fn check_bounds(plan: &Plan, side: Side, connection: &Connection) {
     let end = &plan.ends[side as usize];
     let stats = connection.stats();
-    assert!(stats.streams.queued_bytes <= end.send_buffer_bytes.max(1), "{side:?} queues too much: {stats:?}");
+    assert!(
+        stats.streams.queued_bytes <= end.send_buffer_bytes.max(1),
+        "{side:?} queues too much: {stats:?}"
+    );
     let symbol_bytes = u64::from(stats.mtu_bytes.max(1472));
-    assert!(stats.symbols_held_bytes <= end.symbols_held_bytes + symbol_bytes, "{side:?} holds too much: {stats:?}");
+    assert!(
+        stats.symbols_held_bytes <= end.symbols_held_bytes + symbol_bytes,
+        "{side:?} holds too much: {stats:?}"
+    );
 }

@@ -1,0 +1,139 @@
+//! Datagrams out before the handshake is over, and after the connection is: flights of handshake packets, closes.
+
+use super::Connection;
+use super::handshake::Level;
+use crate::wire::frame::{self, Close};
+use crate::wire::packet::{PacketHeader, TAG_BYTES};
+use crate::{Instant, TransportError, TransportErrorCode};
+
+/// Size of datagrams in the handshake (RFC 9000 14.1).
+const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
+/// Most bytes of a CRYPTO frame before its data.
+const CRYPTO_HEADER_BYTES_MAX: usize = 1 + 4 + 2;
+
+impl Connection {
+    /// One datagram of handshake packets. False if nothing could be sent.
+    pub(super) fn write_handshake(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
+        let start = buf.len();
+        let limit = HANDSHAKE_DATAGRAM_BYTES.min(self.path.room_bytes(start));
+        let mut must_pad = false;
+        let levels = [Level::Initial, Level::Handshake];
+        let pending: Vec<Level> = levels
+            .into_iter()
+            .filter(|&level| self.handshake.space(level).is_some_and(|s| s.has_pending()))
+            .collect();
+        for (at, &level) in pending.iter().enumerate() {
+            must_pad |= level == Level::Initial;
+            let is_last = at + 1 == pending.len();
+            let pad_to = (must_pad && is_last).then_some(start + limit);
+            self.write_long_packet(now, level, buf, start + limit, pad_to);
+        }
+        let must_keep_talking = self.side.is_client() && !self.is_confirmed;
+        let timeout =
+            self.path.rtt.has_sample().then(|| self.path.rtt.probe_timeout(std::time::Duration::ZERO, 0));
+        self.handshake.arm(now, timeout, must_keep_talking);
+        buf.len() > start
+    }
+
+    fn write_long_packet(
+        &mut self,
+        now: Instant,
+        level: Level,
+        buf: &mut Vec<u8>,
+        limit: usize,
+        pad_to: Option<usize>,
+    ) {
+        let header = match level {
+            Level::Initial => {
+                PacketHeader::Initial { dcid: self.peer_cid, scid: self.local_cid, token: &self.token }
+            }
+            Level::Handshake => PacketHeader::Handshake { dcid: self.peer_cid, scid: self.local_cid },
+        };
+        // A packet that cannot hold a useful frame is not begun.
+        if buf.len() + header.wire_bytes() + TAG_BYTES + 32 > limit {
+            return;
+        }
+        let Some(space) = self.handshake.space(level) else { return };
+        let number = space.take_number();
+        let span = header.put(number, buf);
+        let frames_start = buf.len();
+        let frames_limit = limit - TAG_BYTES;
+        if space.received.has_news() {
+            let delay_us = space.received.delay_us(now);
+            let room = frames_limit - buf.len();
+            if frame::put_ack(buf, space.received.ranges(), delay_us, None, None, room) {
+                space.received.on_ack_sent();
+            }
+        }
+        let mut range = 0..0;
+        if let Some((offset, data)) =
+            space.send.poll((frames_limit - buf.len()).saturating_sub(CRYPTO_HEADER_BYTES_MAX))
+        {
+            range = offset..offset + data.len() as u64;
+            frame::put_crypto(buf, offset, data);
+        } else if std::mem::take(&mut space.needs_ping) {
+            frame::put_ping(buf);
+        }
+        space.needs_ping &= range.is_empty();
+        if buf.len() == frames_start {
+            buf.truncate(span.start());
+            return;
+        }
+        if let Some(pad_to) = pad_to {
+            buf.resize(buf.len().max(pad_to - TAG_BYTES), 0);
+        }
+        space.on_sent(number, now, range);
+        if space.keys.seal(number, buf, span).is_err() {
+            buf.truncate(span.start());
+        }
+        // RFC 9001 4.9.1: a client needs no Initial keys once it has sent a Handshake packet.
+        if self.side.is_client() && level == Level::Handshake {
+            self.handshake.discard(Level::Initial);
+        }
+    }
+
+    /// The close, under every key the peer may be able to open (RFC 9000 10.2.3).
+    pub(super) fn write_close(&mut self, buf: &mut Vec<u8>) -> bool {
+        if self.path.room_bytes(buf.len()) < HANDSHAKE_DATAGRAM_BYTES {
+            return false;
+        }
+        let Some(close) = self.state.poll_close() else { return false };
+        let start = buf.len();
+        let limit = start + HANDSHAKE_DATAGRAM_BYTES;
+        if !self.is_confirmed {
+            // The application's reason is not for Initial and Handshake packets, which are not confidential to it yet.
+            let plain = match &close {
+                Close::Application { .. } => {
+                    Close::Transport(TransportError::new(TransportErrorCode::NoError, ""))
+                }
+                Close::Transport(_) => close.clone(),
+            };
+            for level in [Level::Initial, Level::Handshake] {
+                self.write_close_at(level, &plain, buf, limit - 300);
+            }
+        }
+        if let Some(draft) =
+            self.begin(buf, start, limit - start).filter(|_| self.is_confirmed || self.keys.is_some())
+        {
+            frame::put_close(buf, &close, draft.limit.saturating_sub(buf.len()));
+            let _ = self.seal(&draft, buf);
+            self.sent.push_untracked();
+        }
+        buf.len() > start
+    }
+
+    fn write_close_at(&mut self, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
+        let (dcid, scid) = (self.peer_cid, self.local_cid);
+        let Some(space) = self.handshake.space(level) else { return };
+        let header = match level {
+            Level::Initial => PacketHeader::Initial { dcid, scid, token: &[] },
+            Level::Handshake => PacketHeader::Handshake { dcid, scid },
+        };
+        let number = space.take_number();
+        let span = header.put(number, buf);
+        frame::put_close(buf, close, (limit.saturating_sub(buf.len() + TAG_BYTES)) / 2);
+        if space.keys.seal(number, buf, span).is_err() {
+            buf.truncate(span.start());
+        }
+    }
+}
