@@ -1,0 +1,63 @@
+//! Outcomes for people.
+
+use crate::outcome::{Delays, Outcome};
+
+/// Prints an outcome as a short table, or as JSON.
+pub(super) fn outcome(outcome: &Outcome, is_json: bool) -> Result<(), String> {
+    if is_json {
+        let text = serde_json::to_string_pretty(outcome).map_err(|error| error.to_string())?;
+        println!("{text}");
+        return Ok(());
+    }
+    println!("{:24} {:>9} {:>7} {:>7} {:>9}  remarks", "flow", "Mbit/s", "wire", "RTT ms", "timeouts");
+    for flow in &outcome.flows {
+        let wire = flow.wire_ratio.map_or("-".into(), |ratio| format!("{ratio:.3}"));
+        let mut remarks = Vec::new();
+        remarks.extend(flow.completion_seconds.map(|seconds| format!("complete in {seconds:.3} s")));
+        remarks.extend(flow.message_delay.map(|d| format!("message delay {}", delays(&d))));
+        remarks.extend(flow.transfer_time.map(|d| format!("{} transfers in {}", d.count, delays(&d))));
+        remarks.extend((flow.unfinished > 0).then(|| format!("{} unfinished", flow.unfinished)));
+        let name = format!("{} {}", flow.name, flow.traffic);
+        println!(
+            "{name:24} {:9.2} {wire:>7} {:7.1} {:9}  {}",
+            flow.goodput_mbps,
+            flow.rtt_ms,
+            flow.timeouts,
+            remarks.join(", ")
+        );
+    }
+    let limit = outcome.fraction_of_limit.map_or(String::new(), |f| format!(" = {f:.3} of (1-p) x capacity"));
+    println!("sum {:.2} Mbit/s{limit}, Jain's index {:.3}", outcome.goodput_mbps, outcome.jain);
+    for link in &outcome.links {
+        println!(
+            "link {:10} {} offered, {} dropped, {} lost, {} marked, {} delivered, {:.1} % busy, queue {}",
+            link.name,
+            link.offered,
+            link.dropped,
+            link.lost + link.blacked_out,
+            link.marked,
+            link.delivered,
+            link.utilisation * 100.0,
+            delays(&link.queue_delay)
+        );
+    }
+    if let Some(late) = &outcome.lateness {
+        println!(
+            "lateness {} (bound on p99: {} ms), {} device drops, {:.0} % of a core",
+            delays(&late.delays),
+            late.p99_max_ms,
+            late.device_drops,
+            late.core_share * 100.0
+        );
+    }
+    if !outcome.valid {
+        println!("INVALID: {}", outcome.remarks.join("; "));
+    } else if !outcome.remarks.is_empty() {
+        println!("note: {}", outcome.remarks.join("; "));
+    }
+    Ok(())
+}
+
+fn delays(d: &Delays) -> String {
+    format!("p50 {:.2} p99 {:.2} max {:.2} ms", d.p50_ms, d.p99_ms, d.max_ms)
+}

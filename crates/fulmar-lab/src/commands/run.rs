@@ -1,0 +1,83 @@
+//! `fulmar-lab run`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use crate::experiment::{self, Experiment, Mode, Progress, Results};
+
+/// Runs every cell of an experiment file that has not been run yet.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Experiment files
+    #[arg(required = true, value_name = "FILE.toml")]
+    files: Vec<PathBuf>,
+    /// A quarter of the time, one repetition; kept apart from full results
+    #[arg(long)]
+    quick: bool,
+    /// Folder of results
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    out: PathBuf,
+    /// Only say what is wrong with the files
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), String> {
+    let mut experiments = Vec::new();
+    for path in &args.files {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let experiment =
+            Experiment::parse(&path.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
+        experiments.push((experiment, text));
+    }
+    if args.check {
+        return Ok(());
+    }
+    #[cfg(target_os = "linux")]
+    if experiments.iter().any(|(experiment, _)| needs_rights(experiment)) {
+        crate::bridge::acquire_rights()?;
+    }
+    let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    for (experiment, text) in &experiments {
+        let suffix = if args.quick { "-quick" } else { "" };
+        let folder = args.out.join(format!("{}{suffix}", experiment.name));
+        let mut results =
+            Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        let is_terminal = std::io::stderr().is_terminal();
+        experiment::run(experiment, mode, &mut results, &|progress| {
+            show(&experiment.name, progress, is_terminal)
+        })
+        .map_err(|reason| format!("{}: {reason}", experiment.name))?;
+        if is_terminal {
+            eprintln!();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn needs_rights(experiment: &Experiment) -> bool {
+    let cells = experiment::cells(experiment).unwrap_or_default();
+    let tasks = cells.iter().filter_map(|cell| experiment::task(experiment, cell, experiment.duration).ok());
+    tasks.into_iter().any(|task| task.is_real_time())
+}
+
+/// A bar on a terminal, a line now and then elsewhere.
+fn show(name: &str, progress: &Progress, is_terminal: bool) {
+    const WIDTH: usize = 30;
+    let Progress { done, total, label } = progress;
+    let mut out = std::io::stderr().lock();
+    // Nobody is helped by a failure to show progress.
+    let _ = if is_terminal {
+        let filled = (done * WIDTH).checked_div(*total).unwrap_or(WIDTH);
+        write!(
+            out,
+            "\r\x1b[K{name} [{}{}] {done}/{total} {label}",
+            "#".repeat(filled),
+            " ".repeat(WIDTH - filled)
+        )
+    } else {
+        writeln!(out, "{name} {done}/{total} {label}")
+    };
+    let _ = out.flush();
+}

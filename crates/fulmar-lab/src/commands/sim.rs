@@ -1,0 +1,114 @@
+//! `fulmar-lab sim`.
+
+use std::time::Duration;
+
+use fulmar_net::parse;
+use fulmar_proto::{PROFILE_NAMES, Profile};
+
+use super::print;
+use crate::link::LinkSpec;
+use crate::scenario::{FlowSpec, Scenario};
+use crate::sim;
+use crate::traffic::Traffic;
+
+/// One run in virtual time. With several flows, lists given by commas are dealt out in turns.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    #[command(flatten)]
+    link: LinkSpec,
+    /// Profile of each flow, by commas
+    #[arg(long, default_value = "auto", value_delimiter = ',', value_parser = profile)]
+    profile: Vec<Profile>,
+    /// Traffic of each flow, by commas: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s, web:100ms/30kB
+    #[arg(long, default_value = "bulk", value_delimiter = ',')]
+    traffic: Vec<Traffic>,
+    /// Number of flows
+    #[arg(long, default_value_t = 1)]
+    flows: usize,
+    /// Round-trip time of each flow where it is longer than the link's, by commas
+    #[arg(long, value_delimiter = ',', value_parser = parse::duration)]
+    flow_rtt: Vec<Duration>,
+    /// Each flow starts so much later than the one before it
+    #[arg(long, default_value = "0", value_parser = parse::duration)]
+    stagger: Duration,
+    /// Seed of every random draw
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Length of the run: 15, 1.5s, 2min
+    #[arg(short = 't', long = "time", default_value = "15", value_parser = seconds)]
+    time: Duration,
+    /// What arrives before this does not count
+    #[arg(long, default_value = "0", value_parser = parse::duration)]
+    warm_up: Duration,
+    /// No faults until the handshakes are complete
+    #[arg(long)]
+    loss_free_handshake: bool,
+    /// Record values over time at this interval (in the JSON)
+    #[arg(long, value_name = "INTERVAL", value_parser = parse::duration)]
+    series: Option<Duration>,
+    /// Print the whole outcome as JSON
+    #[arg(long)]
+    json: bool,
+    /// Say how fast the simulation went
+    #[arg(long)]
+    speed: bool,
+}
+
+/// A length of time; a bare number is seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, parse::ParseError> {
+    parse::duration(text).or_else(|error| parse::duration(&format!("{text}s")).map_err(|_| error))
+}
+
+/// A profile by its name.
+pub(super) fn profile(name: &str) -> Result<Profile, String> {
+    Profile::by_name(name)
+        .ok_or_else(|| format!("there is no profile '{name}'; there are {}", PROFILE_NAMES.join(", ")))
+}
+
+impl Args {
+    fn scenario(&self) -> Scenario {
+        let flows = (0..self.flows.max(self.profile.len()).max(self.traffic.len()).max(self.flow_rtt.len()))
+            .map(|index| {
+                let (profile, traffic) =
+                    (&self.profile[index % self.profile.len()], self.traffic[index % self.traffic.len()]);
+                let mut flow = FlowSpec::new(profile.clone(), traffic);
+                flow.start = self.stagger.saturating_mul(index as u32);
+                flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();
+                flow
+            });
+        let mut scenario = Scenario::over(self.link.clone(), flows.collect(), self.time);
+        scenario.warm_up = self.warm_up;
+        scenario.loss_free_handshake = self.loss_free_handshake;
+        scenario.sample_interval = self.series;
+        scenario
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processor_time() -> Duration {
+    crate::sys::process_time()
+}
+
+/// Where no such clock is known, all time counts.
+#[cfg(not(target_os = "linux"))]
+fn processor_time() -> Duration {
+    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    ORIGIN.get_or_init(std::time::Instant::now).elapsed()
+}
+
+pub(super) fn run(args: &Args) -> Result<(), String> {
+    let started = processor_time();
+    let (outcome, work) = sim::run(&args.scenario(), args.seed)?;
+    let took = (processor_time() - started).as_secs_f64();
+    print::outcome(&outcome, args.json)?;
+    if args.speed {
+        eprintln!(
+            "{:.1} s in {took:.2} s of processor time: {} packets, {:.0} per second; {} steps",
+            outcome.seconds,
+            work.packets,
+            work.packets as f64 / took,
+            work.steps
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! Experiments: one file per table or figure, run cell by cell, kept so that an interrupted run goes on where it was.
+
+mod file;
+mod plan;
+mod results;
+mod run;
+
+pub use file::{Experiment, FlowLine, Mistake, Plot, Published};
+pub use plan::{Cell, Task, cells, kernel_congestion, task};
+pub use results::{Record, Results};
+pub use run::{Mode, Progress, run};

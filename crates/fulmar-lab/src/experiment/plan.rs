@@ -1,0 +1,272 @@
+//! From an experiment to the runs it consists of.
+
+use std::time::Duration;
+
+use fulmar_net::parse;
+use fulmar_proto::{PROFILE_NAMES, Profile};
+
+use super::file::{Experiment, FlowLine};
+use crate::link::LinkSpec;
+use crate::scenario::{FlowSpec, Scenario, Topology};
+use crate::traffic::Traffic;
+
+/// One point of the sweep.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// Names and values, in the order of names.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Cell {
+    /// A value by its name.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.settings.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// For people and as a key of results: `burst=5 loss=10%`.
+    pub fn label(&self) -> String {
+        let words: Vec<String> = self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        words.join(" ")
+    }
+}
+
+/// Who sends in a run: protocol cores in virtual time, or the kernel in real time.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// In virtual time.
+    Sim(Box<Scenario>),
+    /// In real time.
+    #[cfg(target_os = "linux")]
+    Tcp(Box<crate::tcp::TcpScenario>),
+}
+
+/// Whether a sender is kernel TCP, and with which congestion control.
+pub fn kernel_congestion(sender: &str) -> Option<&str> {
+    sender.strip_prefix("tcp-")
+}
+
+/// Whether there is such a sender.
+pub(super) fn check_sender(sender: &str) -> Result<(), String> {
+    let is_kernel = kernel_congestion(sender).is_some_and(|name| !name.is_empty());
+    if is_kernel || Profile::by_name(sender).is_some() {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no sender '{sender}'; there are {}, and tcp- with a congestion control of the kernel",
+        PROFILE_NAMES.join(", ")
+    ))
+}
+
+/// All points of the sweep; one without settings if nothing is varied.
+///
+/// # Errors
+/// If one of them cannot be run.
+pub fn cells(experiment: &Experiment) -> Result<Vec<Cell>, String> {
+    let mut cells = vec![Cell { settings: Vec::new() }];
+    for (key, values) in &experiment.sweep {
+        let grown = cells.iter().flat_map(|cell| {
+            values.iter().map(|value| {
+                let mut cell = cell.clone();
+                cell.settings.push((key.clone(), value.clone()));
+                cell
+            })
+        });
+        cells = grown.collect();
+    }
+    for cell in &cells {
+        task(experiment, cell, experiment.duration)
+            .map_err(|reason| format!("{}: {reason}", cell.label()))?;
+    }
+    Ok(cells)
+}
+
+/// What a cell runs, for so long.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<Task, String> {
+    let mut links = vec![experiment.link.clone()];
+    links.extend(experiment.more_links.iter().cloned());
+    let mut flows = experiment.flows.clone();
+    for (key, value) in &cell.settings {
+        apply(key, value, &mut links, &mut flows)?;
+    }
+    let warm_up = experiment.warm_up.min(duration / 2);
+    let flows: Vec<FlowLine> =
+        flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
+    let kernel = flows.iter().filter(|flow| kernel_congestion(&flow.sender).is_some()).count();
+    if kernel == 0 {
+        return simulated(experiment, links, &flows, duration, warm_up)
+            .map(|scenario| Task::Sim(Box::new(scenario)));
+    }
+    if kernel < flows.len() {
+        return Err(
+            "kernel TCP runs in real time and profiles in virtual time: they do not share a run".into()
+        );
+    }
+    real(experiment, &links, &flows, duration, warm_up)
+}
+
+fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine]) -> Result<(), String> {
+    match key {
+        "sender" => flows.iter_mut().for_each(|flow| flow.sender = value.into()),
+        "flows" => {
+            let count = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
+            flows.iter_mut().for_each(|flow| flow.count = count);
+        }
+        // The first flow keeps the link's round-trip time.
+        "flow_rtt" if flows.len() < 2 => {
+            return Err("flow_rtt concerns the second [[flow]] and those after it".into());
+        }
+        "flow_rtt" => {
+            let rtt = parse::duration(value).map_err(|e| e.to_string())?;
+            flows.iter_mut().skip(1).for_each(|flow| flow.rtt = Some(rtt));
+        }
+        "traffic" => {
+            let traffic: Traffic = value.parse()?;
+            flows.iter_mut().for_each(|flow| flow.traffic = traffic);
+        }
+        _ => links.iter_mut().try_for_each(|link| link.set(key, value))?,
+    }
+    Ok(())
+}
+
+fn simulated(
+    experiment: &Experiment,
+    mut links: Vec<LinkSpec>,
+    flows: &[FlowLine],
+    duration: Duration,
+    warm_up: Duration,
+) -> Result<Scenario, String> {
+    let flows = flows.iter().map(|line| {
+        let profile =
+            Profile::by_name(&line.sender).ok_or_else(|| format!("there is no profile '{}'", line.sender))?;
+        let FlowLine { traffic, start, stop, rtt, place, .. } = *line;
+        Ok(FlowSpec { profile, traffic, start, stop, rtt, place })
+    });
+    let flows = flows.collect::<Result<Vec<_>, String>>()?;
+    let topology =
+        if links.len() > 1 { Topology::ParkingLot(links) } else { Topology::Dumbbell(links.remove(0)) };
+    let loss_free_handshake = experiment.loss_free_handshake;
+    let scenario = Scenario {
+        topology,
+        flows,
+        duration,
+        warm_up,
+        loss_free_handshake,
+        sample_interval: experiment.series,
+    };
+    scenario.check()?;
+    Ok(scenario)
+}
+
+#[cfg(target_os = "linux")]
+fn real(
+    experiment: &Experiment,
+    links: &[LinkSpec],
+    flows: &[FlowLine],
+    duration: Duration,
+    warm_up: Duration,
+) -> Result<Task, String> {
+    use crate::tcp::{TcpFlow, TcpScenario};
+    let [link] = links else {
+        return Err("the bridge has one link in each direction: no parking lot".into());
+    };
+    link.forward()?;
+    if flows.iter().any(|flow| flow.rtt.is_some() || flow.stop.is_some()) {
+        return Err("flows of kernel TCP have the link's round-trip time, and stop with the run".into());
+    }
+    let flows = flows.iter().map(|flow| TcpFlow {
+        congestion: kernel_congestion(&flow.sender).unwrap_or_default().into(),
+        traffic: flow.traffic,
+        start: flow.start,
+    });
+    Ok(Task::Tcp(Box::new(TcpScenario {
+        link: link.clone(),
+        flows: flows.collect(),
+        duration,
+        warm_up,
+        loss_free_handshake: experiment.loss_free_handshake,
+        sample_interval: experiment.series,
+        settings: crate::bridge::TcpSettings { has_ecn: experiment.has_ecn, ..Default::default() },
+        lateness_p99_max: crate::bridge::LATENESS_P99_MAX,
+    })))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn real(_: &Experiment, _: &[LinkSpec], _: &[FlowLine], _: Duration, _: Duration) -> Result<Task, String> {
+    Err("kernel TCP needs the bridge, which needs Linux".into())
+}
+
+impl Task {
+    /// Needs the machine for itself, and the right to make namespaces.
+    pub fn is_real_time(&self) -> bool {
+        !matches!(self, Self::Sim(_))
+    }
+
+    /// What tells runs apart: two tasks of the same words are the same run, whatever the cell is called (a burst length
+    /// without loss changes nothing).
+    pub fn words(&self) -> String {
+        let of_link = |link: &LinkSpec| format!("{:?} {:?}", link.forward(), link.backward());
+        match self {
+            Self::Sim(s) => {
+                let links: Vec<String> = match &s.topology {
+                    Topology::Dumbbell(link) => vec![of_link(link)],
+                    Topology::ParkingLot(links) => links.iter().map(of_link).collect(),
+                };
+                let flow = |f: &FlowSpec| {
+                    format!(
+                        "{} {} {:?} {:?} {:?} {}",
+                        f.profile.name, f.traffic, f.start, f.stop, f.rtt, f.place
+                    )
+                };
+                let flows: Vec<String> = s.flows.iter().map(flow).collect();
+                format!(
+                    "{links:?} {flows:?} {:?} {:?} {} {:?}",
+                    s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval
+                )
+            }
+            #[cfg(target_os = "linux")]
+            Self::Tcp(s) => {
+                let link = of_link(&s.link);
+                format!(
+                    "{link} {:?} {:?} {:?} {} {:?} {:?}",
+                    s.flows, s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval, s.settings
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(sweep: &str, sender: &str) -> Result<Experiment, super::super::file::Mistake> {
+        let text = format!("title = 't'\nduration = '2s'\n[[flow]]\nsender = '{sender}'\n[sweep]\n{sweep}\n");
+        Experiment::parse("t.toml", &text)
+    }
+
+    #[test]
+    fn a_sweep_is_every_combination_and_equal_runs_are_known() {
+        let experiment = parse("loss = ['0%', '5%', '10%']\nburst = ['none', '5']", "auto").unwrap();
+        let cells = cells(&experiment).unwrap();
+        assert_eq!(cells.len(), 6);
+        assert_eq!(cells[0].label(), "burst=none loss=0%");
+        let words = |cell: &Cell| task(&experiment, cell, Duration::from_secs(1)).unwrap().words();
+        let same = cells.iter().filter(|cell| words(cell) == words(&cells[0])).count();
+        assert_eq!(same, 2, "without loss the burst length changes nothing");
+    }
+
+    #[test]
+    fn impossible_cells_are_found_before_anything_runs() {
+        assert!(parse("loss = ['90%']\nburst = ['1']", "auto").unwrap_err().reason.contains("E / (E + 1)"));
+        assert!(parse("sender = ['auto', 'tcp-bbr']", "auto").is_ok());
+        assert!(
+            parse("flow_rtt = ['30ms']\nflows = ['2']", "tcp-cubic")
+                .unwrap_err()
+                .reason
+                .contains("second [[flow]]")
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Runs an experiment: cells in virtual time on all cores, cells in real time one after the other.
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::{Cell, Experiment, Record, Results, Task, cells, task};
+use crate::outcome::Outcome;
+use crate::sim;
+
+/// How thoroughly.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As the file says.
+    Full,
+    /// A quarter of the time (two seconds at least), one repetition: to see whether it works.
+    Quick,
+}
+
+impl Mode {
+    /// Length of a run.
+    pub fn duration(self, experiment: &Experiment) -> Duration {
+        match self {
+            Self::Full => experiment.duration,
+            Self::Quick => (experiment.duration / 4).max(Duration::from_secs(2)).min(experiment.duration),
+        }
+    }
+
+    fn repetitions(self, experiment: &Experiment) -> u32 {
+        if self == Self::Full { experiment.repetitions } else { 1 }
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Runs that are done, those of earlier times included.
+    pub done: usize,
+    /// Runs in all.
+    pub total: usize,
+    /// The cell that was run last.
+    pub label: String,
+}
+
+/// A run in real time that the machine could not carry is tried so often.
+const ATTEMPTS_MAX: u32 = 3;
+
+struct Job {
+    cell: Cell,
+    task: Task,
+    words: String,
+    seed: u64,
+}
+
+/// Runs what is missing in `results`.
+///
+/// # Errors
+/// If a run cannot be made, or written.
+pub fn run(
+    experiment: &Experiment,
+    mode: Mode,
+    results: &mut Results,
+    tell: &(dyn Fn(&Progress) + Sync),
+) -> Result<(), String> {
+    let (jobs, total) = missing(experiment, mode, results)?;
+    let done = AtomicUsize::new(total - jobs.len());
+    let report =
+        |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
+    report("");
+    let (real, virtual_): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.task.is_real_time());
+    let results = Mutex::new(results);
+    let keep = |job: &Job, outcome: Outcome| {
+        let record = Record::new(job.words.clone(), &job.cell, outcome);
+        results
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(record)
+            .map_err(|error| error.to_string())?;
+        done.fetch_add(1, Ordering::Relaxed);
+        report(&job.cell.label());
+        Ok(())
+    };
+    on_all_cores(&virtual_, |job| keep(job, execute(job)?))?;
+    real.iter().try_for_each(|job| keep(job, execute(job)?))
+}
+
+/// The runs that are not there, and how many there are in all. Equal runs are run once.
+fn missing(experiment: &Experiment, mode: Mode, results: &Results) -> Result<(Vec<Job>, usize), String> {
+    let (mut jobs, mut known) = (Vec::new(), BTreeSet::new());
+    for repetition in 0..mode.repetitions(experiment) {
+        for cell in cells(experiment)? {
+            let task = task(experiment, &cell, mode.duration(experiment))?;
+            let (words, seed) = (task.words(), experiment.seed + u64::from(repetition));
+            if known.insert((words.clone(), seed)) && results.get(&words, seed).is_none() {
+                jobs.push(Job { cell, task, words, seed });
+            }
+        }
+    }
+    Ok((jobs, known.len()))
+}
+
+/// Does every job, on all cores; stops at the first error.
+fn on_all_cores<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Result<(), String> {
+    let (next, error) = (AtomicUsize::new(0), Mutex::new(None));
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(reason) = work(job) {
+                        next.store(jobs.len(), Ordering::Relaxed);
+                        error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+                    }
+                }
+            });
+        }
+    });
+    error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+fn execute(job: &Job) -> Result<Outcome, String> {
+    let words = |reason: String| format!("{}: {reason}", job.cell.label());
+    match &job.task {
+        Task::Sim(scenario) => sim::run(scenario, job.seed).map(|(outcome, _)| outcome).map_err(words),
+        #[cfg(target_os = "linux")]
+        Task::Tcp(scenario) => {
+            let mut outcome = crate::tcp::run(scenario, job.seed).map_err(words)?;
+            for _ in 1..ATTEMPTS_MAX {
+                if outcome.valid {
+                    break;
+                }
+                outcome = crate::tcp::run(scenario, job.seed).map_err(words)?;
+            }
+            Ok(outcome)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "title = 't'\nduration = '400ms'\nrepetitions = 2\n[link]\nrate = '5M'\nrtt = '10ms'\n\
+        [[flow]]\nsender = 'cubic'\n[sweep]\nloss = ['0%', '2%']\nburst = ['none', '3']\n";
+
+    #[test]
+    fn an_interrupted_experiment_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let experiment = Experiment::parse("t.toml", TEXT).unwrap();
+        let mut results = Results::open(folder.path().join("t"), TEXT).unwrap();
+        let seen = Mutex::new(Vec::new());
+        let tell = |progress: &Progress| seen.lock().unwrap().push(progress.done);
+        run(&experiment, Mode::Full, &mut results, &tell).unwrap();
+        // Four cells, of which two are the same, twice.
+        assert_eq!(seen.lock().unwrap().last(), Some(&6));
+        let path = results.folder().join("runs.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let some: Vec<&str> = text.lines().skip(2).collect();
+        std::fs::write(&path, some.join("\n") + "\n").unwrap();
+        seen.lock().unwrap().clear();
+        let mut again = Results::read(folder.path().join("t")).unwrap();
+        run(&experiment, Mode::Full, &mut again, &tell).unwrap();
+        assert_eq!(*seen.lock().unwrap(), [4, 5, 6]);
+        let cell = &cells(&experiment).unwrap()[0];
+        let words = task(&experiment, cell, experiment.duration).unwrap().words();
+        assert_eq!(
+            again.summary(&experiment, &words, "goodput_mbps"),
+            results.summary(&experiment, &words, "goodput_mbps")
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! The laboratory: every transport over the same links, in virtual time and against real TCP.
+//!
+//! * [`sim`] moves the network model in virtual time with protocol cores at the ends: a run is a function of
+//!   (scenario, seed).
+//! * [`bridge`] moves the same model in real time between network namespaces; [`tcp`] runs the kernel's TCP over it,
+//!   [`programs`] any two programs.
+//! * Both drivers describe links by [`link::LinkSpec`] and report an [`outcome::Outcome`].
+
+#[cfg(target_os = "linux")]
+pub mod bridge;
+pub mod experiment;
+pub mod link;
+pub mod outcome;
+#[cfg(target_os = "linux")]
+pub mod programs;
+pub mod report;
+pub mod scenario;
+pub mod sim;
+pub mod statistics;
+#[cfg(target_os = "linux")]
+pub mod tcp;
+pub mod traffic;
+
+#[cfg(target_os = "linux")]
+mod sys;
+
+pub mod commands;

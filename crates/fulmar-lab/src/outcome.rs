@@ -1,0 +1,368 @@
+//! What a run found, alike for virtual and real time: the record that `--json` prints and reports are made of.
+
+use std::time::Duration;
+
+use fulmar_net::{DelayHistogram, LinkStats};
+use serde::{Deserialize, Serialize};
+
+use crate::statistics;
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// `sim` (virtual time) or `bridge` (real time).
+    pub driver: String,
+    /// What every random draw of the network followed from.
+    pub seed: u64,
+    /// Length of the run in seconds, warm-up included.
+    pub seconds: f64,
+    /// False if the machine was too slow for real time: then the figures mean nothing.
+    pub valid: bool,
+    /// Why the run is invalid, or what else a reader should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// Sum over the flows, in Mbit/s of application data.
+    pub goodput_mbps: f64,
+    /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, where both are constant.
+    pub fraction_of_limit: Option<f64>,
+    /// Jain's index of the flows' goodput.
+    pub jain: f64,
+    /// Share of the time the (first) bottleneck was busy, forward.
+    pub utilisation: f64,
+    /// Time in the (first) bottleneck's queue, forward.
+    pub queue_delay: Delays,
+    /// Every flow.
+    pub flows: Vec<Flow>,
+    /// Every link that can lose or hold up packets, forward first.
+    pub links: Vec<Link>,
+    /// How late packets left in real time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
+    /// Values over time, if asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Sample>,
+}
+
+/// One flow of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Profile or congestion control.
+    pub name: String,
+    /// What the application sent.
+    pub traffic: String,
+    /// Application bytes read in order by the receiver after the warm-up.
+    pub received_bytes: u64,
+    /// Mbit/s of application data, from the first byte to the last at the receiver.
+    pub goodput_mbps: f64,
+    /// Seconds from the first byte to the last at the receiver, if the flow came to its end.
+    pub completion_seconds: Option<f64>,
+    /// Bytes of IP packets sent forward over application bytes delivered.
+    pub wire_ratio: Option<f64>,
+    /// Packets sent again, or copies of symbols, over packets or symbols sent.
+    pub retransmission_rate: f64,
+    /// Repair symbols per source symbol.
+    pub redundancy_rate: f64,
+    /// Symbols recovered by the receiver per repair symbol sent.
+    pub recovery_rate: f64,
+    /// Timeouts (of kernel TCP: retransmission timeouts; here: probe timeouts).
+    pub timeouts: u64,
+    /// Congestion marks reported to the sender.
+    pub ce_marks: u64,
+    /// Smoothed round-trip time at the end, ms.
+    pub rtt_ms: f64,
+    /// The sender's estimate of the loss rate, mean over time.
+    pub loss_estimate_mean: Option<f64>,
+    /// Mean distance between that estimate and the configured loss rate.
+    pub loss_estimate_error: Option<f64>,
+    /// Messages: from the application's write to delivery in order, less the one-way delay of the empty path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_delay: Option<Delays>,
+    /// Web transfers: from the connection's first packet to the last byte read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer_time: Option<Delays>,
+    /// Of messages or transfers: those that had not arrived when the run ended.
+    pub unfinished: u64,
+}
+
+/// A distribution of delays in ms.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 90 % are no longer.
+    pub p90_ms: f64,
+    /// 99 %.
+    pub p99_ms: f64,
+    /// 99.9 %.
+    pub p999_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+/// Milliseconds of a duration.
+pub fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+impl Delays {
+    /// Exact, from all samples.
+    pub fn of(samples: &mut [Duration]) -> Self {
+        samples.sort_unstable();
+        let at = |q| statistics::quantile_of_sorted(samples, q).map_or(0.0, ms);
+        let sum: f64 = samples.iter().map(|&d| ms(d)).sum();
+        Self {
+            count: samples.len() as u64,
+            mean_ms: if samples.is_empty() { 0.0 } else { sum / samples.len() as f64 },
+            p50_ms: at(0.5),
+            p90_ms: at(0.9),
+            p99_ms: at(0.99),
+            p999_ms: at(0.999),
+            max_ms: at(1.0),
+        }
+    }
+
+    /// From a histogram, to 1/16 of each value.
+    pub fn of_histogram(histogram: &DelayHistogram) -> Self {
+        let at = |per_mille| ms(histogram.quantile(per_mille));
+        Self {
+            count: histogram.samples(),
+            mean_ms: ms(histogram.mean()),
+            p50_ms: at(500),
+            p90_ms: at(900),
+            p99_ms: at(990),
+            p999_ms: at(999),
+            max_ms: ms(histogram.max()),
+        }
+    }
+}
+
+/// Counters of one link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// Which.
+    pub name: String,
+    /// Packets handed to it.
+    pub offered: u64,
+    /// Packets dropped by the queue.
+    pub dropped: u64,
+    /// Packets lost on the wire.
+    pub lost: u64,
+    /// Packets gone in black-outs.
+    pub blacked_out: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Packets damaged.
+    pub corrupted: u64,
+    /// Packets overtaken.
+    pub reordered: u64,
+    /// Bytes delivered.
+    pub delivered_bytes: u64,
+    /// Most bytes ever in the queue.
+    pub backlog_bytes_max: u64,
+    /// Share of time it was sending.
+    pub utilisation: f64,
+    /// Time in its queue.
+    pub queue_delay: Delays,
+}
+
+impl Link {
+    /// From the counters of the model after `elapsed`.
+    pub fn new(name: impl Into<String>, stats: &LinkStats, elapsed: Duration) -> Self {
+        Self {
+            name: name.into(),
+            offered: stats.offered.packets,
+            dropped: stats.dropped.packets,
+            lost: stats.lost.packets,
+            blacked_out: stats.blacked_out.packets,
+            marked: stats.marked.packets,
+            delivered: stats.delivered.packets,
+            duplicated: stats.duplicated.packets,
+            corrupted: stats.corrupted.packets,
+            reordered: stats.reordered.packets,
+            delivered_bytes: stats.delivered.bytes,
+            backlog_bytes_max: stats.backlog_bytes_max,
+            utilisation: (stats.busy.as_secs_f64() / elapsed.as_secs_f64().max(1e-9)).min(1.0),
+            queue_delay: Delays::of_histogram(&stats.queue_delay),
+        }
+    }
+}
+
+/// How late packets came out of the bridge.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Distribution over packets: from when the model said until they were written to the device.
+    pub delays: Delays,
+    /// The bound on p99 above which the run is invalid, ms.
+    pub p99_max_ms: f64,
+    /// Packets a device dropped before the bridge read them.
+    pub device_drops: u64,
+    /// Share of one core the bridge used.
+    pub core_share: f64,
+}
+
+/// Values of one flow at one time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the start.
+    pub t: f64,
+    /// Which flow.
+    pub flow: usize,
+    /// Application bytes read in order so far.
+    pub received_bytes: u64,
+    /// Congestion window in bytes.
+    pub window_bytes: u64,
+    /// Bytes in flight.
+    pub in_flight_bytes: u64,
+    /// Smoothed round-trip time, ms.
+    pub rtt_ms: f64,
+    /// Pace of sending, Mbit/s.
+    pub pacing_mbps: Option<f64>,
+    /// Estimated loss rate.
+    pub loss_estimate: Option<f64>,
+    /// Repair symbols per source symbol aimed at.
+    pub redundancy: Option<f64>,
+    /// Bytes in the (first) bottleneck's queue.
+    pub queue_bytes: u64,
+}
+
+impl Outcome {
+    /// Fills in what follows from the flows and links: sum, share of the limit, Jain's index, utilisation.
+    pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: Option<f64>) {
+        self.goodput_mbps = self.flows.iter().map(|flow| flow.goodput_mbps).sum();
+        let limit = capacity_bps.zip(loss_rate).map(|(capacity, p)| capacity * (1.0 - p) / 1e6);
+        self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
+        self.jain = statistics::jain(self.flows.iter().map(|flow| flow.goodput_mbps));
+        if let Some(bottleneck) = self.links.first() {
+            self.utilisation = bottleneck.utilisation;
+            self.queue_delay = bottleneck.queue_delay;
+        }
+    }
+
+    /// A value by its name in an experiment file; of the flows, the first (or `flow<i>.name` for another).
+    pub fn measure(&self, name: &str) -> Option<f64> {
+        if let Some((flow, name)) = name.strip_prefix("flow").and_then(|rest| rest.split_once('.')) {
+            return self.flows.get(flow.parse::<usize>().ok()?)?.measure(name);
+        }
+        match name {
+            "goodput_mbps" => Some(self.goodput_mbps),
+            "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
+            "fraction_of_limit" => self.fraction_of_limit,
+            "jain" => Some(self.jain),
+            "utilisation" => Some(self.utilisation),
+            "queue_delay_mean_ms" => Some(self.queue_delay.mean_ms),
+            "queue_delay_p99_ms" => Some(self.queue_delay.p99_ms),
+            "queue_drops" => self.links.first().map(|link| link.dropped as f64),
+            "lateness_p99_ms" => self.lateness.map(|lateness| lateness.delays.p99_ms),
+            _ => self.flows.first()?.measure(name),
+        }
+    }
+
+    /// Every name [`Self::measure`] knows.
+    pub const MEASURES: [&str; 27] = [
+        "goodput_mbps",
+        "goodput_kib_s",
+        "fraction_of_limit",
+        "jain",
+        "utilisation",
+        "queue_delay_mean_ms",
+        "queue_delay_p99_ms",
+        "queue_drops",
+        "lateness_p99_ms",
+        "completion_seconds",
+        "wire_ratio",
+        "retransmission_rate",
+        "redundancy_rate",
+        "recovery_rate",
+        "timeouts",
+        "ce_marks",
+        "rtt_ms",
+        "loss_estimate_mean",
+        "loss_estimate_error",
+        "delay_p50_ms",
+        "delay_p90_ms",
+        "delay_p99_ms",
+        "delay_p999_ms",
+        "delay_max_ms",
+        "transfer_p50_ms",
+        "transfer_p99_ms",
+        "unfinished",
+    ];
+}
+
+impl Flow {
+    /// A value by its name.
+    pub fn measure(&self, name: &str) -> Option<f64> {
+        let delay = |pick: fn(&Delays) -> f64| self.message_delay.as_ref().map(pick);
+        match name {
+            "goodput_mbps" => Some(self.goodput_mbps),
+            "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
+            "completion_seconds" => self.completion_seconds,
+            "wire_ratio" => self.wire_ratio,
+            "retransmission_rate" => Some(self.retransmission_rate),
+            "redundancy_rate" => Some(self.redundancy_rate),
+            "recovery_rate" => Some(self.recovery_rate),
+            "timeouts" => Some(self.timeouts as f64),
+            "ce_marks" => Some(self.ce_marks as f64),
+            "rtt_ms" => Some(self.rtt_ms),
+            "loss_estimate_mean" => self.loss_estimate_mean,
+            "loss_estimate_error" => self.loss_estimate_error,
+            "delay_p50_ms" => delay(|d| d.p50_ms),
+            "delay_p90_ms" => delay(|d| d.p90_ms),
+            "delay_p99_ms" => delay(|d| d.p99_ms),
+            "delay_p999_ms" => delay(|d| d.p999_ms),
+            "delay_max_ms" => delay(|d| d.max_ms),
+            "transfer_p50_ms" => self.transfer_time.map(|d| d.p50_ms),
+            "transfer_p99_ms" => self.transfer_time.map(|d| d.p99_ms),
+            "unfinished" => Some(self.unfinished as f64),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_measure_has_a_name_that_is_known() {
+        let outcome = Outcome {
+            fraction_of_limit: Some(1.0),
+            lateness: Some(Lateness::default()),
+            links: vec![Link::default()],
+            flows: vec![Flow {
+                completion_seconds: Some(1.0),
+                wire_ratio: Some(1.0),
+                loss_estimate_mean: Some(0.0),
+                loss_estimate_error: Some(0.0),
+                message_delay: Some(Delays::default()),
+                transfer_time: Some(Delays::default()),
+                ..Flow::default()
+            }],
+            ..Outcome::default()
+        };
+        for name in Outcome::MEASURES {
+            assert!(outcome.measure(name).is_some(), "{name}");
+        }
+        assert!(outcome.measure("flow0.goodput_mbps").is_some());
+        assert!(outcome.measure("flow1.goodput_mbps").is_none() && outcome.measure("beauty").is_none());
+    }
+
+    #[test]
+    fn delays_of_samples_are_exact() {
+        let mut samples: Vec<_> = (1..=1000).rev().map(Duration::from_millis).collect();
+        let delays = Delays::of(&mut samples);
+        assert_eq!(
+            (delays.p50_ms, delays.p99_ms, delays.max_ms, delays.mean_ms),
+            (500.0, 990.0, 1000.0, 500.5)
+        );
+        assert_eq!(Delays::of(&mut []), Delays::default());
+    }
+}

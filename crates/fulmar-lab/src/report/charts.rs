@@ -1,0 +1,182 @@
+//! Which plots an experiment gets: its first measure over the sweep, and values over time if they were recorded.
+
+use super::chapter::{Chapter, Row};
+use super::svg::{Chart, Line};
+use crate::outcome::{Outcome, Sample};
+
+/// All plots of an experiment.
+pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {
+    let mut charts = over_sweep(chapter);
+    for (row, outcome) in chapter.rows.iter().zip(&chapter.firsts) {
+        if let Some(outcome) = outcome.as_ref().filter(|outcome| !outcome.series.is_empty()) {
+            charts.extend(over_time(&label(row), outcome));
+        }
+    }
+    charts
+}
+
+fn label(row: &Row) -> String {
+    let words: Vec<String> = row.cell.iter().map(|(key, value)| format!("{key} {value}")).collect();
+    words.join(", ")
+}
+
+/// The number a swept value stands for: `5%`, `100ms`, `20M`.
+fn number(value: &str) -> Option<f64> {
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let factor = match &value[end..] {
+        "" | "%" | "ms" | "M" => 1.0,
+        "us" | "k" => 1e-3,
+        "s" | "G" => 1e3,
+        _ => return None,
+    };
+    value[..end].parse::<f64>().ok().map(|number| number * factor)
+}
+
+/// The first measure over the sweep: a plot for each combination of what is neither on the axis nor a line.
+fn over_sweep(chapter: &Chapter) -> Vec<Chart> {
+    let experiment = &chapter.experiment;
+    let mut keys = experiment.sweep.keys();
+    let Some(x_key) = experiment.plot.x.clone().or_else(|| keys.next().cloned()) else { return Vec::new() };
+    let lines_key =
+        experiment.plot.lines.clone().or_else(|| experiment.sweep.keys().find(|key| **key != x_key).cloned());
+    let Some(x_values) = experiment.sweep.get(&x_key).filter(|values| values.len() > 1) else {
+        return Vec::new();
+    };
+    let has_numbers = x_values.iter().all(|value| number(value).is_some());
+    let place = |value: &str| {
+        let index = x_values.iter().position(|v| v == value).unwrap_or(0) as f64;
+        if has_numbers { number(value).unwrap_or(index) } else { index }
+    };
+    let mut charts: Vec<(String, Chart)> = Vec::new();
+    for row in &chapter.rows {
+        let is_other = |key: &String| *key != x_key && Some(key) != lines_key.as_ref();
+        let others: Vec<String> =
+            row.cell.iter().filter(|(key, _)| is_other(key)).map(|(k, v)| format!("{k} {v}")).collect();
+        let others = others.join(", ");
+        let index = charts.iter().position(|(name, _)| *name == others).unwrap_or_else(|| {
+            charts.push((others.clone(), empty(chapter, &x_key, &others, x_values, has_numbers)));
+            charts.len() - 1
+        });
+        let name = lines_key.as_ref().and_then(|key| Some(line_name(key, row.cell.get(key)?)));
+        let name = name.unwrap_or_else(|| experiment.measures[0].clone());
+        let x = row.cell.get(&x_key).map_or(0.0, |value| place(value));
+        add(&mut charts[index].1, &name, x, row);
+    }
+    charts.into_iter().map(|(_, chart)| chart).collect()
+}
+
+/// Senders speak for themselves.
+fn line_name(key: &str, value: &str) -> String {
+    if key == "sender" { value.to_owned() } else { format!("{key} {value}") }
+}
+
+fn empty(chapter: &Chapter, x_key: &str, others: &str, x_values: &[String], has_numbers: bool) -> Chart {
+    let plot = &chapter.experiment.plot;
+    let title = if others.is_empty() { chapter.experiment.title.clone() } else { others.to_owned() };
+    let unit = x_values[0].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let x_label = if has_numbers && !unit.is_empty() { format!("{x_key}, {unit}") } else { x_key.to_owned() };
+    let names = |values: &[String]| {
+        values.iter().enumerate().map(|(index, name)| (index as f64, name.clone())).collect()
+    };
+    let ticks = |values: &[String]| {
+        let plain = |v: &String| v.trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned();
+        values.iter().filter_map(|v| Some((number(v)?, plain(v)))).collect()
+    };
+    Chart {
+        title,
+        x_label,
+        y_label: plot.y_label.clone().unwrap_or_else(|| chapter.experiment.measures[0].clone()),
+        is_x_log: plot.log_x && has_numbers,
+        is_y_log: plot.log_y,
+        is_x_unordered: !has_numbers && x_key == "sender",
+        x_names: if has_numbers { ticks(x_values) } else { names(x_values) },
+        lines: Vec::new(),
+    }
+}
+
+/// Adds the values of a row to its line, and to the published one behind it.
+fn add(chart: &mut Chart, name: &str, x: f64, row: &Row) {
+    let mut line_of = |name: String, is_published: bool, after: Option<usize>| {
+        chart.lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
+            let at = after.map_or(chart.lines.len(), |after| after + 1);
+            chart.lines.insert(at, Line { name, is_published, ..Line::default() });
+            at
+        })
+    };
+    let own = line_of(name.to_owned(), false, None);
+    let published =
+        row.published.map(|value| (line_of(format!("{name}, published"), true, Some(own)), value));
+    if let Some(Some(summary)) = row.measured.first() {
+        chart.lines[own].points.push((x, summary.mean, summary.ci95.min(summary.max - summary.min)));
+    }
+    if let Some((at, value)) = published {
+        chart.lines[at].points.push((x, value, 0.0));
+    }
+}
+
+/// A value of a sample over time.
+type Curve = (&'static str, fn(&Sample) -> Option<f64>);
+
+/// Rate, windows, round-trip time and estimates over time.
+fn over_time(label: &str, outcome: &Outcome) -> Vec<Chart> {
+    let chart = |y_label: &str, lines: Vec<Line>| {
+        let lines: Vec<Line> = lines.into_iter().filter(|line| line.points.len() > 1).collect();
+        Chart {
+            title: label.to_owned(),
+            x_label: "s".into(),
+            y_label: y_label.into(),
+            lines,
+            ..Chart::default()
+        }
+    };
+    let curves = |curves: &[Curve]| {
+        let of_flow = |flow: usize| curves.iter().map(move |curve| curve_of(outcome, flow, curve));
+        (0..outcome.flows.len()).flat_map(of_flow).collect::<Vec<Line>>()
+    };
+    let charts = [
+        chart("Goodput and pace, Mbit/s", [rates(outcome), curves(&[("pace", |s| s.pacing_mbps)])].concat()),
+        chart(
+            "Window, flight and queue, KiB",
+            curves(&[
+                ("window", |s| Some(s.window_bytes as f64 / 1024.0)),
+                ("in flight", |s| Some(s.in_flight_bytes as f64 / 1024.0)),
+                ("queue", |s| Some(s.queue_bytes as f64 / 1024.0)),
+            ]),
+        ),
+        chart("Round-trip time, ms", curves(&[("RTT", |s| Some(s.rtt_ms))])),
+        chart(
+            "Loss estimate and redundancy, %",
+            curves(&[
+                ("loss", |s| s.loss_estimate.map(|p| p * 100.0)),
+                ("redundancy", |s| s.redundancy.map(|r| r * 100.0)),
+            ]),
+        ),
+    ];
+    charts.into_iter().filter(|chart| !chart.lines.is_empty()).collect()
+}
+
+fn curve_of(outcome: &Outcome, flow: usize, (name, value): &Curve) -> Line {
+    let name = if outcome.flows.len() > 1 { format!("{name} {flow}") } else { (*name).to_owned() };
+    let points = outcome
+        .series
+        .iter()
+        .filter(|s| s.flow == flow)
+        .filter_map(|s| Some((s.t, value(s)?, 0.0)))
+        .collect();
+    Line { name, points, is_dense: true, ..Line::default() }
+}
+
+/// Goodput between samples.
+fn rates(outcome: &Outcome) -> Vec<Line> {
+    let of_flow = |flow: usize| {
+        let own: Vec<&Sample> = outcome.series.iter().filter(|s| s.flow == flow).collect();
+        let rate = |pair: &[&Sample]| {
+            let bits =
+                (pair[1].received_bytes - pair[0].received_bytes.min(pair[1].received_bytes)) as f64 * 8.0;
+            (pair[1].t, bits / (pair[1].t - pair[0].t).max(1e-9) / 1e6, 0.0)
+        };
+        let name = if outcome.flows.len() > 1 { format!("goodput {flow}") } else { "goodput".into() };
+        Line { name, points: own.windows(2).map(rate).collect(), is_dense: true, ..Line::default() }
+    };
+    (0..outcome.flows.len()).map(of_flow).collect()
+}

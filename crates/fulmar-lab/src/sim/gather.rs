@@ -1,0 +1,93 @@
+//! From a run that has ended to its outcome.
+
+use fulmar_proto::{ConnectionStats, Instant};
+
+use super::{Pair, START, World};
+use crate::link::{bits_per_second, loss_rate};
+use crate::outcome::{Delays, Flow, Link, Outcome, ms};
+use crate::traffic::Traffic;
+
+pub(super) fn outcome(world: &World<'_>, seed: u64) -> Outcome {
+    let elapsed = world.now - START;
+    let mut outcome = Outcome {
+        driver: "sim".into(),
+        seed,
+        seconds: world.scenario.duration.as_secs_f64(),
+        valid: true,
+        flows: (0..world.pairs.len()).map(|index| flow(world, index)).collect(),
+        links: world.wires.bottlenecks().map(|(name, stats)| Link::new(name, stats, elapsed)).collect(),
+        series: world.samples.clone(),
+        ..Outcome::default()
+    };
+    let first = world.scenario.topology.first();
+    let capacity = first.and_then(|link| bits_per_second(&link.rate));
+    outcome.summarise(capacity, first.and_then(|link| loss_rate(&link.loss)));
+    outcome
+}
+
+fn flow(world: &World<'_>, index: usize) -> Flow {
+    let Pair { sender, receiver, writer, reader, .. } = &world.pairs[index];
+    let spec = &world.scenario.flows[index];
+    let stats = sender.stats().unwrap_or_default();
+    let sent = stats.coding_sent;
+    let received = receiver.stats().unwrap_or_default().coding_received;
+    let span = reader.first.zip(reader.last).map(|(first, last)| (last - first).as_secs_f64());
+    let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    let pair = &world.pairs[index];
+    let mean = |sum: f64| (pair.loss_samples > 0).then(|| sum / f64::from(pair.loss_samples));
+    let (message_delay, transfer_time, unfinished) = delays(world, index);
+    Flow {
+        name: spec.profile.name.clone(),
+        traffic: writer.traffic().to_string(),
+        received_bytes: reader.counted_bytes,
+        goodput_mbps: goodput_mbps(reader.counted_bytes, span),
+        completion_seconds: span
+            .filter(|_| reader.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
+        wire_ratio: (reader.total_bytes() > 0)
+            .then(|| ratio(world.wires.sent_bytes(2 * index), reader.total_bytes())),
+        retransmission_rate: ratio(sent.copies, sent.symbols_sent()),
+        redundancy_rate: ratio(sent.repairs_sent() - sent.copies + sent.probes, sent.sources),
+        recovery_rate: ratio(received.recovered, repairs(&stats)),
+        timeouts: stats.probe_timeouts,
+        ce_marks: stats.ecn_ce_packets,
+        rtt_ms: ms(stats.rtt),
+        loss_estimate_mean: mean(pair.loss_estimate_sum),
+        loss_estimate_error: mean(pair.loss_error_sum),
+        message_delay,
+        transfer_time,
+        unfinished,
+    }
+}
+
+fn repairs(stats: &ConnectionStats) -> u64 {
+    stats.coding_sent.repairs_sent() + stats.coding_sent.probes
+}
+
+/// Mbit/s of bytes that took `span` seconds from the first to the last.
+pub(crate) fn goodput_mbps(bytes: u64, span: Option<f64>) -> f64 {
+    span.filter(|&span| span > 0.0).map_or(0.0, |span| bytes as f64 * 8.0 / span / 1e6)
+}
+
+/// Delays of messages, times of transfers, and how many of either are not there yet. A message that has waited longer than
+/// a round trip beyond its way counts as delayed by that much at least.
+fn delays(world: &World<'_>, index: usize) -> (Option<Delays>, Option<Delays>, u64) {
+    let Pair { writer, reader, .. } = &world.pairs[index];
+    let rtt = world.scenario.rtt(&world.scenario.flows[index]);
+    match writer.traffic() {
+        Traffic::Messages { .. } => {
+            let overdue =
+                |due: Instant| Some((world.now - due).saturating_sub(rtt / 2)).filter(|&late| late > rtt);
+            let waiting: Vec<_> = writer.waiting_messages().filter_map(overdue).collect();
+            let unfinished = waiting.len() as u64;
+            let mut all = reader.message_delays.clone();
+            all.extend(waiting);
+            (Some(Delays::of(&mut all)), None, unfinished)
+        }
+        Traffic::Web { .. } => {
+            let begun = writer.transfers().iter().filter(|&&at| at >= START + world.scenario.warm_up).count();
+            let mut times = reader.transfer_times.clone();
+            (None, Some(Delays::of(&mut times)), (begun - times.len().min(begun)) as u64)
+        }
+        _ => (None, None, 0),
+    }
+}

@@ -1,0 +1,250 @@
+//! Virtual time: protocol cores at the ends of the network model, one event after the other.
+//!
+//! A run is a function of (scenario, seed): every draw follows from the seed, and events at the same time are handled in
+//! the order of hosts. Nothing here reads a clock.
+//!
+//! Each step goes to the earliest of: a packet arrives, a connection's timer, an application's. What a host can send after
+//! it was touched it sends at once, as a driver with an idle processor would. Cost of a step: O(log of hosts).
+
+mod app;
+mod gather;
+mod host;
+mod wires;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::time::Duration;
+
+use fulmar_net::Rng;
+use fulmar_proto::Instant;
+
+use crate::outcome::{Outcome, Sample};
+use crate::scenario::Scenario;
+use app::{Receiver, Sender};
+use host::{Host, keys};
+use wires::Wires;
+
+pub(crate) use gather::goodput_mbps;
+
+/// Time zero of every run: late enough that nothing computes with times before the origin.
+const START: Instant = Instant::from_nanos(1_000_000_000);
+/// With loss-free handshakes: how long the faults may wait for them.
+const HANDSHAKES_MAX: Duration = Duration::from_secs(60);
+
+/// One flow: the host that sends and the one that receives, with their applications.
+struct Pair {
+    sender: Host,
+    receiver: Host,
+    writer: Sender,
+    reader: Receiver,
+    loss_estimate_sum: f64,
+    loss_error_sum: f64,
+    loss_samples: u32,
+}
+
+/// A run under way.
+struct World<'a> {
+    scenario: &'a Scenario,
+    now: Instant,
+    /// When the measured time began: the start, or the end of loss-free handshakes.
+    began: Instant,
+    wires: Wires,
+    pairs: Vec<Pair>,
+    /// When hosts want to be called. An entry counts only if it is the one its host is armed with.
+    timers: BinaryHeap<Reverse<(Instant, usize)>>,
+    armed: Vec<Option<Instant>>,
+    touched: BTreeSet<usize>,
+    samples: Vec<Sample>,
+    buffer: Vec<u8>,
+}
+
+/// What a run cost, for those who judge the simulator itself.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Packets handed to protocol cores.
+    pub packets: u64,
+    /// Steps of virtual time.
+    pub steps: u64,
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// If it cannot be run; see [`Scenario::check`].
+pub fn run(scenario: &Scenario, seed: u64) -> Result<(Outcome, Work), String> {
+    scenario.check()?;
+    let mut world = World::new(scenario, seed)?;
+    if scenario.loss_free_handshake {
+        world.shake_hands();
+    }
+    let work = world.run_to(world.began + scenario.duration);
+    Ok((gather::outcome(&world, seed), work))
+}
+
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario, seed: u64) -> Result<Self, String> {
+        let wires = Wires::new(scenario, seed)?;
+        let keys = keys();
+        let pairs: Vec<Pair> = (scenario.flows.iter().enumerate())
+            .map(|(index, flow)| {
+                let random = |role| Rng::new(seed, 1000 + 3 * index as u64 + role);
+                let start = START + flow.start;
+                let end = START + flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
+                let one_way = wires.one_way(index);
+                Pair {
+                    sender: Host::client(scenario, flow, &keys, random(0)),
+                    receiver: Host::server(scenario, flow, &keys, random(1)),
+                    writer: Sender::new(flow.traffic, start, end, random(2)),
+                    reader: Receiver::new(START + scenario.warm_up, one_way),
+                    loss_estimate_sum: 0.0,
+                    loss_error_sum: 0.0,
+                    loss_samples: 0,
+                }
+            })
+            .collect();
+        let hosts = pairs.len() * 2;
+        let mut world = Self {
+            scenario,
+            now: START,
+            began: START,
+            wires,
+            pairs,
+            timers: BinaryHeap::new(),
+            armed: vec![None; hosts],
+            touched: (0..hosts).collect(),
+            samples: Vec::new(),
+            buffer: Vec::with_capacity(1 << 14),
+        };
+        world.serve_touched();
+        Ok(world)
+    }
+
+    /// Lets the flows that start at once connect over links without faults, then begins to measure.
+    fn shake_hands(&mut self) {
+        self.wires.set_faults(self.now, false);
+        let end = START + HANDSHAKES_MAX;
+        let is_waiting = |world: &Self| {
+            let starts_now = |pair: &&Pair| pair.writer.starts_at() <= START;
+            world.pairs.iter().filter(starts_now).any(|pair| !pair.writer.is_connected())
+        };
+        while self.now < end && is_waiting(self) && self.step(end) {}
+        self.wires.set_faults(self.now, true);
+        let late = self.now - START;
+        self.began = self.now;
+        for pair in &mut self.pairs {
+            pair.writer.postpone(late);
+            pair.reader.postpone(late);
+        }
+    }
+
+    fn run_to(&mut self, end: Instant) -> Work {
+        let interval = self
+            .scenario
+            .sample_interval
+            .unwrap_or(self.scenario.duration / 200)
+            .max(Duration::from_millis(1));
+        let mut work = Work::default();
+        let mut sample_at = self.began + interval;
+        while self.now < end {
+            let goal = sample_at.min(end);
+            while self.now < goal {
+                self.step(goal);
+                work.steps += 1;
+            }
+            self.sample();
+            sample_at += interval;
+        }
+        work.packets = self.wires.packets();
+        work
+    }
+
+    /// Goes to the next event, or to `until`. False if nothing will happen before.
+    fn step(&mut self, until: Instant) -> bool {
+        let timer = self.timers.peek().map(|Reverse((at, _))| *at);
+        let next = self.wires.poll_timeout().into_iter().chain(timer).min();
+        let Some(at) = next.filter(|&at| at <= until) else {
+            self.now = until;
+            return false;
+        };
+        self.now = self.now.max(at);
+        while let Some((host, mut packet)) = self.wires.poll_deliver(self.now) {
+            if let Some(answer) = self.host(host).receive(at, &mut packet) {
+                self.wires.send(at, host, answer, None);
+            }
+            self.touched.insert(host);
+        }
+        while let Some(Reverse((at, host))) =
+            self.timers.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
+        {
+            self.timers.pop();
+            if self.armed[host] == Some(at) {
+                self.armed[host] = None;
+                self.touched.insert(host);
+            }
+        }
+        self.serve_touched();
+        true
+    }
+
+    fn host(&mut self, index: usize) -> &mut Host {
+        let pair = &mut self.pairs[index / 2];
+        if index.is_multiple_of(2) { &mut pair.sender } else { &mut pair.receiver }
+    }
+
+    /// Lets every host that was touched act, and notes when it wants to act again.
+    fn serve_touched(&mut self) {
+        while let Some(index) = self.touched.pop_first() {
+            let now = self.now;
+            let Pair { sender, receiver, writer, reader, .. } = &mut self.pairs[index / 2];
+            let (host, app_timeout) = if index.is_multiple_of(2) {
+                sender.handle_timeouts(now);
+                writer.serve(now, sender);
+                (sender, writer.poll_timeout())
+            } else {
+                receiver.handle_timeouts(now);
+                reader.serve(now, receiver, writer);
+                (receiver, None)
+            };
+            while let Some(transmit) = host.poll_transmit(now, &mut self.buffer) {
+                let segment_bytes = transmit.segment_bytes.unwrap_or(self.buffer.len()).max(1);
+                for contents in self.buffer.chunks(segment_bytes) {
+                    self.wires.send(now, index, contents.to_vec(), transmit.ecn);
+                }
+            }
+            host.settle();
+            let wake = host.poll_timeout().into_iter().chain(app_timeout).min();
+            if wake != self.armed[index] {
+                self.armed[index] = wake;
+                self.timers.extend(wake.map(|at| Reverse((at, index))));
+            }
+        }
+    }
+
+    /// Notes how things are.
+    fn sample(&mut self) {
+        let queue_bytes = self.wires.bottleneck_backlog_bytes();
+        let loss_rate = self.scenario.topology.first().and_then(crate::link::LinkSpec::loss_rate);
+        for (flow, pair) in self.pairs.iter_mut().enumerate() {
+            let Some(stats) = pair.sender.stats() else { continue };
+            if stats.sent_datagrams > 0 && !stats.rtt.is_zero() {
+                pair.loss_estimate_sum += stats.loss.rate;
+                pair.loss_error_sum += (stats.loss.rate - loss_rate.unwrap_or(0.0)).abs();
+                pair.loss_samples += 1;
+            }
+            if self.scenario.sample_interval.is_some() {
+                self.samples.push(Sample {
+                    t: (self.now - self.began).as_secs_f64(),
+                    flow,
+                    received_bytes: pair.reader.total_bytes(),
+                    window_bytes: stats.window_bytes,
+                    in_flight_bytes: stats.in_flight_bytes,
+                    rtt_ms: crate::outcome::ms(stats.rtt),
+                    pacing_mbps: stats.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
+                    loss_estimate: Some(stats.loss.rate),
+                    redundancy: Some(stats.redundancy),
+                    queue_bytes,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The network of a run: nodes and links for the flows, and packets that know to which host they go.
+
+use std::time::Duration;
+
+use fulmar_net::topology::{Dumbbell, Pair, ParkingLot, Pipe};
+use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, UDP_OVER_IPV4_BYTES};
+use fulmar_proto::Instant;
+
+use crate::link::LinkSpec;
+use crate::scenario::{Scenario, Topology};
+
+/// A UDP datagram on its way to a host.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    pub(super) contents: Vec<u8>,
+    pub(super) ecn: Ecn,
+    to_host: usize,
+}
+
+impl Payload for Packet {
+    fn wire_bytes(&self) -> u32 {
+        self.contents.len() as u32 + UDP_OVER_IPV4_BYTES
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+    fn flow(&self) -> u64 {
+        self.to_host as u64 / 2
+    }
+    fn corrupt(&mut self, random: u64) {
+        if !self.contents.is_empty() {
+            let bit = random % (self.contents.len() as u64 * 8);
+            self.contents[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+/// The network. Host 2 i is the sender of flow i, host 2 i + 1 its receiver.
+pub(super) struct Wires {
+    network: Network<Packet>,
+    nodes: Vec<NodeId>,
+    one_way: Vec<Duration>,
+    /// Links with faults, forward first, with what they do and what to call them.
+    bottlenecks: Vec<(LinkId, LinkConfig, String)>,
+    sent_bytes: Vec<u64>,
+    packets: u64,
+}
+
+impl Wires {
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, String> {
+        let mut network = Network::new(seed);
+        let (pairs, pipes) = match &scenario.topology {
+            Topology::Dumbbell(link) => dumbbell(&mut network, scenario, link)?,
+            Topology::ParkingLot(links) => parking_lot(&mut network, scenario, links)?,
+        };
+        let nodes = pairs.iter().flat_map(|pair| [pair.sender, pair.receiver]).collect();
+        let one_way = scenario.flows.iter().map(|flow| scenario.rtt(flow) / 2).collect();
+        let mut bottlenecks = Vec::new();
+        for (index, pipe) in pipes.iter().enumerate() {
+            let suffix = if pipes.len() > 1 { format!(" {}", index + 1) } else { String::new() };
+            for (id, name) in [(pipe.forward, "forward"), (pipe.backward, "backward")] {
+                bottlenecks.push((id, network.link(id).config().clone(), format!("{name}{suffix}")));
+            }
+        }
+        Ok(Self { network, nodes, one_way, bottlenecks, sent_bytes: vec![0; pairs.len() * 2], packets: 0 })
+    }
+
+    pub(super) fn one_way(&self, flow: usize) -> Duration {
+        self.one_way[flow]
+    }
+
+    /// Puts a datagram of a host on its way to the other host of the flow.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        host: usize,
+        contents: Vec<u8>,
+        ecn: Option<fulmar_proto::Ecn>,
+    ) {
+        let peer = host ^ 1;
+        let packet =
+            Packet { contents, ecn: if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }, to_host: peer };
+        self.sent_bytes[host] += u64::from(packet.wire_bytes());
+        let sent = self.network.send(now, self.nodes[host], self.nodes[peer], packet);
+        debug_assert!(sent.is_ok(), "both ends of every pair are joined");
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.network.poll_timeout()
+    }
+
+    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<(usize, Packet)> {
+        let delivery = self.network.poll_deliver(now)?;
+        self.packets += 1;
+        Some((delivery.packet.to_host, delivery.packet))
+    }
+
+    /// Switches loss, marks, jitter and the like off, or on again.
+    pub(super) fn set_faults(&mut self, now: Instant, is_on: bool) {
+        for (id, config, _) in &self.bottlenecks {
+            let config = if is_on { config.clone() } else { config.without_faults() };
+            self.network.reconfigure(now, *id, config);
+        }
+    }
+
+    /// Bytes of IP packets a host has sent.
+    pub(super) fn sent_bytes(&self, host: usize) -> u64 {
+        self.sent_bytes[host]
+    }
+
+    /// Packets that arrived at hosts.
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(super) fn bottleneck_backlog_bytes(&self) -> u64 {
+        self.bottlenecks.first().map_or(0, |(id, ..)| self.network.link(*id).backlog().bytes)
+    }
+
+    /// Names and counters of the bottlenecks.
+    pub(super) fn bottlenecks(&self) -> impl Iterator<Item = (&str, &LinkStats)> {
+        self.bottlenecks.iter().map(|(id, _, name)| (name.as_str(), self.network.link(*id).stats()))
+    }
+}
+
+/// What joins a flow to the bottlenecks: nothing but the delay it has beyond theirs.
+fn access(scenario: &Scenario, flow: usize) -> LinkConfig {
+    let flow = &scenario.flows[flow];
+    let delay = (scenario.rtt(flow) - scenario.path_rtt(flow)) / 2;
+    LinkConfig {
+        delay,
+        queue: fulmar_net::QueueConfig::DropTail(fulmar_net::QueueLimit::Packets(u64::MAX)),
+        ..LinkConfig::default()
+    }
+}
+
+fn dumbbell(
+    network: &mut Network<Packet>,
+    scenario: &Scenario,
+    link: &LinkSpec,
+) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
+    let (forward, backward) = (link.forward()?, link.backward()?);
+    let all: Vec<_> = (0..scenario.flows.len()).map(|flow| access(scenario, flow)).collect();
+    if all.iter().all(|access| access.delay.is_zero()) {
+        // Two nodes do for all: fewer links to cross.
+        let (sender, receiver) = (network.add_node(), network.add_node());
+        let (forward, backward) = network.connect(sender, receiver, forward, backward);
+        return Ok((vec![Pair { sender, receiver }; all.len()], vec![Pipe { forward, backward }]));
+    }
+    let ends = Dumbbell::build(network, forward, backward, all);
+    Ok((ends.pairs, vec![ends.bottleneck]))
+}
+
+fn parking_lot(
+    network: &mut Network<Packet>,
+    scenario: &Scenario,
+    links: &[LinkSpec],
+) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
+    let configs = links.iter().map(LinkSpec::forward).collect::<Result<Vec<_>, _>>()?;
+    // The model's builder gives all short pairs one access link; flows of one place share it.
+    let of_place = |place: fn(usize) -> bool| {
+        (0..scenario.flows.len())
+            .find(|&flow| place(scenario.flows[flow].place))
+            .map(|flow| access(scenario, flow))
+            .unwrap_or_default()
+    };
+    let lot = ParkingLot::build(network, configs, of_place(|place| place == 0), of_place(|place| place > 0));
+    let pairs =
+        scenario.flows.iter().map(|flow| if flow.place == 0 { lot.long } else { lot.short[flow.place - 1] });
+    Ok((pairs.collect(), lot.bottlenecks))
+}

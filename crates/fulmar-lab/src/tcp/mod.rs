@@ -1,0 +1,263 @@
+//! Kernel TCP over the bridge: sender and receiver are threads of this process, each in its namespace, so nothing has to be
+//! installed and both ends share a clock.
+//!
+//! Congestion control is set for each socket by name; Nagle's algorithm is off for messages. Everything else is as Linux has
+//! it, but for the sockets' memory (up to 64 MiB instead of 6), so that windows are never what limits a run.
+
+mod info;
+mod receiver;
+mod sender;
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Clock};
+
+use crate::bridge::{Bridge, SERVER_ADDRESS, TcpSettings};
+use crate::link::LinkSpec;
+use crate::outcome::{Delays, Flow, Outcome, ms};
+use crate::sim::goodput_mbps;
+use crate::traffic::Traffic;
+use receiver::{Received, Times};
+use sender::{Sender, Sent};
+
+/// First port of the receivers.
+const PORT: u16 = 5201;
+/// How long loss-free handshakes may take.
+const HANDSHAKES_MAX: Duration = Duration::from_secs(30);
+
+/// One flow of kernel TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpFlow {
+    /// Congestion control by the kernel's name: `cubic`, `bbr`, `reno`.
+    pub congestion: String,
+    /// Bulk, fixed size or messages.
+    pub traffic: Traffic,
+    /// When it starts.
+    pub start: Duration,
+}
+
+/// One run of kernel TCP without its seed.
+#[derive(Clone, Debug)]
+pub struct TcpScenario {
+    /// The link between the ends.
+    pub link: LinkSpec,
+    /// The flows.
+    pub flows: Vec<TcpFlow>,
+    /// How long.
+    pub duration: Duration,
+    /// What arrives before this does not count.
+    pub warm_up: Duration,
+    /// No faults until all handshakes are complete (LT-TCP, section 2.1).
+    pub loss_free_handshake: bool,
+    /// Values over time at this interval.
+    pub sample_interval: Option<Duration>,
+    /// Settings of the kernel's TCP.
+    pub settings: TcpSettings,
+    /// Bound on the bridge's lateness.
+    pub lateness_p99_max: Duration,
+}
+
+impl TcpScenario {
+    fn check(&self) -> Result<(), String> {
+        if self.flows.is_empty() || self.duration <= self.warm_up {
+            return Err("there is no flow, or no time beyond the warm-up".into());
+        }
+        let is_possible = |flow: &TcpFlow| {
+            matches!(flow.traffic, Traffic::Bulk | Traffic::Fixed { .. } | Traffic::Messages { .. })
+        };
+        match self.flows.iter().find(|flow| !is_possible(flow)) {
+            Some(flow) => {
+                Err(format!("kernel TCP carries bulk, fixed and messages here, not {}", flow.traffic))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The threads of one flow.
+struct Threads {
+    sender: JoinHandle<io::Result<Sent>>,
+    receiver: JoinHandle<io::Result<Received>>,
+    is_over: Arc<AtomicBool>,
+    count: Arc<AtomicU64>,
+}
+
+/// Runs flows of kernel TCP side by side over one link in real time.
+///
+/// # Errors
+/// If the scenario or the machine does not allow it.
+pub fn run(scenario: &TcpScenario, seed: u64) -> Result<Outcome, String> {
+    scenario.check()?;
+    let bridge = Bridge::start(&scenario.link, seed, scenario.settings, scenario.loss_free_handshake)?;
+    let flows = run_flows(scenario, &bridge).map_err(|error| format!("kernel TCP: {error}"))?;
+    let mut outcome = Outcome { seed, seconds: scenario.duration.as_secs_f64(), ..Outcome::default() };
+    bridge.finish(scenario.lateness_p99_max, &mut outcome)?;
+    for (flow, (sent, received, samples)) in scenario.flows.iter().zip(flows) {
+        outcome.flows.push(describe(scenario, flow, &sent, received));
+        outcome.series.extend(samples);
+    }
+    outcome.series.sort_by(|a, b| a.t.total_cmp(&b.t));
+    outcome.summarise(scenario.link.bits_per_second(), scenario.link.loss_rate());
+    Ok(outcome)
+}
+
+type FlowResult = (Sent, Received, Vec<crate::outcome::Sample>);
+
+fn run_flows(scenario: &TcpScenario, bridge: &Bridge) -> io::Result<Vec<FlowResult>> {
+    let began = Clock::now();
+    let mut threads = Vec::new();
+    let mut connected = Vec::new();
+    for (number, flow) in scenario.flows.iter().enumerate() {
+        let (tell, told) = mpsc::channel();
+        connected.push(told);
+        threads.push(start_flow(scenario, bridge, flow, number, began, tell)?);
+    }
+    if scenario.loss_free_handshake {
+        for (flow, told) in scenario.flows.iter().zip(&connected).filter(|(flow, _)| flow.start.is_zero()) {
+            told.recv_timeout(HANDSHAKES_MAX).map_err(|_| {
+                io::Error::other(format!("no connection within {HANDSHAKES_MAX:?} ({})", flow.congestion))
+            })?;
+        }
+        bridge.begin_faults();
+    }
+    watch(scenario, bridge, &threads, began)
+        .into_iter()
+        .zip(threads)
+        .map(|(samples, flow)| {
+            let died = || io::Error::other("a flow's thread died");
+            let received = flow.receiver.join().map_err(|_| died())??;
+            flow.is_over.store(true, Ordering::Relaxed);
+            let mut sent = flow.sender.join().map_err(|_| died())??;
+            let mut merged = std::mem::take(&mut sent.samples);
+            for sample in &mut merged {
+                let at = samples.partition_point(|(t, ..)| *t <= sample.t).saturating_sub(1);
+                if let Some((_, bytes, queue)) = samples.get(at) {
+                    (sample.received_bytes, sample.queue_bytes) = (*bytes, *queue);
+                }
+            }
+            Ok((sent, received, merged))
+        })
+        .collect()
+}
+
+/// Starts the threads of a flow. `tell` gets a word when it is connected.
+fn start_flow(
+    scenario: &TcpScenario,
+    bridge: &Bridge,
+    flow: &TcpFlow,
+    number: usize,
+    began: Clock,
+    tell: mpsc::Sender<()>,
+) -> io::Result<Threads> {
+    let (is_over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let port = PORT + number as u16;
+    let times =
+        Times { began, warm_up: scenario.warm_up, end: scenario.duration, one_way: scenario.link.rtt / 2 };
+    let (ready, is_ready) = mpsc::channel();
+    let (traffic, counter) = (flow.traffic, count.clone());
+    let receiver = bridge.server.spawn(move || {
+        let listener = TcpListener::bind((Ipv4Addr::from(SERVER_ADDRESS), port))?;
+        // The receiver of this channel waits for it below.
+        let _ = ready.send(());
+        match accept(&listener, times)? {
+            Some(stream) => receiver::run(stream, traffic, times, &counter),
+            None => Ok(Received::default()),
+        }
+    });
+    let _ = is_ready.recv();
+    let (own, over, interval) = (flow.clone(), is_over.clone(), scenario.sample_interval);
+    let end = scenario.duration;
+    let sender = bridge.client.spawn(move || {
+        std::thread::sleep(own.start.saturating_sub(began.elapsed()));
+        let stream = sender::connect(&own, port)?;
+        let _ = tell.send(());
+        Sender::new(stream, own, number, began, interval).run(end, &over)
+    });
+    Ok(Threads { sender, receiver, is_over, count })
+}
+
+/// Waits for a connection as long as the run lasts.
+fn accept(listener: &TcpListener, times: Times) -> io::Result<Option<TcpStream>> {
+    listener.set_nonblocking(true)?;
+    while times.began.elapsed() < times.end {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(Some(stream));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// While the run lasts, notes for each flow how much has arrived, and what is in the queue.
+fn watch(
+    scenario: &TcpScenario,
+    bridge: &Bridge,
+    threads: &[Threads],
+    began: Clock,
+) -> Vec<Vec<(f64, u64, u64)>> {
+    let mut seen = vec![Vec::new(); threads.len()];
+    let interval = scenario.sample_interval.unwrap_or(Duration::from_millis(20));
+    while began.elapsed() < scenario.duration && !threads.iter().all(|flow| flow.receiver.is_finished()) {
+        if scenario.sample_interval.is_some() {
+            let (t, queue) = (began.elapsed().as_secs_f64(), bridge.backlog_bytes());
+            for (seen, flow) in seen.iter_mut().zip(threads) {
+                seen.push((t, flow.count.load(Ordering::Relaxed), queue));
+            }
+        }
+        std::thread::sleep(interval.min(scenario.duration.saturating_sub(began.elapsed())));
+    }
+    seen
+}
+
+/// Bytes of the headers of a segment: IPv4, TCP, and its timestamps.
+const SEGMENT_HEADER_BYTES: u64 = 52;
+
+fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Received) -> Flow {
+    let span = received.first.zip(received.last).map(|(first, last)| (last - first).as_secs_f64());
+    let info = &sent.info;
+    let wire_bytes = info.sent_bytes + u64::from(info.sent_segments) * SEGMENT_HEADER_BYTES;
+    let mut delays = received.message_delays;
+    let unfinished = sent.messages.saturating_sub(received.messages);
+    if flow.traffic.has_messages() {
+        // Those that never came were delayed by a run's length at most, and by the longest delay seen at least.
+        let longest = delays.iter().max().copied().unwrap_or(scenario.duration);
+        let overdue = unfinished.saturating_sub(in_flight_messages(scenario, flow));
+        delays.extend(std::iter::repeat_n(longest, overdue as usize));
+    }
+    Flow {
+        name: format!("tcp-{}", flow.congestion),
+        traffic: flow.traffic.to_string(),
+        received_bytes: received.bytes,
+        goodput_mbps: goodput_mbps(received.bytes, span),
+        completion_seconds: span
+            .filter(|_| received.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
+        wire_ratio: (received.total_bytes > 0).then(|| wire_bytes as f64 / received.total_bytes as f64),
+        retransmission_rate: f64::from(info.retransmitted_segments) / f64::from(info.data_segments.max(1)),
+        timeouts: u64::from(info.timeouts),
+        ce_marks: u64::from(info.delivered_ce),
+        rtt_ms: ms(info.rtt),
+        message_delay: flow.traffic.has_messages().then(|| Delays::of(&mut delays)),
+        unfinished,
+        ..Flow::default()
+    }
+}
+
+/// Messages that are rightly under way when a run ends.
+fn in_flight_messages(scenario: &TcpScenario, flow: &TcpFlow) -> u64 {
+    match flow.traffic {
+        Traffic::Messages { interval, .. } => {
+            (scenario.link.rtt.as_nanos() / interval.as_nanos().max(1)) as u64 + 1
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,124 @@
+//! The bridge in real time. Without the right to make namespaces these tests say so and pass.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn lab(line: &str) -> Option<Output> {
+    lab_with(line, &[])
+}
+
+/// Runs the program; `None` if this user may not.
+fn lab_with(line: &str, more: &[&str]) -> Option<Output> {
+    let output = Command::new(env!("CARGO_BIN_EXE_fulmar-lab"))
+        .args(line.split_whitespace())
+        .args(more)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if errors.contains("it needs root") {
+        println!("skipped: this test needs root or user namespaces, and /dev/net/tun");
+        return None;
+    }
+    Some(output)
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn number(value: &serde_json::Value, pointer: &str) -> f64 {
+    value
+        .pointer(pointer)
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or_else(|| panic!("no {pointer} in {value}"))
+}
+
+#[test]
+fn kernel_tcp_stays_within_the_link_and_counts_add_up() {
+    let Some(output) = lab("tcp --cc cubic --rate 20M --rtt 10ms -t 1.5 --json") else { return };
+    let result = json(&output);
+    let goodput = number(&result, "/goodput_mbps");
+    // 1448 of 1500 bytes are data; a burst at the start may come out of the queue a little later than it went in.
+    assert!(goodput > 5.0 && goodput < 20.0 * 1448.0 / 1500.0 * 1.02, "{goodput}");
+    let link = |name| number(&result, &format!("/links/0/{name}"));
+    assert!(link("offered") >= link("delivered") + link("dropped") + link("lost"));
+    assert!(number(&result, "/lateness/delays/count") > 0.0);
+    assert!(number(&result, "/flows/0/rtt_ms") >= 10.0);
+}
+
+#[test]
+fn loss_and_marks_strike_kernel_tcp() {
+    let Some(output) =
+        lab("tcp --cc bbr --ecn --rate 20M --rtt 10ms --loss 10% --mark 5% --fwd-only -t 1.5 --json")
+    else {
+        return;
+    };
+    let result = json(&output);
+    let (lost, delivered) = (number(&result, "/links/0/lost"), number(&result, "/links/0/delivered"));
+    assert!(lost > 0.0 && lost / (lost + delivered) < 0.25, "{lost} of {delivered}");
+    assert_eq!(number(&result, "/links/1/lost"), 0.0);
+    assert!(number(&result, "/links/0/marked") > 0.0);
+}
+
+#[test]
+fn a_file_by_tcp_comes_to_its_end_and_messages_are_timed() {
+    let Some(output) = lab(
+        "tcp --cc cubic,reno --traffic fixed:200kB,messages:500/20ms --rate 20M --rtt 10ms -t 1.5 --json",
+    ) else {
+        return;
+    };
+    let result = json(&output);
+    assert!(number(&result, "/flows/0/completion_seconds") < 1.5);
+    assert_eq!(number(&result, "/flows/0/received_bytes"), 200_000.0);
+    assert!(number(&result, "/flows/1/message_delay/count") > 20.0);
+}
+
+#[test]
+fn two_programs_meet_over_the_link() {
+    let more = [
+        "--server",
+        "sleep 30",
+        "--client",
+        "ls /sys/class/net; cat /proc/net/dev; echo '{\"goodput_mbps\": 4.5}'; exit 3",
+    ];
+    let Some(output) = lab_with("bridge --json", &more) else { return };
+    let result = json(&output);
+    assert_eq!(number(&result, "/exit_status"), 3.0);
+    assert_eq!(number(&result, "/outcome/goodput_mbps"), 4.5);
+    let text = result.pointer("/output").and_then(serde_json::Value::as_str).unwrap();
+    assert!(text.contains("lab0"), "inside the namespace: {text}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("status 3"));
+}
+
+#[test]
+fn nothing_is_left_when_it_is_killed() {
+    // The length of the sleep is how its process is found.
+    let (server, client) = ("sleep 98765.25 & sleep 98765.25", "sleep 98765.5 & sleep 98765.5; true");
+    if lab_with("bridge", &["--server", "sleep 5", "--client", "true"]).is_none() {
+        return;
+    }
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_fulmar-lab"))
+        .args(["bridge", "--server", server, "--client", client])
+        .spawn()
+        .unwrap();
+    let until = |expected: usize| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while sleepers() != expected && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        sleepers()
+    };
+    assert_eq!(until(4), 4);
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    assert_eq!(until(0), 0);
+}
+
+/// How many processes named by that test exist.
+fn sleepers() -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| line.starts_with(b"sleep\x0098765.")).count()
+}

@@ -1,0 +1,139 @@
+//! Runs in virtual time: repeatable, complete, and near what theory says.
+#![allow(missing_docs)]
+
+use std::time::Duration;
+
+use fulmar_lab::link::LinkSpec;
+use fulmar_lab::outcome::Outcome;
+use fulmar_lab::scenario::{FlowSpec, Scenario, Topology};
+use fulmar_lab::sim;
+use fulmar_lab::traffic::Traffic;
+use fulmar_proto::Profile;
+
+fn link(settings: &[(&str, &str)]) -> LinkSpec {
+    let mut link = LinkSpec::default();
+    for (key, value) in [("rate", "20M"), ("rtt", "20ms")].iter().chain(settings) {
+        link.set(key, value).unwrap();
+    }
+    link
+}
+
+fn flow(profile: &str, traffic: &str) -> FlowSpec {
+    FlowSpec::new(Profile::by_name(profile).unwrap(), traffic.parse().unwrap())
+}
+
+fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    sim::run(scenario, seed).unwrap().0
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let faults = link(&[
+        ("loss", "5%/5"),
+        ("jitter", "5ms"),
+        ("reorder", "true"),
+        ("mark", "1%"),
+        ("duplicate", "1%"),
+    ]);
+    let flows = ["bulk", "messages:500/10ms", "web:100ms/20kB", "onoff:200ms/100ms"].map(|t| flow("auto", t));
+    let mut scenario = Scenario::over(faults, flows.to_vec(), Duration::from_secs(2));
+    scenario.sample_interval = Some(Duration::from_millis(100));
+    let (first, again, other) = (run(&scenario, 7), run(&scenario, 7), run(&scenario, 8));
+    assert_eq!(first, again);
+    assert_ne!(first.flows, other.flows);
+    assert!(first.flows.iter().all(|flow| flow.received_bytes > 0), "{:?}", first.flows);
+    assert_eq!(first.series.iter().filter(|sample| sample.flow == 0).count(), 20);
+}
+
+#[test]
+fn every_profile_fills_a_clean_link_and_no_more() {
+    for profile in fulmar_proto::PROFILE_NAMES {
+        let outcome = run(&Scenario::over(link(&[]), vec![flow(profile, "bulk")], Duration::from_secs(5)), 1);
+        assert!((17.0..19.2).contains(&outcome.goodput_mbps), "{profile}: {}", outcome.goodput_mbps);
+        let fraction = outcome.fraction_of_limit.unwrap();
+        assert!((fraction - outcome.goodput_mbps / 20.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_file_arrives_whole_in_about_the_time_it_takes() {
+    let outcome =
+        run(&Scenario::over(link(&[]), vec![flow("auto", "fixed:2MB")], Duration::from_secs(10)), 1);
+    let seconds = outcome.flows[0].completion_seconds.expect("complete");
+    // 2 MB at 20 Mbit/s are 0.8 s on the wire, 0.84 s with headers.
+    assert!((0.83..1.3).contains(&seconds), "{seconds}");
+    assert_eq!(outcome.flows[0].received_bytes, 2_000_000);
+}
+
+#[test]
+fn messages_on_an_idle_link_are_delayed_by_their_transmission_only() {
+    let outcome =
+        run(&Scenario::over(link(&[]), vec![flow("auto", "messages:1000/10ms")], Duration::from_secs(3)), 1);
+    let delay = outcome.flows[0].message_delay.unwrap();
+    assert!((290..=300).contains(&delay.count), "{delay:?}");
+    // 1000 bytes and headers at 20 Mbit/s last 0.43 ms.
+    assert!((0.35..0.6).contains(&delay.p50_ms), "{delay:?}");
+}
+
+#[test]
+fn warm_up_and_late_starts_do_not_count() {
+    let mut scenario =
+        Scenario::over(link(&[]), vec![flow("cubic", "bulk"), flow("cubic", "bulk")], Duration::from_secs(4));
+    scenario.flows[1].start = Duration::from_secs(3);
+    scenario.warm_up = Duration::from_secs(2);
+    let outcome = run(&scenario, 1);
+    let [first, second] = &outcome.flows[..] else { panic!() };
+    assert!(first.received_bytes > second.received_bytes && second.received_bytes > 0);
+    assert!(first.received_bytes < 20_000_000 / 8 * 2);
+}
+
+#[test]
+fn handshakes_without_loss() {
+    let mut scenario =
+        Scenario::over(link(&[("loss", "60%")]), vec![flow("auto", "bulk")], Duration::from_secs(2));
+    scenario.loss_free_handshake = true;
+    for seed in 1..=4 {
+        let outcome = run(&scenario, seed);
+        assert!(outcome.flows[0].received_bytes > 0, "seed {seed}: {outcome:?}");
+        let lost = outcome.links[0].lost as f64 / (outcome.links[0].lost + outcome.links[0].delivered) as f64;
+        assert!((0.4..0.7).contains(&lost), "{lost}");
+    }
+}
+
+#[test]
+fn the_long_flow_of_a_parking_lot_crosses_both_bottlenecks() {
+    let flows = [0, 1, 2].map(|place| FlowSpec { place, ..flow("cubic", "bulk") });
+    let mut scenario = Scenario::over(link(&[]), flows.to_vec(), Duration::from_secs(8));
+    scenario.topology = Topology::ParkingLot(vec![link(&[]), link(&[("rate", "10M")])]);
+    let outcome = run(&scenario, 1);
+    let goodput: Vec<f64> = outcome.flows.iter().map(|flow| flow.goodput_mbps).collect();
+    assert!(goodput[0] + goodput[1] > 15.0 && goodput[0] + goodput[1] < 19.2, "{goodput:?}");
+    assert!(goodput[0] + goodput[2] > 7.0 && goodput[0] + goodput[2] < 9.6, "{goodput:?}");
+    assert_eq!(outcome.links.len(), 4);
+}
+
+#[test]
+fn flows_have_round_trip_times_of_their_own() {
+    let mut scenario =
+        Scenario::over(link(&[]), vec![flow("cubic", "voip"), flow("cubic", "voip")], Duration::from_secs(2));
+    scenario.flows[1].rtt = Some(Duration::from_millis(80));
+    let outcome = run(&scenario, 1);
+    assert!((20.0..22.0).contains(&outcome.flows[0].rtt_ms), "{}", outcome.flows[0].rtt_ms);
+    assert!((80.0..82.0).contains(&outcome.flows[1].rtt_ms), "{}", outcome.flows[1].rtt_ms);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_in_words() {
+    let mut scenario = Scenario::over(
+        link(&[("loss", "90%"), ("burst", "1")]),
+        vec![flow("auto", "bulk")],
+        Duration::from_secs(1),
+    );
+    assert!(sim::run(&scenario, 1).unwrap_err().contains("E / (E + 1)"));
+    scenario.topology = Topology::Dumbbell(link(&[]));
+    scenario.flows[0].place = 3;
+    assert!(sim::run(&scenario, 1).unwrap_err().contains("place 3"));
+    scenario.flows.clear();
+    assert!(sim::run(&scenario, 1).unwrap_err().contains("no flow"));
+    assert!("ftp".parse::<Traffic>().is_err());
+}
