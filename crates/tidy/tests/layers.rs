@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf"]),
     ("fulmar", &["fulmar-proto", "fulmar-control"]),
     ("fulmar-cli", &["fulmar", "fulmar-net", "fulmar-proto", "fulmar-control"]),
+    ("fulmar-lab", &["fulmar-net", "fulmar-proto", "fulmar-control"]),
     ("tidy", &[]),
 ];
 
