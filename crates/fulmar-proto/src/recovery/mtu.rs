@@ -147,7 +147,7 @@ impl MtuDiscovery {
         }
     }
 
-    /// A packet sent at `sent_at` was lost. True if the path has shrunk and the size fell back to [`BASE_BYTES`].
+    /// A packet sent at `sent_at` was lost. True if the path has shrunk and the size fell back to 1200 bytes.
     ///
     /// A loss is declared because something later arrived: small packets pass. The count alone would be met by a burst, or by
     /// chance on a path that loses half; the time is not.
