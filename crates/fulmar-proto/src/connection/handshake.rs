@@ -102,15 +102,6 @@ impl Space {
     }
 }
 
-/// What a step of the handshake brought about.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// 1-RTT keys.
-    pub(super) one_rtt: Option<Box<KeySchedule>>,
-    /// A sample of the RTT.
-    pub(super) rtt: Option<Duration>,
-}
-
 /// The handshake of one connection.
 #[derive(Debug)]
 pub(super) struct Handshake {
@@ -163,9 +154,9 @@ impl Handshake {
         }
     }
 
-    /// Moves what TLS has to say into the spaces.
-    pub(super) fn pump(&mut self) -> Progress {
-        let mut progress = Progress::default();
+    /// Moves what TLS has to say into the spaces. Returns the 1-RTT keys, once they are there.
+    pub(super) fn pump(&mut self) -> Option<Box<KeySchedule>> {
+        let mut one_rtt = None;
         loop {
             let mut bytes = Vec::new();
             let change = self.session.write_handshake(&mut bytes);
@@ -180,23 +171,23 @@ impl Handshake {
                     self.write_level = Some(Level::Handshake);
                 }
                 Some(KeyChange::OneRtt(keys)) => {
-                    progress.one_rtt = Some(keys);
+                    one_rtt = Some(keys);
                     self.write_level = None;
                 }
-                None if bytes.is_empty() => return progress,
+                None if bytes.is_empty() => return one_rtt,
                 None => {}
             }
         }
     }
 
-    /// Handshake bytes arrived.
+    /// Handshake bytes arrived. Returns the 1-RTT keys, if they made them known.
     pub(super) fn on_crypto(
         &mut self,
         level: Level,
         offset: u64,
         data: &[u8],
-    ) -> Result<Progress, TransportError> {
-        let Some(space) = self.space(level) else { return Ok(Progress::default()) };
+    ) -> Result<Option<Box<KeySchedule>>, TransportError> {
+        let Some(space) = self.space(level) else { return Ok(None) };
         space.receive.insert(offset, data)?;
         let mut chunks = Vec::new();
         while let Some(chunk) = space.receive.read() {
@@ -206,7 +197,7 @@ impl Handshake {
             self.session.read_handshake(chunk)?;
         }
         if chunks.is_empty() {
-            return Ok(Progress::default());
+            return Ok(None);
         }
         self.expiries = 0;
         Ok(self.pump())

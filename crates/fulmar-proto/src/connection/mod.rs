@@ -43,7 +43,7 @@ use crate::stream::{PeerStreamLimits, Streams};
 use crate::{ConnectionError, ConnectionId, Dir, Instant, PacketNumber, Side, StreamId, TransportError};
 use close::{Shutdown, State};
 use datagrams::Datagrams;
-use handshake::{Handshake, Progress};
+use handshake::Handshake;
 use path::{Path, Validation};
 pub(crate) use setup::Setup;
 use setup::{codes_decoded, common_code, local_parameters, stream_config, symbol_bytes};
@@ -273,8 +273,8 @@ impl Connection {
             config,
         };
         // The client speaks first.
-        let progress = connection.handshake.pump();
-        debug_assert!(matches!(progress, Progress { one_rtt: None, rtt: None }));
+        let keys = connection.handshake.pump();
+        debug_assert!(keys.is_none());
         Ok(connection)
     }
 

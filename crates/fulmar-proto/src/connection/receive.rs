@@ -1,10 +1,10 @@
 //! Datagrams in: packets opened, duplicates dropped, frames given to whom they concern.
 
 use super::close::State;
-use super::handshake::{Level, Progress};
+use super::handshake::Level;
 use super::path::Validation;
 use super::{Connection, DatagramMeta, Event};
-use crate::crypto::{OpenError, PacketKeys, retry};
+use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
 use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
 use crate::stream::Streams;
 use crate::wire::frame::{Close, Frame, Frames};
@@ -176,8 +176,8 @@ impl Connection {
                 }
                 Frame::Ping => {}
                 Frame::Crypto { offset, data } => {
-                    let progress = self.handshake.on_crypto(level, offset, data)?;
-                    self.on_progress(now, progress)?;
+                    let keys = self.handshake.on_crypto(level, offset, data)?;
+                    self.on_progress(now, keys)?;
                 }
                 _ => {
                     return Err(TransportError::protocol_violation(
@@ -191,8 +191,12 @@ impl Connection {
     }
 
     /// The handshake went a step further.
-    pub(super) fn on_progress(&mut self, now: Instant, progress: Progress) -> Result<(), TransportError> {
-        if let Some(keys) = progress.one_rtt {
+    pub(super) fn on_progress(
+        &mut self,
+        now: Instant,
+        keys: Option<Box<KeySchedule>>,
+    ) -> Result<(), TransportError> {
+        if let Some(keys) = keys {
             self.keys = Some(keys);
         }
         if self.peer_parameters.is_none()
