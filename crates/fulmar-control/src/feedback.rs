@@ -107,7 +107,7 @@ pub struct Feedback {
     pub ecn_ce_packets: u32,
     /// Symbols whose packet was lost and that were since decoded from repair.
     pub repaired_packets: u32,
-    /// Symbols whose proactive repair did not suffice, so that repair has to be asked for.
+    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the last feedback.
     pub unrepairable_packets: u32,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
@@ -148,6 +148,8 @@ pub struct PathView {
     pub has_rtt_sample: bool,
     /// Bytes sent that are neither acknowledged nor declared lost.
     pub in_flight_bytes: u64,
+    /// Bytes the congestion controller allows in flight.
+    pub window_bytes: u64,
     /// What the connection's loss estimator says.
     pub loss: LossView,
 }
@@ -165,6 +167,8 @@ impl PathView {
             rtt_latest: initial,
             has_rtt_sample: false,
             in_flight_bytes: 0,
+            // RFC 9002 7.2.
+            window_bytes: 10 * u64::from(mtu_bytes),
             loss: LossView::default(),
         }
     }

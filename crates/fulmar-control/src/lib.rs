@@ -13,6 +13,7 @@ extern crate alloc;
 mod feedback;
 mod pacer;
 mod rate;
+mod sizing;
 mod time;
 pub mod windowed;
 
@@ -29,6 +30,9 @@ pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
 pub use rate::Rate;
-pub use redundancy::{Arq, AutoRedundancy, Channel, Choice, FixedRate, RedundancyPolicy, RepairReason, Slot};
+pub use redundancy::{
+    Arq, AutoRedundancy, BlockView, Channel, Choice, FixedRate, RedundancyPolicy, RepairReason, Slot,
+};
 pub use rtt::RttEstimator;
+pub use sizing::{FixedSizing, Sizing};
 pub use time::Instant;

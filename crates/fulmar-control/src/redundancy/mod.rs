@@ -30,6 +30,21 @@ pub enum RepairReason {
     Probe,
 }
 
+/// The newest block, where the code has blocks; all zero where it has none, or before the first.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockView {
+    /// Source symbols it has so far.
+    pub symbols: u32,
+    /// Source symbols it was planned to have when it was begun ([`Sizing`](crate::Sizing)).
+    pub symbols_planned: u32,
+    /// Repair symbols sent for it.
+    pub repairs: u32,
+    /// More source symbols can join it. The first repair symbol closes it, and so does the last symbol planned.
+    pub is_open: bool,
+    /// Blocks that the receiver is not known to have decoded, this one included.
+    pub undecoded: u32,
+}
+
 /// One chance to send one packet, as the coding layer sees it. Symbols are counted, not named.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
@@ -65,6 +80,8 @@ pub struct Slot {
     pub sources_sent: u64,
     /// Repair symbols and copies sent so far, for whatever reason.
     pub repairs_sent: u64,
+    /// The newest block.
+    pub block: BlockView,
 }
 
 impl Slot {
@@ -86,6 +103,7 @@ impl Slot {
             window_max: 0,
             sources_sent: 0,
             repairs_sent: 0,
+            block: BlockView::default(),
         }
     }
 }
@@ -96,17 +114,36 @@ pub enum Choice {
     /// A new source symbol.
     Source,
     /// Repair that was asked for, of exactly the symbols known missing: copies of them first (the systematic part of a
-    /// random linear code over the missing set), combinations where the receiver already holds equations over them.
+    /// random linear code over the missing set), combinations where the receiver already holds equations over them. With a
+    /// code that has blocks: the next repair symbol of the oldest block that lacks one, or else, in turn, of any block that
+    /// is not known to be decoded.
     Recover,
     /// One combination more over the symbols being recovered, against the loss of the recovery itself: with it any
     /// m of the packets sent for m missing symbols restore them, and a lost retransmission costs no round trip.
     Insure,
-    /// A repair symbol over the newest `symbols` source symbols.
+    /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair symbol of the
+    /// newest block, whatever `symbols` says.
     Repair {
         /// How many of the newest source symbols it covers, at least 1.
         symbols: u32,
         /// Why.
         reason: RepairReason,
+    },
+    /// The repair symbol of one of several interleaved groups over the newest `symbols` source symbols: symbol i belongs to
+    /// group i mod `groups`. A code that has no groups makes a repair symbol over all of them.
+    Group {
+        /// How many of the newest source symbols the groups share, at least `groups`.
+        symbols: u32,
+        /// How many groups, at least 1.
+        groups: u16,
+        /// Which of them, below `groups`.
+        group: u16,
+    },
+    /// A new source symbol that is not sent itself: in its place goes a combination of it with the `symbols` - 1 before it.
+    /// Without a code that can, the symbol itself.
+    Combine {
+        /// How many of the newest source symbols it covers, the new one included, at least 1.
+        symbols: u32,
     },
     /// Nothing, until the given time or until something happens.
     Wait(Option<Instant>),
@@ -121,8 +158,8 @@ pub trait RedundancyPolicy: Debug + Send {
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 
     /// Decides what the next packet carries. Called only when congestion control and the pacer let one leave.
-    /// Must not answer [`Choice::Source`] without `slot.has_new_data`, nor [`Choice::Recover`] without `slot.missing`,
-    /// nor [`Choice::Insure`] without `slot.recovering_symbols`.
+    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `slot.has_new_data`, nor [`Choice::Recover`] without
+    /// `slot.missing` or `slot.block.undecoded`, nor [`Choice::Insure`] without `slot.recovering_symbols`.
     fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice;
 
     /// The share of repair the policy aims at now, repair symbols per source symbol, for statistics.

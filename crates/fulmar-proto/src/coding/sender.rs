@@ -208,6 +208,10 @@ impl SymbolSender {
             }
             Choice::Insure => self.emit_insurance(packet, space_bytes),
             Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet, space_bytes),
+            Choice::Group { symbols, .. } => {
+                self.emit_repair(symbols, RepairReason::Proactive, packet, space_bytes)
+            }
+            Choice::Combine { .. } => self.emit_source(now, packet, space_bytes, fill),
             Choice::Wait(_) => None,
         }
     }

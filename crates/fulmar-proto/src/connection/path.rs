@@ -115,6 +115,7 @@ impl Path {
         let mut view = PathView::unknown(u32::from(self.mtu.current_bytes()));
         self.rtt.fill(&mut view);
         view.in_flight_bytes = in_flight_bytes;
+        view.window_bytes = self.congestion.budget().window_bytes;
         view.loss = self.loss.view();
         view
     }
