@@ -29,4 +29,4 @@ pub use fulmar_control::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
 pub use profile::{Make, MakeContext, PROFILE_NAMES, Profile};
-pub use recovery::Ecn;
+pub use recovery::{Ecn, RecoveryConfig, Timeout};

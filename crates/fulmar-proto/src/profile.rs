@@ -6,8 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use fulmar_control as control;
-use fulmar_control::{CongestionController, LossEstimator, RedundancyPolicy};
+use fulmar_control::{CongestionController, FixedSizing, LossEstimator, RedundancyPolicy, Sizing};
 use fulmar_fec::{Code, NoCode, RlcWindow};
+
+use crate::recovery::RecoveryConfig;
 
 /// Longest window that the sliding-window code of this implementation covers.
 pub(crate) const WINDOW_SYMBOLS: u32 = 256;
@@ -45,6 +47,10 @@ pub struct Profile {
     pub loss: Make<dyn LossEstimator>,
     /// The redundancy policy.
     pub redundancy: Make<dyn RedundancyPolicy>,
+    /// How long blocks are, where the code has blocks.
+    pub sizing: Make<dyn Sizing>,
+    /// Loss detection and timeouts.
+    pub recovery: RecoveryConfig,
 }
 
 /// The names of all profiles.
@@ -62,6 +68,8 @@ impl Profile {
             congestion: Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
             loss: Arc::new(|_| Box::new(control::Pooled::new())),
             redundancy: Arc::new(|_| Box::new(control::AutoRedundancy::new())),
+            sizing: Arc::new(|_| Box::new(FixedSizing::longest())),
+            recovery: RecoveryConfig::default(),
         }
     }
 
@@ -89,6 +97,8 @@ impl Profile {
             }),
             loss: Arc::new(|_| Box::new(control::Pooled::new())),
             redundancy: Arc::new(|_| Box::new(control::Arq::new())),
+            sizing: Arc::new(|_| Box::new(FixedSizing::longest())),
+            recovery: RecoveryConfig::default(),
         }
     }
 

@@ -122,6 +122,16 @@ impl Connection {
         self.lost_scratch = lost;
     }
 
+    /// A retransmission timeout: every packet counts as having left (RFC 5681 3.1; LT-TCP, Hourt 2014, section 3.5). The
+    /// controller hears of the timeout, not of these losses; an ACK that comes late takes them back.
+    pub(super) fn lose_all(&mut self, now: Instant) {
+        let mut unheard = self.new_feedback(now);
+        while let Some(lost) = self.sent.declare_oldest_lost() {
+            self.apply_lost(&lost, &mut unheard);
+        }
+        self.loss_at = None;
+    }
+
     fn apply_lost(&mut self, lost: &Lost, feedback: &mut Feedback) {
         let bytes = lost.packet.bytes;
         let loss_rate = self.path.loss.view().rate;

@@ -10,13 +10,10 @@ use fulmar_control::{
 use crate::Instant;
 use crate::config::TransportConfig;
 use crate::profile::{MakeContext, Profile};
-use crate::recovery::{EcnState, LossDetector, MtuDiscovery, RateSampler};
+use crate::recovery::{EcnState, LossDetector, MtuDiscovery, RateSampler, Timeout};
 
 /// Before its address is validated, a peer is sent at most this many times what it sent (RFC 9000 8.1).
 const AMPLIFICATION_MAX: u64 = 3;
-/// The probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
-/// known; a path that was gone, or lost every probe in a burst, is found again soon.
-const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(3);
 /// How often a path challenge is repeated before the path is given up.
 const CHALLENGES_MAX: u32 = 6;
 
@@ -50,6 +47,7 @@ pub(super) struct Path {
     pub(super) pacer: Pacer,
     pub(super) sampler: RateSampler,
     pub(super) detector: LossDetector,
+    timeout: Timeout,
     pub(super) ecn: EcnState,
     pub(super) mtu: MtuDiscovery,
     pub(super) validation: Validation,
@@ -74,12 +72,13 @@ impl Path {
             remote,
             local_ip,
             rtt: RttEstimator::new(),
-            probe_base: RttEstimator::new().probe_timeout(Duration::ZERO, 0),
+            probe_base: profile.recovery.timeout.base(&RttEstimator::new()),
             congestion,
             loss: (profile.loss)(&context),
             pacer,
             sampler: RateSampler::default(),
-            detector: LossDetector::default(),
+            detector: LossDetector::new(profile.recovery.reordering_packets),
+            timeout: profile.recovery.timeout,
             ecn: EcnState::new(config.is_ecn_enabled),
             mtu: MtuDiscovery::new(config.initial_mtu_bytes, config.mtu_max_bytes),
             validation,
@@ -93,6 +92,9 @@ impl Path {
         let context = MakeContext::new(u32::from(self.mtu.current_bytes()), seed);
         self.congestion = (profile.congestion)(&context);
         self.loss = (profile.loss)(&context);
+        self.detector = LossDetector::new(profile.recovery.reordering_packets);
+        self.timeout = profile.recovery.timeout;
+        self.probe_base = self.timeout.base(&self.rtt);
         self.pacer = Pacer::new(now, self.congestion.budget());
     }
 
@@ -146,23 +148,23 @@ impl Path {
     /// A round trip was measured: `latest` includes `ack_delay`.
     pub(super) fn on_rtt(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
         self.rtt.on_sample(now, latest, ack_delay);
-        let full = self.rtt.probe_timeout(Duration::ZERO, 0);
-        self.probe_base = full.min(self.rtt.smoothed() * 3 / 2 + Duration::from_millis(1));
+        self.probe_base = self.timeout.base(&self.rtt);
     }
 
     /// What was measured belongs to another path.
     pub(super) fn reset_rtt(&mut self) {
         self.rtt.reset();
-        self.probe_base = self.rtt.probe_timeout(Duration::ZERO, 0);
+        self.probe_base = self.timeout.base(&self.rtt);
     }
 
-    /// How long after a packet without an ACK a probe follows: about 1.5 RTT at most where the RTT is steady or not.
-    ///
-    /// RFC 9002 6.2.1 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is cheap and
-    /// waiting is not: the variance counts up to half an RTT.
+    /// How long after a packet without an ACK something is done about it.
     pub(super) fn probe_timeout(&self, ack_delay: Duration, expiries: u32) -> Duration {
-        let first = self.probe_base + ack_delay;
-        (first * (1 << expiries.min(10))).min(first.max(PROBE_TIMEOUT_MAX))
+        self.timeout.doubled(self.probe_base + ack_delay, expiries)
+    }
+
+    /// Silence means that everything under way is lost.
+    pub(super) fn gives_up_on_timeout(&self) -> bool {
+        matches!(self.timeout, Timeout::Retransmission { .. })
     }
 
     pub(super) fn on_datagram_received(&mut self, bytes: u64) {

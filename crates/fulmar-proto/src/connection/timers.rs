@@ -121,9 +121,12 @@ impl Connection {
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
         // RFC 9002 6.2.4: one or two. The first is a repair symbol for the whole tail; later ones go in pairs.
-        self.probes_pending = if self.probe_expiries == 1 { 1 } else { 2 };
+        self.probes_pending = if self.probe_expiries == 1 || self.path.gives_up_on_timeout() { 1 } else { 2 };
         // The next timeout counts from now, whether or not the probe can leave at once.
         self.last_eliciting_at = now;
+        if self.path.gives_up_on_timeout() {
+            self.lose_all(now);
+        }
         self.path.on_timeout(now, self.probe_expiries, self.sent.in_flight_bytes());
     }
 

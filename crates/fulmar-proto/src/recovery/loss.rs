@@ -12,8 +12,6 @@ use fulmar_control::Instant;
 use super::{Lost, SentPackets};
 use crate::PacketNumber;
 
-/// RFC 9002 6.1.1: kPacketThreshold.
-const THRESHOLD_MIN_PACKETS: u64 = 3;
 /// Beyond this distance only time decides.
 const THRESHOLD_MAX_PACKETS: u64 = 1000;
 /// RFC 9002 6.1.2: kGranularity.
@@ -32,23 +30,26 @@ pub type LossTime = Option<Instant>;
 /// Decides what is lost.
 #[derive(Debug)]
 pub struct LossDetector {
+    threshold_min_packets: u64,
     threshold_packets: u64,
     window_eighths: u32,
     /// Round in which reordering was last seen.
     reordered_in_round: u64,
 }
 
-impl Default for LossDetector {
-    fn default() -> Self {
+impl LossDetector {
+    /// A detector that begins with, and never goes below, a packet threshold of `reordering_packets` (RFC 9002 6.1.1:
+    /// kPacketThreshold, 3).
+    pub fn new(reordering_packets: u32) -> Self {
+        let threshold_min_packets = u64::from(reordering_packets.max(1));
         Self {
-            threshold_packets: THRESHOLD_MIN_PACKETS,
+            threshold_min_packets,
+            threshold_packets: threshold_min_packets,
             window_eighths: WINDOW_MIN_EIGHTHS,
             reordered_in_round: 0,
         }
     }
-}
 
-impl LossDetector {
     /// Packets that must have been acknowledged beyond one before it counts as lost.
     pub fn threshold_packets(&self) -> u64 {
         self.threshold_packets
@@ -90,7 +91,7 @@ impl LossDetector {
     /// A packet that had been declared lost was acknowledged in an ACK whose largest number is `largest`.
     pub fn on_spurious(&mut self, number: PacketNumber, largest: PacketNumber, round: u64) {
         let distance = largest.0.saturating_sub(number.0) + 1;
-        self.threshold_packets = self.threshold_packets.max(distance).min(THRESHOLD_MAX_PACKETS);
+        self.threshold_packets = self.threshold_packets.max(distance.min(THRESHOLD_MAX_PACKETS));
         if round > self.reordered_in_round {
             self.window_eighths = (self.window_eighths + WINDOW_STEP_EIGHTHS).min(WINDOW_MAX_EIGHTHS);
         }
@@ -101,7 +102,7 @@ impl LossDetector {
     pub fn on_round(&mut self, round: u64) {
         if round >= self.reordered_in_round + PERSIST_ROUNDS {
             self.reordered_in_round = round;
-            self.threshold_packets = (self.threshold_packets / 2).max(THRESHOLD_MIN_PACKETS);
+            self.threshold_packets = (self.threshold_packets / 2).max(self.threshold_min_packets);
             self.window_eighths =
                 (self.window_eighths - WINDOW_STEP_EIGHTHS.min(self.window_eighths)).max(WINDOW_MIN_EIGHTHS);
         }
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn rfc_9002_6_1_1_three_later_packets_make_a_loss() {
-        let (detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        let (detector, mut sent) = (LossDetector::new(3), SentPackets::default());
         (0..6).for_each(|ms| send(&mut sent, at(ms)));
         ack(&mut sent, 2);
         assert_eq!(detect(&detector, &mut sent, at(80)).0, Vec::<u64>::new());
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn rfc_9002_6_1_2_nine_eighths_of_the_rtt_make_a_loss() {
-        let (detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        let (detector, mut sent) = (LossDetector::new(3), SentPackets::default());
         send(&mut sent, at(0));
         send(&mut sent, at(1));
         ack(&mut sent, 1);
@@ -168,14 +169,14 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_beyond_the_largest_acknowledged() {
-        let (detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        let (detector, mut sent) = (LossDetector::new(3), SentPackets::default());
         (0..10).for_each(|_| send(&mut sent, at(0)));
         assert_eq!(detect(&detector, &mut sent, at(10_000)), (vec![], None));
     }
 
     #[test]
     fn thresholds_adapt_to_reordering_and_come_back() {
-        let (mut detector, mut sent) = (LossDetector::default(), SentPackets::default());
+        let (mut detector, mut sent) = (LossDetector::new(3), SentPackets::default());
         (0..100).for_each(|_| send(&mut sent, at(0)));
         ack(&mut sent, 20);
         assert_eq!(detect(&detector, &mut sent, at(80)).0.len(), 18);

@@ -3,6 +3,7 @@
 //! Each question is a struct of its own with its own tests; the connection only wires them. Nothing here retransmits:
 //! a lost packet is a fact for the coding layer and the controllers.
 
+mod config;
 mod ecn;
 mod loss;
 mod mtu;
@@ -11,6 +12,7 @@ mod rate_sample;
 mod received;
 mod sent;
 
+pub use config::{RecoveryConfig, Timeout};
 pub use ecn::{Ecn, EcnState};
 pub use loss::{LossDetector, LossTime};
 pub(crate) use mtu::BASE_BYTES;

@@ -111,7 +111,7 @@ pub fn acks(data: &[u8]) {
     let code = RlcWindow::new(64).expect("a window");
     let mut sender = SymbolSender::new(&code, 100, 64);
     let (mut sent, mut sampler) = (SentPackets::default(), RateSampler::default());
-    let detector = LossDetector::default();
+    let detector = LossDetector::new(3);
     let mut now = Instant::ZERO;
     while !input.is_empty() {
         now += Duration::from_micros(input.number());

@@ -1,0 +1,103 @@
+//! What a profile settles about recovery: how patient loss detection is, and what silence means.
+
+use std::time::Duration;
+
+use fulmar_control::RttEstimator;
+
+/// A probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
+/// known; a path that was gone, or lost every probe in a burst, is found again soon.
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(3);
+
+/// What follows when nothing is acknowledged for long.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// RFC 9002 6.2: a probe, after about 1.5 RTT where the RTT is steady or not. Nothing counts as lost by it.
+    ///
+    /// RFC 9002 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is cheap and waiting
+    /// is not: the variance counts up to half an RTT.
+    Probe,
+    /// RFC 6298: after srtt + 4 rttvar, within bounds and doubled each time, everything under way counts as lost.
+    Retransmission {
+        /// Before there is an RTT (2.1).
+        initial: Duration,
+        /// At least (2.4).
+        min: Duration,
+        /// At most (2.5), after doubling as well.
+        max: Duration,
+    },
+}
+
+/// Settings of loss recovery.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryConfig {
+    /// A packet counts as lost when one sent so many later was acknowledged (RFC 9002 6.1.1; LT-TCP, Hourt 2014, section 3.3),
+    /// at least 1. Grows while reordering shows it to be too small.
+    pub reordering_packets: u32,
+    /// What silence means.
+    pub timeout: Timeout,
+}
+
+impl Default for RecoveryConfig {
+    fn default() -> Self {
+        Self { reordering_packets: 3, timeout: Timeout::Probe }
+    }
+}
+
+impl Timeout {
+    /// RFC 6298 with its own figures: 1 s at first and at least (2.1, 2.4), at most 60 s (2.5).
+    pub const RFC_6298: Self = Self::Retransmission {
+        initial: Duration::from_secs(1),
+        min: Duration::from_secs(1),
+        max: Duration::from_secs(60),
+    };
+
+    /// The timeout without ACK delay or doubling.
+    pub(crate) fn base(&self, rtt: &RttEstimator) -> Duration {
+        let full = rtt.probe_timeout(Duration::ZERO, 0);
+        match *self {
+            Self::Probe if rtt.has_sample() => full.min(rtt.smoothed() * 3 / 2 + Duration::from_millis(1)),
+            Self::Probe => full,
+            Self::Retransmission { min, max, .. } if rtt.has_sample() => full.max(min).min(max),
+            Self::Retransmission { initial, .. } => initial,
+        }
+    }
+
+    /// The timeout after `expiries` in a row, where `first` is [`Self::base`] with the ACK delay.
+    pub(crate) fn doubled(&self, first: Duration, expiries: u32) -> Duration {
+        let max = match *self {
+            Self::Probe => PROBE_TIMEOUT_MAX,
+            Self::Retransmission { max, .. } => max,
+        };
+        (first * (1 << expiries.min(10))).min(first.max(max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_control::Instant;
+
+    #[test]
+    fn retransmission_timeouts_as_in_rfc_6298() {
+        let timeout = Timeout::RFC_6298;
+        let mut rtt = RttEstimator::new();
+        assert_eq!(timeout.base(&rtt), Duration::from_secs(1));
+        rtt.on_sample(Instant::ZERO, Duration::from_millis(500), Duration::ZERO);
+        // (2.2): 500 + 4 * 250.
+        assert_eq!(timeout.base(&rtt), Duration::from_millis(1500));
+        assert_eq!(timeout.doubled(Duration::from_millis(1500), 2), Duration::from_secs(6));
+        assert_eq!(timeout.doubled(Duration::from_millis(1500), 9), Duration::from_secs(60));
+        for _ in 0..100 {
+            rtt.on_sample(Instant::ZERO, Duration::from_millis(20), Duration::ZERO);
+        }
+        assert_eq!(timeout.base(&rtt), Duration::from_secs(1), "(2.4)");
+    }
+
+    #[test]
+    fn probes_come_early_and_stay_within_3_s() {
+        let mut rtt = RttEstimator::new();
+        rtt.on_sample(Instant::ZERO, Duration::from_millis(100), Duration::ZERO);
+        assert_eq!(Timeout::Probe.base(&rtt), Duration::from_millis(151));
+        assert_eq!(Timeout::Probe.doubled(Duration::from_millis(151), 10), Duration::from_secs(3));
+    }
+}
