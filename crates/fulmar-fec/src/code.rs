@@ -173,6 +173,18 @@ impl core::error::Error for CodeError {}
 pub trait Code: Debug + Send + Sync {
     /// What it is.
     fn shape(&self) -> CodeShape;
+    /// Its parameters, from which [`from_parameters`](crate::from_parameters) makes it again at the other end.
+    fn parameters(&self) -> Vec<u32>;
+    /// The key of repair symbol `index` among `of` that are made over one cover: 0 to `of` - 1. Where the number matters (XOR
+    /// groups) they belong together; elsewhere the keys of any two indices below [`CodeShape::repairs_max`] differ.
+    fn repair_key(&self, index: u32, _of: u32) -> RepairKey {
+        RepairKey(index)
+    }
+    /// Packets of `symbol_bytes` with which a block of `len` symbols is expected to decode. More than `len` only where the
+    /// code is not systematic.
+    fn symbols_expected(&self, len: u32, _symbol_bytes: usize) -> u32 {
+        len
+    }
     /// An encoder for symbols of at most `symbol_bytes`.
     fn encoder(&self, symbol_bytes: usize) -> Box<dyn Encoder>;
     /// A decoder for symbols of at most `symbol_bytes`, starting at symbol 0.

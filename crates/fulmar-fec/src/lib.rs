@@ -39,7 +39,7 @@ pub use none::NoCode;
 #[cfg(feature = "raptorq")]
 pub use raptorq::RaptorQ;
 pub use reed_solomon::ReedSolomon;
-pub use registry::{NAMES, by_name};
+pub use registry::{NAMES, by_name, from_parameters};
 pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
 pub use seed::Density;

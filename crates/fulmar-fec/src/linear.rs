@@ -47,6 +47,14 @@ impl<R: Rows + Code + Clone + 'static> Linear<R> {
 }
 
 impl<R: Rows + Code + Clone + 'static> Code for Linear<R> {
+    fn parameters(&self) -> Vec<u32> {
+        self.rows.parameters()
+    }
+
+    fn repair_key(&self, index: u32, of: u32) -> RepairKey {
+        self.rows.repair_key(index, of)
+    }
+
     fn shape(&self) -> CodeShape {
         self.rows.shape()
     }

@@ -20,6 +20,10 @@ impl NoCode {
 }
 
 impl Code for NoCode {
+    fn parameters(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     fn shape(&self) -> CodeShape {
         CodeShape {
             id: Self::ID,

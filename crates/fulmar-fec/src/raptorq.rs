@@ -78,6 +78,10 @@ impl RaptorQ {
 }
 
 impl Code for RaptorQ {
+    fn parameters(&self) -> Vec<u32> {
+        vec![self.len_max]
+    }
+
     fn shape(&self) -> CodeShape {
         CodeShape {
             id: Self::ID,

@@ -9,6 +9,8 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use fulmar_gf as gf;
 
@@ -93,6 +95,10 @@ impl Rows for ReedSolomon {
 }
 
 impl Code for ReedSolomon {
+    fn parameters(&self) -> Vec<u32> {
+        vec![self.sources_max as u32, self.repairs_max as u32]
+    }
+
     fn shape(&self) -> CodeShape {
         CodeShape {
             id: Self::ID,

@@ -4,6 +4,8 @@
 //! density k random ones are dependent with probability about 1/255.
 
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use crate::encode::RowEncoder;
 use crate::seed::{Density, coefficients};
@@ -68,6 +70,10 @@ impl Rows for RlcWindow {
 }
 
 impl Code for RlcWindow {
+    fn parameters(&self) -> Vec<u32> {
+        vec![self.len_max, self.density.share_of_256()]
+    }
+
     fn shape(&self) -> CodeShape {
         CodeShape {
             id: Self::ID,
@@ -128,6 +134,12 @@ impl Rows for RlcBlock {
 }
 
 impl Code for RlcBlock {
+    fn parameters(&self) -> Vec<u32> {
+        let mut parameters = self.rows.parameters();
+        parameters.push(u32::from(self.is_systematic));
+        parameters
+    }
+
     fn shape(&self) -> CodeShape {
         CodeShape {
             id: Self::ID,

@@ -72,6 +72,11 @@ impl Density {
     pub const fn of_256(share: u16) -> Option<Self> {
         if share >= 1 && share <= 256 { Some(Self(share)) } else { None }
     }
+
+    /// The share, in 256ths.
+    pub const fn share_of_256(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// Writes the coefficient of each of the `out.len()` symbols of the cover.

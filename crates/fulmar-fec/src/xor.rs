@@ -4,6 +4,8 @@
 //! it. A burst of g losses falls into g groups and is restored; g = 1 is plain parity.
 
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use crate::encode::RowEncoder;
 use crate::sliding::{Rows, SlidingDecoder, check_cover};
@@ -73,10 +75,19 @@ impl Rows for XorGroups {
 }
 
 impl Code for XorGroups {
+    fn parameters(&self) -> Vec<u32> {
+        vec![u32::from(self.groups_max), self.group_len_max]
+    }
+
+    fn repair_key(&self, index: u32, of: u32) -> RepairKey {
+        let groups = of.clamp(1, u32::from(self.groups_max)) as u16;
+        Self::key(groups, (index % u32::from(groups)) as u16)
+    }
+
     fn shape(&self) -> CodeShape {
         CodeShape {
             id: Self::ID,
-            geometry: Geometry::Block {
+            geometry: Geometry::Sliding {
                 len_max: u32::from(self.groups_max).saturating_mul(self.group_len_max),
             },
             repairs_max: u32::from(self.groups_max),

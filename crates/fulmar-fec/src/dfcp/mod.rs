@@ -94,6 +94,16 @@ impl DfcpRaptor {
 }
 
 impl Code for DfcpRaptor {
+    /// The state exchanged when connecting.
+    fn parameters(&self) -> Vec<u32> {
+        let (s1, s2, s3) = self.initial.parts();
+        vec![s1, s2, s3]
+    }
+
+    fn symbols_expected(&self, _len: u32, symbol_bytes: usize) -> u32 {
+        CODED_BYTES_EXPECTED.div_ceil(symbol_bytes.max(1)) as u32
+    }
+
     /// For segments of DFCP's size; symbols of another size make [`DfcpRaptor::len_max`] of it.
     fn shape(&self) -> CodeShape {
         CodeShape {
