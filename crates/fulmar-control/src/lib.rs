@@ -23,16 +23,18 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    Auto, CongestionController, Cubic, CubicConfig, NewReno, Reno, SendBudget, Unlimited, UnlimitedConfig,
-    WindowConfig,
+    Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, NewReno, Reno, SendBudget, TcpFec, TcpNc,
+    TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
-pub use loss::{Ewma, LossEstimator, LossView, Oracle, Pooled};
+pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
 pub use rate::Rate;
 pub use redundancy::{
-    Arq, AutoRedundancy, BlockView, Channel, Choice, FixedRate, RedundancyPolicy, RepairReason, Slot,
+    AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid,
+    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Reading, RedundancyPolicy,
+    RepairReason, Slot, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
 pub use rtt::RttEstimator;
-pub use sizing::{FixedSizing, Sizing};
+pub use sizing::{FixedSizing, Sizing, WindowSizing};
 pub use time::Instant;

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use bottleneck::Draws;
 use fulmar_control::{
-    Arq, Auto, AutoRedundancy, Choice, CongestionController, Cubic, CubicConfig, Ewma, Feedback, FixedRate,
-    Instant, LossEstimator, LossEvent, LossView, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample,
-    RedundancyPolicy, Reno, Sent, Slot, Unlimited, UnlimitedConfig, WindowConfig,
+    AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView, Choice,
+    CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
+    FixedSizing, Fountain, FountainConfig, GroupSize, Instant, LossEstimator, LossEvent, LossView, LtTcp,
+    LtTcpConfig, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample, RedundancyPolicy, Reno, Sent,
+    Sizing, Slot, TcpFec, TcpFecGroups, TcpNc, TcpNcCombinations, TcpNcConfig, TokenBucket, Unlimited,
+    UnlimitedConfig, WindowConfig, WindowSizing,
 };
 
 const MTU: u32 = 1200;
@@ -23,6 +26,14 @@ fn controllers() -> Vec<Box<dyn CongestionController>> {
         Box::new(Unlimited::new(MTU, UnlimitedConfig::default())),
         Box::new(Unlimited::at_rate(MTU, Rate::ZERO)),
         Box::new(Auto::new(MTU)),
+        Box::new(EcnOnly::new(MTU, WindowConfig::default())),
+        Box::new(Ctcp::new(MTU, WindowConfig::default())),
+        Box::new(TcpFec::new(MTU, WindowConfig::default(), 0.7)),
+        Box::new(TcpNc::new(MTU, Box::new(Reno::new(MTU, WindowConfig::default())), 65_535)),
+        Box::new(Unlimited::with_tokens(
+            MTU,
+            TokenBucket { maxtokens: 0, numtokens: 9, inctokens: u64::MAX, inttokens: 0 },
+        )),
     ]
 }
 
@@ -32,11 +43,31 @@ fn estimators() -> Vec<Box<dyn LossEstimator>> {
         Box::new(Ewma::dynamic()),
         Box::new(Pooled::new()),
         Box::new(Oracle::new(0.3, 4.0)),
+        Box::new(Autoregressive::new(AutoregressiveConfig::default())),
     ]
 }
 
 fn policies() -> Vec<Box<dyn RedundancyPolicy>> {
-    vec![Box::new(Arq::new()), Box::new(FixedRate::new(0.25, 16)), Box::new(AutoRedundancy::new())]
+    let fountain = |is_persistent| {
+        let mut config = FountainConfig::default();
+        (config.is_persistent, config.redundancy_bytes) = (is_persistent, 70_000);
+        Fountain::new(config)
+    };
+    vec![
+        Box::new(Arq::new()),
+        Box::new(FixedRate::new(0.25, 16)),
+        Box::new(AutoRedundancy::new()),
+        Box::new(LtTcp::new(LtTcpConfig::default())),
+        Box::new(CtcpHybrid::new(1.0)),
+        Box::new(TcpFecGroups::new(GroupSize::Window)),
+        Box::new(TcpFecGroups::new(GroupSize::Static(10))),
+        Box::new(TcpFecGroups::new(GroupSize::Bounded { fmax: 10 })),
+        Box::new(TcpFecGroups::new(GroupSize::Interleaved { groups: 3, limit: 0 })),
+        Box::new(TcpNcCombinations::new(TcpNcConfig::default(), 1.1)),
+        Box::new(TcpNcCombinations::adaptive(TcpNcConfig::default(), AdaptiveConfig::default())),
+        Box::new(fountain(false)),
+        Box::new(fountain(true)),
+    ]
 }
 
 /// Mostly small, sometimes zero, sometimes absurd.
@@ -65,6 +96,7 @@ fn path(draws: &mut Draws) -> PathView {
     path.rtt_min = duration(draws);
     path.rtt_latest = duration(draws);
     path.in_flight_bytes = number(draws);
+    path.window_bytes = number(draws);
     path.loss = LossView {
         rate: draws.below(101) as f64 / 100.0,
         burst_packets: number(draws) as f64,
@@ -99,6 +131,10 @@ fn feedback(now: Instant, round: u64, draws: &mut Draws) -> Feedback {
         sample.is_app_limited = draws.chance(0.3);
         feedback.rate_sample = Some(sample);
     }
+    feedback.repaired_packets = if draws.chance(0.2) { small(draws) } else { 0 };
+    feedback.unrepairable_packets = if draws.chance(0.2) { small(draws) } else { 0 };
+    feedback.dof_delivered = small(draws);
+    feedback.dof_redundant = if draws.chance(0.3) { small(draws) } else { 0 };
     feedback.round = round;
     feedback.in_flight_bytes_before = number(draws);
     feedback.is_window_limited = draws.chance(0.6);
@@ -175,9 +211,18 @@ fn slot(now: Instant, before: &Slot, draws: &mut Draws) -> Slot {
     slot.newest_source = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
     slot.repairs_since_source = small(draws);
     slot.proactive_in_flight = small(draws);
-    slot.window_max = small(draws);
+    slot.window_max = before.window_max;
     slot.sources_sent = before.sources_sent.saturating_add(number(draws) >> 8);
     slot.repairs_sent = before.repairs_sent;
+    if draws.chance(0.7) {
+        slot.block = BlockView {
+            symbols: small(draws).max(1),
+            symbols_planned: small(draws).max(1),
+            repairs: small(draws),
+            is_open: draws.chance(0.4),
+            undecoded: small(draws),
+        };
+    }
     slot
 }
 
@@ -187,6 +232,7 @@ fn policies_never_choose_what_is_not_there() {
         let mut draws = Draws::new(seed + 2000);
         for mut policy in policies() {
             let (mut now, mut before) = (Instant::ZERO, Slot::idle(Instant::ZERO));
+            before.window_max = small(&mut draws);
             for step in 0..STEPS {
                 now += Duration::from_nanos(draws.below(20_000_000));
                 let path = path(&mut draws);
@@ -195,10 +241,23 @@ fn policies_never_choose_what_is_not_there() {
                 let choice = policy.choose(&slot, &path);
                 let is_sound = match choice {
                     Choice::Source => slot.has_new_data,
-                    Choice::Recover => slot.missing > 0,
+                    Choice::Recover => slot.missing > 0 || slot.block.undecoded > 0,
                     Choice::Insure => slot.recovering_symbols > 0,
-                    Choice::Repair { symbols, .. } => symbols > 0 && symbols <= slot.window_max,
-                    Choice::Wait(until) => !slot.has_new_data && until.is_none_or(|until| until > now),
+                    // Over the newest symbols, or of the newest block.
+                    Choice::Repair { symbols, .. } => {
+                        symbols > 0 && (symbols <= slot.window_max.max(1) || symbols == slot.block.symbols)
+                    }
+                    Choice::Group { symbols, groups, group } => {
+                        group < groups && u32::from(groups) <= symbols && symbols <= slot.window_max
+                    }
+                    Choice::Combine { symbols } => {
+                        slot.has_new_data && symbols > 0 && symbols <= slot.window_max
+                    }
+                    // Only a window of blocks holds data back.
+                    Choice::Wait(until) => {
+                        (!slot.has_new_data || (policy.name() == "fountain" && slot.block.undecoded > 0))
+                            && until.is_none_or(|until| until > now)
+                    }
                 };
                 assert!(is_sound, "{} seed {seed}: {choice:?} for {slot:?}", policy.name());
                 assert!(policy.ratio().is_finite() && policy.ratio() >= 0.0);
@@ -228,5 +287,16 @@ fn policies_stop_when_the_path_is_idle() {
             }
         }
         assert!(repairs <= 140, "{}: {repairs} for 100 symbols at 50 % loss", policy.name());
+    }
+}
+
+#[test]
+fn blocks_have_at_least_one_symbol() {
+    let mut draws = Draws::new(17);
+    for _ in 0..STEPS {
+        let path = path(&mut draws);
+        let (blocks, min, max) = (small(&mut draws), small(&mut draws), small(&mut draws));
+        assert!(WindowSizing::new(blocks, min, max).block_symbols(&path) >= 1);
+        assert!(FixedSizing::new(min).block_symbols(&path) >= 1);
     }
 }

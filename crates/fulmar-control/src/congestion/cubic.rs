@@ -13,7 +13,7 @@
 use core::time::Duration;
 
 use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, SlowStart};
-use super::window::{Epoch, PERSISTENT_TIMEOUTS, WindowConfig, pacing_rtt};
+use super::window::{Epoch, WindowConfig, pacing_rtt};
 use super::{CongestionController, SendBudget};
 use crate::{Feedback, Instant, PathView, Sent};
 
@@ -240,7 +240,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_timeout(&mut self, now: Instant, count: u32, _path: &PathView) {
-        if count != PERSISTENT_TIMEOUTS {
+        if count != self.config.window.collapse_timeouts() {
             return;
         }
         // 4.8: as a loss, but from one (here: the smallest) window in slow start, and the old plateau is forgotten.

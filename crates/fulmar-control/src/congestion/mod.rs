@@ -4,17 +4,28 @@ use core::fmt::Debug;
 
 use crate::{Feedback, Instant, PathView, Rate, Sent};
 
+mod aimd;
 mod auto;
+mod ctcp;
 mod cubic;
+mod ecn_only;
 mod hystart;
 mod reno;
+mod tcp_fec;
+mod tcp_nc;
+#[cfg(test)]
+mod told;
 mod unlimited;
 mod window;
 
 pub use auto::Auto;
+pub use ctcp::Ctcp;
 pub use cubic::{Cubic, CubicConfig};
+pub use ecn_only::EcnOnly;
 pub use reno::{NewReno, Reno};
-pub use unlimited::{Unlimited, UnlimitedConfig};
+pub use tcp_fec::TcpFec;
+pub use tcp_nc::TcpNc;
+pub use unlimited::{TokenBucket, Unlimited, UnlimitedConfig};
 pub use window::WindowConfig;
 
 /// What a controller allows: a window, a pace, and how far the pace may be run ahead of.

@@ -14,118 +14,14 @@
 //! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one reduction per
 //! round of loss (NewReno).
 
-use core::time::Duration;
-
-use super::window::{Epoch, PERSISTENT_TIMEOUTS, WindowConfig, pacing_rtt};
+use super::aimd::{Aimd, REDUCTION};
+use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
 use crate::{Feedback, Instant, PathView, Sent};
 
-/// RFC 5681 (4), RFC 9002 B.1 kLossReductionFactor.
-const REDUCTION: f64 = 0.5;
 /// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits for the
 /// timeout (Fall and Floyd 1996, section 4).
 const HOLES_MAX: u32 = 1;
-
-#[derive(Copy, Clone, Debug)]
-struct Windows {
-    window_bytes: u64,
-    ssthresh_bytes: u64,
-}
-
-/// What both have in common.
-#[derive(Clone, Debug)]
-struct Aimd {
-    config: WindowConfig,
-    mtu_bytes: u32,
-    windows: Windows,
-    /// Bytes acknowledged in congestion avoidance towards the next packet of growth (RFC 3465).
-    acked_bytes: u64,
-    epoch: Epoch<Windows>,
-    rtt: Option<Duration>,
-}
-
-impl Aimd {
-    fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self {
-            config,
-            mtu_bytes,
-            windows: Windows { window_bytes: config.initial_bytes(mtu_bytes), ssthresh_bytes: u64::MAX },
-            acked_bytes: 0,
-            epoch: Epoch::new(),
-            rtt: None,
-        }
-    }
-
-    fn on_path(&mut self, path: &PathView) {
-        self.rtt = pacing_rtt(path);
-        self.mtu_bytes = path.mtu_bytes;
-        self.windows.window_bytes = self.windows.window_bytes.max(self.config.min_bytes(self.mtu_bytes));
-    }
-
-    fn is_slow_start(&self) -> bool {
-        self.windows.window_bytes < self.windows.ssthresh_bytes
-    }
-
-    fn halve(&mut self) {
-        let reduced = (self.windows.window_bytes as f64 * REDUCTION) as u64;
-        self.windows.ssthresh_bytes = reduced.max(self.config.min_bytes(self.mtu_bytes));
-        self.windows.window_bytes = self.windows.ssthresh_bytes;
-        self.acked_bytes = 0;
-    }
-
-    fn grow(&mut self, feedback: &Feedback) {
-        if !feedback.is_window_limited || self.epoch.covers(feedback.newest_acked_sent_at) {
-            return;
-        }
-        // No ACK acknowledges more than the window allowed to be in flight.
-        let mut acked_bytes = feedback.acked_bytes.min(self.windows.window_bytes);
-        if self.is_slow_start() {
-            // RFC 9002 7.3.1: by the bytes acknowledged, up to the threshold; the rest counts as avoidance.
-            let growth = acked_bytes.min(self.windows.ssthresh_bytes - self.windows.window_bytes);
-            self.windows.window_bytes += growth;
-            acked_bytes -= growth;
-        }
-        self.acked_bytes += acked_bytes;
-        // RFC 5681 3.1, RFC 3465 2.1: a packet for every window of bytes acknowledged.
-        while self.acked_bytes >= self.windows.window_bytes {
-            self.acked_bytes -= self.windows.window_bytes;
-            self.windows.window_bytes += u64::from(self.mtu_bytes);
-        }
-    }
-
-    fn on_spurious(&mut self, packets: u32) {
-        if packets == 0 {
-            return;
-        }
-        if let Some(before) = self.epoch.on_spurious(packets) {
-            self.windows.window_bytes = self.windows.window_bytes.max(before.window_bytes);
-            self.windows.ssthresh_bytes = before.ssthresh_bytes;
-        }
-    }
-
-    fn collapse(&mut self) {
-        self.halve();
-        self.windows.window_bytes = self.config.min_bytes(self.mtu_bytes);
-        self.epoch.reset();
-    }
-
-    fn restart(&mut self, path: &PathView) {
-        *self = Self::new(path.mtu_bytes, self.config);
-        self.rtt = pacing_rtt(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.config.budget(self.windows.window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        (self.windows.ssthresh_bytes != u64::MAX).then_some(self.windows.ssthresh_bytes)
-    }
-
-    fn phase(&self) -> &'static str {
-        if self.is_slow_start() { "slow start" } else { "congestion avoidance" }
-    }
-}
 
 /// NewReno: one reduction for all losses of a window.
 #[derive(Clone, Debug)]
@@ -150,17 +46,14 @@ impl CongestionController for NewReno {
         self.0.on_spurious(feedback.spurious_packets);
         let is_loss = self.0.epoch.is_new_loss(feedback);
         if is_loss || self.0.epoch.is_new_mark(feedback) {
-            self.0.epoch.start(feedback, self.0.windows, is_loss);
-            self.0.halve();
+            self.0.reduce(feedback, REDUCTION, is_loss);
         } else {
             self.0.grow(feedback);
         }
     }
 
     fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        if count == PERSISTENT_TIMEOUTS {
-            self.0.collapse();
-        }
+        self.0.on_timeout(count);
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {
@@ -195,8 +88,7 @@ impl Reno {
     }
 
     fn reduce(&mut self, feedback: &Feedback, is_loss: bool) {
-        self.aimd.epoch.start(feedback, self.aimd.windows, is_loss);
-        self.aimd.halve();
+        self.aimd.reduce(feedback, REDUCTION, is_loss);
     }
 }
 
@@ -263,46 +155,8 @@ impl CongestionController for Reno {
 
 #[cfg(test)]
 mod tests {
+    use super::super::told::{MTU, acked, at, lost, path, window};
     use super::*;
-    use crate::LossEvent;
-
-    const MTU: u32 = 1000;
-
-    fn at(millis: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(millis)
-    }
-
-    fn path() -> PathView {
-        let mut path = PathView::unknown(MTU);
-        path.has_rtt_sample = true;
-        path.rtt_smoothed = Duration::from_millis(100);
-        path
-    }
-
-    fn acked(now: u64, sent: u64, bytes: u64) -> Feedback {
-        let mut feedback = Feedback::at(at(now));
-        feedback.acked_bytes = bytes;
-        feedback.acked_packets = (bytes / u64::from(MTU)) as u32;
-        feedback.newest_acked_sent_at = Some(at(sent));
-        feedback.is_window_limited = true;
-        feedback
-    }
-
-    fn lost(now: u64, sent: u64, packets: u32) -> Feedback {
-        let mut feedback = acked(now, sent, 0);
-        feedback.lost = LossEvent {
-            bytes: u64::from(packets * MTU),
-            packets,
-            bursts: 1,
-            newest_sent_at: Some(at(sent)),
-            ..LossEvent::default()
-        };
-        feedback
-    }
-
-    fn window(controller: &impl CongestionController) -> u64 {
-        controller.budget().window_bytes
-    }
 
     #[test]
     fn slow_start_doubles_and_avoidance_adds_a_packet_per_window() {

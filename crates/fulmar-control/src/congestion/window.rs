@@ -10,7 +10,7 @@ use crate::{Feedback, Instant, PathView, Rate, SendBudget};
 
 /// Probe timeouts in a row after which everything outstanding is taken for lost to congestion. The second expires
 /// three probe timeouts after the newest packet (1 + 2), which is RFC 9002 7.6.1's kPersistentCongestionThreshold.
-pub(super) const PERSISTENT_TIMEOUTS: u32 = 2;
+const PERSISTENT_TIMEOUTS: u32 = 2;
 
 /// Largest burst above the initial window: a few GSO batches.
 const BURST_BYTES_MAX: u64 = 256 << 10;
@@ -25,11 +25,14 @@ pub struct WindowConfig {
     pub min_packets: u32,
     /// Spread packets over the round trip (RFC 9002 7.7), rather than leave them to the ACK clock.
     pub is_paced: bool,
+    /// The first timeout is a retransmission timeout and collapses the window (RFC 5681 3.1). Otherwise timeouts are
+    /// probes, and the window collapses when congestion persists (RFC 9002 7.6).
+    pub is_timeout_final: bool,
 }
 
 impl Default for WindowConfig {
     fn default() -> Self {
-        Self { initial_packets: 10, min_packets: 2, is_paced: true }
+        Self { initial_packets: 10, min_packets: 2, is_paced: true, is_timeout_final: false }
     }
 }
 
@@ -40,6 +43,11 @@ impl WindowConfig {
 
     pub(super) fn min_bytes(&self, mtu_bytes: u32) -> u64 {
         u64::from(self.min_packets.max(2)) * u64::from(mtu_bytes)
+    }
+
+    /// Timeouts in a row that collapse the window.
+    pub(super) fn collapse_timeouts(&self) -> u32 {
+        if self.is_timeout_final { 1 } else { PERSISTENT_TIMEOUTS }
     }
 
     /// RFC 9002 7.7: pace at N * window / srtt, N small but above 1; Linux takes 2 in slow start, where the window may
@@ -107,6 +115,13 @@ impl<T: Copy> Epoch<T> {
     /// Do the marks of `feedback` begin a new event? (RFC 3168: once per window; RFC 9002 B.7: by the newest packet acknowledged.)
     pub(super) fn is_new_mark(&self, feedback: &Feedback) -> bool {
         feedback.ecn_ce_packets > 0 && !self.covers(feedback.newest_acked_sent_at)
+    }
+
+    /// Do the packets of `feedback` that a code could not repair begin a new event? The loss that made one so may have
+    /// been found earlier, and then the notice counts from the newest packet acknowledged.
+    pub(super) fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
+        let sent_at = feedback.lost.newest_sent_at.or(feedback.newest_acked_sent_at);
+        feedback.unrepairable_packets > 0 && !self.covers(sent_at)
     }
 
     /// The window is being reduced; `state` is what an undo restores. Marks cannot be undone.

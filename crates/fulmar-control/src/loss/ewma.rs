@@ -8,7 +8,8 @@
 //! The burst length is averaged with the same weight, over rounds that lost something.
 //! Invariants: the rate stays within 0 and 1; a round without packets is no sample.
 
-use super::{BurstCounter, LossEstimator, LossView};
+use super::rounds::{Rounds, Sample};
+use super::{LossEstimator, LossView};
 use crate::Feedback;
 
 /// LT-TCP 3.1: weight of the newest sample.
@@ -25,11 +26,7 @@ enum Gain {
 #[derive(Clone, Debug)]
 pub struct Ewma {
     gain: Gain,
-    round: u64,
-    packets: u64,
-    lost_packets: i64,
-    lost_bursts: u64,
-    bursts: BurstCounter,
+    rounds: Rounds,
     view: LossView,
 }
 
@@ -50,42 +47,28 @@ impl Ewma {
     }
 
     fn new(gain: Gain) -> Self {
-        Self {
-            gain,
-            round: 0,
-            packets: 0,
-            lost_packets: 0,
-            lost_bursts: 0,
-            bursts: BurstCounter::default(),
-            view: LossView::default(),
-        }
+        Self { gain, rounds: Rounds::default(), view: LossView::default() }
     }
 
-    fn end_round(&mut self) {
-        if self.packets > 0 {
-            let packets = self.packets as f64;
-            let sample = (self.lost_packets.max(0) as f64 / packets).min(1.0);
-            let gain = match self.gain {
-                Gain::Static(gain) => gain,
-                Gain::Dynamic if sample > 0.0 => sample / (self.view.rate + sample),
-                // s = 0 gives a = 0: the estimate would never fall. The thesis' tables show that it does fall; we
-                // take the limit of a small sample, one loss in twice the round.
-                Gain::Dynamic => {
-                    let small = 0.5 / packets;
-                    small / (self.view.rate + small)
-                }
-            };
-            self.view.rate = gain * sample + (1.0 - gain) * self.view.rate;
-            if self.lost_packets > 0 && self.lost_bursts > 0 {
-                let burst = (self.lost_packets as f64 / self.lost_bursts as f64).max(1.0);
-                let old = self.view.burst_packets;
-                self.view.burst_packets = if old == 0.0 { burst } else { gain * burst + (1.0 - gain) * old };
+    fn learn(&mut self, sample: &Sample) {
+        let Sample { packets, rate, burst_packets } = *sample;
+        let gain = match self.gain {
+            Gain::Static(gain) => gain,
+            Gain::Dynamic if rate > 0.0 => rate / (self.view.rate + rate),
+            // s = 0 gives a = 0: the estimate would never fall. The thesis' tables show that it does fall; we
+            // take the limit of a small sample, one loss in twice the round.
+            Gain::Dynamic => {
+                let small = 0.5 / packets;
+                small / (self.view.rate + small)
             }
-            self.view.weight_packets = packets + (1.0 - gain) * self.view.weight_packets;
+        };
+        let mean = |old: f64, new: f64| gain * new + (1.0 - gain) * old;
+        self.view.rate = mean(self.view.rate, rate);
+        if let Some(burst) = burst_packets {
+            let old = self.view.burst_packets;
+            self.view.burst_packets = if old == 0.0 { burst } else { mean(old, burst) };
         }
-        self.packets = 0;
-        self.lost_packets = 0;
-        self.lost_bursts = 0;
+        self.view.weight_packets = packets + (1.0 - gain) * self.view.weight_packets;
     }
 }
 
@@ -98,13 +81,9 @@ impl LossEstimator for Ewma {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
-        if feedback.round != self.round {
-            self.round = feedback.round;
-            self.end_round();
+        if let Some(sample) = self.rounds.count(feedback) {
+            self.learn(&sample);
         }
-        self.packets += u64::from(feedback.acked_packets) + u64::from(feedback.lost.packets);
-        self.lost_packets += i64::from(feedback.lost.packets) - i64::from(feedback.spurious_packets);
-        self.lost_bursts += u64::from(self.bursts.count(&feedback.lost));
     }
 
     fn view(&self) -> LossView {

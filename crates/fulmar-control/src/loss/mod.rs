@@ -4,10 +4,13 @@ use core::fmt::Debug;
 
 use crate::{Feedback, LossEvent};
 
+mod autoregressive;
 mod ewma;
 mod oracle;
 mod pooled;
+mod rounds;
 
+pub use autoregressive::{Autoregressive, AutoregressiveConfig};
 pub use ewma::{Ewma, STATIC_GAIN};
 pub use oracle::Oracle;
 pub use pooled::Pooled;

@@ -44,6 +44,7 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
                     break;
                 }
                 Choice::Recover | Choice::Insure => panic!("nothing is missing"),
+                other @ (Choice::Group { .. } | Choice::Combine { .. }) => panic!("not its kind: {other:?}"),
             }
         }
     }

@@ -9,13 +9,26 @@ use crate::{Feedback, Instant, PathView};
 
 mod arq;
 mod auto;
+mod block_repair;
 mod channel;
+mod ctcp;
 mod fixed;
+mod fountain;
+mod lt_tcp;
+mod tcp_fec;
+mod tcp_nc;
+mod vegas;
 
 pub use arq::Arq;
 pub use auto::AutoRedundancy;
 pub use channel::Channel;
+pub use ctcp::CtcpHybrid;
 pub use fixed::FixedRate;
+pub use fountain::{DFCP_BLOCK_BYTES, Fountain, FountainConfig};
+pub use lt_tcp::{LtTcp, LtTcpConfig};
+pub use tcp_fec::{GroupSize, TcpFecGroups};
+pub use tcp_nc::{TcpNcCombinations, TcpNcConfig};
+pub use vegas::{AdaptiveConfig, AdaptiveRedundancy, Reading};
 
 /// Why a repair symbol is sent; statistics are kept per reason.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,123 @@
+//! LT-TCP's congestion control: marks are congestion, losses are not.
+//!
+//! Source: Hourt 2014, sections 1.1 and 2.2.3: "Explicit Congestion Notification eliminates the assumption that losses
+//! are a reliable indicator of congestion". The window shrinks on ECN-echo and on the retransmission timeout only, and
+//! then by TCP's rules: halved once per window of data (RFC 3168 6.1.2), down to slow start on a timeout (RFC 5681
+//! 3.1). Table 2.7 shows the thesis' own code backing off less than TCP does, for which its authors suspect "not
+//! adjusting its congestion window by the same rules"; here the rules are one implementation (`aimd`).
+//!
+//! Inputs: bytes acknowledged, marks, when the newest packet acknowledged was sent. Losses are not read.
+//! Invariant: window >= 2 packets.
+
+use super::aimd::{Aimd, REDUCTION};
+use super::window::WindowConfig;
+use super::{CongestionController, SendBudget};
+use crate::{Feedback, Instant, PathView, Sent};
+
+/// Reno that hears marks and timeouts, and is deaf to losses.
+#[derive(Clone, Debug)]
+pub struct EcnOnly(Aimd);
+
+impl EcnOnly {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
+        Self(Aimd::new(mtu_bytes, config))
+    }
+}
+
+impl CongestionController for EcnOnly {
+    fn name(&self) -> &'static str {
+        "ecn-only"
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        self.0.on_path(path);
+        if self.0.epoch.is_new_mark(feedback) {
+            self.0.reduce(feedback, REDUCTION, false);
+        } else {
+            self.0.grow(feedback);
+        }
+    }
+
+    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+        self.0.on_timeout(count);
+    }
+
+    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+        self.0.restart(path);
+    }
+
+    fn budget(&self) -> SendBudget {
+        self.0.budget()
+    }
+
+    fn ssthresh_bytes(&self) -> Option<u64> {
+        self.0.ssthresh_bytes()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.0.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{MTU, acked, at, lost, path, window};
+    use super::super::{NewReno, Reno};
+    use super::*;
+
+    #[test]
+    fn losses_change_nothing_and_acks_go_on_counting() {
+        let mut controller = EcnOnly::new(MTU, WindowConfig::default());
+        controller.on_feedback(&lost(100, 50, 9), &path());
+        assert_eq!(window(&controller), 10_000);
+        controller.on_feedback(&acked(100, 50, 10_000), &path());
+        assert_eq!(window(&controller), 20_000);
+    }
+
+    #[test]
+    fn a_mark_halves_once_per_window() {
+        let mut controller =
+            EcnOnly::new(MTU, WindowConfig { initial_packets: 40, ..WindowConfig::default() });
+        let mark = |now, sent| {
+            let mut feedback = acked(now, sent, 1_000);
+            feedback.ecn_ce_packets = 1;
+            feedback
+        };
+        controller.on_feedback(&mark(200, 100), &path());
+        assert_eq!((window(&controller), controller.ssthresh_bytes()), (20_000, Some(20_000)));
+        // Sent before the reduction: the same window of data.
+        controller.on_feedback(&mark(250, 200), &path());
+        assert_eq!(window(&controller), 20_000);
+        controller.on_feedback(&mark(301, 201), &path());
+        assert_eq!(window(&controller), 10_000);
+    }
+
+    /// Table 2.7's weakness: on marks alone it must do exactly what TCP does.
+    #[test]
+    fn on_marks_alone_it_is_reno() {
+        let config = WindowConfig::default();
+        let mut ours = EcnOnly::new(MTU, config);
+        let (mut reno, mut newreno) = (Reno::new(MTU, config), NewReno::new(MTU, config));
+        for round in 1..60 {
+            let mut feedback = acked(100 * round, 100 * round - 100, window(&ours));
+            feedback.ecn_ce_packets = u32::from(round % 7 == 0);
+            for controller in [&mut ours as &mut dyn CongestionController, &mut reno, &mut newreno] {
+                controller.on_feedback(&feedback, &path());
+            }
+            assert_eq!(ours.budget(), reno.budget());
+            assert_eq!(ours.budget(), newreno.budget());
+        }
+    }
+
+    #[test]
+    fn a_retransmission_timeout_begins_slow_start() {
+        let config = WindowConfig { is_timeout_final: true, ..WindowConfig::default() };
+        let mut controller = EcnOnly::new(MTU, config);
+        controller.on_timeout(at(1000), 1, &path());
+        assert_eq!((window(&controller), controller.ssthresh_bytes()), (2_000, Some(5_000)));
+        assert_eq!(controller.phase(), "slow start");
+    }
+}

@@ -1,0 +1,132 @@
+//! TCP-FEC's congestion control: a loss that was repaired is congestion too, but is answered gently.
+//!
+//! Source: Sato 2019, section 5.2. The receiver returns ECN-echo when it repairs a loss, and the sender then does
+//! cwnd = r * cwnd (5.1), 0 < r <= 1: 0.5 is NewReno's answer, 0.8 CUBIC's, 1 none; 0.7 served best. A loss that
+//! cannot be repaired is what duplicate ACKs announce there (section 4.3), and costs what it costs NewReno.
+//!
+//! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per window, and
+//! so is a real mark, which a TCP-FEC sender could not tell from it. With r = 1 there is no reduction and slow start
+//! goes on. Losses that wait for their group's repair are not answered: that is the suppression of duplicate ACKs.
+//! Nothing is undone: reordering has no effect here unless repair had to be asked for.
+//!
+//! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
+
+use super::aimd::{Aimd, REDUCTION};
+use super::window::WindowConfig;
+use super::{CongestionController, SendBudget};
+use crate::{Feedback, Instant, PathView, Sent};
+
+/// NewReno below an erasure code that reports what it repaired.
+#[derive(Clone, Debug)]
+pub struct TcpFec {
+    aimd: Aimd,
+    reduction: f64,
+}
+
+impl TcpFec {
+    /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and at most 1.
+    pub fn new(mtu_bytes: u32, config: WindowConfig, reduction: f64) -> Self {
+        let is_sound = reduction.is_finite() && reduction > 0.0;
+        Self {
+            aimd: Aimd::new(mtu_bytes, config),
+            reduction: if is_sound { reduction.min(1.0) } else { REDUCTION },
+        }
+    }
+}
+
+impl CongestionController for TcpFec {
+    fn name(&self) -> &'static str {
+        "tcp-fec"
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        self.aimd.on_path(path);
+        let is_notice = feedback.repaired_packets > 0 || feedback.ecn_ce_packets > 0;
+        if self.aimd.epoch.is_new_unrepairable(feedback) {
+            self.aimd.reduce(feedback, REDUCTION, false);
+        } else if is_notice && self.reduction < 1.0 && !self.aimd.epoch.covers(feedback.newest_acked_sent_at)
+        {
+            self.aimd.reduce(feedback, self.reduction, false);
+        } else {
+            self.aimd.grow(feedback);
+        }
+    }
+
+    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+        self.aimd.on_timeout(count);
+    }
+
+    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+        self.aimd.restart(path);
+    }
+
+    fn budget(&self) -> SendBudget {
+        self.aimd.budget()
+    }
+
+    fn ssthresh_bytes(&self) -> Option<u64> {
+        self.aimd.ssthresh_bytes()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.aimd.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::told::{MTU, acked, lost, path, window};
+    use super::*;
+
+    fn controller(reduction: f64) -> TcpFec {
+        TcpFec::new(MTU, WindowConfig { initial_packets: 40, ..WindowConfig::default() }, reduction)
+    }
+
+    fn repaired(now: u64, sent: u64) -> Feedback {
+        let mut feedback = acked(now, sent, 1_000);
+        feedback.repaired_packets = 1;
+        feedback
+    }
+
+    /// (5.1) with the factors of section 5.2.
+    #[test]
+    fn a_repaired_loss_multiplies_the_window_by_r_once_per_window() {
+        for (reduction, expected) in [(0.5, 20_000), (0.7, 28_000), (0.8, 32_000)] {
+            let mut controller = controller(reduction);
+            controller.on_feedback(&lost(190, 150, 1), &path());
+            assert_eq!(window(&controller), 40_000, "suppressed until it is known to be unrepairable");
+            controller.on_feedback(&repaired(200, 150), &path());
+            assert_eq!(window(&controller), expected);
+            controller.on_feedback(&repaired(210, 160), &path());
+            assert_eq!(window(&controller), expected);
+        }
+    }
+
+    #[test]
+    fn r_of_one_does_not_decrease_and_lets_slow_start_go_on() {
+        let mut controller = controller(1.0);
+        controller.on_feedback(&repaired(200, 150), &path());
+        assert_eq!((window(&controller), controller.phase()), (41_000, "slow start"));
+    }
+
+    #[test]
+    fn an_unrepaired_loss_is_newrenos_half() {
+        let mut controller = controller(0.7);
+        let mut feedback = lost(200, 150, 2);
+        feedback.unrepairable_packets = 2;
+        controller.on_feedback(&feedback, &path());
+        assert_eq!(window(&controller), 20_000);
+        feedback.lost.newest_sent_at = Some(crate::Instant::ZERO);
+        controller.on_feedback(&feedback, &path());
+        assert_eq!(window(&controller), 20_000, "the same window");
+    }
+
+    #[test]
+    fn a_factor_out_of_range_is_newrenos() {
+        let mut controller = controller(f64::NAN);
+        controller.on_feedback(&repaired(200, 150), &path());
+        assert_eq!(window(&controller), 20_000);
+    }
+}

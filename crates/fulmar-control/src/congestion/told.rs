@@ -1,0 +1,44 @@
+//! What the tests of controllers tell them: feedback by milliseconds and bytes, over a path of 1000-byte packets.
+
+use core::time::Duration;
+
+use super::CongestionController;
+use crate::{Feedback, Instant, LossEvent, PathView};
+
+pub(super) const MTU: u32 = 1000;
+
+pub(super) fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+pub(super) fn path() -> PathView {
+    let mut path = PathView::unknown(MTU);
+    path.has_rtt_sample = true;
+    path.rtt_smoothed = Duration::from_millis(100);
+    path
+}
+
+pub(super) fn acked(now: u64, sent: u64, bytes: u64) -> Feedback {
+    let mut feedback = Feedback::at(at(now));
+    feedback.acked_bytes = bytes;
+    feedback.acked_packets = (bytes / u64::from(MTU)) as u32;
+    feedback.newest_acked_sent_at = Some(at(sent));
+    feedback.is_window_limited = true;
+    feedback
+}
+
+pub(super) fn lost(now: u64, sent: u64, packets: u32) -> Feedback {
+    let mut feedback = acked(now, sent, 0);
+    feedback.lost = LossEvent {
+        bytes: u64::from(packets * MTU),
+        packets,
+        bursts: 1,
+        newest_sent_at: Some(at(sent)),
+        ..LossEvent::default()
+    };
+    feedback
+}
+
+pub(super) fn window(controller: &impl CongestionController) -> u64 {
+    controller.budget().window_bytes
+}

@@ -1,0 +1,128 @@
+//! DFCP's sending: a window of blocks, each a fountain from which symbols are drawn until it is acknowledged.
+//!
+//! Source: Solymos 2014, sections 3.8, 3.9 and 3.12.1. Every packet is a coded symbol of one block. At most so many blocks
+//! are unacknowledged (the window size), served round robin, a segment each. There a block is sent from until its ACK
+//! arrives, a round trip after enough was sent; that is the setting `is_persistent`.
+//!
+//! The default counts instead: as many symbols as the receiver needs, and more as soon as some are known lost, so that at
+//! loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The parameter *redundancy*, coded bytes that
+//! a block of 65536 is expected to take, sends so many at once rather than after a loss is known; 0 leaves it to counting.
+//!
+//! Invariant: never more blocks under way than the window.
+
+use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use crate::{Feedback, PathView};
+
+/// Bytes of a block after its outer code (Solymos 2014, section 3.7.1): the unit of `redundancy_bytes`.
+pub const DFCP_BLOCK_BYTES: u32 = 65_536;
+
+/// Settings of a fountain.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FountainConfig {
+    /// Blocks that may be unacknowledged, at least 1: the thesis' *window size*. Default: 64.
+    pub window_blocks: u32,
+    /// Go on sending from every block until it is acknowledged. Default: no.
+    pub is_persistent: bool,
+    /// Coded bytes to send at once per 65536 bytes of a block: the thesis' *redundancy*. 0: as many as are needed. Default: 0.
+    pub redundancy_bytes: u32,
+}
+
+impl Default for FountainConfig {
+    fn default() -> Self {
+        Self { window_blocks: 64, is_persistent: false, redundancy_bytes: 0 }
+    }
+}
+
+/// Sends from a window of blocks.
+#[derive(Clone, Debug)]
+pub struct Fountain {
+    config: FountainConfig,
+}
+
+impl Fountain {
+    /// The policy.
+    pub fn new(config: FountainConfig) -> Self {
+        Self { config }
+    }
+
+    /// Coded symbols of a block of `sources` symbols that are sent whatever is known.
+    fn at_once(&self, sources: u32) -> u32 {
+        let coded_bytes = u64::from(sources) * u64::from(self.config.redundancy_bytes);
+        u32::try_from(coded_bytes.div_ceil(u64::from(DFCP_BLOCK_BYTES))).unwrap_or(u32::MAX)
+    }
+}
+
+impl RedundancyPolicy for Fountain {
+    fn name(&self) -> &'static str {
+        "fountain"
+    }
+
+    fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
+
+    fn choose(&mut self, slot: &Slot, _path: &PathView) -> Choice {
+        let block = slot.block;
+        if slot.missing > 0 {
+            return Choice::Recover;
+        }
+        if !block.is_open && block.undecoded > 0 && block.repairs < self.at_once(block.symbols) {
+            return Choice::Repair { symbols: block.symbols.max(1), reason: RepairReason::Proactive };
+        }
+        let has_room = block.is_open || block.undecoded < self.config.window_blocks.max(1);
+        if slot.has_new_data && has_room {
+            return Choice::Source;
+        }
+        if self.config.is_persistent && block.undecoded > 0 {
+            return Choice::Recover;
+        }
+        Choice::Wait(None)
+    }
+
+    fn ratio(&self) -> f64 {
+        (f64::from(self.config.redundancy_bytes) / f64::from(DFCP_BLOCK_BYTES) - 1.0).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BlockView;
+    use super::*;
+    use crate::Instant;
+
+    fn slot(undecoded: u32) -> Slot {
+        let mut slot = Slot::idle(Instant::ZERO);
+        slot.has_new_data = true;
+        slot.block = BlockView { symbols: 44, symbols_planned: 44, repairs: 44, is_open: false, undecoded };
+        slot
+    }
+
+    fn choose(config: FountainConfig, slot: &Slot) -> Choice {
+        Fountain::new(config).choose(slot, &PathView::unknown(1454))
+    }
+
+    #[test]
+    fn blocks_begin_while_the_window_has_room() {
+        let config = FountainConfig { window_blocks: 3, ..FountainConfig::default() };
+        assert_eq!(choose(config, &slot(2)), Choice::Source);
+        assert_eq!(choose(config, &slot(3)), Choice::Wait(None));
+        let mut lacking = slot(2);
+        lacking.missing = 1;
+        assert_eq!(choose(config, &lacking), Choice::Recover);
+        let persistent = FountainConfig { is_persistent: true, ..config };
+        assert_eq!(choose(persistent, &slot(3)), Choice::Recover);
+        assert_eq!(choose(persistent, &Slot::idle(Instant::ZERO)), Choice::Wait(None));
+    }
+
+    /// 44 symbols, 68813 of 65536 bytes: 44 * 1.05 = 46.2, so 47 are sent at once.
+    #[test]
+    fn redundancy_is_sent_at_once() {
+        let config = FountainConfig { redundancy_bytes: 68_813, ..FountainConfig::default() };
+        let mut slot = slot(1);
+        for repairs in 44..47 {
+            slot.block.repairs = repairs;
+            assert!(matches!(choose(config, &slot), Choice::Repair { symbols: 44, .. }), "{repairs}");
+        }
+        slot.block.repairs = 47;
+        assert_eq!(choose(config, &slot), Choice::Source);
+    }
+}

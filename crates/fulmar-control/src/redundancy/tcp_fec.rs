@@ -1,0 +1,236 @@
+//! TCP-FEC's redundancy: one XOR packet per group, the group following the congestion window.
+//!
+//! Source: Sato 2019. Section 3.3: one redundant packet for the cwnd packets before it, redundancy 1 / cwnd, and static
+//! variants of one for every 1, 10 or 40. Section 4.2: redundancy 1 / min(cwnd - 1, fmax). Section 5.3: g groups per
+//! cwnd, dealt out round robin, group size limited by l (0: no limit), and g = 1 when cwnd < 2 g. The size is settled
+//! anew at the end of each group, so it is up to one round trip old, as there.
+//!
+//! Figure 5.7, which shows how the size of interleaved groups is calculated, is lost. Here it is floor(cwnd / g) - 1: a
+//! redundant packet is one of the cwnd packets, as in section 4.2, which it equals for g = 1; and it is at least 1
+//! exactly if cwnd >= 2 g, which is the source's bound.
+//!
+//! A group ends early when data end, or a loss in it would wait for a timeout. What a group cannot repair is asked for
+//! and sent before anything else ("through the original TCP operation").
+//! Invariant: a repair symbol covers only symbols sent since the last one of its kind.
+
+use super::arq::asked_or_source;
+use super::block_repair::ended_at;
+use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use crate::{Feedback, PathView};
+
+/// How long a group is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum GroupSize {
+    /// Section 3.3: as long as the congestion window.
+    Window,
+    /// Section 4.2: min(cwnd - 1, fmax).
+    Bounded {
+        /// Upper limit; 0 for none.
+        fmax: u32,
+    },
+    /// Section 3.4: always so many source symbols, at least 1.
+    Static(u32),
+    /// Section 5.3: g groups per window of floor(cwnd / g) - 1 each.
+    Interleaved {
+        /// Number of groups, the source's g, at least 1.
+        groups: u16,
+        /// Upper limit of a group's size, the source's l; 0 for none.
+        limit: u32,
+    },
+}
+
+/// Some symbols and the groups they are dealt out to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Deal {
+    groups: u16,
+    symbols: u32,
+}
+
+impl GroupSize {
+    fn deal(self, window_packets: u32) -> Deal {
+        let limited = |size: u32, limit: u32| if limit == 0 { size } else { size.min(limit) };
+        let (groups, size) = match self {
+            Self::Window => (1, window_packets),
+            Self::Bounded { fmax } => (1, limited(window_packets.saturating_sub(1), fmax)),
+            Self::Static(size) => (1, size),
+            Self::Interleaved { groups, limit } => {
+                let wanted = u32::from(groups.max(1));
+                let groups = if window_packets < 2 * wanted { 1 } else { wanted };
+                (groups, limited((window_packets / groups).saturating_sub(1), limit))
+            }
+        };
+        Deal { groups: groups as u16, symbols: groups.saturating_mul(size.max(1)) }
+    }
+}
+
+/// One repair symbol per group.
+#[derive(Clone, Debug)]
+pub struct TcpFecGroups {
+    size: GroupSize,
+    /// Source symbols sent before the groups in progress.
+    begun_at: u64,
+    /// The groups in progress, settled with their first symbol.
+    deal: Option<Deal>,
+    /// Of groups that are complete: how many symbols, and which repair symbol is next.
+    due: Option<(Deal, u16)>,
+    ratio: f64,
+}
+
+impl TcpFecGroups {
+    /// The policy.
+    pub fn new(size: GroupSize) -> Self {
+        Self { size, begun_at: 0, deal: None, due: None, ratio: 0.0 }
+    }
+
+    /// The next repair symbol of groups that are complete.
+    fn repair(&mut self) -> Option<Choice> {
+        let (deal, group) = self.due.take()?;
+        if group + 1 < deal.groups {
+            self.due = Some((deal, group + 1));
+        }
+        Some(if deal.groups == 1 {
+            Choice::Repair { symbols: deal.symbols, reason: RepairReason::Proactive }
+        } else {
+            Choice::Group { symbols: deal.symbols, groups: deal.groups, group }
+        })
+    }
+
+    /// The groups in progress end with the newest source symbol.
+    fn close(&mut self, slot: &Slot, symbols: u32, groups: u16) {
+        (self.begun_at, self.deal) = (slot.sources_sent, None);
+        let groups = groups.min(u16::try_from(symbols).unwrap_or(u16::MAX));
+        self.due = Some((Deal { groups, symbols }, 0));
+    }
+}
+
+impl RedundancyPolicy for TcpFecGroups {
+    fn name(&self) -> &'static str {
+        "tcp-fec"
+    }
+
+    fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
+
+    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice {
+        if slot.missing > 0 {
+            return Choice::Recover;
+        }
+        if let Some(repair) = self.repair() {
+            return repair;
+        }
+        let sent = u32::try_from(slot.sources_sent.saturating_sub(self.begun_at)).unwrap_or(u32::MAX);
+        if sent == 0 {
+            return asked_or_source(slot);
+        }
+        let window_packets = path.window_bytes / u64::from(path.mtu_bytes.max(1));
+        let size = self.size;
+        let deal =
+            *self.deal.get_or_insert_with(|| size.deal(u32::try_from(window_packets).unwrap_or(u32::MAX)));
+        self.ratio = f64::from(deal.groups) / f64::from(deal.symbols);
+        let complete = deal.symbols.min(slot.window_max.max(1));
+        if sent < complete && slot.has_new_data {
+            return Choice::Source;
+        }
+        let ended_at = ended_at(slot, path);
+        if sent < complete && ended_at > slot.now {
+            return Choice::Wait(Some(ended_at));
+        }
+        self.close(slot, sent.min(complete), deal.groups);
+        self.repair().unwrap_or(Choice::Wait(None))
+    }
+
+    fn ratio(&self) -> f64 {
+        self.ratio
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::Instant;
+
+    fn path(window_packets: u64) -> PathView {
+        let mut path = PathView::unknown(1000);
+        path.window_bytes = 1000 * window_packets;
+        path.rtt_smoothed = Duration::from_millis(80);
+        path
+    }
+
+    /// What leaves in `packets` chances: s for a source, digits for the repair of a group.
+    fn line(size: GroupSize, window_packets: u64, packets: u32) -> alloc::string::String {
+        let (mut policy, path) = (TcpFecGroups::new(size), path(window_packets));
+        let mut slot = Slot::idle(Instant::ZERO);
+        (slot.has_new_data, slot.window_max) = (true, 256);
+        let mut line = alloc::string::String::new();
+        for _ in 0..packets {
+            match policy.choose(&slot, &path) {
+                Choice::Source => {
+                    slot.sources_sent += 1;
+                    line.push('s');
+                }
+                Choice::Repair { symbols, .. } => {
+                    assert!(line.ends_with(&"s".repeat(symbols as usize)));
+                    line.push('0');
+                }
+                Choice::Group { groups, group, .. } => {
+                    assert!(group < groups);
+                    line.push(char::from_digit(group.into(), 10).unwrap());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        line
+    }
+
+    /// Section 4.2: "redundancy is 1 when cwnd is 2"; 1 / min(cwnd - 1, fmax).
+    #[test]
+    fn the_group_follows_the_window_up_to_fmax() {
+        let bounded = |fmax| GroupSize::Bounded { fmax };
+        assert_eq!(line(bounded(10), 2, 6), "s0s0s0");
+        assert_eq!(line(bounded(10), 5, 10), "ssss0ssss0");
+        assert_eq!(line(bounded(3), 50, 8), "sss0sss0");
+        assert_eq!(line(bounded(0), 12, 12), "sssssssssss0");
+        assert_eq!(line(GroupSize::Window, 5, 12), "sssss0sssss0", "section 3.3: 1 / cwnd");
+        assert_eq!(line(GroupSize::Static(1), 50, 4), "s0s0");
+    }
+
+    /// Section 5.3: cwnd 12, g 3: groups of 12 / 3 - 1 = 3; cwnd 5 < 2 * 3: one group of 4.
+    #[test]
+    fn interleaved_groups_share_the_window() {
+        let interleaved = |groups, limit| GroupSize::Interleaved { groups, limit };
+        assert_eq!(line(interleaved(3, 0), 12, 24), "sssssssss012sssssssss012");
+        assert_eq!(line(interleaved(3, 2), 12, 18), "ssssss012ssssss012");
+        assert_eq!(line(interleaved(3, 0), 5, 10), "ssss0ssss0");
+        assert_eq!(line(interleaved(3, 0), 6, 6), "sss012");
+        assert_eq!(line(interleaved(1, 30), 9, 9), "ssssssss0");
+    }
+
+    #[test]
+    fn a_group_ends_when_data_end() {
+        let (mut policy, path) =
+            (TcpFecGroups::new(GroupSize::Interleaved { groups: 3, limit: 0 }), path(60));
+        let mut slot = Slot::idle(Instant::ZERO);
+        (slot.sources_sent, slot.window_max, slot.newest_source) = (2, 64, Some(Instant::ZERO));
+        let after = Instant::ZERO + Duration::from_millis(10);
+        assert_eq!(policy.choose(&slot, &path), Choice::Wait(Some(after)));
+        slot.now = after;
+        assert_eq!(policy.choose(&slot, &path), Choice::Group { symbols: 2, groups: 2, group: 0 });
+        slot.missing = 1;
+        assert_eq!(policy.choose(&slot, &path), Choice::Recover);
+        slot.missing = 0;
+        assert_eq!(policy.choose(&slot, &path), Choice::Group { symbols: 2, groups: 2, group: 1 });
+        assert_eq!(policy.choose(&slot, &path), Choice::Wait(None));
+    }
+
+    #[test]
+    fn the_size_is_settled_with_the_first_symbol_of_a_group() {
+        let mut policy = TcpFecGroups::new(GroupSize::Bounded { fmax: 0 });
+        let mut slot = Slot::idle(Instant::ZERO);
+        (slot.has_new_data, slot.window_max, slot.sources_sent) = (true, 64, 1);
+        assert_eq!(policy.choose(&slot, &path(4)), Choice::Source);
+        slot.sources_sent = 3;
+        let expected = Choice::Repair { symbols: 3, reason: RepairReason::Proactive };
+        assert_eq!(policy.choose(&slot, &path(40)), expected);
+    }
+}

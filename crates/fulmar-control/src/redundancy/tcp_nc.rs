@@ -1,0 +1,188 @@
+//! TCP/NC: for every packet from TCP, on average R random combinations of the newest W.
+//!
+//! Source: Medina-Ruiz et al. 2012, section II and Algorithm 2, after Sundararajan et al. 2009: NUM <- NUM + R for each packet;
+//! floor(NUM) combinations of the packets in the coding window are sent, and NUM keeps the fraction. R is fixed here
+//! ([`TcpNcCombinations::new`]), or adapted by Algorithm 1 ([`AdaptiveRedundancy`]).
+//!
+//! The first combination for a packet goes in the packet's own place ([`Choice::Combine`]): nothing is sent plain, unless
+//! the systematic variant is asked for. R below 1 would send fewer combinations than there are packets and never decode;
+//! it is taken for 1. R is counted in thousandths, so that ten packets at R = 1.1 are eleven and not ten.
+//!
+//! Invariant: combinations sent <= R * packets + 1, beside those asked for.
+
+use super::vegas::{AdaptiveConfig, AdaptiveRedundancy};
+use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use crate::{Feedback, PathView};
+
+/// Settings of TCP/NC's sender.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TcpNcConfig {
+    /// Most packets in a combination: the source's W, at least 1. Default: 64, more than its receive window holds.
+    pub window_packets: u32,
+    /// Send each packet itself first, and combinations only beyond it. Default: no.
+    pub is_systematic: bool,
+}
+
+impl Default for TcpNcConfig {
+    fn default() -> Self {
+        Self { window_packets: 64, is_systematic: false }
+    }
+}
+
+/// Where R comes from.
+#[derive(Clone, Debug)]
+enum Redundancy {
+    /// As it was set.
+    Fixed(f64),
+    /// By Algorithm 1.
+    Adaptive(AdaptiveRedundancy),
+}
+
+/// NUM and R in units of a thousandth.
+const UNIT: u64 = 1000;
+/// More combinations per packet than this are a mistake.
+const REDUNDANCY_MAX: f64 = 100.0;
+
+/// TCP/NC's sender.
+#[derive(Clone, Debug)]
+pub struct TcpNcCombinations {
+    config: TcpNcConfig,
+    redundancy: Redundancy,
+    sources_sent: u64,
+    /// NUM.
+    num: u64,
+}
+
+impl TcpNcCombinations {
+    /// R fixed at `redundancy`, at least 1.
+    pub fn new(config: TcpNcConfig, redundancy: f64) -> Self {
+        Self::with(config, Redundancy::Fixed(redundancy))
+    }
+
+    /// R adapted by Algorithm 1.
+    pub fn adaptive(config: TcpNcConfig, adaptive: AdaptiveConfig) -> Self {
+        Self::with(config, Redundancy::Adaptive(AdaptiveRedundancy::new(adaptive)))
+    }
+
+    fn with(config: TcpNcConfig, redundancy: Redundancy) -> Self {
+        Self { config, redundancy, sources_sent: 0, num: 0 }
+    }
+
+    fn redundancy_units(&self) -> u64 {
+        let redundancy = match &self.redundancy {
+            Redundancy::Fixed(redundancy) => *redundancy,
+            Redundancy::Adaptive(adaptive) => adaptive.redundancy(),
+        };
+        let redundancy = if redundancy.is_nan() { 1.0 } else { redundancy.clamp(1.0, REDUNDANCY_MAX) };
+        libm::round(redundancy * UNIT as f64) as u64
+    }
+
+    /// NUM grows with each packet that came from TCP since, less the combination that went in its place.
+    fn count(&mut self, slot: &Slot) {
+        let packets = slot.sources_sent.saturating_sub(self.sources_sent);
+        self.sources_sent = slot.sources_sent;
+        self.num = self.num.saturating_add(packets.saturating_mul(self.redundancy_units() - UNIT));
+    }
+
+    fn covered(&self, symbols: u32, slot: &Slot) -> u32 {
+        symbols.min(self.config.window_packets.max(1)).min(slot.window_max)
+    }
+}
+
+impl RedundancyPolicy for TcpNcCombinations {
+    fn name(&self) -> &'static str {
+        match self.redundancy {
+            Redundancy::Fixed(_) => "tcp-nc",
+            Redundancy::Adaptive(_) => "tcp-nc-adaptive",
+        }
+    }
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        if let Redundancy::Adaptive(adaptive) = &mut self.redundancy {
+            adaptive.on_feedback(feedback, path, self.sources_sent);
+        }
+    }
+
+    fn choose(&mut self, slot: &Slot, _path: &PathView) -> Choice {
+        self.count(slot);
+        if slot.missing > 0 {
+            return Choice::Recover;
+        }
+        let symbols = self.covered(slot.unacked_symbols, slot);
+        if self.num >= UNIT && symbols > 0 {
+            self.num -= UNIT;
+            return Choice::Repair { symbols, reason: RepairReason::Proactive };
+        }
+        if symbols == 0 {
+            // Nothing in the coding window.
+            self.num = self.num.min(UNIT - 1);
+        }
+        if !slot.has_new_data {
+            return Choice::Wait(None);
+        }
+        match self.covered(slot.unacked_symbols.saturating_add(1), slot) {
+            symbols if symbols > 0 && !self.config.is_systematic => Choice::Combine { symbols },
+            _ => Choice::Source,
+        }
+    }
+
+    fn ratio(&self) -> f64 {
+        self.redundancy_units() as f64 / UNIT as f64 - 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Instant;
+
+    /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for one more.
+    fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {
+        let config = TcpNcConfig { window_packets: 4, is_systematic };
+        let mut policy = TcpNcCombinations::new(config, redundancy);
+        let mut slot = Slot::idle(Instant::ZERO);
+        (slot.has_new_data, slot.window_max) = (true, 64);
+        let mut line = alloc::string::String::new();
+        for _ in 0..packets {
+            let kind = match policy.choose(&slot, &PathView::unknown(1000)) {
+                Choice::Combine { symbols } => {
+                    assert_eq!(symbols, (slot.unacked_symbols + 1).min(4));
+                    'C'
+                }
+                Choice::Source => 's',
+                Choice::Repair { symbols, .. } => {
+                    assert_eq!(symbols, slot.unacked_symbols.min(4));
+                    'r'
+                }
+                other => panic!("{other:?}"),
+            };
+            slot.sources_sent += u64::from(kind != 'r');
+            slot.unacked_symbols += u32::from(kind != 'r');
+            line.push(kind);
+        }
+        line
+    }
+
+    /// Algorithm 2: R = 1.1: NUM is 1.1, 2.2 - 1 = .., the tenth packet makes it 2. R = 1.5: 1, 2, 1, 2. R = 2.5: 2, 3.
+    #[test]
+    fn floor_of_num_combinations_for_each_packet() {
+        assert_eq!(line(1.1, false, 23), "CCCCCCCCCCrCCCCCCCCCCrC");
+        assert_eq!(line(1.5, false, 7), "CCrCCrC");
+        assert_eq!(line(2.5, false, 8), "CrCrrCrC");
+        assert_eq!(line(1.0, false, 4), "CCCC");
+        assert_eq!(line(0.5, false, 3), "CCC", "fewer than one per packet would never decode");
+        assert_eq!(line(1.25, true, 6), "ssssrs");
+    }
+
+    #[test]
+    fn what_the_code_cannot_make_good_goes_first_and_an_empty_window_needs_nothing() {
+        let mut policy = TcpNcCombinations::new(TcpNcConfig::default(), 3.0);
+        let mut slot = Slot::idle(Instant::ZERO);
+        (slot.window_max, slot.sources_sent, slot.missing) = (64, 4, 1);
+        assert_eq!(policy.choose(&slot, &PathView::unknown(1000)), Choice::Recover);
+        slot.missing = 0;
+        assert_eq!(policy.choose(&slot, &PathView::unknown(1000)), Choice::Wait(None));
+        assert_eq!(policy.ratio(), 2.0);
+    }
+}
