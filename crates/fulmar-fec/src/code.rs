@@ -180,6 +180,13 @@ pub trait Code: Debug + Send + Sync {
     fn repair_key(&self, index: u32, _of: u32) -> RepairKey {
         RepairKey(index)
     }
+    /// Most symbols of `symbol_bytes` that one repair symbol covers; 0 without combinations.
+    fn len_max(&self, _symbol_bytes: usize) -> u32 {
+        match self.shape().geometry {
+            Geometry::None => 0,
+            Geometry::Block { len_max } | Geometry::Sliding { len_max } => len_max,
+        }
+    }
     /// Packets of `symbol_bytes` with which a block of `len` symbols is expected to decode. More than `len` only where the
     /// code is not systematic.
     fn symbols_expected(&self, len: u32, _symbol_bytes: usize) -> u32 {

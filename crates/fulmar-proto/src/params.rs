@@ -14,7 +14,9 @@ use crate::{ConnectionId, TransportError};
 /// Codes one end may list.
 const CODES_MAX: usize = 16;
 /// Bytes of the name of a profile.
-const PROFILE_NAME_MAX: usize = 64;
+const PROFILE_NAME_MAX: usize = 255;
+/// Most parameters of a code.
+const CODE_PARAMETERS_MAX: usize = 8;
 /// Smallest datagram an endpoint must take (RFC 9000 14).
 const DATAGRAM_BYTES_MIN: u64 = 1200;
 
@@ -51,6 +53,10 @@ pub struct Parameters {
     pub codes_decoded: Vec<CodeId>,
     /// Symbols this end retains for repair symbols to refer to.
     pub decoder_symbols: u64,
+    /// Parameters of the first of the codes sent with ([`fulmar_fec::Code::parameters`]).
+    pub code_parameters: Vec<u32>,
+    /// Length of every symbol of that code, if it is one that sends no source symbols; else 0.
+    pub symbol_bytes: u64,
     /// Name of the profile this end sends with. A server that follows its clients adopts it.
     pub profile: String,
 }
@@ -63,7 +69,7 @@ numbered! {
     SOURCE_CID = 0x00; ORIGINAL_CID = 0x01; RETRY_CID = 0x02; RESET_TOKEN = 0x03; IDLE_TIMEOUT_MS = 0x04;
     UDP_PAYLOAD_MAX = 0x05; MAX_DATA = 0x06; MAX_STREAM_DATA = 0x07; MAX_STREAMS_BI = 0x08; MAX_STREAMS_UNI = 0x09;
     DATAGRAM_BYTES_MAX = 0x0a; ACK_DELAY_MAX_US = 0x0b; CODES_SENT = 0x0c; CODES_DECODED = 0x0d; DECODER_SYMBOLS = 0x0e;
-    PROFILE = 0x0f;
+    PROFILE = 0x0f; CODE_PARAMETERS = 0x10; SYMBOL_BYTES = 0x11;
 }
 
 impl Parameters {
@@ -85,6 +91,8 @@ impl Parameters {
             codes_sent: Vec::new(),
             codes_decoded: Vec::new(),
             decoder_symbols: 0,
+            code_parameters: Vec::new(),
+            symbol_bytes: 0,
             profile: String::new(),
         }
     }
@@ -105,6 +113,9 @@ impl Parameters {
         put(CODES_SENT, &self.codes_sent.iter().map(|code| code.0).collect::<Vec<_>>());
         put(CODES_DECODED, &self.codes_decoded.iter().map(|code| code.0).collect::<Vec<_>>());
         put(PROFILE, self.profile.as_bytes());
+        let mut parameters = Vec::new();
+        self.code_parameters.iter().for_each(|value| put_varint(&mut parameters, u64::from(*value)));
+        put(CODE_PARAMETERS, &parameters);
         let numbers = [
             (IDLE_TIMEOUT_MS, self.idle_timeout.as_millis() as u64),
             (UDP_PAYLOAD_MAX, self.udp_payload_max),
@@ -115,6 +126,7 @@ impl Parameters {
             (DATAGRAM_BYTES_MAX, self.datagram_bytes_max),
             (ACK_DELAY_MAX_US, self.ack_delay_max.as_micros() as u64),
             (DECODER_SYMBOLS, self.decoder_symbols),
+            (SYMBOL_BYTES, self.symbol_bytes),
         ];
         for (id, number) in numbers {
             let mut value = Vec::with_capacity(8);
@@ -186,6 +198,17 @@ impl Parameters {
             CODES_SENT => self.codes_sent = codes()?,
             CODES_DECODED => self.codes_decoded = codes()?,
             DECODER_SYMBOLS => self.decoder_symbols = number()?,
+            SYMBOL_BYTES => self.symbol_bytes = number()?,
+            CODE_PARAMETERS => {
+                let mut reader = Reader::new(value);
+                while !reader.is_empty() {
+                    let parameter = u32::try_from(reader.varint()?).map_err(|_| Malformed)?;
+                    self.code_parameters.push(parameter);
+                }
+                if self.code_parameters.len() > CODE_PARAMETERS_MAX {
+                    return Err(Malformed);
+                }
+            }
             PROFILE => {
                 let name = std::str::from_utf8(value).map_err(|_| Malformed)?;
                 if name.len() > PROFILE_NAME_MAX {

@@ -100,6 +100,10 @@ impl Code for DfcpRaptor {
         vec![s1, s2, s3]
     }
 
+    fn len_max(&self, symbol_bytes: usize) -> u32 {
+        Self::len_max(symbol_bytes)
+    }
+
     fn symbols_expected(&self, _len: u32, symbol_bytes: usize) -> u32 {
         CODED_BYTES_EXPECTED.div_ceil(symbol_bytes.max(1)) as u32
     }

@@ -10,6 +10,7 @@ use fulmar_fec::SymbolId;
 
 use crate::TransportError;
 use crate::recovery::RangeSet;
+use crate::wire::frame;
 
 /// Symbols that may be in parts at once.
 pub(super) const PARTIAL_MAX: usize = 16;
@@ -79,6 +80,21 @@ impl PartsOut {
     pub(super) fn forget(&mut self, id: SymbolId) {
         self.symbols.remove(&id);
     }
+}
+
+/// Appends the next piece of symbol `id`, of which `bytes` are the bytes, to a packet with `space_bytes` left.
+pub(super) fn put_piece(
+    parts: &mut PartsOut,
+    id: SymbolId,
+    bytes: &[u8],
+    packet: &mut Vec<u8>,
+    space_bytes: usize,
+) -> Option<Piece> {
+    let room = space_bytes.checked_sub(frame::PART_HEADER_BYTES_MAX).filter(|&room| room > 0)?;
+    let piece = parts.poll(id, bytes.len(), room)?;
+    frame::put_part_header(packet, id, bytes.len(), usize::from(piece.start));
+    packet.extend_from_slice(&bytes[usize::from(piece.start)..usize::from(piece.end)]);
+    Some(piece)
 }
 
 /// One symbol that is arriving in parts.

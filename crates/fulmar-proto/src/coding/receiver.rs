@@ -1,16 +1,22 @@
 //! The receiving half of coding: decodes, delivers each symbol once, and says what is lacking.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use fulmar_fec::{Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Innovation, SymbolId, Window};
+use fulmar_fec::{
+    Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Geometry, Innovation, SymbolId, Window,
+};
 
 use super::parts::PartsIn;
 use crate::TransportError;
 use crate::ids::expand_u32;
-use crate::wire::frame::{CodingState, OpenWindow, Repair, RepairSpan};
+use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX, OpenWindow, Repair, RepairSpan};
 
 /// Symbols a sender may be ahead of the lowest undecoded one: bounds what the receiver must keep track of.
 pub(crate) const SYMBOLS_AHEAD_MAX: u64 = 1 << 18;
+
+/// Blocks that are kept in mind for reports: as many as a sender can have under way.
+const OPEN_BLOCKS_MAX: usize = 1 << 14;
 
 /// Counts of what arrived.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +45,8 @@ pub struct SymbolReceiver {
     parts: PartsIn,
     /// Innovative combinations less the symbols they led to.
     equations: u32,
+    /// Blocks that repair symbols told of and that are not decoded, by first symbol; `None` where the code has no blocks.
+    open: Option<BTreeMap<SymbolId, u32>>,
     stats: ReceiverStats,
 }
 
@@ -64,6 +72,7 @@ impl SymbolReceiver {
             symbol_bytes,
             parts: PartsIn::default(),
             equations: 0,
+            open: matches!(code.shape().geometry, Geometry::Block { .. }).then(BTreeMap::new),
             stats: ReceiverStats::default(),
         }
     }
@@ -149,6 +158,11 @@ impl SymbolReceiver {
             Innovation::Redundant => self.stats.redundant += 1,
             Innovation::OutOfReach => self.stats.out_of_reach += 1,
         }
+        if let (Cover::Window(window), Some(open)) = (cover, &mut self.open)
+            && open.len() < OPEN_BLOCKS_MAX
+        {
+            open.entry(window.first).or_insert(window.len);
+        }
         self.ids = ids;
         self.deliver_recovered(deliver)
     }
@@ -188,20 +202,47 @@ impl SymbolReceiver {
     }
 
     /// What an ACK reports.
-    pub fn state(&self) -> CodingState {
+    pub fn state(&mut self) -> CodingState {
         let decoded_below = self.decoder.decoded_below();
-        let len = self.heard_below.0.saturating_sub(decoded_below.0);
-        let windows = u32::try_from(len).ok().filter(|&len| len > 0).map(|len| {
-            let window = Window { first: decoded_below, len };
-            OpenWindow { window, deficit: self.decoder.deficit(window) }
-        });
+        let windows = match &mut self.open {
+            Some(open) => open_blocks(open, &*self.decoder),
+            None => self.open_span(decoded_below).into_iter().collect(),
+        };
         CodingState {
             decoded_below,
             seen_below: self.decoder.seen_below().max(decoded_below),
             equations: self.equations,
-            windows: windows.into_iter().collect(),
+            windows,
         }
     }
+
+    /// From the lowest undecoded symbol to the highest heard of.
+    fn open_span(&self, decoded_below: SymbolId) -> Option<OpenWindow> {
+        let len = u32::try_from(self.heard_below.0.saturating_sub(decoded_below.0)).ok()?;
+        let window = Window { first: decoded_below, len };
+        (len > 0).then(|| OpenWindow { window, deficit: self.decoder.deficit(window) })
+    }
+}
+
+/// The lowest blocks that are not decoded, as many as an ACK can name. Those that are, are forgotten.
+fn open_blocks(open: &mut BTreeMap<SymbolId, u32>, decoder: &dyn Decoder) -> Vec<OpenWindow> {
+    let below = decoder.decoded_below();
+    let mut windows: Vec<OpenWindow> = Vec::new();
+    open.retain(|&first, &mut len| {
+        let window = Window { first, len };
+        if windows.len() == OPEN_WINDOWS_MAX {
+            return true;
+        }
+        let deficit = decoder.deficit(window);
+        // What lies before the report, or in a block before this one, is not named again.
+        let from = first.max(windows.last().map_or(below, |last| last.window.end()));
+        let rest = window.end().0.saturating_sub(from.0) as u32;
+        if deficit > 0 && rest > 0 {
+            windows.push(OpenWindow { window: Window { first: from, len: rest }, deficit });
+        }
+        deficit > 0
+    });
+    windows
 }
 
 fn refused(error: CodeError) -> TransportError {

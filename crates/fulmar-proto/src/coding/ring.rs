@@ -35,6 +35,8 @@ pub(super) struct Slot {
     pub(super) state: SymbolState,
     /// A packet that carried it was lost.
     pub(super) was_lost: bool,
+    /// Repair had to be asked for it.
+    pub(super) is_unrepairable: bool,
     /// The set of symbols that one combination covers, if it is in one.
     pub(super) set: Option<SetNumber>,
 }
@@ -85,7 +87,13 @@ impl Ring {
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> SymbolId {
         let id = self.next_id();
         self.held_bytes += bytes.len() as u64;
-        self.slots.push_back(Slot { bytes, state: SymbolState::InFlight(0), was_lost: false, set: None });
+        self.slots.push_back(Slot {
+            bytes,
+            state: SymbolState::InFlight(0),
+            was_lost: false,
+            is_unrepairable: false,
+            set: None,
+        });
         id
     }
 

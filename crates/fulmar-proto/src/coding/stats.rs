@@ -1,5 +1,7 @@
 //! Counts of what coding sent.
 
+use fulmar_control::RepairReason;
+
 /// Counts of what was sent, and what became of it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
@@ -24,6 +26,16 @@ pub struct SenderStats {
 }
 
 impl SenderStats {
+    /// A repair symbol leaves.
+    pub(super) fn count_repair(&mut self, reason: RepairReason) {
+        match reason {
+            RepairReason::Asked => self.repairs_asked += 1,
+            RepairReason::Proactive => self.repairs_proactive += 1,
+            RepairReason::Tail => self.repairs_tail += 1,
+            RepairReason::Probe => self.probes += 1,
+        }
+    }
+
     /// Everything sent that carried a symbol.
     pub fn symbols_sent(&self) -> u64 {
         self.sources + self.repairs_sent()

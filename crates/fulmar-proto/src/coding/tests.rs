@@ -1,11 +1,12 @@
 //! Sender and receiver against each other, packet by packet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, Instant, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId};
 
-use super::{Emitted, SymbolReceiver, SymbolSender};
+use super::{Emitted, SymbolReceiver, SymbolSender, symbol_sender};
 use crate::TransportError;
 use crate::wire::frame::{Frame, Frames, RepairSpan};
 
@@ -14,23 +15,28 @@ const RTT: Duration = Duration::from_millis(100);
 const SPACE: usize = 150;
 
 struct Pair {
-    sender: SymbolSender,
+    sender: Box<dyn SymbolSender>,
     receiver: SymbolReceiver,
     delivered: Vec<Vec<u8>>,
 }
 
 impl Pair {
-    fn new(code: &dyn Code) -> Self {
+    fn new(code: impl Code + 'static) -> Self {
+        Self::of(Arc::new(code))
+    }
+
+    fn of(code: Arc<dyn Code>) -> Self {
         let limits = DecoderLimits { symbols_max: 256, equations_max: 64 };
-        let receiver = SymbolReceiver::new(code, 100, limits);
-        Self { sender: SymbolSender::new(code, 100, 256), receiver, delivered: Vec::new() }
+        let receiver = SymbolReceiver::new(&*code, 100, limits);
+        Self { sender: symbol_sender(code, 100, 256), receiver, delivered: Vec::new() }
     }
 
     fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Emitted)> {
         let mut packet = Vec::new();
         let id = self.sender.next_id().0;
-        let emitted =
-            self.sender.emit(NOW, choice, &mut packet, SPACE, |symbol, _| symbol.resize(100, id as u8 + 1));
+        let emitted = self
+            .sender
+            .emit(NOW, choice, &mut packet, SPACE, &mut |symbol, _| symbol.resize(100, id as u8 + 1));
         emitted.map(|emitted| (packet, emitted))
     }
 
@@ -49,7 +55,7 @@ impl Pair {
             other => panic!("{other:?}"),
         }
         .expect("a sound sender");
-        self.sender.on_acked(emitted.content);
+        self.sender.on_acked(emitted.content, false);
     }
 
     /// Sends `count` new symbols, of which those at `lost` do not arrive.
@@ -73,7 +79,7 @@ impl Pair {
 
 #[test]
 fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
-    let mut pair = Pair::new(&RlcWindow::new(64).unwrap());
+    let mut pair = Pair::new(RlcWindow::new(64).unwrap());
     let lost = [3u64, 7, 8, 15];
     pair.send(20, &lost);
     assert_eq!(pair.sender.slot(NOW, false, RTT).missing, 4);
@@ -109,7 +115,7 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
 
 #[test]
 fn without_a_code_repair_is_a_copy_of_each() {
-    let mut pair = Pair::new(&NoCode);
+    let mut pair = Pair::new(NoCode);
     pair.send(20, &[0, 19]);
     for id in [0, 19] {
         let (packet, emitted) = pair.emit(Choice::Recover).expect("something is missing");
@@ -124,14 +130,14 @@ fn without_a_code_repair_is_a_copy_of_each() {
 
 #[test]
 fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
-    for code in [&NoCode as &dyn Code, &RlcWindow::new(64).unwrap()] {
-        let mut pair = Pair::new(code);
+    for code in [Arc::new(NoCode) as Arc<dyn Code>, Arc::new(RlcWindow::new(64).unwrap())] {
+        let mut pair = Pair::of(code);
         pair.send(5, &[2]);
         let mut pieces = 0;
         while pair.sender.slot(NOW, false, RTT).missing > 0 {
             let mut packet = Vec::new();
             let emitted =
-                pair.sender.emit(NOW, Choice::Recover, &mut packet, 60, |_, _| {}).expect("a piece");
+                pair.sender.emit(NOW, Choice::Recover, &mut packet, 60, &mut |_, _| {}).expect("a piece");
             assert!(packet.len() <= 60);
             pieces += 1;
             // The first piece is lost at first.
@@ -149,13 +155,13 @@ fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
 
 #[test]
 fn a_combination_whose_symbols_no_longer_fit_becomes_a_piece_of_a_copy() {
-    let mut pair = Pair::new(&RlcWindow::new(64).unwrap());
+    let mut pair = Pair::new(RlcWindow::new(64).unwrap());
     for _ in 0..5 {
         pair.emit(Choice::Source).expect("new data");
     }
     let mut packet = Vec::new();
     let tail = Choice::Repair { symbols: 5, reason: RepairReason::Tail };
-    assert!(pair.sender.emit(NOW, tail, &mut packet, 60, |_, _| {}).is_some());
+    assert!(pair.sender.emit(NOW, tail, &mut packet, 60, &mut |_, _| {}).is_some());
     assert!(
         packet.len() <= 60
             && matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { id: 0, .. })))

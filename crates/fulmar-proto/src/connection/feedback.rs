@@ -105,7 +105,7 @@ impl Connection {
         }
         match acked.packet.content {
             Content::Control | Content::MtuProbe => {}
-            content if self.symbols_out.on_acked(content) => feedback.dof_delivered += 1,
+            content if self.symbols_out.on_acked(content, acked.was_lost) => feedback.dof_delivered += 1,
             _ => feedback.dof_redundant += 1,
         }
     }
@@ -155,13 +155,14 @@ impl Connection {
         if self.path.mtu.on_lost(lost.packet.sent_at, bytes, self.path.rtt.smoothed()) {
             self.stats.black_holes += 1;
         }
-        feedback.unrepairable_packets +=
-            u32::from(self.symbols_out.on_lost(feedback.now, lost.packet.content));
+        self.symbols_out.on_lost(feedback.now, lost.packet.content);
     }
 
     /// The record is complete: everyone gets it.
     fn apply_feedback(&mut self, mut feedback: Feedback) {
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
+        feedback.unrepairable_packets =
+            self.symbols_out.take_unrepairable(feedback.now, self.path.rtt.smoothed());
         let in_flight = self.sent.in_flight_bytes();
         self.path.on_feedback(&feedback, in_flight);
         let view: PathView = self.path.view(in_flight);

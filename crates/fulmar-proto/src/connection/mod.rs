@@ -25,19 +25,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::RedundancyPolicy;
-use fulmar_fec::{Code, DecoderLimits, NoCode};
+use fulmar_control::{RedundancyPolicy, Sizing};
+use fulmar_fec::{DecoderLimits, NoCode};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 pub use datagrams::SendDatagramError;
 pub use stats::ConnectionStats;
 
-use crate::coding::{SymbolReceiver, SymbolSender};
+use crate::coding::{SymbolReceiver, SymbolSender, symbol_sender};
 use crate::config::TransportConfig;
 use crate::crypto::{KeySchedule, PacketKeys, ResetToken, Session};
 use crate::params::Parameters;
-use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS};
+use crate::profile::{MakeContext, Profile};
 use crate::recovery::{AckPolicy, Acked, Ecn, Lost, Received, SentPackets};
 use crate::stream::{PeerStreamLimits, Streams};
 use crate::{ConnectionError, ConnectionId, Dir, Instant, PacketNumber, Side, StreamId, TransportError};
@@ -46,7 +46,7 @@ use datagrams::Datagrams;
 use handshake::Handshake;
 use path::{Path, Validation};
 pub(crate) use setup::Setup;
-use setup::{codes_decoded, common_code, local_parameters, stream_config, symbol_bytes};
+use setup::{AgreedCode, local_parameters, stream_config, symbol_bytes};
 
 /// Where a datagram came from.
 #[derive(Copy, Clone, Debug)]
@@ -166,7 +166,8 @@ pub struct Connection {
 
     profile_name: String,
     redundancy: Box<dyn RedundancyPolicy>,
-    symbols_out: SymbolSender,
+    sizing: Box<dyn Sizing>,
+    symbols_out: Box<dyn SymbolSender>,
     symbols_in: SymbolReceiver,
     streams: Streams,
     datagrams: Datagrams,
@@ -246,7 +247,8 @@ impl Connection {
             received_since_eliciting: 0,
             profile_name: profile.name.clone(),
             redundancy: (profile.redundancy)(&context),
-            symbols_out: SymbolSender::new(&NoCode, 0, 0),
+            sizing: (profile.sizing)(&context),
+            symbols_out: symbol_sender(Arc::new(NoCode), 0, 0),
             symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits { symbols_max: 0, equations_max: 0 }),
             streams: Streams::new(setup.side, &stream_config),
             datagrams: Datagrams::new(config.datagram_buffer_bytes),
@@ -291,14 +293,12 @@ impl Connection {
         {
             self.adopt(now, &profile);
         }
-        let code = self.code_to_send(&peer);
-        let largest = symbol_bytes(self.config.mtu_max_bytes.max(self.config.initial_mtu_bytes));
+        let sent = AgreedCode::own(&self.profile().code, &self.config).or_none(&peer, &self.config);
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
-        self.symbols_out = SymbolSender::new(&*code, largest, reach);
-        let decoded = self.code_to_decode(&peer);
-        let limits =
-            DecoderLimits { symbols_max: self.config.decoder_symbols, equations_max: WINDOW_SYMBOLS };
-        self.symbols_in = SymbolReceiver::new(&*decoded, largest, limits);
+        self.symbols_out = symbol_sender(sent.code, sent.symbol_bytes, reach);
+        let decoded = self.code_to_decode(&peer)?;
+        let limits = decoded.limits(&self.config);
+        self.symbols_in = SymbolReceiver::new(&*decoded.code, decoded.symbol_bytes, limits);
         self.streams.set_peer_limits(&PeerStreamLimits {
             max_data: peer.initial_max_data,
             max_stream_data: peer.initial_max_stream_data,
@@ -334,6 +334,7 @@ impl Connection {
         self.path.adopt(now, profile, seed);
         self.redundancy =
             (profile.redundancy)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
+        self.sizing = (profile.sizing)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
         self.profile_name.clone_from(&profile.name);
     }
 
@@ -342,24 +343,17 @@ impl Connection {
         self.config.adopting(&self.profile_name).unwrap_or_else(|| self.config.profile.clone())
     }
 
-    /// The code this end sends with: the first on its list that the peer decodes, else none. A server that follows its
-    /// clients has no list, and takes the client's.
-    fn code_to_send(&self, peer: &Parameters) -> Arc<dyn Code> {
-        let own = self.profile().code;
-        if self.side.is_server() && self.config.follows_peer_profile {
-            let common = common_code(&peer.codes_sent, &peer.codes_decoded);
-            return if common.shape().id == own.shape().id { own } else { common };
-        }
-        if peer.codes_decoded.contains(&own.shape().id) { own } else { Arc::new(NoCode) }
-    }
-
-    /// The code the peer sends with, by the same rule.
-    fn code_to_decode(&self, peer: &Parameters) -> Arc<dyn Code> {
+    /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know yet: it is the
+    /// client's own.
+    fn code_to_decode(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
         if self.side.is_client() && peer.codes_sent.is_empty() {
-            common_code(&[self.config.profile.code.shape().id], &peer.codes_decoded)
-        } else {
-            common_code(&peer.codes_sent, &codes_decoded())
+            let mut own = AgreedCode::own(&self.config.profile.code, &self.config);
+            if !own.code.shape().is_systematic {
+                own.symbol_bytes = usize::try_from(peer.symbol_bytes).unwrap_or(0).max(1);
+            }
+            return Ok(own.or_none(peer, &self.config));
         }
+        AgreedCode::of_peer(peer, &self.config)
     }
 
     /// Measures of another path do not hold: begin anew.

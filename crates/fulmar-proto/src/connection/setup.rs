@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fulmar_fec::{Code, CodeId, NoCode, RlcWindow};
+use fulmar_fec::{Code, CodeId, DecoderLimits, Geometry, NoCode};
 
 use crate::config::TransportConfig;
 use crate::crypto::ResetToken;
@@ -13,11 +13,14 @@ use crate::recovery::AckPolicy;
 use crate::stream::StreamConfig;
 use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
 use crate::wire::packet::{SHORT_HEADER_BYTES, TAG_BYTES};
-use crate::{ConnectionId, Side};
+use crate::{ConnectionId, Side, TransportError};
 
 /// Window of a stream, and of a connection, before it grows to the bandwidth-delay product.
 const INITIAL_STREAM_WINDOW_BYTES: u64 = 4 << 20;
 const INITIAL_WINDOW_BYTES: u64 = 6 << 20;
+
+/// Longest symbol that fits any UDP datagram.
+const SYMBOL_BYTES_MAX: usize = 65_507;
 
 /// What both ends' connections begin with.
 pub(crate) struct Setup {
@@ -43,23 +46,61 @@ pub(super) fn symbol_bytes(mtu_bytes: u16) -> usize {
     usize::from(mtu_bytes) - SHORT_HEADER_BYTES - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
 }
 
-/// Codes this implementation can decode.
+/// Codes this implementation can decode: all of its own.
 pub(super) fn codes_decoded() -> Vec<CodeId> {
-    [NoCode.shape().id].into_iter().chain(rlc().map(|code| code.shape().id)).collect()
+    (0..fulmar_fec::NAMES.len()).map(|number| CodeId(number as u8)).collect()
 }
 
-fn rlc() -> Option<RlcWindow> {
-    RlcWindow::new(WINDOW_SYMBOLS).ok()
+/// A code as both ends make it, and the length of its symbols.
+#[derive(Clone, Debug)]
+pub(super) struct AgreedCode {
+    pub(super) code: Arc<dyn Code>,
+    pub(super) symbol_bytes: usize,
 }
 
-/// The first code on `list` that this implementation has and that is among `others`.
-pub(super) fn common_code(list: &[CodeId], others: &[CodeId]) -> Arc<dyn Code> {
-    let known = codes_decoded();
-    let chosen = list.iter().find(|id| known.contains(id) && others.contains(id));
-    match (chosen, rlc()) {
-        (Some(id), Some(code)) if *id == code.shape().id => Arc::new(code),
-        _ => Arc::new(NoCode),
+impl AgreedCode {
+    /// This end's own code.
+    pub(super) fn own(code: &Arc<dyn Code>, config: &TransportConfig) -> Self {
+        let is_fixed = !code.shape().is_systematic;
+        let mtu = config.mtu_max_bytes.max(config.initial_mtu_bytes);
+        // Symbols that all have one length must fit every path from the start.
+        let symbol_bytes = symbol_bytes(if is_fixed { config.initial_mtu_bytes } else { mtu });
+        Self { code: code.clone(), symbol_bytes }
     }
+
+    /// The code that the peer's parameters name first.
+    pub(super) fn of_peer(peer: &Parameters, config: &TransportConfig) -> Result<Self, TransportError> {
+        let Some(&id) = peer.codes_sent.first() else { return Ok(Self::own(&none(), config)) };
+        let code = fulmar_fec::from_parameters(id, &peer.code_parameters)
+            .map_err(|error| TransportError::parameters(format!("code {}: {error}", id.0)))?;
+        let longest = symbol_bytes(config.mtu_max_bytes.max(config.initial_mtu_bytes));
+        if code.shape().is_systematic {
+            return Ok(Self { code, symbol_bytes: longest });
+        }
+        let symbol_bytes =
+            usize::try_from(peer.symbol_bytes).ok().filter(|bytes| (1..=SYMBOL_BYTES_MAX).contains(bytes));
+        let symbol_bytes =
+            symbol_bytes.ok_or_else(|| TransportError::parameters("length of symbols out of range"))?;
+        Ok(Self { code, symbol_bytes })
+    }
+
+    /// The same with the code none, if the other end cannot decode this one.
+    pub(super) fn or_none(self, peer: &Parameters, config: &TransportConfig) -> Self {
+        if peer.codes_decoded.contains(&self.code.shape().id) { self } else { Self::own(&none(), config) }
+    }
+
+    /// What its decoder may hold. Blocks wait for a round trip, each with its own equations; a window has few.
+    pub(super) fn limits(&self, config: &TransportConfig) -> DecoderLimits {
+        let equations_max = match self.code.shape().geometry {
+            Geometry::Block { .. } => (config.decoder_symbols / 4).max(WINDOW_SYMBOLS),
+            Geometry::None | Geometry::Sliding { .. } => WINDOW_SYMBOLS,
+        };
+        DecoderLimits { symbols_max: config.decoder_symbols, equations_max }
+    }
+}
+
+fn none() -> Arc<dyn Code> {
+    Arc::new(NoCode)
 }
 
 pub(super) fn stream_config(config: &TransportConfig) -> StreamConfig {
@@ -99,8 +140,11 @@ pub(super) fn local_parameters(
     parameters.ack_delay_max = AckPolicy::default().delay;
     // A server that adopts its client's profile cannot know yet which.
     if setup.side.is_client() || !config.follows_peer_profile {
-        parameters.codes_sent = vec![config.profile.code.shape().id];
+        let own = AgreedCode::own(&config.profile.code, config);
+        parameters.codes_sent = vec![own.code.shape().id];
+        parameters.code_parameters = own.code.parameters();
     }
+    parameters.symbol_bytes = symbol_bytes(config.initial_mtu_bytes) as u64;
     parameters.codes_decoded = codes_decoded();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);

@@ -160,6 +160,11 @@ impl Connection {
             return Payload::Probe;
         }
         let has_new_data = self.has_room_for_symbols() && self.streams.has_pending();
+        if has_new_data && self.symbols_out.needs_plan() {
+            let view = self.path.view(self.sent.in_flight_bytes());
+            let symbols = self.sizing.block_symbols(&view);
+            self.symbols_out.plan_block(symbols);
+        }
         let slot = self.symbols_out.slot(now, has_new_data, self.path.rtt.smoothed());
         let has_work = has_new_data || slot.missing > 0 || self.datagrams.has_pending();
         let in_flight = self.sent.in_flight_bytes();
@@ -307,7 +312,7 @@ impl Connection {
         }
         let frame_start = buf.len();
         let (streams, policy) = (&mut self.streams, &mut self.ack_policy_pending);
-        let emitted = self.symbols_out.emit(now, choice, buf, room, |symbol, space| {
+        let emitted = self.symbols_out.emit(now, choice, buf, room, &mut |symbol, space| {
             if let Some(policy) = policy.take() {
                 let frame = SymbolFrame::AckPolicy {
                     every_packets: u64::from(policy.every_packets),

@@ -21,11 +21,13 @@ pub enum Content {
     Control,
     /// A source symbol, for the first time.
     Source(SymbolId),
+    /// A combination that brings this source symbol for the first time.
+    Combined(SymbolId),
     /// A copy of a source symbol sent before.
     Copy(SymbolId),
     /// A piece of a source symbol that no longer fits a packet.
     Part(Piece),
-    /// A repair symbol; the coding layer's number for it.
+    /// A repair symbol; the coding layer's number for it, or for its block.
     Repair(u64),
     /// A probe for a larger MTU.
     MtuProbe,

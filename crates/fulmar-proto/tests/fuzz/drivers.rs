@@ -1,11 +1,12 @@
 //! Entry points that take any bytes: the fuzz targets of `fuzz/` and an ordinary test call them. None may panic, and each
 //! checks what must hold of whatever was accepted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_fec::{DecoderLimits, RlcWindow, SymbolId, Window};
+use fulmar_fec::{Code, DecoderLimits, SymbolId, Window};
 use fulmar_net::{Datagram, Direction, LinkConfig};
-use fulmar_proto::coding::{SymbolReceiver, SymbolSender};
+use fulmar_proto::coding::{SymbolReceiver, SymbolSender, symbol_sender};
 use fulmar_proto::crypto::{PacketKeys, retry};
 use fulmar_proto::recovery::{Content, LossDetector, RateSampler, SentPacket, SentPackets};
 use fulmar_proto::wire::frame::{
@@ -108,24 +109,23 @@ pub fn parameters(data: &[u8]) {
 /// Acknowledgements, losses and reports of the receiver, in any order: packets in flight and symbols missing are counted right.
 pub fn acks(data: &[u8]) {
     let mut input = Input(data);
-    let code = RlcWindow::new(64).expect("a window");
-    let mut sender = SymbolSender::new(&code, 100, 64);
+    let mut sender = symbol_sender(code(input.byte()), 100, 64);
     let (mut sent, mut sampler) = (SentPackets::default(), RateSampler::default());
     let detector = LossDetector::new(3);
     let mut now = Instant::ZERO;
     while !input.is_empty() {
         now += Duration::from_micros(input.number());
         match input.byte() % 5 {
-            0 => send(now, &mut input, &mut sender, &mut sent, &mut sampler),
+            0 => send(now, &mut input, &mut *sender, &mut sent, &mut sampler),
             1 if sent.next_number().0 > 0 => {
                 let high = input.number() % sent.next_number().0;
                 let low = high.saturating_sub(u64::from(input.byte()));
                 let mut contents = Vec::new();
                 sent.on_ack_range(PacketNumber(low), PacketNumber(high), |acked| {
-                    contents.push(acked.packet.content)
+                    contents.push((acked.packet.content, acked.was_lost))
                 });
-                for content in contents {
-                    sender.on_acked(content);
+                for (content, was_lost) in contents {
+                    sender.on_acked(content, was_lost);
                 }
             }
             2 => {
@@ -160,21 +160,27 @@ pub fn acks(data: &[u8]) {
 fn send(
     now: Instant,
     input: &mut Input<'_>,
-    sender: &mut SymbolSender,
+    sender: &mut dyn SymbolSender,
     sent: &mut SentPackets,
     sampler: &mut RateSampler,
 ) {
     use fulmar_control::{Choice, RepairReason};
-    let choice = match input.byte() % 4 {
+    let choice = match input.byte() % 6 {
         0 => Choice::Recover,
         1 => Choice::Insure,
+        3 => Choice::Combine { symbols: u32::from(input.byte()) },
+        4 => Choice::Group {
+            symbols: u32::from(input.byte()),
+            groups: u16::from(input.byte() % 8),
+            group: u16::from(input.byte() % 8),
+        },
         2 => Choice::Repair { symbols: u32::from(input.byte()), reason: RepairReason::Tail },
         _ => Choice::Source,
     };
     let (space, len) = (usize::from(input.byte()), usize::from(input.byte()) % 100 + 1);
     let mut packet = Vec::new();
     let emitted =
-        sender.emit(now, choice, &mut packet, space, |symbol, room| symbol.resize(len.min(room), 1));
+        sender.emit(now, choice, &mut packet, space, &mut |symbol, room| symbol.resize(len.min(room), 1));
     assert!(packet.len() <= space.max(1), "{} bytes in {space}", packet.len());
     if let Some(emitted) = emitted {
         let stamp = sampler.on_sent(now, 100, 100);
@@ -192,12 +198,17 @@ fn send(
     }
 }
 
+/// Every code there is, small.
+fn code(number: u8) -> Arc<dyn Code> {
+    let name = fulmar_fec::NAMES[usize::from(number) % fulmar_fec::NAMES.len()];
+    fulmar_fec::by_name(name, 16).expect("every code")
+}
+
 /// Symbols, pieces and combinations of a peer that says anything.
 pub fn symbols(data: &[u8]) {
-    let code = RlcWindow::new(64).expect("a window");
-    let limits = DecoderLimits { symbols_max: 128, equations_max: 64 };
-    let mut receiver = SymbolReceiver::new(&code, 200, limits);
     let mut input = Input(data);
+    let limits = DecoderLimits { symbols_max: 128, equations_max: 64 };
+    let mut receiver = SymbolReceiver::new(&*code(input.byte()), 200, limits);
     let mut delivered = 0u64;
     while !input.is_empty() {
         for frame in Frames::new(input.bytes()).flatten() {

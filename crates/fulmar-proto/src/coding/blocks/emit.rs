@@ -1,0 +1,166 @@
+//! What goes into a packet.
+
+use fulmar_control::{Instant, RepairReason};
+use fulmar_fec::{SymbolId, Symbols};
+
+use super::{Block, BlockSender};
+use crate::coding::parts::put_piece;
+use crate::coding::ring::SymbolState;
+use crate::coding::sender::{Emitted, Fill};
+use crate::recovery::Content;
+use crate::wire::frame;
+
+impl BlockSender {
+    /// A new symbol into the open block, or the first one of a new block.
+    pub(super) fn emit_source(
+        &mut self,
+        now: Instant,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Emitted> {
+        let id = self.take_in(now, space_bytes.checked_sub(frame::SOURCE_HEADER_BYTES)?, fill)?;
+        frame::put_source_header(packet, id);
+        packet.extend_from_slice(self.ring.get(id)?);
+        self.blocks.back_mut()?.in_flight += 1;
+        if let Some(slot) = self.ring.slot_mut(id) {
+            slot.state = SymbolState::InFlight(1);
+        }
+        self.close_if_full();
+        Some(Emitted { content: Content::Source(id), is_repair: false })
+    }
+
+    /// A whole block is taken in, of as much data as there is, and its first coded packet leaves.
+    pub(super) fn emit_whole(
+        &mut self,
+        now: Instant,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Emitted> {
+        if self.symbol_bytes + frame::REPAIR_HEADER_BYTES_MAX > space_bytes {
+            return None;
+        }
+        self.close_newest();
+        let bytes_max = self.symbol_bytes;
+        let first = self.take_in(now, bytes_max, fill)?;
+        while self.blocks.back().is_some_and(|block| block.window.len < block.planned)
+            && self.take_in(now, bytes_max, fill).is_some()
+        {}
+        self.close_newest();
+        let number = self.number_of(first)?;
+        self.emit_coded(number, RepairReason::Asked, packet, space_bytes)
+    }
+
+    fn take_in(&mut self, now: Instant, bytes_max: usize, fill: &mut Fill<'_>) -> Option<SymbolId> {
+        let mut symbol = self.ring.buffer();
+        fill(&mut symbol, bytes_max);
+        if symbol.is_empty() {
+            self.ring.recycle(symbol);
+            return None;
+        }
+        let id = self.ring.push(symbol);
+        if !self.blocks.back().is_some_and(|block| block.is_open) {
+            let planned = self.planned.take().unwrap_or(self.len_max);
+            self.blocks.push_back(Block::new(id, planned));
+            self.undecoded += 1;
+        }
+        self.blocks.back_mut()?.window.len += 1;
+        self.stats.sources += 1;
+        self.last_source_at = Some(now);
+        Some(id)
+    }
+
+    fn close_if_full(&mut self) {
+        if self.blocks.back().is_some_and(|block| block.window.len >= block.planned) {
+            self.close_newest();
+        }
+    }
+
+    /// The next repair symbol of the newest block, which closes it.
+    pub(super) fn emit_for_newest(
+        &mut self,
+        reason: RepairReason,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+    ) -> Option<Emitted> {
+        let number =
+            self.newest().filter(|&number| self.block(number).is_some_and(|block| !block.is_decoded))?;
+        self.close_newest();
+        self.emit_coded(number, reason, packet, space_bytes)
+    }
+
+    /// The next block in turn of those not known to be decoded (DFCP's round robin; Solymos 2014, section 3.8).
+    pub(super) fn next_in_turn(&mut self) -> Option<u64> {
+        let is_candidate = |block: &Block| !block.is_decoded && !block.is_open;
+        let end = self.base + self.blocks.len() as u64;
+        let from = self.turn.clamp(self.base, end);
+        let number = (from + 1..end)
+            .chain(self.base..end)
+            .find(|number| self.block(*number).is_some_and(is_candidate))?;
+        self.turn = number;
+        Some(number)
+    }
+
+    /// The next coded packet of a closed block; a copy if there can be none.
+    pub(super) fn emit_coded(
+        &mut self,
+        number: u64,
+        reason: RepairReason,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+    ) -> Option<Emitted> {
+        let (reach, repairs_max) = (u64::from(self.reach_symbols), self.shape.repairs_max);
+        let next_id = self.ring.next_id().0;
+        let block = self.block(number)?;
+        let (window, index, needed) = (block.window, block.coded, block.needed);
+        let is_in_reach = window.first.0 + reach > next_id || !self.shape.is_systematic;
+        let key = self.combiner.code().repair_key(index, repairs_max);
+        if index >= repairs_max
+            || !is_in_reach
+            || self.combiner.put_window(&self.ring, window, key, packet, space_bytes).is_none()
+        {
+            return self.emit_copy(number, packet, space_bytes);
+        }
+        let is_repair = self.shape.is_systematic || index >= needed;
+        if is_repair {
+            self.stats.count_repair(reason);
+        }
+        let block = self.block_mut(number)?;
+        block.coded += 1;
+        block.in_flight += 1;
+        self.recount(number);
+        Some(Emitted { content: Content::Repair(number), is_repair })
+    }
+
+    /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way.
+    fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
+        let window = self.block(number)?.window;
+        let state = |id: &u64| self.ring.slot(SymbolId(*id)).map(|slot| slot.state);
+        let mut ids = window.first.0..window.end().0;
+        let id = ids
+            .clone()
+            .find(|id| state(id) == Some(SymbolState::Missing))
+            .or_else(|| ids.find(|id| matches!(state(id), Some(SymbolState::InFlight(_)))))
+            .map(SymbolId)?;
+        let bytes = self.ring.get(id)?;
+        let content = if bytes.len() + frame::SOURCE_HEADER_BYTES <= space_bytes {
+            frame::put_source_header(packet, id);
+            packet.extend_from_slice(bytes);
+            Content::Copy(id)
+        } else {
+            Content::Part(put_piece(&mut self.parts, id, bytes, packet, space_bytes)?)
+        };
+        self.stats.copies += 1;
+        if matches!(content, Content::Copy(_)) || self.parts.is_all_sent(id) {
+            let slot = self.ring.slot_mut(id)?;
+            slot.state = match slot.state {
+                SymbolState::InFlight(count) => SymbolState::InFlight(count.saturating_add(1)),
+                _ => SymbolState::InFlight(1),
+            };
+        }
+        self.block_mut(number)?.in_flight += 1;
+        self.recount(number);
+        Some(Emitted { content, is_repair: true })
+    }
+}

@@ -1,0 +1,197 @@
+//! What ACKs and losses teach.
+
+use fulmar_fec::SymbolId;
+
+use super::BlockSender;
+use crate::TransportError;
+use crate::coding::ring::SymbolState;
+use crate::recovery::Content;
+use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX};
+
+impl BlockSender {
+    pub(super) fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool {
+        match content {
+            Content::Source(id) | Content::Copy(id) | Content::Combined(id) => {
+                self.left(self.number_of(id), was_lost);
+                self.on_symbol_arrived(id)
+            }
+            Content::Part(piece) => {
+                self.left(self.number_of(piece.id), was_lost);
+                self.parts.on_acked(piece) && self.on_symbol_arrived(piece.id)
+            }
+            Content::Repair(number) => {
+                self.left(Some(number), was_lost);
+                self.on_coded_arrived(number)
+            }
+            Content::Control | Content::MtuProbe => false,
+        }
+    }
+
+    /// A packet of the block is no longer under way. One declared lost was taken off already (LT-TCP, Hourt 2014, section 3.5:
+    /// a late ACK counts for the block and not for flight).
+    fn left(&mut self, number: Option<u64>, was_lost: bool) {
+        let Some(number) = number.filter(|_| !was_lost) else { return };
+        if let Some(block) = self.block_mut(number) {
+            block.in_flight = block.in_flight.saturating_sub(1);
+            self.recount(number);
+        }
+    }
+
+    fn on_symbol_arrived(&mut self, id: SymbolId) -> bool {
+        let Some(number) = self.number_of(id) else { return false };
+        let Some(slot) = self.ring.slot_mut(id) else { return false };
+        if slot.state.is_delivered() {
+            return false;
+        }
+        slot.state = SymbolState::Inferred;
+        self.parts.forget(id);
+        let Some(block) = self.block_mut(number) else { return false };
+        let is_news = !block.is_decoded;
+        block.arrived += 1;
+        block.sources_arrived += 1;
+        self.recount(number);
+        is_news
+    }
+
+    fn on_coded_arrived(&mut self, number: u64) -> bool {
+        let Some(block) = self.block_mut(number) else { return false };
+        let is_news = !block.is_decoded && block.arrived < block.needed;
+        block.arrived += 1;
+        block.coded_arrived += 1;
+        self.recount(number);
+        is_news
+    }
+
+    pub(super) fn on_packet_lost(&mut self, content: Content) {
+        let number = match content {
+            Content::Source(id) | Content::Copy(id) | Content::Combined(id) => {
+                self.on_symbol_lost(id);
+                self.number_of(id)
+            }
+            Content::Part(piece) => {
+                self.parts.on_lost(piece);
+                self.on_symbol_lost(piece.id);
+                self.number_of(piece.id)
+            }
+            Content::Repair(number) => Some(number),
+            Content::Control | Content::MtuProbe => None,
+        };
+        let Some(number) = number else { return };
+        let is_newest = self.newest() == Some(number);
+        let Some(block) = self.block_mut(number) else { return };
+        let before = block.lacks;
+        block.in_flight = block.in_flight.saturating_sub(1);
+        self.recount(number);
+        let Some(block) = self.block(number) else { return };
+        let (is_stuck, deficit) = (block.is_stuck(), block.deficit.max(1));
+        // Of the newest block the first repair symbols may be yet to come.
+        let grown = if is_newest { 0 } else { block.lacks.saturating_sub(before) };
+        self.unrepairable += grown;
+        self.stats.unrepaired += u64::from(grown);
+        if is_stuck {
+            self.set_lacking(number, deficit);
+        }
+    }
+
+    fn on_symbol_lost(&mut self, id: SymbolId) {
+        let Some(slot) = self.ring.slot_mut(id) else { return };
+        let SymbolState::InFlight(count) = slot.state else { return };
+        if count > 1 {
+            slot.state = SymbolState::InFlight(count - 1);
+            return;
+        }
+        self.stats.lost += u64::from(!slot.was_lost);
+        slot.was_lost = true;
+        slot.state = SymbolState::Missing;
+    }
+
+    /// The receiver's report: what is decoded, and which of the blocks it knows of are not.
+    pub(super) fn on_report(&mut self, state: &CodingState) -> Result<u32, TransportError> {
+        if state.decoded_below > self.ring.next_id() {
+            return Err(TransportError::coding("ACK reports symbols decoded that were never sent"));
+        }
+        let mut repaired = 0;
+        let mut number = self.base;
+        while self.block(number).is_some_and(|block| block.window.end() <= state.decoded_below) {
+            repaired += self.on_decoded(number);
+            number += 1;
+        }
+        let awaited: Vec<u64> = self.awaited.iter().copied().collect();
+        for number in awaited {
+            let Some(block) = self.block(number) else { continue };
+            match deficit_of(block.window.first, block.window.end(), state) {
+                Some(deficit) => self.on_undecoded(number, deficit),
+                None if block.is_surely_decoded(state) => repaired += self.on_decoded(number),
+                None => self.on_undecoded(number, 1),
+            }
+        }
+        self.retire();
+        Ok(repaired)
+    }
+
+    /// The receiver cannot decode it with what arrived.
+    fn on_undecoded(&mut self, number: u64, deficit: u32) {
+        let Some(block) = self.block_mut(number) else { return };
+        block.deficit = deficit;
+        if block.is_stuck() {
+            self.unrepairable += deficit.max(1);
+            self.set_lacking(number, deficit.max(1));
+        }
+    }
+
+    /// The receiver has it. Returns how many of its symbols had been lost and were restored.
+    fn on_decoded(&mut self, number: u64) -> u32 {
+        let Some(block) = self.block_mut(number) else { return 0 };
+        if std::mem::replace(&mut block.is_decoded, true) {
+            return 0;
+        }
+        block.is_open = false;
+        let window = block.window;
+        self.undecoded -= 1;
+        self.recount(number);
+        let mut repaired = 0;
+        for id in (window.first.0..window.end().0).map(SymbolId) {
+            self.parts.forget(id);
+            let Some(slot) = self.ring.slot_mut(id) else { continue };
+            repaired += u32::from(slot.was_lost && slot.state != SymbolState::Inferred);
+            slot.state = SymbolState::Delivered;
+        }
+        self.stats.repaired += u64::from(repaired);
+        repaired
+    }
+
+    /// Forgets what is decoded, from the front.
+    fn retire(&mut self) {
+        while self.blocks.front().is_some_and(|block| block.is_decoded) {
+            self.blocks.pop_front();
+            self.base += 1;
+        }
+        self.ring.pop_delivered();
+        let below = self.ring.base();
+        self.combiner.release(below);
+        if self.blocks.is_empty() {
+            self.blocks = Default::default();
+        }
+    }
+}
+
+impl super::Block {
+    /// Not among the blocks reported: all its source symbols arrived, or the receiver knows of it and would have named it.
+    fn is_surely_decoded(&self, state: &CodingState) -> bool {
+        let named_below = match state.windows.last() {
+            Some(last) if state.windows.len() >= OPEN_WINDOWS_MAX => last.window.end(),
+            _ => SymbolId(u64::MAX),
+        };
+        self.sources_arrived >= self.window.len
+            || (self.coded_arrived > 0 && self.window.end() <= named_below)
+    }
+}
+
+/// What the receiver says that the block from `first` to `end` lacks.
+fn deficit_of(first: SymbolId, end: SymbolId, state: &CodingState) -> Option<u32> {
+    state
+        .windows
+        .iter()
+        .find(|open| open.window.first < end && first < open.window.end())
+        .map(|open| open.deficit)
+}

@@ -1,0 +1,266 @@
+//! The sender for codes over blocks: LT-TCP's, CTCP's and DFCP's way.
+//!
+//! Source symbols fill a block; then repair symbols of it follow, as many as the policy wants at once, and as many as turn
+//! out to be lacking later. What a block lacks is counted from acknowledged packet numbers: needed, less arrived, less
+//! under way. Where the code promises less than that (Raptor codes, one RLC block in 255), the receiver names the blocks
+//! it cannot decode, and they are sent more until it can: no block is ever given up.
+//!
+//! A code that is not systematic (DFCP) sends no source symbols at all: a block is taken in at once and sent in coded packets.
+//! Copies are the last resort, where a code has no more repair symbols, or the receiver no longer retains the block.
+
+mod block;
+mod emit;
+mod learn;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::Block;
+use fulmar_control::{BlockView, Choice, Instant, RepairReason, Slot};
+use fulmar_fec::{Code, CodeShape, SymbolId};
+
+use super::combiner::Combiner;
+use super::parts::PartsOut;
+use super::ring::Ring;
+use super::sender::{Emitted, Fill, SymbolSender};
+use super::stats::SenderStats;
+use crate::TransportError;
+use crate::recovery::Content;
+use crate::wire::frame::CodingState;
+
+/// A sender over blocks.
+#[derive(Debug)]
+pub(super) struct BlockSender {
+    combiner: Combiner,
+    shape: CodeShape,
+    len_max: u32,
+    symbol_bytes: usize,
+    /// Symbols the receiver retains for repair symbols to refer to.
+    reach_symbols: u32,
+    ring: Ring,
+    /// Blocks from the oldest that is not decoded, numbered from `base`.
+    blocks: VecDeque<Block>,
+    base: u64,
+    /// Numbers of the blocks that lack packets, and how many in all.
+    lacking: BTreeSet<u64>,
+    lacking_packets: u32,
+    /// Numbers of the closed blocks of which enough arrived, or nothing is under way: the next report tells whether they decoded.
+    awaited: BTreeSet<u64>,
+    undecoded: u32,
+    /// Block that was last given a packet in turn.
+    turn: u64,
+    parts: PartsOut,
+    planned: Option<u32>,
+    last_source_at: Option<Instant>,
+    unrepairable: u32,
+    stats: SenderStats,
+}
+
+impl BlockSender {
+    pub(super) fn new(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Self {
+        let (shape, len_max) = (code.shape(), code.len_max(symbol_bytes).max(1));
+        Self {
+            combiner: Combiner::new(code, symbol_bytes),
+            shape,
+            len_max,
+            symbol_bytes,
+            reach_symbols,
+            ring: Ring::default(),
+            blocks: VecDeque::new(),
+            base: 0,
+            lacking: BTreeSet::new(),
+            lacking_packets: 0,
+            awaited: BTreeSet::new(),
+            undecoded: 0,
+            turn: 0,
+            parts: PartsOut::default(),
+            planned: None,
+            last_source_at: None,
+            unrepairable: 0,
+            stats: SenderStats::default(),
+        }
+    }
+
+    fn block(&self, number: u64) -> Option<&Block> {
+        self.blocks.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    fn block_mut(&mut self, number: u64) -> Option<&mut Block> {
+        self.blocks.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Number of the newest block.
+    fn newest(&self) -> Option<u64> {
+        (self.base + self.blocks.len() as u64).checked_sub(1).filter(|_| !self.blocks.is_empty())
+    }
+
+    /// Number of the block that `id` belongs to.
+    fn number_of(&self, id: SymbolId) -> Option<u64> {
+        let at = self.blocks.partition_point(|block| block.window.end() <= id);
+        self.blocks.get(at).filter(|block| block.window.contains(id)).map(|_| self.base + at as u64)
+    }
+
+    /// No more symbols join the newest block.
+    fn close_newest(&mut self) {
+        let Some(number) = self.newest() else { return };
+        let (combiner, symbol_bytes) = (&self.combiner, self.symbol_bytes);
+        let at = (number - self.base) as usize;
+        let block = &mut self.blocks[at];
+        if block.is_open {
+            block.is_open = false;
+            block.needed = combiner.code().symbols_expected(block.window.len, symbol_bytes);
+            self.recount(number);
+        }
+    }
+
+    /// What `number` lacks has changed.
+    fn recount(&mut self, number: u64) {
+        let Some(block) = self.block_mut(number) else { return };
+        let lacks = block.count_lacking();
+        let is_awaited = !block.is_decoded
+            && !block.is_open
+            && (block.in_flight == 0 || block.arrived >= block.window.len);
+        self.set_lacking(number, lacks);
+        if is_awaited {
+            self.awaited.insert(number);
+        } else {
+            self.awaited.remove(&number);
+        }
+    }
+
+    fn set_lacking(&mut self, number: u64, lacks: u32) {
+        let Some(block) = self.block_mut(number) else { return };
+        let before = std::mem::replace(&mut block.lacks, lacks);
+        self.lacking_packets = self.lacking_packets + lacks - before;
+        if lacks > 0 {
+            self.lacking.insert(number);
+        } else {
+            self.lacking.remove(&number);
+        }
+    }
+
+    fn view(&self) -> BlockView {
+        let newest = self.newest().and_then(|number| self.block(number));
+        newest.map_or_else(BlockView::default, |block| BlockView {
+            symbols: block.window.len,
+            symbols_planned: block.planned,
+            repairs: if self.shape.is_systematic {
+                block.coded
+            } else {
+                block.coded.saturating_sub(block.needed)
+            },
+            is_open: block.is_open,
+            undecoded: self.undecoded,
+        })
+    }
+}
+
+impl SymbolSender for BlockSender {
+    fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    fn next_id(&self) -> SymbolId {
+        self.ring.next_id()
+    }
+
+    fn is_all_delivered(&self) -> bool {
+        self.ring.base() == self.ring.next_id()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.ring.held_bytes()
+    }
+
+    fn span_symbols(&self) -> u64 {
+        self.ring.next_id().0 - self.ring.base().0
+    }
+
+    /// A block that waits for data which does not come is closed when something of it is lost.
+    fn slot(&mut self, now: Instant, has_new_data: bool, _rtt: Duration) -> Slot {
+        let has_open_losses =
+            |block: &Block| block.is_open && block.arrived + block.in_flight < block.window.len;
+        if !has_new_data && self.blocks.back().is_some_and(has_open_losses) {
+            self.close_newest();
+        }
+        let mut slot = Slot::idle(now);
+        slot.has_new_data = has_new_data;
+        slot.missing = self.lacking_packets;
+        slot.missing_symbols = self.lacking_packets;
+        slot.unacked_symbols = u32::try_from(self.span_symbols()).unwrap_or(u32::MAX);
+        slot.newest_source = self.last_source_at;
+        slot.window_max = self.len_max;
+        slot.sources_sent = self.stats.sources;
+        slot.repairs_sent = self.stats.repairs_sent();
+        slot.block = self.view();
+        slot.sources_since_repair = if slot.block.repairs == 0 { slot.block.symbols } else { 0 };
+        slot.first_source_since_repair = self.last_source_at.filter(|_| slot.sources_since_repair > 0);
+        slot.repairs_since_source = slot.block.repairs;
+        slot
+    }
+
+    fn overdue_at(&self, _rtt: Duration) -> Option<Instant> {
+        None
+    }
+
+    fn needs_plan(&self) -> bool {
+        self.planned.is_none() && !self.blocks.back().is_some_and(|block| block.is_open)
+    }
+
+    fn plan_block(&mut self, symbols: u32) {
+        self.planned = Some(symbols.clamp(1, self.len_max));
+    }
+
+    fn emit(
+        &mut self,
+        now: Instant,
+        choice: Choice,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Emitted> {
+        match choice {
+            Choice::Source | Choice::Combine { .. } if self.shape.is_systematic => {
+                self.emit_source(now, packet, space_bytes, fill)
+            }
+            Choice::Source | Choice::Combine { .. } => self.emit_whole(now, packet, space_bytes, fill),
+            Choice::Repair { reason, .. } => self.emit_for_newest(reason, packet, space_bytes),
+            Choice::Group { .. } => self.emit_for_newest(RepairReason::Proactive, packet, space_bytes),
+            Choice::Recover | Choice::Insure => {
+                let number = self.lacking.first().copied().or_else(|| self.next_in_turn())?;
+                self.emit_coded(number, RepairReason::Asked, packet, space_bytes)
+            }
+            Choice::Wait(_) => None,
+        }
+    }
+
+    /// For the oldest block, which holds up all others.
+    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
+        let at = self.blocks.iter().position(|block| !block.is_decoded)?;
+        let number = self.base + at as u64;
+        if Some(number) == self.newest() {
+            self.close_newest();
+        }
+        self.emit_coded(number, RepairReason::Probe, packet, space_bytes)
+    }
+
+    fn on_acked(&mut self, content: Content, was_lost: bool) -> bool {
+        self.on_arrived(content, was_lost)
+    }
+
+    fn on_lost(&mut self, _now: Instant, content: Content) {
+        self.on_packet_lost(content);
+    }
+
+    fn on_peer_state(&mut self, _now: Instant, state: CodingState) -> Result<u32, TransportError> {
+        self.on_report(&state)
+    }
+
+    fn take_unrepairable(&mut self, _now: Instant, _rtt: Duration) -> u32 {
+        std::mem::take(&mut self.unrepairable)
+    }
+}
+
+#[cfg(test)]
+mod tests;
