@@ -105,7 +105,8 @@ fn every_code_delivers_everything_whatever_is_lost() {
                     Some(sent) => under_way.push_back(sent),
                     None if under_way.is_empty() => {
                         let mut packet = Vec::new();
-                        let probe = pair.sender.emit_probe(&mut packet, SPACE).expect("something is not delivered");
+                        let probe =
+                            pair.sender.emit_probe(&mut packet, SPACE).expect("something is not delivered");
                         under_way.push_back((packet, probe));
                     }
                     None => {}
