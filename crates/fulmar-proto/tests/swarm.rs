@@ -15,6 +15,8 @@ mod app;
 mod common;
 #[path = "swarm/plan.rs"]
 mod plan;
+#[path = "swarm/recombine.rs"]
+mod recombine;
 #[path = "swarm/run.rs"]
 mod run;
 

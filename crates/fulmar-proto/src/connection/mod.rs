@@ -293,7 +293,7 @@ impl Connection {
         {
             self.adopt(now, &profile);
         }
-        let sent = AgreedCode::own(&self.profile().code, &self.config).or_none(&peer, &self.config);
+        let sent = self.code_to_send(&peer)?.or_none(&peer, &self.config);
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.symbols_out = symbol_sender(sent.code, sent.symbol_bytes, reach);
         let decoded = self.code_to_decode(&peer)?;
@@ -341,6 +341,15 @@ impl Connection {
     /// The profile in use at this end.
     fn profile(&self) -> Profile {
         self.config.adopting(&self.profile_name).unwrap_or_else(|| self.config.profile.clone())
+    }
+
+    /// The code this end sends with: its own. A server that follows its clients named none, and takes the client's.
+    fn code_to_send(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
+        if self.side.is_server() && self.config.follows_peer_profile {
+            let theirs = AgreedCode::of_peer(peer, &self.config)?;
+            return Ok(AgreedCode::own(&theirs.code, &self.config));
+        }
+        Ok(AgreedCode::own(&self.profile().code, &self.config))
     }
 
     /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know yet: it is the

@@ -312,7 +312,12 @@ impl Connection {
         }
         let frame_start = buf.len();
         let (streams, policy) = (&mut self.streams, &mut self.ack_policy_pending);
+        let mut held_room = self.config.symbols_held_bytes.saturating_sub(self.symbols_out.held_bytes());
         let emitted = self.symbols_out.emit(now, choice, buf, room, &mut |symbol, space| {
+            // A block may be taken in whole.
+            if held_room == 0 {
+                return;
+            }
             if let Some(policy) = policy.take() {
                 let frame = SymbolFrame::AckPolicy {
                     every_packets: u64::from(policy.every_packets),
@@ -322,6 +327,7 @@ impl Connection {
             }
             let left = space.min(symbol_max).saturating_sub(symbol.len());
             streams.fill(symbol, left);
+            held_room = held_room.saturating_sub(symbol.len() as u64);
         });
         self.note(draft, emitted);
         if emitted.is_some()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::recombine::draw_profile;
 use fulmar_net::{
     Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, Probability, QueueConfig, QueueLimit, Rng,
     TwoState,
@@ -37,6 +38,8 @@ pub struct EndPlan {
     /// The smallest of the windows that the settings put between a writer here and its reader, or between a writer
     /// there and its reader here.
     pub window_bytes: u64,
+    /// Its own code sends source symbols.
+    pub is_systematic: bool,
     pub send_buffer_bytes: u64,
     pub symbols_held_bytes: u64,
 }
@@ -96,29 +99,29 @@ pub enum End {
 }
 
 /// Draws, in words.
-struct Draw(Rng);
+pub struct Draw(Rng);
 
 impl Draw {
-    fn one_in(&mut self, n: u64) -> bool {
+    pub fn one_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0
     }
 
-    fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below(high - low + 1)
     }
 
     /// As many small numbers as large ones: the number of bits is uniform.
-    fn log_between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn log_between(&mut self, low: u64, high: u64) -> u64 {
         let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));
         let floor = 1 << bits;
         self.between(floor, floor * 2 - 1).clamp(low, high)
     }
 
-    fn millis(&mut self, low: u64, high: u64) -> Duration {
+    pub fn millis(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.between(low * 1000, high * 1000))
     }
 
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+    pub fn of<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.0.below(list.len() as u64) as usize]
     }
 
@@ -174,11 +177,21 @@ impl Plan {
         }
     }
 
+    /// What a code that pads every block to 64 kB adds, if each write makes one.
+    fn padding_bytes(&self) -> u64 {
+        if self.ends.iter().all(|end| end.is_systematic) {
+            return 0;
+        }
+        let halves = self.flows.iter().flat_map(|flow| [&flow.there, &flow.back]);
+        let blocks: u64 = halves.map(|half| half.bytes / half.write_bytes.min(1000) as u64 + 4).sum();
+        blocks * 72_000
+    }
+
     /// When everything must be done at the latest, without faults: what links, readers and timers take, many times over.
     pub fn patience(&self) -> Duration {
         let rate = [&self.forward, &self.backward].into_iter().filter_map(|l| l.rate.peak()).min();
         let bytes: u64 = self.flows.iter().map(|flow| flow.there.bytes + flow.back.bytes).sum();
-        let on_the_wire = rate.map_or(Duration::ZERO, |rate| rate.time_for(bytes));
+        let on_the_wire = rate.map_or(Duration::ZERO, |rate| rate.time_for(bytes + self.padding_bytes()));
         let reading: Duration = self
             .flows
             .iter()
@@ -354,8 +367,13 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     if d.one_in(4) {
         config.keep_alive(Some(d.millis(500, 10_000)));
     }
-    let profile = if d.one_in(2) { "auto" } else { d.of(&PROFILE_NAMES) };
-    config.profile(Profile::by_name(profile).expect("one of the list"));
+    let profile = match d.between(0, 3) {
+        0 | 1 => Profile::auto(),
+        2 => Profile::by_name(d.of(&PROFILE_NAMES)).expect("one of the list"),
+        _ => draw_profile(d),
+    };
+    let is_systematic = profile.code.shape().is_systematic;
+    config.profile(profile);
     config.follows_peer_profile(!d.one_in(4));
     let (mut window_bytes, mut send_buffer_bytes, mut symbols_held_bytes) = (1 << 20, 4 << 20, 96 << 20);
     if d.one_in(3) {
@@ -381,5 +399,12 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     }
     config.mtu_max_bytes(d.of(&[1200, 1472, 1472, 9000]));
     config.is_ecn_enabled(!d.one_in(4));
-    EndPlan { transport: config, idle_timeout, window_bytes, send_buffer_bytes, symbols_held_bytes }
+    EndPlan {
+        transport: config,
+        idle_timeout,
+        window_bytes,
+        is_systematic,
+        send_buffer_bytes,
+        symbols_held_bytes,
+    }
 }

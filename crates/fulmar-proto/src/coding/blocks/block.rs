@@ -29,6 +29,8 @@ pub(super) struct Block {
     pub(super) lacks: u32,
     /// What the receiver last said it lacks.
     pub(super) deficit: u32,
+    /// How often enough had arrived and it did not decode.
+    pub(super) failures: u32,
 }
 
 impl Block {
@@ -46,6 +48,7 @@ impl Block {
             coded_arrived: 0,
             lacks: 0,
             deficit: 0,
+            failures: 0,
         }
     }
 

@@ -10,6 +10,9 @@ use crate::coding::sender::{Emitted, Fill};
 use crate::recovery::Content;
 use crate::wire::frame;
 
+/// After so many failures copies follow, where there are any.
+const FAILURES_MAX: u32 = 2;
+
 impl BlockSender {
     /// A new symbol into the open block, or the first one of a new block.
     pub(super) fn emit_source(
@@ -114,12 +117,11 @@ impl BlockSender {
         let next_id = self.ring.next_id().0;
         let block = self.block(number)?;
         let (window, index, needed) = (block.window, block.coded, block.needed);
-        let is_in_reach = window.first.0 + reach > next_id || !self.shape.is_systematic;
+        // A receiver may have forgotten symbols of the block that it had: copies need nothing but themselves.
+        let is_in_reach = window.first.0 + reach > next_id && block.failures < FAILURES_MAX;
+        let is_possible = index < repairs_max && (is_in_reach || !self.shape.is_systematic);
         let key = self.combiner.code().repair_key(index, repairs_max);
-        if index >= repairs_max
-            || !is_in_reach
-            || self.combiner.put_window(&self.ring, window, key, packet, space_bytes).is_none()
-        {
+        if !is_possible || self.combiner.put_window(&self.ring, window, key, packet, space_bytes).is_none() {
             return self.emit_copy(number, packet, space_bytes);
         }
         let is_repair = self.shape.is_systematic || index >= needed;

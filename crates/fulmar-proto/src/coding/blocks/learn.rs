@@ -134,6 +134,7 @@ impl BlockSender {
         let Some(block) = self.block_mut(number) else { return };
         block.deficit = deficit;
         if block.is_stuck() {
+            block.failures += 1;
             self.unrepairable += deficit.max(1);
             self.set_lacking(number, deficit.max(1));
         }

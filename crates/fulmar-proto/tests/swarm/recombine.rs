@@ -1,0 +1,108 @@
+//! Profiles that nobody would think of: any code with any controller, estimator, policy, block size and timeout.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_control as control;
+use fulmar_control::{GroupSize, Rate, RedundancyPolicy};
+use fulmar_proto::{Make, Profile, RecoveryConfig, Timeout};
+
+use super::plan::Draw;
+
+const CONTROLLERS: [&str; 9] =
+    ["reno", "newreno", "cubic", "auto", "ecn-only", "ctcp", "tcp-fec", "tcp-nc", "no-cc"];
+const POLICIES: [&str; 9] =
+    ["arq", "fixed", "auto", "lt-tcp", "ctcp", "fountain", "tcp-fec", "tcp-nc", "tcp-nc-adaptive"];
+const ESTIMATORS: [&str; 5] = ["static", "dynamic", "oracle", "autoregressive", "pooled"];
+
+/// A random recombination. Its name says what it is made of.
+pub fn draw_profile(d: &mut Draw) -> Profile {
+    let code = d.of(&fulmar_fec::NAMES);
+    let len_max = d.between(1, 64) as u32;
+    let (congestion, redundancy, loss) = (d.of(&CONTROLLERS), d.of(&POLICIES), d.of(&ESTIMATORS));
+    let recovery = draw_recovery(d);
+    let block = d.between(1, 80) as u32;
+    let mut profile = Profile::auto();
+    profile.name = format!("{code}/{len_max} {congestion} {redundancy} {loss} {block} {recovery:?}");
+    profile.name.truncate(200);
+    profile.code = fulmar_fec::by_name(code, len_max).expect("every code has such a length");
+    profile.congestion = draw_congestion(d, congestion);
+    profile.redundancy = draw_redundancy(d, redundancy);
+    profile.loss = draw_loss(d, loss);
+    profile.sizing = Arc::new(move |_| Box::new(control::FixedSizing::new(block)));
+    profile.recovery = recovery;
+    profile
+}
+
+fn draw_recovery(d: &mut Draw) -> RecoveryConfig {
+    // The thesis' runs of LT-TCP had 5 s as the longest; with 60 s a run would take too long to be proven alive.
+    let retransmission = Timeout::Retransmission {
+        initial: Duration::from_secs(1),
+        min: d.millis(10, 1000),
+        max: Duration::from_secs(5),
+    };
+    let timeout = if d.one_in(2) { Timeout::Probe } else { retransmission };
+    RecoveryConfig { reordering_packets: d.between(1, 30) as u32, timeout }
+}
+
+fn draw_congestion(d: &mut Draw, name: &'static str) -> Make<dyn control::CongestionController> {
+    let rate = Rate::from_bits_per_second(d.log_between(2_000_000, 50_000_000));
+    let reduction = d.between(1, 10) as f64 / 10.0;
+    Arc::new(move |context| {
+        let mtu = context.mtu_bytes;
+        let window = control::WindowConfig::default();
+        match name {
+            "reno" => Box::new(control::Reno::new(mtu, window)),
+            "newreno" => Box::new(control::NewReno::new(mtu, window)),
+            "cubic" => Box::new(control::Cubic::new(mtu, Default::default())),
+            "ecn-only" => Box::new(control::EcnOnly::new(mtu, window)),
+            "ctcp" => Box::new(control::Ctcp::new(mtu, window)),
+            "tcp-fec" => Box::new(control::TcpFec::new(mtu, window, reduction)),
+            "tcp-nc" => Box::new(control::TcpNc::new(mtu, Box::new(control::Reno::new(mtu, window)), 65_535)),
+            "no-cc" => Box::new(control::Unlimited::at_rate(mtu, rate)),
+            _ => Box::new(control::Auto::new(mtu)),
+        }
+    })
+}
+
+fn draw_redundancy(d: &mut Draw, name: &'static str) -> Make<dyn RedundancyPolicy> {
+    let share = d.between(0, 20) as f64 / 10.0;
+    let packets = d.between(1, 64) as u32;
+    let (is_systematic, is_persistent) = (d.one_in(2), d.one_in(4));
+    let size = match d.between(0, 3) {
+        0 => GroupSize::Window,
+        1 => GroupSize::Bounded { fmax: packets },
+        2 => GroupSize::Static(packets),
+        _ => GroupSize::Interleaved { groups: 1 + packets as u16 % 5, limit: packets % 40 },
+    };
+    Arc::new(move |_| {
+        let mut combinations = control::TcpNcConfig::default();
+        (combinations.window_packets, combinations.is_systematic) = (packets, is_systematic);
+        let mut fountain = control::FountainConfig::default();
+        (fountain.window_blocks, fountain.is_persistent) = (packets, is_persistent);
+        match name {
+            "arq" => Box::new(control::Arq::new()),
+            "fixed" => Box::new(control::FixedRate::new(share, packets)),
+            "lt-tcp" => Box::new(control::LtTcp::new(Default::default())),
+            "ctcp" => Box::new(control::CtcpHybrid::new(share)),
+            "fountain" => Box::new(control::Fountain::new(fountain)),
+            "tcp-fec" => Box::new(control::TcpFecGroups::new(size)),
+            "tcp-nc" => Box::new(control::TcpNcCombinations::new(combinations, 1.0 + share / 4.0)),
+            "tcp-nc-adaptive" => {
+                Box::new(control::TcpNcCombinations::adaptive(combinations, Default::default()))
+            }
+            _ => Box::new(control::AutoRedundancy::new()),
+        }
+    })
+}
+
+fn draw_loss(d: &mut Draw, name: &'static str) -> Make<dyn control::LossEstimator> {
+    let rate = d.between(0, 100) as f64 / 100.0;
+    Arc::new(move |_| match name {
+        "static" => Box::new(control::Ewma::fixed()),
+        "dynamic" => Box::new(control::Ewma::dynamic()),
+        "oracle" => Box::new(control::Oracle::new(rate, 1.0 + rate)),
+        "autoregressive" => Box::new(control::Autoregressive::new(Default::default())),
+        _ => Box::new(control::Pooled::new()),
+    })
+}
