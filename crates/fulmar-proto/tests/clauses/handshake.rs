@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fulmar_fec::{Code, CodeShape, Decoder, DecoderLimits, Encoder, RlcBlock};
 use fulmar_net::{Datagram, Direction, Loss, Probability};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::wire::packet::{self, Peeked};
-use fulmar_proto::{ConnectionError, Event, TransportConfig, TransportErrorCode};
+use fulmar_proto::{ConnectionError, Event, Profile, TransportConfig, TransportErrorCode};
 
 use crate::common::{World, client_config, server_config};
 use crate::work::{link, lossy, profile, set_link, upload};
@@ -197,6 +198,56 @@ fn wire_7_2_the_server_sends_with_its_clients_profile() {
             world.connected();
             assert_eq!(world.server.only().stats().profile, server);
             upload(&mut world, 50_000);
+        }
+    }
+}
+
+/// A code that tells the other end what is not so.
+#[derive(Debug)]
+struct Liar(Vec<u32>);
+
+impl Code for Liar {
+    fn shape(&self) -> CodeShape {
+        RlcBlock::new(32).unwrap().shape()
+    }
+    fn parameters(&self) -> Vec<u32> {
+        self.0.clone()
+    }
+    fn encoder(&self, symbol_bytes: usize) -> Box<dyn Encoder> {
+        RlcBlock::new(32).unwrap().encoder(symbol_bytes)
+    }
+    fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
+        RlcBlock::new(32).unwrap().decoder(symbol_bytes, limits)
+    }
+}
+
+#[test]
+fn wire_8_2_parameters_that_a_code_does_not_have_are_refused() {
+    for (parameters, is_refused) in [
+        (vec![32, 256, 1], false),
+        (vec![0, 256, 1], true),
+        (vec![32, 257, 1], true),
+        (vec![32, 256, 2], true),
+        (vec![32, 256], true),
+        (vec![32, 256, 1, 1], true),
+    ] {
+        let mut lying = Profile::cubic();
+        lying.code = Arc::new(Liar(parameters.clone()));
+        let mut transport = TransportConfig::default();
+        transport.profile(lying);
+        let mut world = World::new(1, link(10, 25), transport, TransportConfig::default());
+        if !is_refused {
+            world.connected();
+            upload(&mut world, 50_000);
+            continue;
+        }
+        world.connect();
+        match closed(&mut world) {
+            ConnectionError::PeerTransport(error) => {
+                assert_eq!(error.code, TransportErrorCode::Parameters, "{parameters:?}");
+                assert!(error.reason.contains("code 3"), "{}", error.reason);
+            }
+            other => panic!("{parameters:?}: {other}"),
         }
     }
 }
