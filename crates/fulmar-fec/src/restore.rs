@@ -132,16 +132,31 @@ impl Solution {
     }
 }
 
+/// Rows taken together.
+const ROWS: usize = 16;
+
 /// Brings a row into reduced row echelon form with those there are; returns its pivot, or `None` if it depends on them.
 fn eliminate(done: &mut [u8], pivots: &[usize], new: &mut [u8], columns: usize) -> Option<usize> {
-    let kernel = gf::kernel();
-    for (row, pivot) in done.chunks_exact(new.len()).zip(pivots) {
-        kernel.mul_add(new, row, new[*pivot]);
+    let stride = new.len();
+    // A pivot occurs in its own row only, so all factors are known beforehand.
+    for (rows, pivots) in done.chunks(ROWS * stride).zip(pivots.chunks(ROWS)) {
+        let (mut inputs, mut factors) = ([&[] as &[u8]; ROWS], [0; ROWS]);
+        for (i, (row, pivot)) in rows.chunks_exact(stride).zip(pivots).enumerate() {
+            (inputs[i], factors[i]) = (row, new[*pivot]);
+        }
+        gf::dot_add(&mut [&mut *new], &inputs[..pivots.len()], &factors[..pivots.len()]);
     }
     let pivot = new[..columns].iter().position(|c| *c != 0)?;
-    kernel.scale(new, gf::inverse(new[pivot]));
-    for row in done.chunks_exact_mut(new.len()) {
-        kernel.mul_add(row, new, row[pivot]);
+    gf::scale(new, gf::inverse(new[pivot]));
+    for rows in done.chunks_mut(ROWS * stride) {
+        let (mut outputs, mut factors, mut count): ([&mut [u8]; ROWS], _, _) =
+            (Default::default(), [0; ROWS], 0);
+        for row in rows.chunks_exact_mut(stride) {
+            factors[count] = row[pivot];
+            outputs[count] = row;
+            count += 1;
+        }
+        gf::dot_add(&mut outputs[..count], &[new], &factors[..count]);
     }
     Some(pivot)
 }

@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{portable::Portable, scalar::Scalar};
+use crate::{portable::Portable, recurrence, scalar::Scalar};
 
 /// Arithmetic on byte strings, each byte an element of GF(256).
 ///
@@ -27,6 +27,12 @@ pub trait Kernel: Debug + Send + Sync {
     ///
     /// The outputs are of equal length, and there is one coefficient for each output and input.
     fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool);
+
+    /// Goes on with a linear recurrence: from `known` on, `words[t]` = XOR of `words[t - lag]` over the lags, which are at
+    /// least 1 and at most `known`. Fast for two or four lags of at least 48.
+    fn recur(&self, words: &mut [u32], known: usize, lags: &[usize]) {
+        recurrence::recur(words, known, lags);
+    }
 }
 
 /// Checks what every kernel demands of [`Kernel::dot_into`]; the unsafe ones rest on it.

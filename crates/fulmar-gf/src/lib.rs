@@ -18,6 +18,7 @@
 mod field;
 mod kernel;
 mod portable;
+mod recurrence;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -53,4 +54,10 @@ pub fn dot_add(outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8])
 #[inline]
 pub fn dot(outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
     kernel().dot_into(outputs, inputs, coefficients, false);
+}
+
+/// From `known` on, `words[t]` = XOR of `words[t - lag]` over the lags. See [`Kernel::recur`].
+#[inline]
+pub fn recur(words: &mut [u32], known: usize, lags: &[usize]) {
+    kernel().recur(words, known, lags);
 }

@@ -136,6 +136,48 @@ fn dot_over_all_shapes() {
 }
 
 #[test]
+fn an_output_that_is_a_plain_sum() {
+    for kernel in kernels() {
+        for (outputs, inputs, len) in [(8, 32, 1400), (9, 3, 64), (16, 5, 71), (20, 65, 130)] {
+            let sources: Vec<Vec<u8>> = (0..inputs).map(|j| noise(len, j as u64)).collect();
+            let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+            let coefficients: Vec<u8> = (0..inputs * outputs)
+                .map(|i| if i % outputs % 8 == 0 { 1 } else { (i * 7 + 3) as u8 })
+                .collect();
+            check_dot_by(kernel, outputs, len, &sources, &coefficients);
+        }
+    }
+}
+
+#[test]
+fn recurrences_of_all_lags() {
+    for kernel in kernels() {
+        for lags in [
+            &[216, 232][..],
+            &[48, 96, 144, 248],
+            &[48, 49],
+            &[1, 300],
+            &[3, 50, 90],
+            &[47, 48, 49, 50],
+            &[7],
+        ] {
+            for len in [300, 301, 347, 348, 349, 2000] {
+                let known = 300;
+                let seed = noise(4 * len, 5);
+                let mut got: Vec<u32> =
+                    seed.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+                let mut expected = got.clone();
+                kernel.recur(&mut got, known, lags);
+                for t in known..len {
+                    expected[t] = lags.iter().fold(0, |sum, lag| sum ^ expected[t - lag]);
+                }
+                assert!(got == expected, "{} words {len}, lags {lags:?}", kernel.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn dot_pads_short_inputs_with_zeros() {
     for kernel in kernels() {
         for len in [1, 63, 64, 65, 300] {

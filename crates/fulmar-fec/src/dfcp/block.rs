@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::ldpc::{CHECK_BYTES, MESSAGE_BYTES, checks, for_each_message_byte};
-use super::lt::{Associations, DEGREE_HIGH, INPUTS};
+use super::lt::{Associations, DEGREE_MAX, INPUTS, Visitor};
 use super::peel::{Contradiction, Peeling};
 use super::taus88::Taus88;
 use crate::CodeError;
@@ -31,13 +31,21 @@ impl DfcpBlock {
 
     /// Fills a segment with coded bytes; `state` is the generator's state before it, which the segment's header carries.
     pub fn segment(&mut self, state: Taus88, out: &mut [u8]) {
-        let Ok(inputs): Result<&[u8; INPUTS], _> = self.inputs.as_slice().try_into() else { return };
-        self.associations.restart(state);
-        for byte in out {
-            *byte = self
-                .associations
-                .next(|indices| indices.iter().fold(0, |sum, i| sum ^ inputs[usize::from(*i)]));
-        }
+        let Ok(inputs) = self.inputs.as_slice().try_into() else { return };
+        let count = out.len();
+        self.associations.each(state, count, &mut Encode { inputs, out });
+    }
+}
+
+struct Encode<'a> {
+    inputs: &'a [u8; INPUTS],
+    out: &'a mut [u8],
+}
+
+impl Visitor for Encode<'_> {
+    #[inline(always)]
+    fn visit(&mut self, byte: usize, draws: &[u32]) {
+        self.out[byte] = draws.iter().fold(0, |sum, draw| sum ^ self.inputs[usize::from(*draw as u16)]);
     }
 }
 
@@ -47,9 +55,7 @@ pub struct DfcpReceiver {
     ldpc: Taus88,
     peeling: Peeling,
     associations: Associations,
-    /// Coded bytes of high degree, put off until most bytes are known: value, degree, indices.
-    high: Vec<u16>,
-    is_high_added: bool,
+    waiting: Waiting,
     is_ldpc_added: bool,
     coded_bytes: usize,
     coded_bytes_max: usize,
@@ -63,8 +69,7 @@ impl DfcpReceiver {
             ldpc,
             peeling: Peeling::new(message_bytes.min(MESSAGE_BYTES)..MESSAGE_BYTES),
             associations: Associations::new(),
-            high: Vec::new(),
-            is_high_added: false,
+            waiting: Waiting::default(),
             is_ldpc_added: false,
             coded_bytes: 0,
             coded_bytes_max,
@@ -110,31 +115,20 @@ impl DfcpReceiver {
     }
 
     fn collect(&mut self, state: Taus88, coded: &[u8]) -> Result<(), Contradiction> {
-        self.associations.restart(state);
-        let Self { peeling, high, is_high_added, .. } = self;
-        for value in coded {
-            self.associations.next(|indices| {
-                if indices.len() >= DEGREE_HIGH && !*is_high_added {
-                    high.extend_from_slice(&[u16::from(*value), indices.len() as u16]);
-                    high.extend_from_slice(indices);
-                    Ok(())
-                } else {
-                    peeling.add(indices.iter().copied(), *value)
-                }
-            })?;
-        }
+        let Self { peeling, waiting, .. } = self;
+        let mut collect = Collect { peeling, waiting, coded, result: Ok(()) };
+        self.associations.each(state, coded.len(), &mut collect);
+        collect.result?;
         self.peeling.run()
     }
 
     /// The rest of what the thesis iterates: high degrees, then LDPC, as soon as they have few unknown bytes each.
     fn decode(&mut self) -> Result<(), Contradiction> {
-        if !self.is_high_added && self.peeling.unknown() < INPUTS / 2 {
-            self.is_high_added = true;
-            let high = core::mem::take(&mut self.high);
-            let mut rest = high.as_slice();
+        while let Some(coded) = self.waiting.give_due(self.peeling.unknown()) {
+            let mut rest = coded.as_slice();
             while let [value, degree, after @ ..] = rest {
                 let (indices, after) = after.split_at(usize::from(*degree));
-                self.peeling.add(indices.iter().copied(), *value as u8)?;
+                self.peeling.add_mostly_known(indices, *value as u8)?;
                 rest = after;
             }
             self.peeling.run()?;
@@ -171,6 +165,60 @@ impl DfcpReceiver {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.peeling.memory_bytes() + self.associations.memory_bytes() + self.high.capacity() * 2
+        self.peeling.memory_bytes() + self.associations.memory_bytes() + self.waiting.memory_bytes()
+    }
+}
+
+/// Enters coded bytes as equations.
+struct Collect<'a> {
+    peeling: &'a mut Peeling,
+    waiting: &'a mut Waiting,
+    coded: &'a [u8],
+    result: Result<(), Contradiction>,
+}
+
+impl Visitor for Collect<'_> {
+    #[inline(always)]
+    fn visit(&mut self, byte: usize, draws: &[u32]) {
+        let value = self.coded[byte];
+        if !self.waiting.take(value, draws, self.peeling.unknown()) {
+            self.result = self.result.and(self.peeling.add(draws.iter().map(|draw| *draw as u16), value));
+        }
+    }
+}
+
+/// A coded byte of high degree waits until of its bytes only so many are still unknown on average: before, it would only be
+/// carried along.
+const UNKNOWN_EACH: usize = 8;
+/// Kinds of coded bytes that wait: up to degree 19, up to 66. Those below 10 do not.
+const WAITING: [core::ops::RangeInclusive<usize>; 2] = [10..=19, 20..=DEGREE_MAX];
+
+/// Coded bytes that wait, by kind: value, degree, indices.
+#[derive(Debug, Default)]
+struct Waiting([Vec<u16>; 2]);
+
+impl Waiting {
+    /// Takes a coded byte if it has to wait; returns whether it was taken.
+    #[inline(always)]
+    fn take(&mut self, value: u8, draws: &[u32], unknown: usize) -> bool {
+        let Some(kind) = WAITING.iter().position(|kind| kind.contains(&draws.len())) else { return false };
+        if draws.len() * unknown <= UNKNOWN_EACH * INPUTS {
+            return false;
+        }
+        self.0[kind].extend_from_slice(&[u16::from(value), draws.len() as u16]);
+        self.0[kind].extend(draws.iter().map(|draw| *draw as u16));
+        true
+    }
+
+    /// Coded bytes that need not wait any more.
+    fn give_due(&mut self, unknown: usize) -> Option<Vec<u16>> {
+        let is_due = |degree: usize| degree * unknown <= UNKNOWN_EACH * INPUTS;
+        let mut kinds = self.0.iter_mut().zip(WAITING);
+        let (due, _) = kinds.find(|(waiting, kind)| !waiting.is_empty() && is_due(*kind.end()))?;
+        Some(core::mem::take(due))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|waiting| waiting.capacity() * 2).sum()
     }
 }

@@ -16,19 +16,30 @@ pub const CHECK_BYTES: usize = 2000;
 /// Calls `edges` with every message byte, its degree of 2 or 3, and three check bytes, of which the first so many count.
 ///
 /// There are always three, so that a caller can do the same for both degrees: the processor cannot guess which it will be.
+#[inline(always)]
 pub(super) fn for_each_message_byte(state: Taus88, mut edges: impl FnMut(usize, usize, [usize; 3])) {
     let mut draws = Draws::new(state);
-    for message in 0..MESSAGE_BYTES {
-        let at_hand = draws.peek::<4>().map(|[first, rest @ ..]| (degree(*first), rest.map(check)));
-        match at_hand {
-            Some((degree, [a, b, c])) if a != b && (degree == 2 || (a != c && b != c)) => {
-                draws.take(1 + degree);
-                edges(message, degree, [a, b, c]);
+    let mut message = 0;
+    while message < MESSAGE_BYTES {
+        let ready = draws.ready::<4>();
+        let mut rest = ready;
+        while let [first, a, b, c, ..] = rest
+            && message < MESSAGE_BYTES
+        {
+            let (degree, [a, b, c]) = (degree(*first), [a, b, c].map(|draw| check(*draw)));
+            if (a == b) | ((degree == 3) & ((a == c) | (b == c))) {
+                break;
             }
-            _ => {
-                let degree = degree(draws.draw());
-                edges(message, degree, distinct(&mut draws, degree));
-            }
+            edges(message, degree, [a, b, c]);
+            rest = &rest[1 + degree..];
+            message += 1;
+        }
+        let taken = ready.len() - rest.len();
+        draws.take(taken);
+        if message < MESSAGE_BYTES {
+            let degree = degree(draws.draw());
+            edges(message, degree, distinct(&mut draws, degree));
+            message += 1;
         }
     }
 }

@@ -8,8 +8,6 @@ use super::taus88::{Draws, Taus88};
 pub(super) const INPUTS: usize = 65536;
 /// The highest degree.
 pub(super) const DEGREE_MAX: usize = 66;
-/// From this degree on, the decoder puts a byte off until most inputs are known.
-pub(super) const DEGREE_HIGH: usize = 19;
 
 /// Table 3.1: degrees and their shares of 2^32 - 1, "after the conversion".
 const OMEGA: [(u8, u32); 10] = [
@@ -39,135 +37,254 @@ const fn ends() -> [u32; 10] {
     ends
 }
 
-/// By the highest 8 bits of a draw: the first interval that may hold it.
-static GUIDE: [u8; 256] = guide();
+/// What a draw means by its highest 8 bits, which is all but when an interval ends among those that share them.
+static BY_HIGH_BITS: [Class; 256] = by_high_bits();
 
-const fn guide() -> [u8; 256] {
-    let (mut guide, mut high) = ([0; 256], 0);
+const fn by_high_bits() -> [Class; 256] {
+    let (mut classes, mut high) = ([UNSURE; 256], 0);
     while high < 256 {
-        let mut i = 0;
-        while i < 9 && (high as u32) << 24 >= ENDS[i] {
-            i += 1;
+        let (first, last) = (class_of((high as u32) << 24), class_of((high as u32) << 24 | 0xFF_FFFF));
+        if first.number == last.number {
+            classes[high] = first;
         }
-        guide[high] = i as u8;
         high += 1;
     }
-    guide
+    classes
 }
 
-/// The degree that a draw means.
-#[inline(always)]
-fn degree(draw: u32) -> usize {
-    let mut i = usize::from(GUIDE[(draw >> 24) as usize]);
+/// One of the ten degrees.
+#[derive(Copy, Clone, Debug)]
+struct Class {
+    number: u8,
+    degree: u8,
+}
+
+const UNSURE: Class = Class { number: u8::MAX, degree: 0 };
+
+const fn class_of(draw: u32) -> Class {
+    let mut i = 0;
     while i < 9 && draw >= ENDS[i] {
         i += 1;
     }
-    usize::from(OMEGA[i].0)
+    Class { number: i as u8, degree: OMEGA[i].0 }
 }
 
-/// The associations of one coded byte after the other.
+#[inline(always)]
+fn class(draw: u32) -> Class {
+    let class = BY_HIGH_BITS[(draw >> 24) as usize];
+    if class.number == UNSURE.number { class_of(draw) } else { class }
+}
+
+/// Coded bytes taken together, at most: what the draws at hand are enough for, and seldom more than one to be redrawn.
+const BATCH: usize = 512;
+
+/// A coded byte of a batch.
+#[derive(Copy, Clone, Debug, Default)]
+struct Start {
+    /// Its number in the batch.
+    byte: u16,
+    /// Where its indices are among the draws at hand; the draw before them is its degree.
+    at: u16,
+}
+
+/// Coded bytes of one degree.
+#[derive(Debug)]
+struct Batch {
+    starts: [Start; BATCH],
+    len: usize,
+}
+
+impl Batch {
+    fn starts(&self) -> &[Start] {
+        &self.starts[..self.len]
+    }
+}
+
+/// What is to be done with a coded byte.
+pub(super) trait Visitor {
+    /// Coded byte `byte` of a segment is the XOR of the inputs that the lowest 16 bits of the draws mean.
+    fn visit(&mut self, byte: usize, draws: &[u32]);
+}
+
+/// The associations of the coded bytes of a segment.
+///
+/// A processor cannot guess a degree, and one wrong guess costs as much as five inputs. So a batch of coded bytes is first
+/// walked through and sorted by degree, and what is done then is done for one degree after the other.
 #[derive(Debug)]
 pub(super) struct Associations {
     draws: Draws,
-    indices: [u16; DEGREE_MAX],
-    /// One bit for each input that the byte at hand has taken.
-    taken: Box<[u64; INPUTS / 64]>,
+    batches: Box<[Batch; 10]>,
+    taken: Taken,
+}
+
+/// Which inputs the byte at hand has taken: those marked with its stamp.
+#[derive(Debug)]
+struct Taken {
+    marks: Box<[u8; INPUTS]>,
+    stamp: u8,
+}
+
+/// Calls a function for each degree, with the degree as a constant and its number.
+macro_rules! for_each_degree {
+    ($call:ident, $($arguments:tt)*) => {
+        $call::<1>(0, $($arguments)*);
+        $call::<2>(1, $($arguments)*);
+        $call::<3>(2, $($arguments)*);
+        $call::<4>(3, $($arguments)*);
+        $call::<5>(4, $($arguments)*);
+        $call::<8>(5, $($arguments)*);
+        $call::<9>(6, $($arguments)*);
+        $call::<19>(7, $($arguments)*);
+        $call::<65>(8, $($arguments)*);
+        $call::<66>(9, $($arguments)*);
+    };
 }
 
 impl Associations {
     pub(super) fn new() -> Self {
         Self {
             draws: Draws::new(Taus88::seeded(0)),
-            indices: [0; DEGREE_MAX],
-            taken: Box::new([0; INPUTS / 64]),
+            batches: Box::new([const { Batch { starts: [Start { byte: 0, at: 0 }; BATCH], len: 0 } }; 10]),
+            taken: Taken { marks: Box::new([0; INPUTS]), stamp: 0 },
         }
     }
 
-    /// Begins a segment.
-    pub(super) fn restart(&mut self, state: Taus88) {
-        self.draws.restart(state);
-    }
-
-    /// Calls `with` with the input bytes of the next coded byte: a draw for the degree, then draws modulo 65536, repeated
-    /// ones dropped.
+    /// Has every one of the `count` coded bytes of a segment visited; `state` is the generator's state before it.
     ///
-    /// `with` is compiled once for each low degree, so that neither it nor the search for repeated indices has a loop that
-    /// the processor has to guess the end of: a coded byte costs one jump to its degree.
+    /// A coded byte takes a draw for the degree, then draws modulo 65536, repeated ones dropped.
     #[inline(always)]
-    pub(super) fn next<T>(&mut self, mut with: impl FnMut(&[u16]) -> T) -> T {
-        let degree = degree(self.draws.draw());
-        let found = match degree {
-            1 => self.few::<1>().map(|indices| with(&indices)),
-            2 => self.few::<2>().map(|indices| with(&indices)),
-            3 => self.few::<3>().map(|indices| with(&indices)),
-            4 => self.few::<4>().map(|indices| with(&indices)),
-            5 => self.few::<5>().map(|indices| with(&indices)),
-            8 => self.few::<8>().map(|indices| with(&indices)),
-            9 => self.few::<9>().map(|indices| with(&indices)),
-            19 => self.lot::<19>().map(|indices| with(&indices)),
-            65 => self.lot::<65>().map(|indices| with(&indices)),
-            _ => self.lot::<66>().map(|indices| with(&indices)),
-        };
-        match found {
-            Some(result) => result,
-            None => {
-                self.one_by_one(degree);
-                with(&self.indices[..degree])
-            }
-        }
-    }
-
-    /// The usual case: the next `D` draws are at hand and distinct.
-    #[inline(always)]
-    fn few<const D: usize>(&mut self) -> Option<[u16; D]> {
-        let indices = self.draws.peek::<D>()?.map(|draw| draw as u16);
-        let mut is_repeated = false;
-        for i in 1..D {
-            for j in 0..i {
-                is_repeated |= indices[i] == indices[j];
-            }
-        }
-        if is_repeated {
-            return None;
-        }
-        self.draws.take(D);
-        Some(indices)
-    }
-
-    /// As [`Associations::few`], for many: a bitmap finds repeated ones.
-    #[inline(never)]
-    fn lot<const D: usize>(&mut self) -> Option<[u16; D]> {
-        let indices = self.draws.peek::<D>()?.map(|draw| draw as u16);
-        let mut is_repeated = false;
-        for index in indices {
-            let (word, bit) = (&mut self.taken[usize::from(index) / 64], 1 << (index % 64));
-            is_repeated |= *word & bit != 0;
-            *word |= bit;
-        }
-        indices.iter().for_each(|index| self.taken[usize::from(*index) / 64] = 0);
-        if is_repeated {
-            return None;
-        }
-        self.draws.take(D);
-        Some(indices)
-    }
-
-    /// The rare case: one draw at a time, repeated ones dropped.
-    #[cold]
-    fn one_by_one(&mut self, degree: usize) {
-        let mut count = 0;
-        while count < degree {
-            let index = self.draws.draw() as u16;
-            if !self.indices[..count].contains(&index) {
-                self.indices[count] = index;
-                count += 1;
+    pub(super) fn each(&mut self, state: Taus88, count: usize, visitor: &mut impl Visitor) {
+        let Self { draws, batches, taken } = self;
+        draws.restart(state);
+        let mut done = 0;
+        while done < count {
+            let ready = draws.ready::<{ 1 + DEGREE_MAX }>();
+            let walked = walk(batches, ready, count - done);
+            let mut end = walked;
+            for_each_degree!(find_repeated, batches, ready, taken, &mut end);
+            for_each_degree!(visit_batch, batches, ready, end.byte, done, visitor);
+            done += usize::from(end.byte);
+            draws.take(usize::from(end.at) - 1);
+            if end.byte < walked.byte {
+                let (indices, degree) = one_by_one(draws);
+                visitor.visit(done, &indices[..degree]);
+                done += 1;
             }
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.draws.memory_bytes() + self.taken.len() * 8
+        self.draws.memory_bytes() + size_of_val(&*self.batches) + INPUTS
     }
+}
+
+/// Sorts coded bytes by degree, at most `count`, as long as their draws are certainly there; returns where the next starts.
+#[inline(never)]
+fn walk(batches: &mut [Batch; 10], draws: &[u32], count: usize) -> Start {
+    batches.iter_mut().for_each(|batch| batch.len = 0);
+    let last = draws.len() - DEGREE_MAX;
+    let (mut byte, mut at) = (0, 1);
+    while byte < count.min(BATCH) && at <= last {
+        let class = class(draws[at - 1]);
+        let batch = &mut batches[usize::from(class.number)];
+        batch.starts[batch.len % BATCH] = Start { byte: byte as u16, at: at as u16 };
+        batch.len += 1;
+        byte += 1;
+        at += 1 + usize::from(class.degree);
+    }
+    Start { byte: byte as u16, at: at as u16 }
+}
+
+/// The first coded byte of degree `D` with a repeated index, if it is before `end`, becomes the end.
+#[inline(never)]
+fn find_repeated<const D: usize>(
+    number: usize,
+    batches: &[Batch; 10],
+    draws: &[u32],
+    taken: &mut Taken,
+    end: &mut Start,
+) {
+    for start in batches[number].starts() {
+        let Some(draws) = draws_of::<D>(draws, *start) else { return };
+        if if D < 16 { are_some_equal(draws) } else { taken.are_repeated(draws) } {
+            if start.byte < end.byte {
+                *end = *start;
+            }
+            return;
+        }
+    }
+}
+
+/// Visits those of degree `D` that are before `end`.
+#[inline(always)]
+fn visit_batch<const D: usize>(
+    number: usize,
+    batches: &[Batch; 10],
+    draws: &[u32],
+    end: u16,
+    done: usize,
+    visitor: &mut impl Visitor,
+) {
+    for start in batches[number].starts() {
+        if let Some(draws) = draws_of::<D>(draws, *start)
+            && start.byte < end
+        {
+            visitor.visit(done + usize::from(start.byte), draws);
+        } else {
+            return;
+        }
+    }
+}
+
+#[inline(always)]
+fn draws_of<const D: usize>(draws: &[u32], start: Start) -> Option<&[u32; D]> {
+    draws.get(usize::from(start.at)..)?.first_chunk()
+}
+
+/// For few: compares all pairs.
+#[inline(always)]
+fn are_some_equal<const D: usize>(draws: &[u32; D]) -> bool {
+    let mut are_equal = false;
+    for i in 1..D {
+        for j in 0..i {
+            are_equal |= draws[i] as u16 == draws[j] as u16;
+        }
+    }
+    are_equal
+}
+
+impl Taken {
+    /// For many: marks them.
+    #[inline(always)]
+    fn are_repeated<const D: usize>(&mut self, draws: &[u32; D]) -> bool {
+        if self.stamp == u8::MAX {
+            self.marks.fill(0);
+            self.stamp = 0;
+        }
+        self.stamp += 1;
+        let mut are_repeated = false;
+        for draw in draws {
+            let mark = &mut self.marks[usize::from(*draw as u16)];
+            are_repeated |= *mark == self.stamp;
+            *mark = self.stamp;
+        }
+        are_repeated
+    }
+}
+
+/// The rare case: one draw at a time, repeated ones dropped. Returns the indices and how many they are.
+#[cold]
+fn one_by_one(draws: &mut Draws) -> ([u32; DEGREE_MAX], usize) {
+    let degree = usize::from(class(draws.draw()).degree);
+    let (mut indices, mut count) = ([0; DEGREE_MAX], 0);
+    while count < degree {
+        let index = draws.draw() & 0xFFFF;
+        if !indices[..count].contains(&index) {
+            indices[count] = index;
+            count += 1;
+        }
+    }
+    (indices, degree)
 }
 
 #[cfg(test)]
@@ -178,29 +295,37 @@ mod tests {
     fn degrees_are_those_of_the_intervals() {
         for (i, (expected, _)) in OMEGA.iter().enumerate() {
             let first = if i == 0 { 0 } else { ENDS[i - 1] };
-            assert_eq!(
-                (degree(first), degree(ENDS[i] - 1)),
-                (usize::from(*expected), usize::from(*expected))
-            );
+            assert_eq!([class(first), class(ENDS[i] - 1)].map(|class| class.degree), [*expected; 2]);
         }
-        assert_eq!(degree(u32::MAX), 66);
+        assert_eq!(class(u32::MAX).degree, 66);
+    }
+
+    struct Collected(Vec<Vec<u16>>);
+
+    impl Visitor for Collected {
+        fn visit(&mut self, byte: usize, draws: &[u32]) {
+            self.0[byte] = draws.iter().map(|draw| *draw as u16).collect();
+        }
     }
 
     #[test]
     fn indices_are_distinct_and_those_of_the_plain_description() {
         let mut associations = Associations::new();
-        let mut state = Taus88::seeded(5);
-        associations.restart(state);
-        for _ in 0..5000 {
-            let degree = degree(state.draw());
-            let mut plain: Vec<u16> = Vec::new();
-            while plain.len() < degree {
-                let index = (state.draw() % 65536) as u16;
-                if !plain.contains(&index) {
-                    plain.push(index);
+        for (seed, count) in [(5, 20_000), (6, 0), (7, 1), (8, 1420)] {
+            let mut state = Taus88::seeded(seed);
+            let mut collected = Collected(vec![Vec::new(); count]);
+            associations.each(state, count, &mut collected);
+            for indices in collected.0 {
+                let degree = usize::from(class(state.draw()).degree);
+                let mut plain: Vec<u16> = Vec::new();
+                while plain.len() < degree {
+                    let index = (state.draw() % 65536) as u16;
+                    if !plain.contains(&index) {
+                        plain.push(index);
+                    }
                 }
+                assert_eq!(indices, plain);
             }
-            associations.next(|indices| assert_eq!(indices, plain));
         }
     }
 }

@@ -12,47 +12,47 @@ use super::lt::INPUTS;
 
 /// A list's end.
 const NONE: u32 = u32::MAX;
-/// Equations of a byte that are found in one place. It has 3.1 on average when a block is decoded, more than this in 4 %.
-const NEAR: usize = 6;
+/// Equations of a byte that are found in one place: it has 3.1 on average when a block is decoded, more than this in 1 %.
+const NEAR: usize = 8;
+/// Equations that can be found there: 16 bits number them. A block is decoded with hardly more.
+const NEAR_EQUATIONS: usize = 1 << 16;
 /// Mark of a known byte, above its value.
-const KNOWN: u16 = 0x100;
+const KNOWN: u16 = 0x8000;
+/// Mark of an unknown byte that has further edges, above the number of its near equations.
+const HAS_FAR: u16 = 0x4000;
 
 /// Bytes taken out of their equations together.
-const BATCH: usize = 16;
-
-/// A byte just determined, and where it occurs.
-#[derive(Copy, Clone, Default)]
-struct Determined {
-    /// What taking it out does to an equation, in all its parts but the number.
-    change: u32,
-    near: [u32; NEAR],
-    near_count: u8,
-    head: u32,
-}
+const BATCH: usize = 32;
 
 /// An equation contradicts others.
-#[derive(Debug)]
+#[derive(Copy, Clone, Debug)]
 pub(super) struct Contradiction;
 
 /// The system.
 #[derive(Debug)]
 pub(super) struct Peeling {
-    /// By byte: `KNOWN` and the value, or 0.
+    /// By byte: `KNOWN` and the value; or how many of its equations are near, and perhaps `HAS_FAR`.
     bytes: Vec<u16>,
     unknown: usize,
     /// XOR of indices << 16 | XOR of values << 8 | number of unknown bytes.
     equations: Vec<u32>,
-    /// By byte: how many of its equations are near.
-    counts: Vec<u8>,
     /// By byte: its first equations, in one piece. Entering one reads nothing but the count, so that the processor need not
-    /// wait for memory: that made the difference between 75 and 30 ns for a coded byte.
-    near: Vec<[u32; NEAR]>,
+    /// wait for memory.
+    near: Vec<[u16; NEAR]>,
     /// By byte: the first of its further edges.
     heads: Vec<u32>,
     /// Further edges: equation, and next edge of the same byte.
     far: Vec<(u32, u32)>,
-    /// Equations with one unknown byte.
+    /// Equations with one unknown byte are the first `ripple_len`. There is room for one more than there are equations.
     ripple: Vec<u32>,
+    ripple_len: usize,
+}
+
+/// What taking the bytes of a batch out of their equations comes to: equations, and what changes in each but the number.
+struct Edges {
+    equations: [u16; (BATCH + 1) * NEAR],
+    changes: [u32; (BATCH + 1) * NEAR],
+    count: usize,
 }
 
 impl Peeling {
@@ -64,11 +64,11 @@ impl Peeling {
             bytes,
             unknown: INPUTS - zeros.len(),
             equations: Vec::with_capacity(INPUTS + INPUTS / 8),
-            counts: vec![0; INPUTS],
             near: vec![[0; NEAR]; INPUTS],
             heads: vec![NONE; INPUTS],
-            far: Vec::with_capacity(INPUTS),
-            ripple: Vec::new(),
+            far: Vec::new(),
+            ripple: vec![0; INPUTS],
+            ripple_len: 0,
         }
     }
 
@@ -89,7 +89,7 @@ impl Peeling {
         indices: impl IntoIterator<Item = u16>,
         value: u8,
     ) -> Result<(), Contradiction> {
-        let equation = self.equations.len() as u32;
+        let equation = self.equations.len();
         let (mut xor, mut value, mut count) = (0, u16::from(value), 0);
         for index in indices {
             let byte = self.bytes[usize::from(index)];
@@ -98,100 +98,125 @@ impl Peeling {
             } else {
                 xor ^= index;
                 count += 1;
-                self.connect(usize::from(index), equation);
+                self.connect(index, usize::from(byte & !HAS_FAR), equation);
             }
         }
-        match count {
-            0 if value & 0xFF != 0 => return Err(Contradiction),
-            0 => return Ok(()),
-            1 => self.ripple.push(equation),
-            _ => {}
+        if count == 0 {
+            return if value & 0xFF == 0 { Ok(()) } else { Err(Contradiction) };
         }
         self.equations.push(u32::from(xor) << 16 | u32::from(value & 0xFF) << 8 | count);
+        if self.equations.len() >= self.ripple.len() {
+            self.ripple.resize(2 * self.ripple.len(), 0);
+        }
+        self.ripple[self.ripple_len] = equation as u32;
+        self.ripple_len += usize::from(count == 1);
         Ok(())
     }
 
-    #[inline(always)]
-    fn connect(&mut self, byte: usize, equation: u32) {
-        let count = usize::from(self.counts[byte]);
-        if let Some(place) = self.near[byte].get_mut(count) {
-            *place = equation;
-            self.counts[byte] += 1;
-        } else {
-            self.far.push((equation, self.heads[byte]));
-            self.heads[byte] = self.far.len() as u32 - 1;
+    /// As [`Peeling::add`], of many bytes of which a few are unknown: the known ones are taken out first, without a guess at any.
+    pub(super) fn add_mostly_known(&mut self, indices: &[u16], value: u8) -> Result<(), Contradiction> {
+        let (mut unknown, mut count, mut value) = ([0; 256], 0u8, u16::from(value));
+        for index in indices {
+            let byte = self.bytes[usize::from(*index)];
+            let is_known = byte >> 15;
+            value ^= byte & 0u16.wrapping_sub(is_known);
+            unknown[usize::from(count)] = *index;
+            count += 1 - is_known as u8;
         }
+        self.add(unknown.into_iter().take(usize::from(count)), value as u8)
+    }
+
+    #[inline(always)]
+    fn connect(&mut self, byte: u16, count: usize, equation: usize) {
+        let byte = usize::from(byte);
+        match self.near[byte].get_mut(count) {
+            Some(place) if equation < NEAR_EQUATIONS => {
+                *place = equation as u16;
+                self.bytes[byte] += 1;
+            }
+            _ => self.connect_far(byte, equation as u32),
+        }
+    }
+
+    #[cold]
+    fn connect_far(&mut self, byte: usize, equation: u32) {
+        self.bytes[byte] |= HAS_FAR;
+        self.far.push((equation, self.heads[byte]));
+        self.heads[byte] = self.far.len() as u32 - 1;
     }
 
     /// Takes known bytes out of equations until nothing follows any more.
     ///
     /// A byte at a time would wait for memory three times in a row: equation, byte, its equations. So bytes are taken in
-    /// batches, whose accesses do not wait for each other.
+    /// batches, whose accesses do not wait for each other, and no step depends on a guess.
     pub(super) fn run(&mut self) -> Result<(), Contradiction> {
         let mut is_consistent = true;
-        while !self.ripple.is_empty() {
-            let (mut batch, mut count) = ([Determined::default(); BATCH], 0);
-            while count < BATCH {
-                let Some(equation) = self.ripple.pop() else { break };
-                if let Some(determined) = self.determine(equation) {
-                    batch[count] = determined;
-                    count += 1;
-                }
+        let mut edges =
+            Edges { equations: [0; (BATCH + 1) * NEAR], changes: [0; (BATCH + 1) * NEAR], count: 0 };
+        while self.ripple_len > 0 {
+            edges.count = 0;
+            let first = self.ripple_len.saturating_sub(BATCH);
+            let mut batch = [0; BATCH];
+            let batch = &mut batch[..self.ripple_len - first];
+            batch.copy_from_slice(&self.ripple[first..self.ripple_len]);
+            self.ripple_len = first;
+            for equation in batch {
+                is_consistent &= self.determine(*equation, &mut edges);
             }
-            for Determined { change, near, near_count, head } in &batch[..count] {
-                for equation in &near[..usize::from(*near_count).min(NEAR)] {
-                    is_consistent &= self.take_out(*equation, *change);
-                }
-                let mut edge = *head;
-                while edge != NONE {
-                    let (equation, next) = self.far[edge as usize];
-                    is_consistent &= self.take_out(equation, *change);
-                    edge = next;
-                }
+            for (equation, change) in edges.equations.iter().zip(&edges.changes).take(edges.count) {
+                is_consistent &= self.take_out(usize::from(*equation), *change);
             }
         }
         if is_consistent { Ok(()) } else { Err(Contradiction) }
     }
 
-    /// Enters the byte that an equation gives, unless another equation of the batch has given it.
+    /// Enters the byte that an equation gives, unless another equation of the batch has given it. Near equations are noted,
+    /// far ones changed at once.
     #[inline(always)]
-    fn determine(&mut self, equation: u32) -> Option<Determined> {
+    fn determine(&mut self, equation: u32, edges: &mut Edges) -> bool {
         let state = self.equations[equation as usize];
         let index = (state >> 16) as usize;
-        if state & 0xFF != 1 || self.bytes[index] & KNOWN != 0 {
-            return None;
+        let count = self.bytes[index];
+        if state & 0xFF != 1 || count & KNOWN != 0 {
+            return true;
         }
         self.bytes[index] = KNOWN | (state >> 8 & 0xFF) as u16;
         self.unknown -= 1;
         let change = state & 0xFFFF_FF00;
-        Some(Determined {
-            change,
-            near: self.near[index],
-            near_count: self.counts[index],
-            head: self.heads[index],
-        })
+        if let Some(equations) = edges.equations[edges.count..].first_chunk_mut::<NEAR>()
+            && let Some(changes) = edges.changes[edges.count..].first_chunk_mut::<NEAR>()
+        {
+            (*equations, *changes) = (self.near[index], [change; NEAR]);
+        }
+        edges.count += usize::from(count & !HAS_FAR);
+        count & HAS_FAR == 0 || self.take_out_of_far(index, change)
+    }
+
+    #[cold]
+    fn take_out_of_far(&mut self, index: usize, change: u32) -> bool {
+        let (mut edge, mut is_consistent) = (self.heads[index], true);
+        while edge != NONE {
+            let (equation, next) = self.far[edge as usize];
+            is_consistent &= self.take_out(equation as usize, change);
+            edge = next;
+        }
+        is_consistent
     }
 
     /// Takes a known byte out of one of its equations; returns whether what is left makes sense.
     #[inline(always)]
-    fn take_out(&mut self, equation: u32, change: u32) -> bool {
-        let state = &mut self.equations[equation as usize];
-        *state = (*state ^ change) - 1;
-        match *state & 0xFF {
-            0 => *state == 0,
-            1 => {
-                self.ripple.push(equation);
-                true
-            }
-            _ => true,
-        }
+    fn take_out(&mut self, equation: usize, change: u32) -> bool {
+        let state = (self.equations[equation] ^ change).wrapping_sub(1);
+        self.equations[equation] = state;
+        self.ripple[self.ripple_len] = equation as u32;
+        self.ripple_len += usize::from(state & 0xFF == 1);
+        (state & 0xFF != 0) | (state == 0)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() * 2
-            + self.counts.capacity()
             + (self.equations.capacity() + self.heads.capacity() + self.ripple.capacity()) * 4
-            + self.near.capacity() * size_of::<[u32; NEAR]>()
+            + self.near.capacity() * size_of::<[u16; NEAR]>()
             + self.far.capacity() * 8
     }
 }

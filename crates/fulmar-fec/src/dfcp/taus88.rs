@@ -1,10 +1,12 @@
 //! L'Ecuyer's combined Tausworthe generator taus88 ("Maximally equidistributed combined Tausworthe generators", 1996), the
 //! generator of Linux in DFCP's time.
 //!
-//! Each component is linear over GF(2), so it can be advanced by 256 steps with one 32x32 bit matrix. [`Draws`] uses that: it
-//! runs eight generators 256 steps apart side by side, and yields what one would have yielded.
+//! One draw takes from the draw before it, so a processor has nothing to do side by side. But each component is linear over
+//! GF(2): its words also satisfy recurrences that reach far back, of which many steps can be taken at once ([`LAGS`]).
 
 use alloc::boxed::Box;
+
+use fulmar_gf as gf;
 
 /// State of the generator: what a DFCP header carries as S1, S2 and S3 (thesis, section 3.8.3).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,15 +49,10 @@ impl Taus88 {
         *self = step(*self);
         self.s1 ^ self.s2 ^ self.s3
     }
-
-    /// The state 256 draws on.
-    fn jump(self) -> Self {
-        Self { s1: apply(&JUMP[0], self.s1), s2: apply(&JUMP[1], self.s2), s3: apply(&JUMP[2], self.s3) }
-    }
 }
 
 #[inline(always)]
-const fn step(state: Taus88) -> Taus88 {
+fn step(state: Taus88) -> Taus88 {
     let Taus88 { s1, s2, s3 } = state;
     Taus88 {
         s1: ((s1 & 0xFFFF_FFFE) << 12) ^ (((s1 << 13) ^ s1) >> 19),
@@ -64,106 +61,90 @@ const fn step(state: Taus88) -> Taus88 {
     }
 }
 
-/// Steps between neighbouring lanes.
-const JUMP_STEPS: usize = 256;
-const LANES: usize = 8;
+/// For each component: every word is the XOR of the words so far back.
+///
+/// The bits of the first satisfy x^31 + x^13 + 1, and a word is 12 bits further than the one before. With A = x^31 and
+/// B = x^13, (A + B)^3 + 1 = A^3 + A^2 B + A B^2 + B^3 + 1 is a multiple whose exponents are all multiples of 3, and squaring
+/// multiplies the exponents by 2: squared five times, they are 12 times 248, 200, 152, 104 and 0. The second has x^29 + x^2 + 1
+/// and 4 bits a word: squared five times, 4 times 232, 16 and 0. For the third, x^28 + x^3 + 1 and 17 bits, a search over all
+/// multiples of five terms found the shortest of which no lag is short.
+const LAGS: [&[usize]; 3] = [&[48, 96, 144, 248], &[216, 232], &[124, 230, 287, 289]];
+
+/// Words kept from before: the longest lag, and more than the longest run of draws looked at together.
+const PAST: usize = 304;
 /// Draws made together.
-const DRAWS: usize = JUMP_STEPS * LANES;
+const NEW: usize = 20 * 48;
+const LEN: usize = PAST + NEW;
 
-/// For each component, the images of the 32 unit vectors after `JUMP_STEPS` steps.
-static JUMP: [[u32; 32]; 3] = jumps();
-
-const fn jumps() -> [[u32; 32]; 3] {
-    let mut images = [[0; 32]; 3];
-    let mut bit = 0;
-    while bit < 32 {
-        let mut state = Taus88 { s1: 1 << bit, s2: 1 << bit, s3: 1 << bit };
-        let mut steps = 0;
-        while steps < JUMP_STEPS {
-            state = step(state);
-            steps += 1;
-        }
-        images[0][bit] = state.s1;
-        images[1][bit] = state.s2;
-        images[2][bit] = state.s3;
-        bit += 1;
-    }
-    images
-}
-
-fn apply(matrix: &[u32; 32], s: u32) -> u32 {
-    matrix.iter().enumerate().fold(0, |sum, (bit, image)| sum ^ (image & 0u32.wrapping_sub(s >> bit & 1)))
-}
-
-/// The draws of one generator, 2048 at a time.
+/// The draws of one generator, many at a time.
 #[derive(Debug)]
 pub(super) struct Draws {
-    state: Taus88,
-    buffer: Box<[u32; DRAWS]>,
+    /// The words of each component.
+    words: Box<[[u32; LEN]; 3]>,
+    /// Their XOR.
+    draws: Box<[u32; LEN]>,
+    /// The next draw, and the end of those made.
     at: usize,
-    /// The draws of all lanes, step by step, on their way to the buffer.
-    by_step: Box<[[u32; LANES]; JUMP_STEPS]>,
+    end: usize,
 }
 
 impl Draws {
     pub(super) fn new(state: Taus88) -> Self {
-        Self { state, buffer: Box::new([0; DRAWS]), at: DRAWS, by_step: Box::new([[0; LANES]; JUMP_STEPS]) }
+        let mut draws = Self { words: Box::new([[0; LEN]; 3]), draws: Box::new([0; LEN]), at: 0, end: 0 };
+        draws.restart(state);
+        draws
     }
 
     /// Goes on from another state.
-    pub(super) fn restart(&mut self, state: Taus88) {
-        self.state = state;
-        self.at = self.buffer.len();
+    pub(super) fn restart(&mut self, mut state: Taus88) {
+        let [s1, s2, s3] = &mut *self.words;
+        for i in 0..PAST {
+            state = step(state);
+            (s1[i], s2[i], s3[i]) = (state.s1, state.s2, state.s3);
+            self.draws[i] = state.s1 ^ state.s2 ^ state.s3;
+        }
+        (self.at, self.end) = (0, PAST);
     }
 
-    #[inline(always)]
     pub(super) fn draw(&mut self) -> u32 {
-        if self.at >= self.buffer.len() {
-            self.refill();
-        }
-        let draw = self.buffer[self.at];
-        self.at += 1;
+        let draw = self.ready::<1>()[0];
+        self.take(1);
         draw
     }
 
-    /// The next draws without taking them; fewer than `N` are left only near the end of a buffer.
-    #[inline(always)]
-    pub(super) fn peek<const N: usize>(&self) -> Option<&[u32; N]> {
-        self.buffer.get(self.at..)?.first_chunk()
+    /// The next draws without taking them, at least `N`.
+    pub(super) fn ready<const N: usize>(&mut self) -> &[u32] {
+        const { assert!(N <= PAST) };
+        if self.end - self.at < N {
+            self.refill();
+        }
+        &self.draws[self.at..self.end]
     }
 
-    /// Takes draws that were peeked at.
-    #[inline(always)]
+    /// Takes draws that were looked at.
     pub(super) fn take(&mut self, count: usize) {
         self.at += count;
     }
 
     #[inline(never)]
     fn refill(&mut self) {
-        let mut lanes = [self.state; LANES];
-        for lane in 1..LANES {
-            lanes[lane] = lanes[lane - 1].jump();
+        if self.end == LEN {
+            self.words.iter_mut().for_each(|words| words.copy_within(NEW.., 0));
+            self.draws.copy_within(NEW.., 0);
+            self.at -= NEW;
         }
-        let (mut s1, mut s2, mut s3) = (lanes.map(|l| l.s1), lanes.map(|l| l.s2), lanes.map(|l| l.s3));
-        // First by step, which the compiler does in vectors, then each lane in one piece.
-        for draws in self.by_step.iter_mut() {
-            for (lane, draw) in draws.iter_mut().enumerate() {
-                let next = step(Taus88 { s1: s1[lane], s2: s2[lane], s3: s3[lane] });
-                (s1[lane], s2[lane], s3[lane]) = (next.s1, next.s2, next.s3);
-                *draw = next.s1 ^ next.s2 ^ next.s3;
-            }
+        for (words, lags) in self.words.iter_mut().zip(LAGS) {
+            gf::recur(words, PAST, lags);
         }
-        for (lane, draws) in self.buffer.as_chunks_mut::<JUMP_STEPS>().0.iter_mut().enumerate() {
-            for (draw, of_step) in draws.iter_mut().zip(self.by_step.iter()) {
-                *draw = of_step[lane];
-            }
+        let [s1, s2, s3] = &*self.words;
+        for i in PAST..LEN {
+            self.draws[i] = s1[i] ^ s2[i] ^ s3[i];
         }
-        self.state = Taus88 { s1: s1[LANES - 1], s2: s2[LANES - 1], s3: s3[LANES - 1] };
-        self.at = 0;
+        self.end = LEN;
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        2 * self.buffer.len() * 4
+        4 * LEN * 4
     }
 }
 
@@ -182,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_yield_what_one_generator_yields() {
+    fn far_recurrences_yield_what_one_step_after_the_other_yields() {
         let mut one = Taus88::seeded(77);
         let mut draws = Draws::new(one);
         assert!((0..10_000).all(|_| draws.draw() == one.draw()));

@@ -106,36 +106,45 @@ pub(super) unsafe fn dot_block<L: Lanes>(block: &mut DotBlock<'_, '_>) {
     let mut from = 0;
     if block.outputs.len() == 1 && block.coefficients.iter().all(|c| *c == 1) {
         // SAFETY: the features are those the caller vouches for, and there is one output.
-        unsafe { rows::<Plain<L>, 1, 4>(block, 0) };
+        unsafe { rows::<Plain<L>, 1, 4, false>(block, 0) };
         return;
     }
     while from < block.outputs.len() {
         let left = block.outputs.len() - from;
+        let stride = block.outputs.len();
+        let is_plain = left >= 8 && block.coefficients[from..].iter().step_by(stride).all(|c| *c == 1);
         // SAFETY: the features are those the caller vouches for; as many outputs are left as the functions take.
         unsafe {
             from += match (left, L::REGISTERS) {
-                (8.., 32) => rows::<L, 8, 2>(block, from),
-                (6.., 32) => rows::<L, 6, 2>(block, from),
-                (4.., 32) => rows::<L, 4, 4>(block, from),
-                (3.., 32) => rows::<L, 3, 4>(block, from),
-                (2.., 32) => rows::<L, 2, 4>(block, from),
-                (6.., 16) => rows::<L, 6, 2>(block, from),
-                (4.., _) => rows::<L, 4, 2>(block, from),
-                (3, _) => rows::<L, 3, 2>(block, from),
-                (2, _) => rows::<L, 2, 3>(block, from),
-                _ => rows::<L, 1, 4>(block, from),
+                (8.., 32) if is_plain => rows::<L, 8, 2, true>(block, from),
+                (8.., 16) if is_plain && L::IS_SPLIT => rows::<L, 8, 1, true>(block, from),
+                (8.., 32) => rows::<L, 8, 2, false>(block, from),
+                (8.., 16) if L::IS_SPLIT => rows::<L, 8, 1, false>(block, from),
+                (6.., 32) => rows::<L, 6, 2, false>(block, from),
+                (4.., 32) => rows::<L, 4, 4, false>(block, from),
+                (3.., 32) => rows::<L, 3, 4, false>(block, from),
+                (2.., 32) => rows::<L, 2, 4, false>(block, from),
+                (6.., 16) => rows::<L, 6, 2, false>(block, from),
+                (4.., _) => rows::<L, 4, 2, false>(block, from),
+                (3, _) => rows::<L, 3, 2, false>(block, from),
+                (2, _) => rows::<L, 2, 3, false>(block, from),
+                _ => rows::<L, 1, 4, false>(block, from),
             };
         }
     }
 }
 
-/// Multiplies all inputs into the `R` outputs from `from` on, in tiles of `T` vectors. Returns `R`.
+/// Multiplies all inputs into the `R` outputs from `from` on, in tiles of `T` vectors. Returns `R`. With `PLAIN`, all
+/// coefficients of the first of these outputs are 1.
 ///
 /// # Safety
 /// As [`dot_block`]; `from + R` outputs are there.
 #[inline(always)]
-unsafe fn rows<L: Lanes, const R: usize, const T: usize>(block: &mut DotBlock<'_, '_>, from: usize) -> usize {
-    let rows = Rows::<R> {
+unsafe fn rows<L: Lanes, const R: usize, const T: usize, const PLAIN: bool>(
+    block: &mut DotBlock<'_, '_>,
+    from: usize,
+) -> usize {
+    let rows = Rows::<R, PLAIN> {
         outputs: core::array::from_fn(|r| block.outputs[from + r].as_mut_ptr()),
         inputs: block.inputs,
         coefficients: block.coefficients,
@@ -159,7 +168,7 @@ unsafe fn rows<L: Lanes, const R: usize, const T: usize>(block: &mut DotBlock<'_
 }
 
 /// `R` outputs and what goes into them.
-struct Rows<'a, const R: usize> {
+struct Rows<'a, const R: usize, const PLAIN: bool> {
     outputs: [*mut u8; R],
     inputs: &'a [&'a [u8]],
     coefficients: &'a [u8],
@@ -170,7 +179,7 @@ struct Rows<'a, const R: usize> {
     is_sum: bool,
 }
 
-impl<const R: usize> Rows<'_, R> {
+impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
     /// # Safety
     /// As [`dot_block`]; outputs and inputs are at least `len` long, and `len < WIDTH`.
     #[inline(always)]
@@ -251,8 +260,15 @@ impl<const R: usize> Rows<'_, R> {
             if L::HAS_XOR3 {
                 let (pairs, rest) = inputs.as_chunks::<2>();
                 for [a, b] in pairs {
-                    let (a, b) = (ready::<L, T>(load(a.as_ptr())), ready::<L, T>(load(b.as_ptr())));
+                    let (plain_a, plain_b) = (load(a.as_ptr()), load(b.as_ptr()));
+                    let (a, b) = (ready::<L, T>(plain_a), ready::<L, T>(plain_b));
                     for (r, sums) in sums.iter_mut().enumerate() {
+                        if PLAIN && r == 0 {
+                            for t in 0..T {
+                                sums[t] = L::xor(sums[t], L::xor(plain_a[t], plain_b[t]));
+                            }
+                            continue;
+                        }
                         let (of_a, of_b) = (self.factor::<L>(at + r), self.factor::<L>(at + self.stride + r));
                         for t in 0..T {
                             sums[t] = L::xor(sums[t], L::xor(L::mul(a[t], of_a), L::mul(b[t], of_b)));
@@ -263,8 +279,15 @@ impl<const R: usize> Rows<'_, R> {
                 inputs = rest;
             }
             for input in inputs {
-                let input = ready::<L, T>(load(input.as_ptr()));
+                let plain = load(input.as_ptr());
+                let input = ready::<L, T>(plain);
                 for (r, sums) in sums.iter_mut().enumerate() {
+                    if PLAIN && r == 0 {
+                        for t in 0..T {
+                            sums[t] = L::xor(sums[t], plain[t]);
+                        }
+                        continue;
+                    }
                     let factor = self.factor::<L>(at + r);
                     for t in 0..T {
                         sums[t] = L::xor(sums[t], L::mul(input[t], factor));

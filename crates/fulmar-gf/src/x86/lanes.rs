@@ -21,6 +21,8 @@ pub(super) trait Lanes {
     const WIDTH: usize;
     /// Vector registers.
     const REGISTERS: usize;
+    /// Whether a vector made ready is two, its low and its high halves of bytes. Making it so should serve many outputs.
+    const IS_SPLIT: bool;
     /// Whether the XOR of three vectors is one instruction.
     const HAS_XOR3: bool;
 
@@ -46,6 +48,7 @@ impl Lanes for Ssse3 {
     type Factor = (__m128i, __m128i);
     const WIDTH: usize = 16;
     const REGISTERS: usize = 16;
+    const IS_SPLIT: bool = true;
     const HAS_XOR3: bool = false;
 
     #[inline(always)]
@@ -174,6 +177,7 @@ impl Lanes for Avx2 {
     type Ready = (__m256i, __m256i);
     type Factor = (__m256i, __m256i);
     const REGISTERS: usize = 16;
+    const IS_SPLIT: bool = true;
     const HAS_XOR3: bool = false;
     ymm!();
 
@@ -211,6 +215,7 @@ impl Lanes for Gfni {
     type Ready = __m256i;
     type Factor = __m256i;
     const REGISTERS: usize = 16;
+    const IS_SPLIT: bool = false;
     const HAS_XOR3: bool = false;
     ymm!();
 
@@ -241,6 +246,7 @@ impl Lanes for Avx512 {
     type Factor = __m512i;
     const WIDTH: usize = 64;
     const REGISTERS: usize = 32;
+    const IS_SPLIT: bool = false;
     const HAS_XOR3: bool = true;
 
     #[inline(always)]
@@ -306,6 +312,7 @@ impl<L: Lanes> Lanes for Plain<L> {
     type Factor = ();
     const WIDTH: usize = L::WIDTH;
     const REGISTERS: usize = L::REGISTERS;
+    const IS_SPLIT: bool = false;
     const HAS_XOR3: bool = L::HAS_XOR3;
 
     #[inline(always)]

@@ -9,6 +9,7 @@ mod lanes;
 mod tables;
 
 use crate::kernel::{Entry, Kernel, check_dot};
+use crate::recurrence;
 use fused::DotBlock;
 use lanes::{Avx2, Avx512, Gfni, Ssse3};
 
@@ -49,6 +50,13 @@ macro_rules! kernel {
                 // SAFETY: the features that the lanes need are enabled here, and the caller has found them present.
                 unsafe { fused::map::<$lanes>(destination, source, coefficient) }
             }
+
+            /// # Safety
+            /// The processor has the features named.
+            #[target_feature(enable = $features)]
+            unsafe fn recur(words: &mut [u32], known: usize, lags: &[usize]) {
+                recurrence::recur(words, known, lags);
+            }
         }
 
         impl Kernel for $type {
@@ -83,6 +91,11 @@ macro_rules! kernel {
                 let dot = |block: &mut DotBlock<'_, '_>| unsafe { Self::dot_block(block) };
                 let mul_add = |output: &mut [u8], input: &[u8], c: u8| self.mul_add(output, input, c);
                 fused::for_each_block(outputs, inputs, coefficients, is_sum, dot, mul_add);
+            }
+
+            fn recur(&self, words: &mut [u32], known: usize, lags: &[usize]) {
+                // SAFETY: values of this type are handed out only where the features are present.
+                unsafe { Self::recur(words, known, lags) }
             }
         }
     };
