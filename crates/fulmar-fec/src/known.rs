@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::{SymbolId, Window};
+use crate::{CodeError, Innovation, SymbolId, Window};
 
 /// How far above the lowest undecoded symbol an id may lie. A peer that goes further is refused, so it can make a decoder
 /// hold at most `REACH / 8` bytes of bookkeeping.
@@ -26,6 +26,20 @@ impl Known {
     /// Whether `id` is near enough to be entered.
     pub(crate) fn is_in_reach(&self, id: u64) -> bool {
         id.checked_sub(self.below).is_none_or(|ahead| ahead < REACH)
+    }
+
+    /// What a source symbol of `len` bytes is to a decoder of symbols of at most `symbol_bytes`: it is to be entered if it is
+    /// innovative.
+    pub(crate) fn judge(&self, id: u64, len: usize, symbol_bytes: usize) -> Result<Innovation, CodeError> {
+        if len > symbol_bytes {
+            Err(CodeError::TooLong)
+        } else if self.contains(id) {
+            Ok(Innovation::Redundant)
+        } else if !self.is_in_reach(id) || id == u64::MAX {
+            Ok(Innovation::OutOfReach)
+        } else {
+            Ok(Innovation::Innovative)
+        }
     }
 
     pub(crate) fn contains(&self, id: u64) -> bool {

@@ -20,6 +20,7 @@ mod linear;
 mod none;
 #[cfg(feature = "raptorq")]
 mod raptorq;
+mod recovered;
 mod reed_solomon;
 mod registry;
 mod restore;

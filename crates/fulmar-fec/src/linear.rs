@@ -5,7 +5,7 @@
 //! (Sundararajan et al., "Network coding meets TCP", 2009).
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,6 +13,7 @@ use fulmar_gf as gf;
 
 use crate::encode::RowEncoder;
 use crate::known::REACH;
+use crate::recovered::Recovered;
 use crate::sliding::{Rows, check_cover, ids};
 use crate::{
     Code, CodeError, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Innovation, RepairKey, SymbolId,
@@ -40,7 +41,7 @@ impl<R: Rows + Code + Clone + 'static> Linear<R> {
             decoded: BTreeSet::new(),
             retained: BTreeMap::new(),
             equations: Vec::new(),
-            recovered: VecDeque::new(),
+            recovered: Recovered::default(),
             released: 0,
         }
     }
@@ -117,7 +118,7 @@ pub struct LinearDecoder<R> {
     retained: BTreeMap<u64, Vec<u8>>,
     /// Reduced row echelon form: a pivot has coefficient 1 and occurs in no other equation.
     equations: Vec<Equation>,
-    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+    recovered: Recovered,
     released: u64,
 }
 
@@ -177,7 +178,7 @@ impl<R: Rows> LinearDecoder<R> {
             let equation = self.equations.swap_remove(index);
             if let Some((id, _)) = equation.pivot() {
                 self.retain(id, &equation.value);
-                self.recovered.push_back((SymbolId(id), equation.value));
+                self.recovered.push(id, equation.value);
             }
         }
     }
@@ -273,9 +274,7 @@ impl<R: Rows> Decoder for LinearDecoder<R> {
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        let (id, symbol) = self.recovered.pop_front()?;
-        *out = symbol;
-        Some(id)
+        self.recovered.poll(out)
     }
 
     /// Missing symbols of the window less the rank of what the equations say about the window alone.

@@ -1,10 +1,10 @@
 //! The trivial code: repair is a copy. Plain retransmission then is one case of the same loop.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::known::Known;
+use crate::recovered::Recovered;
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
     RepairKey, SymbolId, Symbols, Window,
@@ -82,19 +82,14 @@ struct Collector {
     symbol_bytes: usize,
     symbols_max: usize,
     known: Known,
-    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+    recovered: Recovered,
 }
 
 impl Collector {
     fn enter(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
-        if symbol.len() > self.symbol_bytes {
-            return Err(CodeError::TooLong);
-        }
-        if self.known.contains(id.0) {
-            return Ok(Innovation::Redundant);
-        }
-        if !self.known.is_in_reach(id.0) {
-            return Ok(Innovation::OutOfReach);
+        let innovation = self.known.judge(id.0, symbol.len(), self.symbol_bytes)?;
+        if innovation != Innovation::Innovative {
+            return Ok(innovation);
         }
         self.known.insert(id.0);
         Ok(Innovation::Innovative)
@@ -118,15 +113,13 @@ impl Decoder for Collector {
         }
         let innovation = self.enter(id, repair)?;
         if innovation == Innovation::Innovative {
-            self.recovered.push_back((id, repair.to_vec()));
+            self.recovered.push(id.0, repair.to_vec());
         }
         Ok(innovation)
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        let (id, symbol) = self.recovered.pop_front()?;
-        *out = symbol;
-        Some(id)
+        self.recovered.poll(out)
     }
 
     fn deficit(&self, window: Window) -> u32 {
@@ -146,14 +139,10 @@ impl Decoder for Collector {
     }
 
     fn release(&mut self, _below: SymbolId) {
-        self.recovered.shrink_to_fit();
+        self.recovered.shrink();
     }
 
     fn memory_bytes(&self) -> usize {
-        let queued: usize = self.recovered.iter().map(|(_, symbol)| symbol.capacity()).sum();
-        size_of::<Self>()
-            + self.known.memory_bytes()
-            + self.recovered.capacity() * size_of::<(SymbolId, Vec<u8>)>()
-            + queued
+        size_of::<Self>() + self.known.memory_bytes() + self.recovered.memory_bytes()
     }
 }

@@ -13,6 +13,7 @@ use ::raptorq::{
 };
 
 use crate::known::Known;
+use crate::recovered::Recovered;
 use crate::sliding::check_cover;
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
@@ -107,7 +108,7 @@ impl Code for RaptorQ {
             symbols: BTreeMap::new(),
             blocks: BTreeMap::new(),
             repairs: 0,
-            recovered: VecDeque::new(),
+            recovered: Recovered::default(),
         })
     }
 }
@@ -202,7 +203,7 @@ struct RaptorQDecoder {
     blocks: BTreeMap<u64, Incoming>,
     /// Repair symbols in all blocks.
     repairs: usize,
-    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+    recovered: Recovered,
 }
 
 impl RaptorQDecoder {
@@ -241,7 +242,7 @@ impl RaptorQDecoder {
         for (id, symbol) in (window.first.0..).zip(data.chunks(len.max(1))) {
             if !self.known.contains(id) {
                 self.retain(id, symbol[..len].to_vec());
-                self.recovered.push_back((SymbolId(id), symbol[..len].to_vec()));
+                self.recovered.push(id, symbol[..len].to_vec());
             }
         }
         self.forget(window.first.0);
@@ -280,14 +281,9 @@ impl RaptorQDecoder {
 
 impl Decoder for RaptorQDecoder {
     fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
-        if symbol.len() > self.symbol_bytes {
-            return Err(CodeError::TooLong);
-        }
-        if self.known.contains(id.0) {
-            return Ok(Innovation::Redundant);
-        }
-        if !self.known.is_in_reach(id.0) || id.0 == u64::MAX {
-            return Ok(Innovation::OutOfReach);
+        let innovation = self.known.judge(id.0, symbol.len(), self.symbol_bytes)?;
+        if innovation != Innovation::Innovative {
+            return Ok(innovation);
         }
         self.retain(id.0, symbol.to_vec());
         if let Some(window) = self.block_with(id.0) {
@@ -329,9 +325,7 @@ impl Decoder for RaptorQDecoder {
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        let (id, symbol) = self.recovered.pop_front()?;
-        *out = symbol;
-        Some(id)
+        self.recovered.poll(out)
     }
 
     /// For blocks that repair symbols have told of; a block with as many as it misses that did not decode needs one more.
@@ -365,15 +359,15 @@ impl Decoder for RaptorQDecoder {
         };
         let over: Vec<u64> = self.blocks.iter().filter_map(is_over).collect();
         over.into_iter().for_each(|first| self.forget(first));
+        self.recovered.shrink();
     }
 
     fn memory_bytes(&self) -> usize {
         let symbols: usize = self.symbols.values().map(|symbol| symbol.capacity() + 32).sum();
-        let queued: usize = self.recovered.iter().map(|(_, symbol)| symbol.capacity()).sum();
         size_of::<Self>()
             + self.known.memory_bytes()
             + symbols
-            + queued
+            + self.recovered.memory_bytes()
             + self.repairs * (self.symbol_bytes + 32)
     }
 }

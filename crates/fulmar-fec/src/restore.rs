@@ -58,77 +58,111 @@ pub fn restore<R: Rows + ?Sized>(
     if inputs.iter().any(|symbol| symbol.len() > len) {
         return Err(CodeError::Inconsistent);
     }
-    let Some(solution) = Solution::find(rows, cover, &missing, repairs)? else { return Ok(None) };
-    inputs.extend(solution.used.iter().map(|index| repairs[*index].1));
-    let coefficients = solution.coefficients(&known);
+    let mut space = vec![0; Space::bytes(covered, missing.len())];
+    let mut space = Space::split(&mut space, covered, missing.len());
+    if !space.solve(rows, cover, &missing, repairs, &mut inputs)? {
+        return Ok(None);
+    }
+    let coefficients = space.coefficients(&known);
     let mut outs: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut out[..len]).collect();
-    gf::dot(&mut outs, &inputs, &coefficients);
+    gf::dot(&mut outs, &inputs, coefficients);
     Ok(Some(len))
 }
 
 /// Short rows are padded to whole vectors of the kernels that have no masks for parts of one.
 const PAD: usize = 32;
 
-/// Independent repair symbols, and the inverse of their coefficients over the missing symbols.
-struct Solution {
-    /// Indices of the repair symbols.
-    used: Vec<usize>,
-    /// Their rows, one after the other.
-    rows: Vec<u8>,
-    /// The inverse: for every repair symbol in turn, one coefficient for each missing symbol, padded.
-    inverse: Vec<u8>,
+/// Matrices over the `count` missing and the `covered` positions, in one allocation.
+struct Space<'a> {
+    covered: usize,
+    count: usize,
+    /// The rows of the repair symbols used, one after the other.
+    rows: &'a mut [u8],
+    /// Their coefficients over the missing positions, and the identity beside them; padded.
+    system: &'a mut [u8],
+    /// The inverse: for every repair symbol in turn, one coefficient for each missing symbol; padded.
+    inverse: &'a mut [u8],
+    /// The inverse times the rows: for every position in turn, one coefficient for each missing symbol; padded.
+    products: &'a mut [u8],
+    /// For every known symbol and every repair symbol used, in turn, one coefficient for each missing symbol.
+    coefficients: &'a mut [u8],
 }
 
-impl Solution {
-    /// Gauss-Jordan over the missing positions, with the identity beside it, until there are enough independent rows.
-    fn find<R: Rows + ?Sized>(
+impl<'a> Space<'a> {
+    fn sizes(covered: usize, count: usize) -> [usize; 5] {
+        let (system, padded) = ((2 * count).next_multiple_of(PAD), count.next_multiple_of(PAD));
+        [count * covered, count * system, count * padded, covered * padded, covered * count]
+    }
+
+    fn bytes(covered: usize, count: usize) -> usize {
+        Self::sizes(covered, count).iter().sum()
+    }
+
+    fn split(space: &'a mut [u8], covered: usize, count: usize) -> Self {
+        let sizes = Self::sizes(covered, count);
+        let (rows, space) = space.split_at_mut(sizes[0]);
+        let (system, space) = space.split_at_mut(sizes[1]);
+        let (inverse, space) = space.split_at_mut(sizes[2]);
+        let (products, coefficients) = space.split_at_mut(sizes[3]);
+        Self { covered, count, rows, system, inverse, products, coefficients }
+    }
+
+    /// Gauss-Jordan over the missing positions, until there are enough independent rows; adds the repair symbols they belong
+    /// to to `inputs`. Returns whether there are enough.
+    fn solve<'r, R: Rows + ?Sized>(
+        &mut self,
         rows: &R,
         cover: Cover<'_>,
         missing: &[usize],
-        repairs: &[(RepairKey, &[u8])],
-    ) -> Result<Option<Self>, CodeError> {
-        let covered = check_cover(cover)?;
-        let count = missing.len();
-        let stride = (2 * count).next_multiple_of(PAD);
-        let mut used = Vec::with_capacity(count);
-        let mut used_rows = vec![0; count * covered];
-        let mut system = vec![0; count * stride];
+        repairs: &[(RepairKey, &'r [u8])],
+        inputs: &mut Vec<&'r [u8]>,
+    ) -> Result<bool, CodeError> {
+        let count = self.count;
+        let stride = self.system.len() / count;
         let mut pivots: Vec<usize> = Vec::with_capacity(count);
-        for (index, (key, _)) in repairs.iter().enumerate() {
+        for (key, repair) in repairs {
             rows.check(cover, *key)?;
             let found = pivots.len();
-            let row = &mut used_rows[found * covered..][..covered];
+            let row = &mut self.rows[found * self.covered..][..self.covered];
             rows.row(cover, *key, row);
-            let (done, rest) = system.split_at_mut(found * stride);
+            let (done, rest) = self.system.split_at_mut(found * stride);
             let new = &mut rest[..stride];
             new.fill(0);
             new.iter_mut().zip(missing).for_each(|(c, position)| *c = row[*position]);
             new[count + found] = 1;
             let Some(pivot) = eliminate(done, &pivots, new, count) else { continue };
             pivots.push(pivot);
-            used.push(index);
+            inputs.push(repair);
             if pivots.len() == count {
-                return Ok(Some(Self { used, rows: used_rows, inverse: inverse(&system, stride, &pivots) }));
+                self.invert(&pivots);
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// For every known symbol and every repair symbol used, in turn, one coefficient for each missing symbol.
-    fn coefficients(&self, known: &[usize]) -> Vec<u8> {
-        let count = self.used.len();
-        let (covered, stride) = (self.rows.len() / count, count.next_multiple_of(PAD));
-        // The inverse times the rows: one output for each position, one input for each repair symbol.
-        let mut of_positions = vec![0; covered * stride];
-        let mut outputs: Vec<&mut [u8]> = of_positions.chunks_exact_mut(stride).collect();
-        let inputs: Vec<&[u8]> = self.inverse.chunks_exact(stride).collect();
-        gf::dot(&mut outputs, &inputs, &self.rows);
-        let mut coefficients = Vec::with_capacity((known.len() + count) * count);
-        for position in known {
-            coefficients.extend_from_slice(&of_positions[position * stride..][..count]);
+    /// The inverse is the right half of the system, its rows ordered by pivot and turned into columns.
+    fn invert(&mut self, pivots: &[usize]) {
+        let (stride, padded) = (self.system.len() / self.count, self.inverse.len() / self.count);
+        for (row, pivot) in self.system.chunks_exact(stride).zip(pivots) {
+            let right = &row[self.count..2 * self.count];
+            for (column, c) in self.inverse.chunks_exact_mut(padded).zip(right) {
+                column[*pivot] = *c;
+            }
         }
-        inputs.iter().for_each(|of_repair| coefficients.extend_from_slice(&of_repair[..count]));
-        coefficients
+    }
+
+    fn coefficients(&mut self, known: &[usize]) -> &[u8] {
+        let (count, padded) = (self.count, self.inverse.len() / self.count);
+        let mut outputs: Vec<&mut [u8]> = self.products.chunks_exact_mut(padded).collect();
+        let inputs: Vec<&[u8]> = self.inverse.chunks_exact(padded).collect();
+        gf::dot(&mut outputs, &inputs, self.rows);
+        let of_known = known.iter().map(|position| &self.products[position * padded..][..count]);
+        let of_repairs = inputs.iter().map(|of_repair| &of_repair[..count]);
+        for (to, from) in self.coefficients.chunks_exact_mut(count).zip(of_known.chain(of_repairs)) {
+            to.copy_from_slice(from);
+        }
+        self.coefficients
     }
 }
 
@@ -159,17 +193,4 @@ fn eliminate(done: &mut [u8], pivots: &[usize], new: &mut [u8], columns: usize) 
         gf::dot_add(&mut outputs[..count], &[new], &factors[..count]);
     }
     Some(pivot)
-}
-
-/// The right halves of the rows, ordered by pivot and turned into padded columns.
-fn inverse(system: &[u8], stride: usize, pivots: &[usize]) -> Vec<u8> {
-    let count = pivots.len();
-    let padded = count.next_multiple_of(PAD);
-    let mut inverse = vec![0; count * padded];
-    for (row, pivot) in system.chunks_exact(stride).zip(pivots) {
-        for (repair, c) in row[count..2 * count].iter().enumerate() {
-            inverse[repair * padded + pivot] = *c;
-        }
-    }
-    inverse
 }

@@ -14,7 +14,9 @@ pub trait Kernel: Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// destination += source, which is XOR.
-    fn add(&self, destination: &mut [u8], source: &[u8]);
+    fn add(&self, destination: &mut [u8], source: &[u8]) {
+        self.mul_add(destination, source, 1);
+    }
 
     /// destination += coefficient * source.
     fn mul_add(&self, destination: &mut [u8], source: &[u8], coefficient: u8);
@@ -26,7 +28,18 @@ pub trait Kernel: Debug + Send + Sync {
     /// outputs and writing every output once for several inputs. With `is_sum`, what the outputs hold is added.
     ///
     /// The outputs are of equal length, and there is one coefficient for each output and input.
-    fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool);
+    fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool) {
+        check_dot(outputs, inputs, coefficients);
+        if !is_sum {
+            outputs.iter_mut().for_each(|output| output.fill(0));
+        }
+        let count = outputs.len();
+        for (i, output) in outputs.iter_mut().enumerate() {
+            for (j, input) in inputs.iter().enumerate() {
+                self.mul_add(output, input, coefficients[j * count + i]);
+            }
+        }
+    }
 
     /// Goes on with a linear recurrence: from `known` on, `words[t]` = XOR of `words[t - lag]` over the lags, which are at
     /// least 1 and at most `known`. Fast for two or four lags of at least 48.

@@ -4,7 +4,7 @@
 //! c * s is the sum of c * 2^i over the bits i that are set in s. For each bit, its lane becomes a mask of zeros or ones.
 
 use crate::field::mul;
-use crate::kernel::{Kernel, check_dot};
+use crate::kernel::Kernel;
 
 /// Bytes handled together; two vectors of most targets, and all of it stays in registers.
 const BLOCK: usize = 32;
@@ -49,19 +49,6 @@ impl Kernel for Portable {
         }
         for d in rest {
             *d = mul(coefficient, *d);
-        }
-    }
-
-    fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool) {
-        check_dot(outputs, inputs, coefficients);
-        if !is_sum {
-            outputs.iter_mut().for_each(|output| output.fill(0));
-        }
-        let count = outputs.len();
-        for (i, output) in outputs.iter_mut().enumerate() {
-            for (j, input) in inputs.iter().enumerate() {
-                self.mul_add(output, input, coefficients[j * count + i]);
-            }
         }
     }
 }

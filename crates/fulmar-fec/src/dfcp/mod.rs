@@ -25,6 +25,7 @@ pub use ldpc::{CHECK_BYTES, MESSAGE_BYTES};
 pub use taus88::Taus88;
 
 use crate::known::Known;
+use crate::recovered::Recovered;
 use crate::sliding::check_cover;
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
@@ -137,7 +138,7 @@ impl Code for DfcpRaptor {
             coded_bytes_max: (limits.equations_max as usize * symbol_bytes).max(CODED_BYTES_MIN),
             known: Known::default(),
             blocks: BTreeMap::new(),
-            recovered: VecDeque::new(),
+            recovered: Recovered::default(),
         })
     }
 }
@@ -226,7 +227,7 @@ struct DfcpDecoder {
     coded_bytes_max: usize,
     known: Known,
     blocks: BTreeMap<u64, Incoming>,
-    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+    recovered: Recovered,
 }
 
 impl DfcpDecoder {
@@ -250,7 +251,7 @@ impl DfcpDecoder {
             let mut symbol = vec![0; self.symbol_bytes];
             if !self.known.contains(id) && incoming.receiver.read(position * self.symbol_bytes, &mut symbol) {
                 self.known.insert(id);
-                self.recovered.push_back((SymbolId(id), symbol));
+                self.recovered.push(id, symbol);
             }
         }
         if self.known.missing_in(window) == 0 {
@@ -262,14 +263,9 @@ impl DfcpDecoder {
 impl Decoder for DfcpDecoder {
     /// DFCP sends none. One that comes all the same counts as decoded; it does not help to decode others.
     fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
-        if symbol.len() > self.symbol_bytes {
-            return Err(CodeError::TooLong);
-        }
-        if self.known.contains(id.0) {
-            return Ok(Innovation::Redundant);
-        }
-        if !self.known.is_in_reach(id.0) {
-            return Ok(Innovation::OutOfReach);
+        let innovation = self.known.judge(id.0, symbol.len(), self.symbol_bytes)?;
+        if innovation != Innovation::Innovative {
+            return Ok(innovation);
         }
         self.known.insert(id.0);
         Ok(Innovation::Innovative)
@@ -300,9 +296,7 @@ impl Decoder for DfcpDecoder {
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        let (id, symbol) = self.recovered.pop_front()?;
-        *out = symbol;
-        Some(id)
+        self.recovered.poll(out)
     }
 
     /// An expectation: belief propagation succeeds at no fixed number of segments.
@@ -330,15 +324,15 @@ impl Decoder for DfcpDecoder {
 
     fn release(&mut self, below: SymbolId) {
         self.blocks.retain(|first, incoming| first + u64::from(incoming.len) > below.0);
+        self.recovered.shrink();
     }
 
     fn memory_bytes(&self) -> usize {
-        let queued: usize = self.recovered.iter().map(|(_, symbol)| symbol.capacity()).sum();
         let blocks: usize = self
             .blocks
             .values()
             .map(|incoming| incoming.receiver.memory_bytes() + incoming.keys.capacity() * 4)
             .sum();
-        size_of::<Self>() + self.known.memory_bytes() + queued + blocks
+        size_of::<Self>() + self.known.memory_bytes() + self.recovered.memory_bytes() + blocks
     }
 }

@@ -9,7 +9,6 @@
 mod elimination;
 mod store;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
@@ -17,6 +16,7 @@ use fulmar_gf as gf;
 
 use crate::encode::columns_from_rows;
 use crate::known::Known;
+use crate::recovered::Recovered;
 use crate::{CodeError, Cover, Decoder, DecoderLimits, Innovation, RepairKey, SymbolId, Window};
 use elimination::{Elimination, Equation, Fate};
 use store::Store;
@@ -79,7 +79,7 @@ pub(crate) struct SlidingDecoder<R> {
     known: Known,
     store: Store,
     elimination: Elimination,
-    recovered: VecDeque<(SymbolId, Vec<u8>)>,
+    recovered: Recovered,
     /// Every symbol below this one is decoded or the pivot of an equation.
     seen_below: u64,
     /// Nothing below this one is retained.
@@ -97,7 +97,7 @@ impl<R: Rows> SlidingDecoder<R> {
             known: Known::default(),
             store: Store::new(symbol_bytes, limits.symbols_max),
             elimination: Elimination::new(limits.equations_max, limits.symbols_max.max(1)),
-            recovered: VecDeque::new(),
+            recovered: Recovered::default(),
             seen_below: 0,
             released: 0,
             row: Vec::new(),
@@ -172,7 +172,7 @@ impl<R: Rows> SlidingDecoder<R> {
         for (id, symbol) in self.elimination.take_determined() {
             self.known.insert(id);
             self.store.insert(id, &symbol);
-            self.recovered.push_back((SymbolId(id), symbol));
+            self.recovered.push(id, symbol);
         }
         self.advance_seen();
     }
@@ -187,14 +187,9 @@ impl<R: Rows> SlidingDecoder<R> {
 
 impl<R: Rows> Decoder for SlidingDecoder<R> {
     fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
-        if symbol.len() > self.symbol_bytes {
-            return Err(CodeError::TooLong);
-        }
-        if self.known.contains(id.0) {
-            return Ok(Innovation::Redundant);
-        }
-        if !self.known.is_in_reach(id.0) || id.0 == u64::MAX {
-            return Ok(Innovation::OutOfReach);
+        let innovation = self.known.judge(id.0, symbol.len(), self.symbol_bytes)?;
+        if innovation != Innovation::Innovative {
+            return Ok(innovation);
         }
         self.known.insert(id.0);
         if id.0 >= self.released {
@@ -240,7 +235,7 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        let (id, symbol) = self.recovered.pop_front()?;
+        let (id, symbol) = self.recovered.pop()?;
         out.clear();
         out.extend_from_slice(&symbol);
         self.store.buffers.give(symbol);
@@ -276,19 +271,15 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
         self.store.release(below.0);
         self.seen_below = self.known.below();
         self.advance_seen();
-        if self.recovered.is_empty() {
-            self.recovered.shrink_to_fit();
-        }
+        self.recovered.shrink();
     }
 
     fn memory_bytes(&self) -> usize {
-        let queued: usize = self.recovered.iter().map(|(_, symbol)| symbol.capacity()).sum();
-        let queue = self.recovered.capacity() * size_of::<(SymbolId, Vec<u8>)>() + self.row.capacity();
         size_of::<Self>()
             + self.known.memory_bytes()
             + self.store.memory_bytes()
             + self.elimination.memory_bytes()
-            + queue
-            + queued
+            + self.recovered.memory_bytes()
+            + self.row.capacity()
     }
 }
