@@ -47,6 +47,9 @@ fn speed(report: &mut Report) {
         ours::kernel()
     ));
     let isal = isal::Isal::load();
+    if isal.is_none() {
+        println!("  (no libisal.so.2 to compare with: apt-get install libisal2)");
+    }
     report.push(Row::new("multiply-add 64 -> 1", "ours", ours::multiply_add(64)));
     isal.iter().for_each(|isal| report.push(Row::new("multiply-add 64 -> 1", "ISA-L", isal.encode(64, 1))));
     for (k, r) in [(32, 8), (64, 16)] {

@@ -144,7 +144,7 @@ impl DfcpReceiver {
     /// Every check byte is the XOR of its message bytes: one equation each, over what is unknown of them.
     fn add_ldpc(&mut self) -> Result<(), Contradiction> {
         let mut sums = [0u8; CHECK_BYTES];
-        let mut unknown = vec![Vec::new(); CHECK_BYTES];
+        let mut unknown: Vec<Vec<u16>> = (0..CHECK_BYTES).map(|_| Vec::with_capacity(16)).collect();
         for_each_message_byte(self.ldpc, |message, degree, checks| match self.peeling.byte(message) {
             Some(byte) => {
                 sums[checks[0]] ^= byte;
