@@ -2,7 +2,6 @@
 
 pub mod codes;
 
-#[path = "../../crates/fulmar-proto/tests/common/mod.rs"]
-mod common;
+use fulmar_world as common;
 #[path = "../../crates/fulmar-proto/tests/fuzz/drivers.rs"]
 pub mod protocol;

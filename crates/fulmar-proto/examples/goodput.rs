@@ -2,12 +2,10 @@
 //!
 //!     cargo run --release -p fulmar-proto --example goodput -- [--profile auto] [--rate 100M] [--rtt 20ms] \
 //!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--queue-bdp 1] [--seconds 20] [--seed 1] [--trace]
-#[path = "../tests/common/mod.rs"]
-mod common;
 
 use std::time::Duration;
 
-use common::World;
+use fulmar_world::World;
 use fulmar_net::{LinkConfig, Loss, Probability, QueueConfig, QueueLimit, TwoState, parse};
 use fulmar_proto::stream::Read;
 use fulmar_proto::{Dir, Profile, TransportConfig};

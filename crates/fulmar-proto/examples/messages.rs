@@ -2,13 +2,11 @@
 //!
 //!     cargo run --release -p fulmar-proto --example messages -- [--profile auto] [--rate 10M] [--rtt 50ms] \
 //!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--size 1200] [--interval 5ms] [--seconds 60] [--seed 1] [--trace]
-#[path = "../tests/common/mod.rs"]
-mod common;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use common::World;
+use fulmar_world::World;
 use fulmar_net::{LinkConfig, Loss, Probability, TwoState, parse};
 use fulmar_proto::stream::Read;
 use fulmar_proto::{Dir, Instant, Profile, Rate, TransportConfig};

@@ -4,9 +4,11 @@
 mod bridge;
 mod compare;
 mod print;
+mod progress;
 mod report;
 mod run;
 mod sim;
+mod swarm;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ enum Command {
     Run(run::Args),
     /// Compare two profiles seed by seed, with a paired test
     Compare(compare::Args),
+    /// Hunt for seeds that break the protocol's rules, on all cores
+    Swarm(swarm::Args),
     /// Make tables, plots and one page of results
     Report(report::Args),
     /// Run the kernel's TCP over the same link in real time
@@ -45,6 +49,7 @@ impl Cli {
             Command::Sim(args) => sim::run(&args),
             Command::Run(args) => run::run(&args),
             Command::Compare(args) => compare::run(&args),
+            Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),

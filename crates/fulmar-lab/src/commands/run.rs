@@ -1,9 +1,10 @@
 //! `fulmar-lab run`.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use crate::experiment::{self, Experiment, Mode, Progress, Results};
+use super::progress::Bar;
+use crate::experiment::{self, Experiment, Mode, Results};
 
 /// Runs every cell of an experiment file that has not been run yet.
 #[derive(clap::Args, Debug)]
@@ -43,14 +44,13 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         let folder = args.out.join(format!("{}{suffix}", experiment.name));
         let mut results =
             Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
-        let is_terminal = std::io::stderr().is_terminal();
+        let bar = Mutex::new(Bar::new(&experiment.name));
+        let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
         experiment::run(experiment, mode, &mut results, &|progress| {
-            show(&experiment.name, progress, is_terminal)
+            lock().show(progress.done as u64, progress.total as u64, &progress.label);
         })
         .map_err(|reason| format!("{}: {reason}", experiment.name))?;
-        if is_terminal {
-            eprintln!();
-        }
+        lock().end();
     }
     Ok(())
 }
@@ -60,24 +60,4 @@ fn needs_rights(experiment: &Experiment) -> bool {
     let cells = experiment::cells(experiment).unwrap_or_default();
     let tasks = cells.iter().filter_map(|cell| experiment::task(experiment, cell, experiment.duration).ok());
     tasks.into_iter().any(|task| task.is_real_time())
-}
-
-/// A bar on a terminal, a line now and then elsewhere.
-fn show(name: &str, progress: &Progress, is_terminal: bool) {
-    const WIDTH: usize = 30;
-    let Progress { done, total, label } = progress;
-    let mut out = std::io::stderr().lock();
-    // Nobody is helped by a failure to show progress.
-    let _ = if is_terminal {
-        let filled = (done * WIDTH).checked_div(*total).unwrap_or(WIDTH);
-        write!(
-            out,
-            "\r\x1b[K{name} [{}{}] {done}/{total} {label}",
-            "#".repeat(filled),
-            " ".repeat(WIDTH - filled)
-        )
-    } else {
-        writeln!(out, "{name} {done}/{total} {label}")
-    };
-    let _ = out.flush();
 }

@@ -2,8 +2,7 @@
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 mod close;
-#[path = "../common/mod.rs"]
-mod common;
+use fulmar_world as common;
 mod handshake;
 mod limits;
 mod path;

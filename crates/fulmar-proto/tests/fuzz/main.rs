@@ -1,8 +1,7 @@
 //! The fuzz targets' entry points with random bytes, so that they run in every ordinary test.
 #![allow(unreachable_pub, reason = "modules of one program")]
 
-#[path = "../common/mod.rs"]
-mod common;
+use fulmar_world as common;
 mod drivers;
 
 use fulmar_net::Rng;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use fulmar_net::Direction;
 use fulmar_proto::{Connection, ConnectionError, Instant, Side, TransportErrorCode};
 
-use crate::app::App;
-use crate::common::World;
-use crate::plan::{Change, End, Plan};
+use super::app::App;
+use crate::World;
+use super::plan::{Change, End, Plan};
 
 /// How long a connection with nothing to do is watched.
 const IDLE: Duration = Duration::from_secs(20);
@@ -27,6 +27,9 @@ struct Run<'a> {
 }
 
 /// Runs a plan to its end. Returns a summary, which is the same each time.
+///
+/// # Panics
+/// If a rule is broken, with the state of everything.
 pub fn run(plan: &Plan) -> String {
     let [client, server] = &plan.ends;
     let links = (plan.forward.clone(), plan.backward.clone());

@@ -1,8 +1,5 @@
 //! A world in virtual time: a client and a server endpoint joined by the links of `fulmar-net`.
-//!
-//! Everything that happens is a function of the configuration and the seed. The tests and the examples that print
-//! figures drive the same world.
-#![allow(dead_code, unreachable_pub, missing_docs)]
+//! One model of the path, faults and all, joins them; whoever drives it calls [`World::run_until`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -26,6 +23,7 @@ impl VerifyPeer for Anyone {
     }
 }
 
+/// Settings of a client that trusts everyone.
 pub fn client_config(transport: TransportConfig) -> ClientConfig {
     let identity = Identity::from_seed(&[1; 32]);
     let mut config =
@@ -34,6 +32,7 @@ pub fn client_config(transport: TransportConfig) -> ClientConfig {
     config
 }
 
+/// Settings of a server that lets everyone in.
 pub fn server_config(transport: TransportConfig) -> ServerConfig {
     let identity = Identity::from_seed(&[2; 32]);
     let mut config =
@@ -44,11 +43,15 @@ pub fn server_config(transport: TransportConfig) -> ServerConfig {
 
 /// One end: an endpoint with its connections.
 pub struct Node {
+    /// Its endpoint.
     pub endpoint: Endpoint,
+    /// Its connections that are not over.
     pub connections: BTreeMap<ConnectionHandle, Connection>,
+    /// Where it is.
     pub addr: SocketAddr,
     /// Connections accepted and not looked at yet.
     pub accepted: VecDeque<ConnectionHandle>,
+    /// What happened on its connections and was not looked at yet.
     pub events: VecDeque<(ConnectionHandle, Event)>,
 }
 
@@ -98,10 +101,15 @@ pub const RESET_KEY: [u8; 32] = [7; 32];
 
 /// Client and server with the path between them.
 pub struct World {
+    /// Virtual time.
     pub now: Instant,
+    /// The end that connects.
     pub client: Node,
+    /// The end that accepts.
     pub server: Node,
+    /// What joins them.
     pub path: Path<Datagram>,
+    /// What [`Self::connect`] connects with.
     pub client_config: ClientConfig,
     /// Datagrams each batch may hold, as GSO allows.
     pub segments_max: usize,
@@ -116,10 +124,12 @@ pub struct World {
 }
 
 impl World {
+    /// A world whose two directions are alike.
     pub fn new(seed: u64, link: LinkConfig, client: TransportConfig, server: TransportConfig) -> Self {
         Self::with_links(seed, link.clone(), link, client, server)
     }
 
+    /// A world with a link for each direction.
     pub fn with_links(
         seed: u64,
         forward: LinkConfig,

@@ -16,7 +16,7 @@ const POLICIES: [&str; 9] =
 const ESTIMATORS: [&str; 5] = ["static", "dynamic", "oracle", "autoregressive", "pooled"];
 
 /// A random recombination. Its name says what it is made of.
-pub fn draw_profile(d: &mut Draw) -> Profile {
+pub(super) fn draw_profile(d: &mut Draw) -> Profile {
     let code = d.of(&fulmar_fec::NAMES);
     let len_max = d.between(1, 64) as u32;
     let (congestion, redundancy, loss) = (d.of(&CONTROLLERS), d.of(&POLICIES), d.of(&ESTIMATORS));

@@ -12,40 +12,41 @@ use fulmar_proto::{Dir, Instant, PROFILE_NAMES, Profile, Rate, Side, TransportCo
 /// IP and UDP headers, which the links count and the protocol does not.
 const IP_UDP_BYTES: u32 = 28;
 
+/// A run before it is run. Its `Debug` form is for people.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub seed: u64,
+    pub(super) seed: u64,
     /// Client and server.
-    pub ends: [EndPlan; 2],
-    pub forward: LinkConfig,
-    pub backward: LinkConfig,
+    pub(super) ends: [EndPlan; 2],
+    pub(super) forward: LinkConfig,
+    pub(super) backward: LinkConfig,
     /// What happens to path and connection, by time since the beginning, ascending.
-    pub changes: Vec<(Duration, Change)>,
-    pub faults_end: Duration,
-    pub flows: Vec<Flow>,
+    pub(super) changes: Vec<(Duration, Change)>,
+    pub(super) faults_end: Duration,
+    pub(super) flows: Vec<Flow>,
     /// Unreliable datagrams of client and server.
-    pub datagrams: [DatagramPlan; 2],
-    pub end: End,
-    pub segments_max: usize,
-    pub checks_silence: bool,
+    pub(super) datagrams: [DatagramPlan; 2],
+    pub(super) end: End,
+    pub(super) segments_max: usize,
+    pub(super) checks_silence: bool,
 }
 
 /// The settings of one end, and the bounds they imply.
 #[derive(Clone, Debug)]
-pub struct EndPlan {
-    pub transport: TransportConfig,
-    pub idle_timeout: Option<Duration>,
+pub(super) struct EndPlan {
+    pub(super) transport: TransportConfig,
+    pub(super) idle_timeout: Option<Duration>,
     /// The smallest of the windows that the settings put between a writer here and its reader, or between a writer
     /// there and its reader here.
-    pub window_bytes: u64,
+    pub(super) window_bytes: u64,
     /// Its own code sends source symbols.
-    pub is_systematic: bool,
-    pub send_buffer_bytes: u64,
-    pub symbols_held_bytes: u64,
+    pub(super) is_systematic: bool,
+    pub(super) send_buffer_bytes: u64,
+    pub(super) symbols_held_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
-pub enum Change {
+pub(super) enum Change {
     Links(Box<[LinkConfig; 2]>),
     /// The client's NAT takes another port.
     Rebind,
@@ -57,39 +58,39 @@ pub enum Change {
 
 /// One stream.
 #[derive(Clone, Debug)]
-pub struct Flow {
-    pub opener: Side,
-    pub dir: Dir,
-    pub opens_at: Duration,
-    pub priority: i32,
+pub(super) struct Flow {
+    pub(super) opener: Side,
+    pub(super) dir: Dir,
+    pub(super) opens_at: Duration,
+    pub(super) priority: i32,
     /// From the opener, and back on a bidirectional stream.
-    pub there: Transfer,
-    pub back: Transfer,
+    pub(super) there: Transfer,
+    pub(super) back: Transfer,
 }
 
 /// One half of a stream.
 #[derive(Clone, Debug)]
-pub struct Transfer {
-    pub bytes: u64,
-    pub write_bytes: usize,
+pub(super) struct Transfer {
+    pub(super) bytes: u64,
+    pub(super) write_bytes: usize,
     /// The writer gives up after so many bytes.
-    pub reset_at: Option<u64>,
-    pub read_bytes: usize,
+    pub(super) reset_at: Option<u64>,
+    pub(super) read_bytes: usize,
     /// The reader rests for so long after each read.
-    pub read_pause: Duration,
+    pub(super) read_pause: Duration,
     /// The reader wants no more after so many bytes.
-    pub stop_at: Option<u64>,
+    pub(super) stop_at: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
-pub struct DatagramPlan {
-    pub count: u64,
-    pub bytes_max: u64,
-    pub interval: Duration,
+pub(super) struct DatagramPlan {
+    pub(super) count: u64,
+    pub(super) bytes_max: u64,
+    pub(super) interval: Duration,
 }
 
 #[derive(Copy, Clone, Debug)]
-pub enum End {
+pub(super) enum End {
     /// In order, by this side, when everything is done.
     Shutdown(Side),
     /// At once, by this side, so long after the beginning.
@@ -99,29 +100,29 @@ pub enum End {
 }
 
 /// Draws, in words.
-pub struct Draw(Rng);
+pub(super) struct Draw(Rng);
 
 impl Draw {
-    pub fn one_in(&mut self, n: u64) -> bool {
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0
     }
 
-    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below(high - low + 1)
     }
 
     /// As many small numbers as large ones: the number of bits is uniform.
-    pub fn log_between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn log_between(&mut self, low: u64, high: u64) -> u64 {
         let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));
         let floor = 1 << bits;
         self.between(floor, floor * 2 - 1).clamp(low, high)
     }
 
-    pub fn millis(&mut self, low: u64, high: u64) -> Duration {
+    pub(super) fn millis(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.between(low * 1000, high * 1000))
     }
 
-    pub fn of<T: Copy>(&mut self, list: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.0.below(list.len() as u64) as usize]
     }
 
@@ -135,6 +136,7 @@ impl Draw {
 }
 
 impl Plan {
+    /// The plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut d = Draw(Rng::new(seed, 77));
         let faults_end = d.millis(500, 20_000);
@@ -188,7 +190,7 @@ impl Plan {
     }
 
     /// When everything must be done at the latest, without faults: what links, readers and timers take, many times over.
-    pub fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         let rate = [&self.forward, &self.backward].into_iter().filter_map(|l| l.rate.peak()).min();
         let bytes: u64 = self.flows.iter().map(|flow| flow.there.bytes + flow.back.bytes).sum();
         let on_the_wire = rate.map_or(Duration::ZERO, |rate| rate.time_for(bytes + self.padding_bytes()));

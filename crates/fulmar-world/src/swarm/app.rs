@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fulmar_proto::stream::{FinishError, Read, ReadError, WriteError};
 use fulmar_proto::{Connection, Dir, Event, Instant, SendDatagramError, Side, StreamId};
 
-use crate::plan::{Plan, Transfer};
+use super::plan::{Plan, Transfer};
 
 /// What became of the writing side of a half.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn stop_code(id: StreamId) -> u64 {
 }
 
 #[derive(Debug)]
-pub struct App {
+pub(super) struct App {
     started_at: Instant,
     plan: Plan,
     halves: BTreeMap<(StreamId, Side), Half>,
@@ -58,7 +58,7 @@ pub struct App {
     unopened: BTreeSet<usize>,
     flow_of: BTreeMap<StreamId, usize>,
     connected: [bool; 2],
-    pub closed: [Option<fulmar_proto::ConnectionError>; 2],
+    pub(super) closed: [Option<fulmar_proto::ConnectionError>; 2],
     datagrams_sent: [u64; 2],
     datagrams_at: [Instant; 2],
     datagrams_heard: [BTreeSet<u64>; 2],
@@ -75,7 +75,7 @@ fn content(seed: u64, id: StreamId, writer: Side, offset: u64, out: &mut [u8]) {
 }
 
 impl App {
-    pub fn new(plan: &Plan, now: Instant) -> Self {
+    pub(super) fn new(plan: &Plan, now: Instant) -> Self {
         Self {
             started_at: now,
             plan: plan.clone(),
@@ -92,7 +92,7 @@ impl App {
     }
 
     /// Everything the plan has was done.
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         let is_over = |half: &Half| {
             half.writer != Writer::Writing && !matches!(half.reader, Reader::Unaware | Reader::Reading)
         };
@@ -101,12 +101,12 @@ impl App {
             && [0, 1].iter().all(|&side| self.datagrams_sent[side] == self.plan.datagrams[side].count)
     }
 
-    pub fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.connected == [true; 2]
     }
 
     /// What is not done yet, for a run that does not end.
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let open: Vec<_> = self
             .halves
             .iter()
@@ -118,7 +118,7 @@ impl App {
     }
 
     /// The next time at which an application does something unasked.
-    pub fn alarm(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let opening = self.unopened.iter().map(|&at| self.started_at + self.plan.flows[at].opens_at);
         let reading = self.halves.values().filter_map(|half| half.read_at);
         let sides = [0, 1].into_iter();
@@ -130,7 +130,7 @@ impl App {
         opening.chain(reading).chain(datagrams).filter(|&at| at > now).min()
     }
 
-    pub fn on_event(&mut self, now: Instant, side: Side, connection: &mut Connection, event: Event) {
+    pub(super) fn on_event(&mut self, now: Instant, side: Side, connection: &mut Connection, event: Event) {
         match event {
             Event::Connected => {
                 assert!(!self.connected[side as usize], "{side:?} is connected twice");
@@ -173,7 +173,7 @@ impl App {
     }
 
     /// Timers that are due.
-    pub fn on_time(&mut self, now: Instant, side: Side, connection: &mut Connection) {
+    pub(super) fn on_time(&mut self, now: Instant, side: Side, connection: &mut Connection) {
         self.open_due(now, side, connection);
         let due: Vec<StreamId> = self
             .halves

@@ -1,0 +1,101 @@
+//! `fulmar-lab swarm`.
+
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+use fulmar_net::parse;
+use fulmar_world::swarm::{Failure, Plan, Tally, hunt, run as run_plan};
+
+use super::progress::Bar;
+
+/// Runs the protocol's swarm: each seed draws a path, its faults, both ends' settings and all that their applications do.
+///
+/// Faults first: bytes arrive equal and in order, bounds hold, nothing panics. Then no faults: everything finishes in
+/// bounded time. A seed that fails is printed with the command that repeats it, and with its plan.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  fulmar-lab swarm                       # 10,000 seeds\n  fulmar-lab swarm --seeds 1000000..2000000 --for 1h\n  fulmar-lab swarm --seed 4711           # one run again, with its plan")]
+pub(super) struct Args {
+    /// Seeds, FIRST..END; a single number means that many from 0
+    #[arg(long, value_name = "RANGE", default_value = "10000", value_parser = range)]
+    seeds: Range<u64>,
+    /// Begin no further seed after this time: 10min, 1h
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration)]
+    time_max: Option<Duration>,
+    /// Run this seed alone; print its plan, and all that a failure has to say
+    #[arg(long, conflicts_with_all = ["seeds", "time_max"])]
+    seed: Option<u64>,
+    /// Stop when so many seeds have failed
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    failures_max: u64,
+}
+
+/// `FIRST..END`, or so many from 0.
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let error = || format!("'{text}' is not a range of seeds such as 10000 or 5000..6000");
+    let (first, end) = text.split_once("..").unwrap_or(("0", text));
+    let number = |text: &str| text.replace('_', "").parse::<u64>().map_err(|_| error());
+    let range = number(first)?..number(end)?;
+    if range.is_empty() { Err(error()) } else { Ok(range) }
+}
+
+pub(super) fn run(args: &Args) -> Result<(), String> {
+    if let Some(seed) = args.seed {
+        let plan = Plan::draw(seed);
+        println!("{plan:#?}");
+        println!("{}", run_plan(&plan));
+        return Ok(());
+    }
+    let began = Instant::now();
+    let mut bar = Bar::new("swarm");
+    let mut known = 0;
+    let total = args.seeds.end - args.seeds.start;
+    let tally = hunt(args.seeds.clone(), args.time_max, |tally| {
+        for failure in &tally.failures[known..] {
+            bar.say(&describe(failure));
+        }
+        known = tally.failures.len();
+        bar.show(tally.done, total, &format!("{known} failed"));
+        if known as u64 >= args.failures_max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.end();
+    let took = began.elapsed().as_secs_f64();
+    let Tally { done, failures } = &tally;
+    println!("{done} of {total} seeds in {took:.1} s, {:.0} per second", *done as f64 / took);
+    match &failures[..] {
+        [] => Ok(()),
+        [first, ..] => Err(format!(
+            "{} seeds failed; to repeat the first: fulmar-lab swarm --seed {}",
+            failures.len(),
+            first.seed
+        )),
+    }
+}
+
+/// The place and the first words of what broke, and how to see the rest.
+fn describe(failure: &Failure) -> String {
+    const CHARS_MAX: usize = 300;
+    let reason: String = failure.reason.chars().take(CHARS_MAX).collect();
+    let more = if reason.len() < failure.reason.len() { " .." } else { "" };
+    let Failure { seed, .. } = failure;
+    format!("seed {seed} failed: {reason}{more}\n  repeat: fulmar-lab swarm --seed {seed}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_seeds() {
+        assert_eq!(range("1_000"), Ok(0..1000));
+        assert_eq!(range("5000..6000"), Ok(5000..6000));
+        for text in ["", "0", "6..5", "a", "1..", "-3", "1..2..3"] {
+            assert!(range(text).unwrap_err().contains("range of seeds"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failure_says_how_to_repeat_it_and_is_short() {
+        let words = describe(&Failure { seed: 17, reason: "\u{fc}".repeat(5000) });
+        assert!(words.contains("swarm --seed 17") && words.len() < 800, "{words}");
+    }
+}
