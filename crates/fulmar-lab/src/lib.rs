@@ -8,7 +8,9 @@
 
 #[cfg(target_os = "linux")]
 pub mod bridge;
+pub mod compare;
 pub mod experiment;
+mod fairness;
 pub mod link;
 pub mod outcome;
 #[cfg(target_os = "linux")]

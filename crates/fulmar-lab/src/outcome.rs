@@ -1,14 +1,17 @@
 //! What a run found, alike for virtual and real time: the record that `--json` prints and reports are made of.
+//!
+//! A record of an older program may lack fields; they then have no value, or zero.
 
 use std::time::Duration;
 
 use fulmar_net::{DelayHistogram, LinkStats};
 use serde::{Deserialize, Serialize};
 
-use crate::statistics;
+use crate::{fairness, statistics};
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Outcome {
     /// `sim` (virtual time) or `bridge` (real time).
     pub driver: String,
@@ -25,8 +28,15 @@ pub struct Outcome {
     pub goodput_mbps: f64,
     /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, where both are constant.
     pub fraction_of_limit: Option<f64>,
-    /// Jain's index of the flows' goodput.
+    /// Jain's index of the flows' goodput over the whole run.
     pub jain: f64,
+    /// Mean of Jain's index in each second, if there is more than one flow and values over time were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain_over_time: Option<f64>,
+    /// Fast recoveries of all flows: times a loss was found that belonged to no earlier recovery. Of kernel TCP the entries
+    /// by duplicate ACKs or SACK (`TCPRenoRecovery` + `TCPSackRecovery`), which leave out timeouts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_recoveries: Option<u64>,
     /// Share of the time the (first) bottleneck was busy, forward.
     pub utilisation: f64,
     /// Time in the (first) bottleneck's queue, forward.
@@ -45,6 +55,7 @@ pub struct Outcome {
 
 /// One flow of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Flow {
     /// Profile or congestion control.
     pub name: String,
@@ -58,12 +69,16 @@ pub struct Flow {
     pub completion_seconds: Option<f64>,
     /// Bytes of IP packets sent forward over application bytes delivered.
     pub wire_ratio: Option<f64>,
-    /// Packets sent again, or copies of symbols, over packets or symbols sent.
+    /// Packets sent again over all packets with data (TCP-FEC, 3.4.1). Here a copy of a symbol, or what a probe timeout sent.
     pub retransmission_rate: f64,
-    /// Repair symbols per source symbol.
+    /// Redundant packets over redundant and original ones (TCP-FEC, 3.4.1). Here combinations of symbols over combinations
+    /// and source symbols.
     pub redundancy_rate: f64,
-    /// Symbols recovered by the receiver per repair symbol sent.
+    /// Effective recovery rate: packets recovered by decoding over redundant packets sent (TCP-FEC, 3.4.1).
     pub recovery_rate: f64,
+    /// Fast recoveries of this flow; not known of one flow of kernel TCP among several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_recoveries: Option<u64>,
     /// Timeouts (of kernel TCP: retransmission timeouts; here: probe timeouts).
     pub timeouts: u64,
     /// Congestion marks reported to the sender.
@@ -72,7 +87,7 @@ pub struct Flow {
     pub rtt_ms: f64,
     /// The sender's estimate of the loss rate, mean over time.
     pub loss_estimate_mean: Option<f64>,
-    /// Mean distance between that estimate and the configured loss rate.
+    /// Mean distance between that estimate and the configured loss rate, where there is one.
     pub loss_estimate_error: Option<f64>,
     /// Messages: from the application's write to delivery in order, less the one-way delay of the empty path.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,6 +255,11 @@ impl Outcome {
         let limit = capacity_bps.zip(loss_rate).map(|(capacity, p)| capacity * (1.0 - p) / 1e6);
         self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
         self.jain = statistics::jain(self.flows.iter().map(|flow| flow.goodput_mbps));
+        let over_time = fairness::over_time(&self.series, self.flows.len());
+        let mean = over_time.iter().map(|(_, jain)| jain).sum::<f64>() / over_time.len() as f64;
+        self.jain_over_time = (self.flows.len() > 1 && !over_time.is_empty()).then_some(mean);
+        let recoveries: Option<u64> = self.flows.iter().map(|flow| flow.fast_recoveries).sum();
+        self.fast_recoveries = self.fast_recoveries.or(recoveries);
         if let Some(bottleneck) = self.links.first() {
             self.utilisation = bottleneck.utilisation;
             self.queue_delay = bottleneck.queue_delay;
@@ -256,6 +276,8 @@ impl Outcome {
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "fraction_of_limit" => self.fraction_of_limit,
             "jain" => Some(self.jain),
+            "jain_over_time" => self.jain_over_time,
+            "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
             "utilisation" => Some(self.utilisation),
             "queue_delay_mean_ms" => Some(self.queue_delay.mean_ms),
             "queue_delay_p99_ms" => Some(self.queue_delay.p99_ms),
@@ -266,11 +288,12 @@ impl Outcome {
     }
 
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 27] = [
+    pub const MEASURES: [&str; 29] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
         "jain",
+        "jain_over_time",
         "utilisation",
         "queue_delay_mean_ms",
         "queue_delay_p99_ms",
@@ -281,6 +304,7 @@ impl Outcome {
         "retransmission_rate",
         "redundancy_rate",
         "recovery_rate",
+        "fast_recoveries",
         "timeouts",
         "ce_marks",
         "rtt_ms",
@@ -297,6 +321,29 @@ impl Outcome {
     ];
 }
 
+/// Which values of a measure are the better ones.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// The larger ones.
+    Larger,
+    /// The smaller ones.
+    Smaller,
+    /// That depends.
+    Neither,
+}
+
+/// Which values of a measure are the better ones, by its name.
+pub fn better(measure: &str) -> Better {
+    let name = measure.rsplit_once('.').map_or(measure, |(_, name)| name);
+    match name {
+        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "jain" | "jain_over_time" => Better::Larger,
+        "retransmission_rate" | "redundancy_rate" | "recovery_rate" => Better::Neither,
+        "utilisation" | "loss_estimate_mean" | "ce_marks" | "fast_recoveries" | "timeouts" => Better::Neither,
+        // Delays, times, losses, errors, bytes sent per byte delivered.
+        _ => Better::Smaller,
+    }
+}
+
 impl Flow {
     /// A value by its name.
     pub fn measure(&self, name: &str) -> Option<f64> {
@@ -309,6 +356,7 @@ impl Flow {
             "retransmission_rate" => Some(self.retransmission_rate),
             "redundancy_rate" => Some(self.redundancy_rate),
             "recovery_rate" => Some(self.recovery_rate),
+            "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
             "timeouts" => Some(self.timeouts as f64),
             "ce_marks" => Some(self.ce_marks as f64),
             "rtt_ms" => Some(self.rtt_ms),
@@ -335,6 +383,8 @@ mod tests {
     fn every_measure_has_a_name_that_is_known() {
         let outcome = Outcome {
             fraction_of_limit: Some(1.0),
+            jain_over_time: Some(1.0),
+            fast_recoveries: Some(3),
             lateness: Some(Lateness::default()),
             links: vec![Link::default()],
             flows: vec![Flow {

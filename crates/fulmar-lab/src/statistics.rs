@@ -94,6 +94,20 @@ pub fn paired_t_test(pairs: &[(f64, f64)]) -> Option<Paired> {
     Some(Paired { difference, p_value })
 }
 
+/// Holm's correction (Scandinavian Journal of Statistics 6, 1979): p-values of several tests, each made so much larger
+/// that the chance of any false alarm among them stays what it is for one.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&i, &j| p_values[i].total_cmp(&p_values[j]));
+    let mut corrected = vec![1.0; p_values.len()];
+    let mut largest = 0f64;
+    for (rank, &index) in order.iter().enumerate() {
+        largest = largest.max(p_values[index] * (p_values.len() - rank) as f64).min(1.0);
+        corrected[index] = largest;
+    }
+    corrected
+}
+
 /// P(|T| >= |t|) for Student's distribution.
 fn two_sided(t: f64, degrees: f64) -> f64 {
     incomplete_beta(degrees / 2.0, 0.5, degrees / (degrees + t * t))
@@ -187,6 +201,17 @@ mod tests {
         assert_eq!(without_outliers(&values), vec![10.0; 18], "one at each end");
         assert_eq!(without_outliers(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);
         assert_eq!(without_outliers(&[0.0, 0.0, 0.0, 100.0]), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn holm_as_in_the_textbooks() {
+        // Four tests: 0.01 x 4, 0.02 x 3, 0.03 x 2, and 0.04, which may not be below the one before it.
+        let corrected = holm(&[0.04, 0.01, 0.03, 0.02]);
+        for (value, expected) in corrected.iter().zip([0.06, 0.04, 0.06, 0.06]) {
+            assert!((value - expected).abs() < 1e-12, "{corrected:?}");
+        }
+        assert_eq!(holm(&[0.5, 0.9]), [1.0, 1.0]);
+        assert!(holm(&[]).is_empty());
     }
 
     #[test]

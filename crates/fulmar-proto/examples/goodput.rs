@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use fulmar_world::World;
 use fulmar_net::{LinkConfig, Loss, Probability, QueueConfig, QueueLimit, TwoState, parse};
 use fulmar_proto::stream::Read;
 use fulmar_proto::{Dir, Profile, TransportConfig};
+use fulmar_world::World;
 
 struct Args {
     profile: String,

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fulmar_world::World;
 use fulmar_net::{LinkConfig, Loss, Probability, TwoState, parse};
 use fulmar_proto::stream::Read;
 use fulmar_proto::{Dir, Instant, Profile, Rate, TransportConfig};
+use fulmar_world::World;
 
 struct Args {
     profile: String,

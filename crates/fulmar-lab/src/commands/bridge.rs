@@ -40,8 +40,15 @@ impl Common {
     }
 }
 
-/// Kernel TCP over the link in real time. Needs root or user namespaces.
+/// Run the kernel's TCP over the same link in real time (root, or user namespaces)
+///
+/// Sender and receiver are threads of this program in two network namespaces; the model moves every packet between them. A
+/// run whose packets the machine could not move in time is called invalid.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  fulmar-lab tcp --cc cubic,bbr --rate 100M --rtt 20ms -t 15
+  fulmar-lab tcp --cc bbr --messages --rate 10M --rtt 50ms --loss 5%
+  fulmar-lab tcp --cc reno --ecn --mark 5% --loss-free-handshake --json")]
 pub(super) struct TcpArgs {
     #[command(flatten)]
     common: Common,
@@ -96,11 +103,13 @@ pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
     print::outcome(&tcp::run(&scenario, args.common.seed)?, args.common.json)
 }
 
-/// Any two programs at the ends of the link in real time. Needs root or user namespaces.
+/// Run any two programs over the same link in real time (root, or user namespaces)
 ///
 /// In the commands, {server} and {client} stand for the addresses of the ends. The server runs first and is ended when the
 /// client has ended; nothing that either has started outlives the run.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Example:
+  fulmar-lab bridge --loss 2% --server 'iperf3 -s' --client 'iperf3 -c {server} -J -t 10' --json")]
 pub(super) struct BridgeArgs {
     #[command(flatten)]
     common: Common,

@@ -14,32 +14,40 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time.
+/// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time
+///
+/// `sim` and `compare` need nothing. `tcp` and `bridge` put the kernel's TCP, or any program, on the same links: they need
+/// root or user namespaces. `run` takes an experiment from a file, `report` makes pages and pictures of what was found.
 #[derive(Parser, Debug)]
-#[command(name = "fulmar-lab", version, max_term_width = 110)]
+#[command(name = "fulmar-lab", version, max_term_width = 110, after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+const EXAMPLES: &str = "Examples:
+  fulmar-lab sim --rate 20M --rtt 100ms --loss 5%               # one flow of the default profile
+  fulmar-lab sim --profile auto,cubic --flows 4 --stagger 2s    # four flows, who gets what
+  fulmar-lab tcp --cc cubic,bbr --loss 1%                       # the kernel's TCP over the same link
+  fulmar-lab compare auto cubic --loss 1%                       # is the difference real?
+  fulmar-lab run experiments/profiles-loss.toml --quick && fulmar-lab report
+  fulmar-lab swarm --for 10min                                  # does the protocol hold?
+
+Values: rates 64k 100M 1.5G, times 250us 20ms 1.5s 2min, shares 5% 0.05, sizes 30kB 64KiB 10MB.
+What everything means: docs/lab.md, docs/network-model.md.";
+
+// What each does is said at its arguments.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Run flows over a link in virtual time: exact, repeatable, no privileges
     Sim(sim::Args),
-    /// Run an experiment: every cell of its sweep, resumable
-    Run(run::Args),
-    /// Compare two profiles seed by seed, with a paired test
-    Compare(compare::Args),
-    /// Hunt for seeds that break the protocol's rules, on all cores
-    Swarm(swarm::Args),
-    /// Make tables, plots and one page of results
-    Report(report::Args),
-    /// Run the kernel's TCP over the same link in real time
     #[cfg(target_os = "linux")]
     Tcp(bridge::TcpArgs),
-    /// Run any two programs over the same link in real time
     #[cfg(target_os = "linux")]
     Bridge(bridge::BridgeArgs),
+    Compare(compare::Args),
+    Run(run::Args),
+    Report(report::Args),
+    Swarm(swarm::Args),
 }
 
 impl Cli {

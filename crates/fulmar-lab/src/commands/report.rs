@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::experiment::{Experiment, Results};
 use crate::report::{self, Chapter};
 
-/// Makes CSV, JSON and SVG for each experiment that has results, and one HTML page of all.
+/// Make tables, plots and one page of all results there are
+///
+/// CSV, JSON and SVG for each experiment, and one static HTML page with published and measured values side by side and the
+/// command that repeats each.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results

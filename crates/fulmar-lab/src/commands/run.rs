@@ -6,8 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use super::progress::Bar;
 use crate::experiment::{self, Experiment, Mode, Results};
 
-/// Runs every cell of an experiment file that has not been run yet.
+/// Run experiment files: every cell of their sweeps that has no result yet
+///
+/// Runs in virtual time use all cores. An interrupted run goes on where it was when it is given again. What a file may say is
+/// in docs/lab.md; the experiments that come with Fulmar are in experiments/.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  fulmar-lab run experiments/profiles-loss.toml && fulmar-lab report
+  fulmar-lab run experiments/*.toml --quick                     # does everything work?
+  fulmar-lab run experiments/*.toml --check                     # only look for mistakes")]
 pub(super) struct Args {
     /// Experiment files
     #[arg(required = true, value_name = "FILE.toml")]

@@ -11,8 +11,16 @@ use crate::scenario::{FlowSpec, Scenario};
 use crate::sim;
 use crate::traffic::Traffic;
 
-/// One run in virtual time. With several flows, lists given by commas are dealt out in turns.
+/// Run flows of any profile over a link in virtual time: exact, repeatable, no privileges
+///
+/// Real protocol cores with real encryption at both ends; only the network and the clock are a model, so a run is a function
+/// of its flags, its seed and the program. With several flows, lists given by commas are dealt out in turns.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  fulmar-lab sim --profile auto --rate 100M --rtt 20ms --loss 5% --burst 5 -t 15
+  fulmar-lab sim --profile auto,cubic --flow-rtt 20ms,80ms -t 60 --json
+  fulmar-lab sim --traffic messages:1200/5ms,web:200ms/30kB --loss 5%
+  fulmar-lab sim --rate 1G --rtt 10ms -t 3 --speed              # how fast the simulator is here")]
 pub(super) struct Args {
     #[command(flatten)]
     link: LinkSpec,

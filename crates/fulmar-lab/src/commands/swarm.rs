@@ -8,12 +8,15 @@ use fulmar_world::swarm::{Failure, Plan, Tally, hunt, run as run_plan};
 
 use super::progress::Bar;
 
-/// Runs the protocol's swarm: each seed draws a path, its faults, both ends' settings and all that their applications do.
+/// Hunt for seeds that break the protocol's rules, on all cores
 ///
-/// Faults first: bytes arrive equal and in order, bounds hold, nothing panics. Then no faults: everything finishes in
+/// Each seed draws a path, its faults, both ends' settings and all that their applications do.
+/// First with faults: bytes arrive equal and in order, bounds hold, nothing panics. Then without: everything finishes in
 /// bounded time. A seed that fails is printed with the command that repeats it, and with its plan.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  fulmar-lab swarm                       # 10,000 seeds\n  fulmar-lab swarm --seeds 1000000..2000000 --for 1h\n  fulmar-lab swarm --seed 4711           # one run again, with its plan")]
+#[command(
+    after_help = "Examples:\n  fulmar-lab swarm                       # 10,000 seeds\n  fulmar-lab swarm --seeds 1000000..2000000 --for 1h\n  fulmar-lab swarm --seed 4711           # one run again, with its plan"
+)]
 pub(super) struct Args {
     /// Seeds, FIRST..END; a single number means that many from 0
     #[arg(long, value_name = "RANGE", default_value = "10000", value_parser = range)]

@@ -97,6 +97,11 @@ impl Results {
         of_cell.map(|(_, record)| &record.outcome).filter(|outcome| outcome.valid)
     }
 
+    /// Every valid run.
+    pub fn valid(&self) -> impl Iterator<Item = &Record> {
+        self.records.values().filter(|record| record.outcome.valid)
+    }
+
     /// What was measured in a cell.
     pub fn summary(&self, experiment: &Experiment, words: &str, measure: &str) -> Option<Summary> {
         let values: Vec<f64> = self.outcomes(words).filter_map(|outcome| outcome.measure(measure)).collect();

@@ -1,9 +1,9 @@
 //! From a run that has ended to its outcome.
 
-use fulmar_proto::{ConnectionStats, Instant};
+use fulmar_proto::Instant;
 
 use super::{Pair, START, World};
-use crate::link::{bits_per_second, loss_rate};
+use crate::link::LinkSpec;
 use crate::outcome::{Delays, Flow, Link, Outcome, ms};
 use crate::traffic::Traffic;
 
@@ -20,8 +20,7 @@ pub(super) fn outcome(world: &World<'_>, seed: u64) -> Outcome {
         ..Outcome::default()
     };
     let first = world.scenario.topology.first();
-    let capacity = first.and_then(|link| bits_per_second(&link.rate));
-    outcome.summarise(capacity, first.and_then(|link| loss_rate(&link.loss)));
+    outcome.summarise(first.and_then(LinkSpec::bits_per_second), first.and_then(LinkSpec::loss_rate));
     outcome
 }
 
@@ -31,9 +30,11 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
     let stats = sender.stats().unwrap_or_default();
     let sent = stats.coding_sent;
     let received = receiver.stats().unwrap_or_default().coding_received;
+    let combinations = sent.repairs_sent() - sent.copies;
     let span = reader.first.zip(reader.last).map(|(first, last)| (last - first).as_secs_f64());
     let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let pair = &world.pairs[index];
+    let loss_rate = world.scenario.topology.first().and_then(LinkSpec::loss_rate);
     let mean = |sum: f64| (pair.loss_samples > 0).then(|| sum / f64::from(pair.loss_samples));
     let (message_delay, transfer_time, unfinished) = delays(world, index);
     Flow {
@@ -45,22 +46,19 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
             .filter(|_| reader.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
         wire_ratio: (reader.total_bytes() > 0)
             .then(|| ratio(world.wires.sent_bytes(2 * index), reader.total_bytes())),
-        retransmission_rate: ratio(sent.copies, sent.symbols_sent()),
-        redundancy_rate: ratio(sent.repairs_sent() - sent.copies + sent.probes, sent.sources),
-        recovery_rate: ratio(received.recovered, repairs(&stats)),
+        retransmission_rate: ratio(sent.copies + sent.probes, sent.symbols_sent() + sent.probes),
+        redundancy_rate: ratio(combinations, combinations + sent.sources),
+        recovery_rate: ratio(received.recovered, combinations),
+        fast_recoveries: Some(stats.recoveries),
         timeouts: stats.probe_timeouts,
         ce_marks: stats.ecn_ce_packets,
         rtt_ms: ms(stats.rtt),
         loss_estimate_mean: mean(pair.loss_estimate_sum),
-        loss_estimate_error: mean(pair.loss_error_sum),
+        loss_estimate_error: loss_rate.and_then(|_| mean(pair.loss_error_sum)),
         message_delay,
         transfer_time,
         unfinished,
     }
-}
-
-fn repairs(stats: &ConnectionStats) -> u64 {
-    stats.coding_sent.repairs_sent() + stats.coding_sent.probes
 }
 
 /// Mbit/s of bytes that took `span` seconds from the first to the last.

@@ -140,6 +140,10 @@ impl Connection {
             return;
         }
         self.stats.lost_packets += 1;
+        if lost.number >= self.recovery_below {
+            self.stats.recoveries += 1;
+            self.recovery_below = self.sent.next_number();
+        }
         feedback.lost.bytes += u64::from(bytes);
         feedback.lost.packets += 1;
         if self.last_lost.is_none_or(|last| lost.number.0 != last.0 + 1) {

@@ -154,6 +154,8 @@ pub struct Connection {
     sent: SentPackets,
     received: Received,
     last_lost: Option<PacketNumber>,
+    /// A loss of a packet below this belongs to a recovery that has begun.
+    recovery_below: PacketNumber,
     acked_scratch: Vec<Acked>,
     lost_scratch: Vec<Lost>,
     /// A packet built for the batch before that was too long for it.
@@ -238,6 +240,7 @@ impl Connection {
             sent: SentPackets::default(),
             received: Received::new(AckPolicy::default()),
             last_lost: None,
+            recovery_below: PacketNumber(0),
             acked_scratch: Vec::new(),
             lost_scratch: Vec::new(),
             stash: None,

@@ -53,6 +53,9 @@ pub struct ConnectionStats {
     pub duplicate_packets: u64,
     /// Packets declared lost.
     pub lost_packets: u64,
+    /// Times a loss was found that belonged to no earlier recovery: the lost packet was sent after the loss before it had
+    /// been found (RFC 6582 3.2; RFC 9002 7.3.2). Counted alike for every controller, also those that do not obey.
+    pub recoveries: u64,
     /// Packets declared lost that arrived after all.
     pub spurious_packets: u64,
     /// Packets reported with a congestion mark.

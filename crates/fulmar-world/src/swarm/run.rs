@@ -6,8 +6,8 @@ use fulmar_net::Direction;
 use fulmar_proto::{Connection, ConnectionError, Instant, Side, TransportErrorCode};
 
 use super::app::App;
-use crate::World;
 use super::plan::{Change, End, Plan};
+use crate::World;
 
 /// How long a connection with nothing to do is watched.
 const IDLE: Duration = Duration::from_secs(20);
