@@ -60,7 +60,7 @@ impl Cli {
             Command::Serve(args) => block_on(serve::run(args)),
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
-            Command::Demo(args) => block_on(demo::run(args)),
+            Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
             Command::Completions { shell } => {
                 let mut command = Self::command();
                 clap_complete::generate(shell, &mut command, "fulmar", &mut std::io::stdout());

@@ -1,6 +1,6 @@
 //! How the subcommands reach each other: names, ports, endpoints, settings of the transport.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,6 +149,18 @@ async fn open(
 ) -> Result<Session, Failure> {
     let local = if address.is_ipv4() { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
     let endpoint = Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
+    open_from(endpoint, address, name, crypto, profile, time_max, own_key).await
+}
+
+async fn open_from(
+    endpoint: Endpoint,
+    address: SocketAddr,
+    name: &str,
+    crypto: crypto::ClientConfig,
+    profile: &str,
+    time_max: Duration,
+    own_key: Option<String>,
+) -> Result<Session, Failure> {
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport = Arc::new(transport(profile)?);
     let connecting = endpoint.connect_with(&config, address, name);
@@ -170,15 +182,25 @@ pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> 
 }
 
 fn bind(args: &ServerArgs, crypto: crypto::ServerConfig, identity: &Identity) -> Result<Listener, Failure> {
+    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
+    let socket = UdpSocket::bind(args.listen).map_err(taken)?;
+    listen_on(socket, &args.profile, crypto, identity)
+}
+
+fn listen_on(
+    socket: UdpSocket,
+    profile: &str,
+    crypto: crypto::ServerConfig,
+    identity: &Identity,
+) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(&args.profile)?);
+    config.transport = Arc::new(transport(profile)?);
     let mut endpoint_config = EndpointConfig::default();
     // Clients of a server that was restarted hear of it at once.
     endpoint_config.reset_key_of(identity);
-    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
-    let socket = std::net::UdpSocket::bind(args.listen).map_err(taken)?;
-    let endpoint = Endpoint::new(&endpoint_config, Some(config), socket).map_err(taken)?;
-    let address = endpoint.local_addr().map_err(taken)?;
+    let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
+    let endpoint = Endpoint::new(&endpoint_config, Some(config), socket).map_err(broken)?;
+    let address = endpoint.local_addr().map_err(broken)?;
     Ok(Listener { endpoint, address, fingerprint: identity.public_key().fingerprint().to_string() })
 }
 
@@ -192,7 +214,7 @@ fn transport(profile: &str) -> Result<TransportConfig, Failure> {
 
 /// Every address of this machine, by IPv6 and IPv4, where there is IPv6.
 pub fn any_address(port: u16) -> SocketAddr {
-    let has_ipv6 = std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    let has_ipv6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     if has_ipv6 { SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)) } else { any_v4(port) }
 }
 
@@ -211,7 +233,8 @@ pub fn parse_profile(name: &str) -> Result<String, String> {
 /// Both ends in one program, with keys that exist only there: for the demo.
 pub mod private {
     use super::{
-        Arc, Duration, Failure, Identity, Listener, ServerArgs, Service, Session, SocketAddr, crypto,
+        Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, Service, Session, SocketAddr,
+        UdpSocket, crypto,
     };
     use crate::trust::OnlyKey;
 
@@ -230,19 +253,26 @@ pub mod private {
     }
 
     /// Listens for the one client.
-    pub fn listen(keys: &Keys, address: SocketAddr) -> Result<Listener, Failure> {
+    pub fn listen(keys: &Keys, socket: UdpSocket) -> Result<Listener, Failure> {
         let only = Arc::new(OnlyKey(keys.client.public_key()));
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
-        super::bind(&ServerArgs { listen: address, profile: "auto".into() }, crypto, &keys.server)
+        super::listen_on(socket, "auto", crypto, &keys.server)
     }
 
     /// Connects to the one server, which may be behind a relay.
-    pub async fn connect(keys: &Keys, address: SocketAddr, profile: &str) -> Result<Session, Failure> {
+    pub async fn connect(
+        keys: &Keys,
+        socket: UdpSocket,
+        address: SocketAddr,
+        profile: &str,
+    ) -> Result<Session, Failure> {
+        let endpoint = Endpoint::new(&EndpointConfig::default(), None, socket)
+            .map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
         let only = Arc::new(OnlyKey(keys.server.public_key()));
         let crypto =
             crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
-        super::open(address, "demo", crypto, profile, Duration::from_secs(60), None).await
+        super::open_from(endpoint, address, "demo", crypto, profile, Duration::from_secs(60), None).await
     }
 }
 

@@ -59,6 +59,9 @@ fn loss_and_marks_strike_kernel_tcp() {
     let (lost, delivered) = (number(&result, "/links/0/lost"), number(&result, "/links/0/delivered"));
     assert!(lost > 0.0 && lost / (lost + delivered) < 0.25, "{lost} of {delivered}");
     assert_eq!(number(&result, "/links/1/lost"), 0.0);
+    // A tenth is lost: there is always something to recover from, at most once for each lost packet.
+    let recoveries = number(&result, "/fast_recoveries");
+    assert!(recoveries >= 1.0 && recoveries <= lost, "{recoveries} of {lost}");
     assert!(number(&result, "/links/0/marked") > 0.0);
 }
 

@@ -1,11 +1,11 @@
 //! What the demo shows while a run goes on: a panel on a terminal, a line now and then elsewhere.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::units;
 
@@ -32,15 +32,16 @@ pub(super) struct Sample {
     /// Lost on the path, as the path knows it.
     pub(super) wire_loss_percent: f64,
     pub(super) queue_drops: u64,
-    /// Of the symbols sent.
-    pub(super) repair_percent: f64,
+    /// What was sent beyond the data, of all that was sent: what it is called, and its share.
+    pub(super) extra_percent: (&'static str, f64),
 }
 
 /// Where it is shown.
 #[derive(Debug)]
 pub(super) struct Display {
     mode: Mode,
-    state: Mutex<State>,
+    /// By profile: one after the other, or side by side.
+    states: Mutex<BTreeMap<String, State>>,
 }
 
 #[derive(Debug)]
@@ -49,8 +50,8 @@ enum Mode {
     Silent,
     /// Standard output is no terminal.
     Lines,
-    /// Drawn over and over in place, anew for each run.
-    Panel,
+    /// Drawn over and over in place, one for each run that goes on.
+    Panels(MultiProgress),
 }
 
 #[derive(Debug, Default)]
@@ -66,24 +67,26 @@ impl Display {
         let mode = if is_silent {
             Mode::Silent
         } else if std::io::stdout().is_terminal() {
-            Mode::Panel
+            Mode::Panels(MultiProgress::with_draw_target(ProgressDrawTarget::stdout()))
         } else {
             Mode::Lines
         };
-        Self { mode, state: Mutex::default() }
+        Self { mode, states: Mutex::default() }
     }
 
     /// Prints a line that stays.
     pub(super) fn say(&self, text: &str) {
         match &self.mode {
             Mode::Silent => {}
-            Mode::Lines | Mode::Panel => println!("{text}"),
+            Mode::Lines => println!("{text}"),
+            Mode::Panels(panels) => panels.suspend(|| println!("{text}")),
         }
     }
 
     /// Shows a moment.
     pub(super) fn show(&self, sample: &Sample) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = states.entry(sample.profile.clone()).or_default();
         let rate = state.rate_mbps(sample);
         match &self.mode {
             Mode::Silent => {}
@@ -97,9 +100,9 @@ impl Display {
                     );
                 }
             }
-            Mode::Panel => {
+            Mode::Panels(panels) => {
                 let curve = state.curve();
-                let panel = state.panel.get_or_insert_with(|| new_panel(sample.file_bytes));
+                let panel = state.panel.get_or_insert_with(|| panels.add(new_panel(sample.file_bytes)));
                 panel.set_prefix(sample.profile.clone());
                 panel.set_position(sample.bytes);
                 panel.set_message(format!("{}\n{curve}", sample.facts(rate)));
@@ -109,8 +112,8 @@ impl Display {
 
     /// The run is over: the panel goes, and a line about the whole run stays.
     pub(super) fn end(&self, profile: &str, outcome: &str) {
-        let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(panel) = state.panel {
+        let state = self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(profile);
+        if let Some(panel) = state.and_then(|state| state.panel) {
             panel.finish_and_clear();
         }
         self.say(&format!("{profile:<9} {outcome}"));
@@ -118,7 +121,7 @@ impl Display {
 }
 
 fn new_panel(file_bytes: u64) -> ProgressBar {
-    let panel = ProgressBar::with_draw_target(Some(file_bytes), ProgressDrawTarget::stdout());
+    let panel = ProgressBar::new(file_bytes);
     let style = ProgressStyle::with_template("{prefix:9.bold} {bar:60.cyan/dim} {percent:>3} %\n{msg}");
     panel.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
     panel
@@ -135,13 +138,14 @@ impl Sample {
             count => format!("  {count} dropped by the queue"),
         };
         format!(
-            "{:>9} of {}  {:>9}  RTT {:>3.0} ms  lost {:>4.1} %  repair {:>4.1} %{drops}{left}",
+            "{:>9} of {}  {:>9}  RTT {:>3.0} ms  lost {:>4.1} %  {} {:>4.1} %{drops}{left}",
             units::bytes(self.bytes),
             units::bytes(self.file_bytes),
             units::rate(rate_mbps),
             self.rtt_ms,
             self.wire_loss_percent,
-            self.repair_percent
+            self.extra_percent.0,
+            self.extra_percent.1
         )
     }
 }
@@ -209,7 +213,7 @@ mod tests {
             rtt_ms: 0.0,
             wire_loss_percent: 0.0,
             queue_drops: 0,
-            repair_percent: 0.0,
+            extra_percent: ("repair", 0.0),
         };
         let mut rates = Vec::new();
         for second in 1..=10u64 {

@@ -1,10 +1,15 @@
 //! `fulmar demo`: a file crosses a path that loses packets, on this machine, before your eyes.
 //!
 //! A server, a client and a relay between them run in one program. The relay moves `fulmar-net`'s links in real time, so
-//! it needs no privileges. After the copy with one profile, a second one gets the same path for as long.
+//! it needs no privileges. After the copy with one profile, a second one gets the same path for as long. With `--tcp` the
+//! kernel's TCP copies the same file at the same time, over a path that is equal down to the losses: those are bridges of
+//! the laboratory, which need root.
 
 mod display;
+#[cfg(target_os = "linux")]
+mod kernel;
 mod race;
+mod road;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +22,7 @@ use crate::reach;
 use crate::units;
 use display::Display;
 use race::{Course, Run};
+use road::Road;
 
 /// IP packets of 1500 bytes carry about this share of payload (20 + 8 bytes of IP and UDP, some 40 of Fulmar).
 const PAYLOAD_SHARE: f64 = 0.955;
@@ -57,9 +63,25 @@ pub struct Args {
     /// What to send with afterwards on the same path for as long; `none` to leave that out
     #[arg(long, default_value = "cubic", value_parser = parse_rival)]
     against: String,
+    /// Real kernel TCP beside it, live, instead of a second profile: cubic, bbr, reno, or several by commas. Needs root
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "CC", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    #[arg(default_missing_value = "cubic", conflicts_with = "against")]
+    tcp: Vec<String>,
     /// Report as JSON on standard output
     #[arg(long)]
     pub json: bool,
+}
+
+impl Args {
+    /// What has to be done while the process has one thread.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        #[cfg(target_os = "linux")]
+        if !self.tcp.is_empty() {
+            kernel::acquire_rights()?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs the command.
@@ -74,18 +96,54 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     display.say(&format!("Path:  {}", course.describe()));
     display.say(&format!("File:  {} ({})", file.display(), units::bytes(course.file_bytes)));
 
-    let first = course.run(&args.profile, None, &display, &folder.path().join("first")).await?;
-    let second = match args.against.as_str() {
-        "none" => None,
-        rival => Some(course.run(rival, Some(first.time), &display, &folder.path().join("second")).await?),
-    };
-    let verdict = Verdict { course: &course, first: &first, second: second.as_ref() };
+    let runs = race(&args, &course, &display, folder.path()).await?;
+    let verdict = Verdict { course: &course, runs: &runs };
     if args.json {
         println!("{:#}", verdict.json());
     } else {
         verdict.print(&display);
     }
     Ok(())
+}
+
+/// Lets everyone run who was named; the first is Fulmar.
+async fn race(args: &Args, course: &Course, display: &Display, folder: &Path) -> Result<Vec<Run>, Failure> {
+    #[cfg(target_os = "linux")]
+    if !args.tcp.is_empty() {
+        return beside(args, course, display, folder).await;
+    }
+    let first =
+        course.run(Road::relayed(course)?, &args.profile, None, display, &folder.join("first")).await?;
+    if args.against == "none" {
+        return Ok(vec![first]);
+    }
+    let (road, time_max) = (Road::relayed(course)?, Some(first.time));
+    let second = course.run(road, &args.against, time_max, display, &folder.join("second")).await?;
+    Ok(vec![first, second])
+}
+
+/// Fulmar and kernel TCP at the same time, until Fulmar is done.
+#[cfg(target_os = "linux")]
+async fn beside(args: &Args, course: &Course, display: &Display, folder: &Path) -> Result<Vec<Run>, Failure> {
+    let road = kernel::bridged(course)?;
+    let rivals = args.tcp.iter().map(|congestion| kernel::Kernel::start(course, congestion));
+    let rivals = rivals.collect::<Result<Vec<_>, _>>()?;
+    let mut ticks = tokio::time::interval(race::SAMPLE_INTERVAL);
+    let place = folder.join("first");
+    let mut fulmar = std::pin::pin!(course.run(road, &args.profile, None, display, &place));
+    let first = loop {
+        tokio::select! {
+            run = &mut fulmar => break run?,
+            _ = ticks.tick() => rivals.iter().for_each(|rival| display.show(&rival.sample(course.file_bytes))),
+        }
+    };
+    let mut runs = vec![first];
+    for rival in rivals {
+        let run = tokio::task::block_in_place(|| rival.finish())?;
+        display.end(&run.profile, &run.words());
+        runs.push(run);
+    }
+    Ok(runs)
 }
 
 /// Writes a file of bytes that nothing compresses.
@@ -104,8 +162,8 @@ fn make_up(folder: &Path, size: u64) -> Result<PathBuf, Failure> {
 #[derive(Debug)]
 struct Verdict<'a> {
     course: &'a Course,
-    first: &'a Run,
-    second: Option<&'a Run>,
+    /// The first is the one that is shown.
+    runs: &'a [Run],
 }
 
 impl Verdict<'_> {
@@ -118,7 +176,7 @@ impl Verdict<'_> {
         let limit = self.limit_mbps();
         display.say("");
         display.say(&format!("{:<9} {:>12} {:>10} {:>12}   of the limit", "", "delivered", "in", "goodput"));
-        for run in std::iter::once(self.first).chain(self.second) {
+        for run in self.runs {
             let share = run.goodput_mbps() / limit;
             display.say(&format!(
                 "{:<9} {:>12} {:>10} {:>12}   {} {:.0} %",
@@ -135,21 +193,21 @@ impl Verdict<'_> {
             units::rate(self.course.rate_mbps() * (1.0 - self.course.loss())),
             units::rate(limit)
         ));
-        if let Some(hash) = &self.first.blake3 {
+        if let Some(hash) = self.runs.first().and_then(|run| run.blake3.as_ref()) {
             display.say(&format!("Verified: both sides have BLAKE3 {hash}"));
         }
-        if let Some(second) = self.second.filter(|s| s.bytes < self.course.file_bytes && s.bytes > 0) {
-            let whole = second.time.mul_f64(self.course.file_bytes as f64 / second.bytes as f64);
+        for run in self.runs.iter().filter(|run| run.bytes < self.course.file_bytes && run.bytes > 0) {
+            let whole = run.time.mul_f64(self.course.file_bytes as f64 / run.bytes as f64);
             display.say(&format!(
                 "For the whole file {} would need {}.",
-                second.profile,
+                run.profile,
                 units::duration(whole)
             ));
         }
     }
 
     fn json(&self) -> serde_json::Value {
-        let runs = std::iter::once(self.first).chain(self.second).map(|run| run.json(self.limit_mbps()));
+        let runs = self.runs.iter().map(|run| run.json(self.limit_mbps()));
         json!({
             "ok": true,
             "path": self.course.json(),

@@ -1,46 +1,45 @@
 //! The course of the demo, and one run over it: a server, a relay, a client, a file.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_control::Rate;
-use fulmar_net::{LinkConfig, Loss, Probability, QueueConfig, QueueLimit, TwoState};
+use fulmar_net::{LinkConfig, LinkStats, Loss, Probability, QueueConfig, QueueLimit, TwoState};
 use serde_json::json;
 
 use super::Args;
 use super::display::{Display, Sample};
+use super::road::{Middle, Road};
 use crate::cp::job::{self, Job};
 use crate::cp::plan::{Direction, Plan};
 use crate::cp::progress::Progress;
 use crate::cp::server::Served;
 use crate::exit::Failure;
 use crate::reach::private::{self, Keys};
-use crate::relay::{Relay, RelayConfig, RelayStats};
-use crate::session::{Session, WireStats};
+use crate::session::Session;
 use crate::units;
 
 /// How often the display is fed.
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Path and file.
 #[derive(Debug)]
 pub(super) struct Course {
-    link: LinkConfig,
+    pub(super) link: LinkConfig,
     rate_bits: u64,
     loss_ppm: u32,
     burst_milli: u32,
     queue: QueueLimit,
     rtt: Duration,
-    seed: u64,
-    file: PathBuf,
+    pub(super) seed: u64,
+    pub(super) file: PathBuf,
     /// Size of the file.
     pub(super) file_bytes: u64,
 }
 
-/// How far one profile came.
+/// How far one sender came.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) profile: String,
@@ -49,8 +48,10 @@ pub(super) struct Run {
     pub(super) time: Duration,
     /// Of the whole file, if it arrived, in hexadecimal.
     pub(super) blake3: Option<String>,
-    wire: WireStats,
-    relay: RelayStats,
+    /// What the sender has to say of itself.
+    pub(super) sender: serde_json::Value,
+    /// What the path did.
+    pub(super) forward: LinkStats,
 }
 
 impl Course {
@@ -74,6 +75,18 @@ impl Course {
             file: file.to_owned(),
             file_bytes: metadata.len(),
         })
+    }
+
+    /// The link in the laboratory's words.
+    #[cfg(target_os = "linux")]
+    pub(super) fn link_spec(&self) -> fulmar_lab::link::LinkSpec {
+        fulmar_lab::link::LinkSpec {
+            rate: self.link.rate.clone(),
+            rtt: self.rtt,
+            queue: Some(self.link.queue.clone()),
+            loss: self.link.loss.clone(),
+            ..Default::default()
+        }
     }
 
     pub(super) fn rate_mbps(&self) -> f64 {
@@ -110,9 +123,10 @@ impl Course {
         })
     }
 
-    /// Copies the file over the path with one profile, for at most so long.
+    /// Copies the file over a road with one profile, for at most so long.
     pub(super) async fn run(
         &self,
+        road: Road,
         profile: &str,
         time_max: Option<Duration>,
         display: &Display,
@@ -122,12 +136,8 @@ impl Course {
         let delivered = Arc::new(Progress::default());
         let served = Arc::new(Served::new(folder, false)?.with_progress(&delivered));
         let keys = Keys::generate();
-        let listener = private::listen(&keys, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let relay = RelayConfig {
-            seed: self.seed,
-            ..RelayConfig::new(listener.address, self.link.clone(), self.link.clone())
-        };
-        let relay = Relay::start(relay).map_err(|e| Failure::Other(format!("no relay: {e}")))?;
+        let Road { server, client, target, middle } = road;
+        let listener = private::listen(&keys, server)?;
         let serving = tokio::spawn(async move {
             let Some(incoming) = listener.next().await else { return };
             if let Ok(session) = incoming.await {
@@ -135,27 +145,27 @@ impl Course {
             }
         });
 
-        let session = private::connect(&keys, relay.local_addr(), profile).await?;
+        let session = private::connect(&keys, client, target, profile).await?;
         let mut plan = Plan::default();
         plan.add_up(&session, &self.file, "copy", false).await.map_err(|e| session.explain(e))?;
         let mut job = Job::new(Direction::Up, plan, &Arc::default());
         let begin = Instant::now();
-        let watched = Watched { session: &session, relay: &relay, delivered: &delivered, begin };
+        let watched = Watched { session: &session, middle: &middle, delivered: &delivered, begin };
         let result = self.copy(&mut job, profile, time_max, display, &watched).await;
         let time = begin.elapsed();
         let bytes = delivered.present_bytes.load(Ordering::Relaxed);
-        let rate = units::rate(units::mbps(bytes, time));
-        display.end(profile, &format!("{} in {}, {rate}", units::bytes(bytes), units::duration(time)));
-        let wire = session.wire_stats();
+        let sender = serde_json::to_value(session.wire_stats()).unwrap_or_default();
         session.abandon();
         serving.abort();
-        let relay = relay.stop().map_err(|e| Failure::Other(format!("the relay failed: {e}")))?;
+        let forward = middle.stop()?;
         result?;
         let blake3 = match job.done.first() {
             Some((_, outcome)) => Some(verify(&folder.join("copy"), &outcome.hash)?),
             None => None,
         };
-        Ok(Run { profile: profile.to_owned(), bytes, time, blake3, wire, relay })
+        let run = Run { profile: profile.to_owned(), bytes, time, blake3, sender, forward };
+        display.end(profile, &run.words());
+        Ok(run)
     }
 
     async fn copy(
@@ -188,7 +198,7 @@ impl Course {
 #[derive(Debug)]
 struct Watched<'a> {
     session: &'a Session,
-    relay: &'a Relay,
+    middle: &'a Middle,
     delivered: &'a Progress,
     begin: Instant,
 }
@@ -196,7 +206,7 @@ struct Watched<'a> {
 impl Watched<'_> {
     fn sample(&self, profile: &str, file_bytes: u64, time_max: Option<Duration>) -> Sample {
         let wire = self.session.wire_stats();
-        let forward = self.relay.stats().forward;
+        let forward = self.middle.forward();
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
         Sample {
             profile: profile.to_owned(),
@@ -207,7 +217,7 @@ impl Watched<'_> {
             rtt_ms: wire.rtt_ms,
             wire_loss_percent: share(forward.lost.packets, forward.offered.packets),
             queue_drops: forward.dropped.packets,
-            repair_percent: share(wire.repair_symbols, wire.symbols),
+            extra_percent: ("repair", share(wire.repair_symbols, wire.symbols)),
         }
     }
 }
@@ -217,8 +227,14 @@ impl Run {
         units::mbps(self.bytes, self.time)
     }
 
+    /// What stays when it is over.
+    pub(super) fn words(&self) -> String {
+        let rate = units::rate(self.goodput_mbps());
+        format!("{} in {}, {rate}", units::bytes(self.bytes), units::duration(self.time))
+    }
+
     pub(super) fn json(&self, limit_mbps: f64) -> serde_json::Value {
-        let forward = &self.relay.forward;
+        let forward = &self.forward;
         json!({
             "profile": self.profile,
             "bytes": self.bytes,
@@ -233,7 +249,7 @@ impl Run {
                 "queue_drops": forward.dropped.packets,
                 "delivered_packets": forward.delivered.packets,
             },
-            "sender": self.wire,
+            "sender": self.sender,
         })
     }
 }

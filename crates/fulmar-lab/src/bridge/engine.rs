@@ -34,6 +34,8 @@ pub(super) struct Control {
     pub(super) reconfigure: Mutex<Option<(LinkConfig, LinkConfig)>>,
     /// Bytes in the forward queue.
     pub(super) backlog_bytes: AtomicU64,
+    /// What the forward link did so far.
+    pub(super) forward: Mutex<LinkStats>,
 }
 
 /// What the engine has to tell in the end.
@@ -161,7 +163,8 @@ impl Engine {
             self.path.link_mut(Direction::Forward).reconfigure(now, forward);
             self.path.link_mut(Direction::Backward).reconfigure(now, backward);
         }
-        let backlog = self.path.link(Direction::Forward).backlog().bytes;
-        self.control.backlog_bytes.store(backlog, Ordering::Relaxed);
+        let forward = self.path.link(Direction::Forward);
+        self.control.backlog_bytes.store(forward.backlog().bytes, Ordering::Relaxed);
+        self.control.forward.lock().unwrap_or_else(PoisonError::into_inner).clone_from(forward.stats());
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fulmar_net::LinkConfig;
+use fulmar_net::{LinkConfig, LinkStats};
 
 pub use namespace::{End, TcpSettings, acquire_rights};
 
@@ -74,6 +74,11 @@ impl Bridge {
     /// Bytes in the forward queue, as of a few milliseconds ago.
     pub fn backlog_bytes(&self) -> u64 {
         self.control.backlog_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the forward link did so far, as of a few milliseconds ago.
+    pub fn forward_stats(&self) -> LinkStats {
+        self.control.forward.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Stops, and adds links and lateness to the outcome; marks it invalid if the machine was too slow.

@@ -2,6 +2,8 @@
 
 use super::chapter::{Chapter, Row};
 use super::svg::{Chart, Line};
+use super::words;
+use crate::fairness;
 use crate::outcome::{Outcome, Sample};
 
 /// All plots of an experiment.
@@ -16,8 +18,7 @@ pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {
 }
 
 fn label(row: &Row) -> String {
-    let words: Vec<String> = row.cell.iter().map(|(key, value)| format!("{key} {value}")).collect();
-    words.join(", ")
+    row.cell.iter().map(|(key, value)| line_name(key, value)).collect::<Vec<_>>().join(", ")
 }
 
 /// The number a swept value stands for: `5%`, `100ms`, `20M`.
@@ -51,7 +52,7 @@ fn over_sweep(chapter: &Chapter) -> Vec<Chart> {
     for row in &chapter.rows {
         let is_other = |key: &String| *key != x_key && Some(key) != lines_key.as_ref();
         let others: Vec<String> =
-            row.cell.iter().filter(|(key, _)| is_other(key)).map(|(k, v)| format!("{k} {v}")).collect();
+            row.cell.iter().filter(|(key, _)| is_other(key)).map(|(k, v)| line_name(k, v)).collect();
         let others = others.join(", ");
         let index = charts.iter().position(|(name, _)| *name == others).unwrap_or_else(|| {
             charts.push((others.clone(), empty(chapter, &x_key, &others, x_values, has_numbers)));
@@ -67,14 +68,19 @@ fn over_sweep(chapter: &Chapter) -> Vec<Chart> {
 
 /// Senders speak for themselves.
 fn line_name(key: &str, value: &str) -> String {
-    if key == "sender" { value.to_owned() } else { format!("{key} {value}") }
+    if key == "sender" { value.to_owned() } else { format!("{} {value}", words::of(key)) }
 }
 
 fn empty(chapter: &Chapter, x_key: &str, others: &str, x_values: &[String], has_numbers: bool) -> Chart {
     let plot = &chapter.experiment.plot;
-    let title = if others.is_empty() { chapter.experiment.title.clone() } else { others.to_owned() };
+    let title = &chapter.experiment.title;
+    let title = if others.is_empty() { title.clone() } else { format!("{title}: {others}") };
     let unit = x_values[0].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let x_label = if has_numbers && !unit.is_empty() { format!("{x_key}, {unit}") } else { x_key.to_owned() };
+    let x_label = if has_numbers && !unit.is_empty() {
+        format!("{}, {unit}", words::of(x_key))
+    } else {
+        words::of(x_key)
+    };
     let names = |values: &[String]| {
         values.iter().enumerate().map(|(index, name)| (index as f64, name.clone())).collect()
     };
@@ -85,7 +91,7 @@ fn empty(chapter: &Chapter, x_key: &str, others: &str, x_values: &[String], has_
     Chart {
         title,
         x_label,
-        y_label: plot.y_label.clone().unwrap_or_else(|| chapter.experiment.measures[0].clone()),
+        y_label: plot.y_label.clone().unwrap_or_else(|| words::of(&chapter.experiment.measures[0])),
         is_x_log: plot.log_x && has_numbers,
         is_y_log: plot.log_y,
         is_x_unordered: !has_numbers && x_key == "sender",
@@ -107,7 +113,7 @@ fn add(chart: &mut Chart, name: &str, x: f64, row: &Row) {
     let published =
         row.published.map(|value| (line_of(format!("{name}, published"), true, Some(own)), value));
     if let Some(Some(summary)) = row.measured.first() {
-        chart.lines[own].points.push((x, summary.mean, summary.ci95.min(summary.max - summary.min)));
+        chart.lines[own].points.push((x, summary.mean, summary.ci95));
     }
     if let Some((at, value)) = published {
         chart.lines[at].points.push((x, value, 0.0));
@@ -117,42 +123,55 @@ fn add(chart: &mut Chart, name: &str, x: f64, row: &Row) {
 /// A value of a sample over time.
 type Curve = (&'static str, fn(&Sample) -> Option<f64>);
 
-/// Rate, windows, round-trip time and estimates over time.
+/// Rate, sequence, windows, round-trip time, estimates and fairness over time.
 fn over_time(label: &str, outcome: &Outcome) -> Vec<Chart> {
-    let chart = |y_label: &str, lines: Vec<Line>| {
+    let chart = |title: &str, y_label: &str, lines: Vec<Line>| {
         let lines: Vec<Line> = lines.into_iter().filter(|line| line.points.len() > 1).collect();
-        Chart {
-            title: label.to_owned(),
-            x_label: "s".into(),
-            y_label: y_label.into(),
-            lines,
-            ..Chart::default()
-        }
+        let title = if label.is_empty() { title.to_owned() } else { format!("{title}: {label}") };
+        Chart { title, x_label: "time, s".into(), y_label: y_label.into(), lines, ..Chart::default() }
     };
     let curves = |curves: &[Curve]| {
         let of_flow = |flow: usize| curves.iter().map(move |curve| curve_of(outcome, flow, curve));
         (0..outcome.flows.len()).flat_map(of_flow).collect::<Vec<Line>>()
     };
     let charts = [
-        chart("Goodput and pace, Mbit/s", [rates(outcome), curves(&[("pace", |s| s.pacing_mbps)])].concat()),
         chart(
-            "Window, flight and queue, KiB",
+            "Goodput and pace",
+            "Mbit/s",
+            [rates(outcome), curves(&[("pace", |s| s.pacing_mbps)])].concat(),
+        ),
+        chart(
+            "Sequence",
+            "MB delivered in order",
+            curves(&[("delivered", |s| Some(s.received_bytes as f64 / 1e6))]),
+        ),
+        chart(
+            "Window, flight and queue",
+            "KiB",
             curves(&[
                 ("window", |s| Some(s.window_bytes as f64 / 1024.0)),
                 ("in flight", |s| Some(s.in_flight_bytes as f64 / 1024.0)),
                 ("queue", |s| Some(s.queue_bytes as f64 / 1024.0)),
             ]),
         ),
-        chart("Round-trip time, ms", curves(&[("RTT", |s| Some(s.rtt_ms))])),
+        chart("Round-trip time", "ms", curves(&[("RTT", |s| Some(s.rtt_ms))])),
         chart(
-            "Loss estimate and redundancy, %",
+            "Loss estimate and redundancy",
+            "%",
             curves(&[
                 ("loss", |s| s.loss_estimate.map(|p| p * 100.0)),
                 ("redundancy", |s| s.redundancy.map(|r| r * 100.0)),
             ]),
         ),
+        chart("Fairness, second by second", "Jain's index", vec![fairness_line(outcome)]),
     ];
     charts.into_iter().filter(|chart| !chart.lines.is_empty()).collect()
+}
+
+fn fairness_line(outcome: &Outcome) -> Line {
+    let points = fairness::over_time(&outcome.series, outcome.flows.len());
+    let points = points.into_iter().map(|(t, jain)| (t, jain, 0.0)).collect();
+    Line { name: "Jain's index".into(), points, is_dense: true, ..Line::default() }
 }
 
 fn curve_of(outcome: &Outcome, flow: usize, (name, value): &Curve) -> Line {

@@ -5,6 +5,7 @@ mod chapter;
 mod charts;
 mod html;
 pub mod svg;
+mod words;
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! Plots as SVG, drawn here: lines with markers and error bars, published values hollow and dashed beside them.
 //!
 //! Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; each line has a marker of its own
-//! as well. Text and axes take the colour of the page, so a plot is legible on light and dark ground.
+//! as well. Text and axes are dark or light as the reader's ground is light or dark.
 
 use std::fmt::Write;
 
@@ -137,14 +137,18 @@ impl Chart {
     pub fn to_svg(&self) -> String {
         let all = || self.lines.iter().flat_map(|line| &line.points);
         let x = Axis::new(all().map(|p| p.0), self.is_x_log, LEFT, WIDTH - RIGHT, false);
-        let y_values = all().flat_map(|p| if self.is_y_log { [p.1, p.1] } else { [p.1 - p.2, p.1 + p.2] });
+        // The values make the axis; error bars may add a fifth, and are cut off there.
+        let top = all().map(|p| p.1).fold(0.0, f64::max) * 1.2;
+        let y_values =
+            all().flat_map(|p| if self.is_y_log { [p.1; 2] } else { [p.1, (p.1 + p.2).min(top.max(p.1))] });
         let y = Axis::new(y_values, self.is_y_log, HEIGHT - BOTTOM, TOP, true);
         let mut svg = String::new();
         let _ = write!(
             svg,
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' \
              font-family='system-ui, sans-serif' font-size='12' fill='currentColor'>\
-             <style>.grid{{stroke:currentColor;stroke-opacity:.13}} .axis{{stroke:currentColor;stroke-opacity:.5}}</style>\
+             <style>svg{{color:#1f2328}}@media(prefers-color-scheme:dark){{svg{{color:#e6edf3}}}}\
+             .grid{{stroke:currentColor;stroke-opacity:.13}} .axis{{stroke:currentColor;stroke-opacity:.5}}</style>\
              <text x='{LEFT}' y='18' font-size='14' font-weight='600'>{}</text>\
              <text x='{LEFT}' y='38' fill-opacity='.7'>{}</text>",
             escape(&self.title),
@@ -218,10 +222,11 @@ fn draw_line(svg: &mut String, line: &Line, x: &Axis, y: &Axis, colour: usize, i
         );
     }
     for point in line.points.iter().filter(|p| p.2 > 0.0) {
-        let ends = (x.place(point.0), y.place(point.1 - point.2), y.place(point.1 + point.2));
-        if let (Some(at), Some(low), Some(high)) = ends {
-            let _ = write!(svg, "<path d='M{at:.1} {low:.1}V{high:.1}' stroke='{ink}' stroke-opacity='.6'/>");
-        }
+        let Some(at) = x.place(point.0) else { continue };
+        let Some(high) = y.place(point.1 + point.2) else { continue };
+        // On a logarithmic axis zero is beyond its end.
+        let low = y.place(point.1 - point.2).unwrap_or(y.from);
+        let _ = write!(svg, "<path d='M{at:.1} {low:.1}V{high:.1}' stroke='{ink}' stroke-opacity='.6'/>");
     }
     if !line.is_dense {
         places.iter().for_each(|&(x, y)| draw_marker(svg, x, y, colour, line.is_published));

@@ -6,24 +6,39 @@ use std::time::Duration;
 
 use crate::sys;
 
-/// The part of `struct tcp_info` that the laboratory uses. Fields the kernel does not know are zero.
+/// The part of `struct tcp_info` that the laboratory uses: counts and current values of one connection. Fields the kernel does not know are zero.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TcpInfo {
-    pub(super) window_segments: u32,
-    pub(super) segment_bytes: u32,
-    pub(super) unacked_segments: u32,
-    pub(super) rtt: Duration,
-    pub(super) retransmitted_segments: u32,
-    pub(super) pacing_bytes_per_second: u64,
-    pub(super) sent_segments: u32,
-    pub(super) data_segments: u32,
-    pub(super) sent_bytes: u64,
-    pub(super) delivered_ce: u32,
-    pub(super) timeouts: u16,
+pub struct TcpInfo {
+    /// Congestion window.
+    pub window_segments: u32,
+    /// Data in a segment at most.
+    pub segment_bytes: u32,
+    /// Segments not acknowledged.
+    pub unacked_segments: u32,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Segments sent again.
+    pub retransmitted_segments: u32,
+    /// Pace of sending.
+    pub pacing_bytes_per_second: u64,
+    /// Segments sent.
+    pub sent_segments: u32,
+    /// Of these, the ones with data.
+    pub data_segments: u32,
+    /// Bytes of data sent, those sent again included.
+    pub sent_bytes: u64,
+    /// Segments that came back with a congestion mark.
+    pub delivered_ce: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u16,
 }
 
 impl TcpInfo {
-    pub(super) fn of(socket: &impl AsFd) -> io::Result<Self> {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// If it is no TCP socket.
+    pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let (bytes, length) = sys::tcp_info(socket)?;
         Ok(Self::parse(&bytes[..length]))
     }

@@ -5,6 +5,7 @@
 //! it, but for the sockets' memory (up to 64 MiB instead of 6), so that windows are never what limits a run.
 
 mod info;
+mod netstat;
 mod receiver;
 mod sender;
 
@@ -21,6 +22,7 @@ use crate::link::LinkSpec;
 use crate::outcome::{Delays, Flow, Outcome, ms};
 use crate::sim::goodput_mbps;
 use crate::traffic::Traffic;
+pub use info::TcpInfo;
 use receiver::{Received, Times};
 use sender::{Sender, Sent};
 
@@ -94,7 +96,14 @@ pub fn run(scenario: &TcpScenario, seed: u64) -> Result<Outcome, String> {
     scenario.check()?;
     let bridge = Bridge::start(&scenario.link, seed, scenario.settings, scenario.loss_free_handshake)?;
     let flows = run_flows(scenario, &bridge).map_err(|error| format!("kernel TCP: {error}"))?;
-    let mut outcome = Outcome { seed, seconds: scenario.duration.as_secs_f64(), ..Outcome::default() };
+    let recoveries =
+        netstat::fast_recoveries(&bridge.client).map_err(|error| format!("/proc/net/netstat: {error}"))?;
+    let mut outcome = Outcome {
+        seed,
+        seconds: scenario.duration.as_secs_f64(),
+        fast_recoveries: Some(recoveries),
+        ..Outcome::default()
+    };
     bridge.finish(scenario.lateness_p99_max, &mut outcome)?;
     for (flow, (sent, received, samples)) in scenario.flows.iter().zip(flows) {
         outcome.flows.push(describe(scenario, flow, &sent, received));

@@ -71,6 +71,23 @@ fn repair_that_is_asked_for_is_as_much_as_was_lost() {
 }
 
 #[test]
+fn rfc_6582_losses_of_packets_under_way_together_are_one_recovery() {
+    // 20 Mbit/s and 20 ms: some 35 packets are under way, so the loss of the 10th is known long before the 70th is sent.
+    for (lost, recoveries) in [(&[10, 14, 15, 16][..], 1), (&[10, 70], 2)] {
+        let mut world = World::new(1, link(20, 20), profile("newreno"), profile("newreno"));
+        world.connected();
+        upload(&mut world, 100_000);
+        world.run_for(Duration::from_secs(1));
+        set_link(&mut world, Direction::Forward, losing(link(20, 20), lost.iter().copied()));
+        let before = world.client.only().stats();
+        upload(&mut world, 200_000);
+        let after = world.client.only().stats();
+        assert_eq!(after.lost_packets - before.lost_packets, lost.len() as u64);
+        assert_eq!(after.recoveries - before.recoveries, recoveries, "{lost:?}");
+    }
+}
+
+#[test]
 fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
     let mut world = connected(1, lossy(20, 20, 10));
     let mut work = Upload::new(&mut world, 1_000_000);
