@@ -128,3 +128,29 @@ fn the_demo_without_a_terminal_and_with_a_file() {
     home.run(&["demo", "--file", "/no/such/file"]).fails_with(5).says("/no/such/file");
     home.run(&["demo", "--loss", "60", "--burst", "1.2"]).fails_with(2);
 }
+
+/// Without the right to make namespaces it says what is missing, and passes.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_demo_beside_the_kernels_tcp() {
+    let home = Home::empty();
+    let path = ["--rate", "50M", "--rtt", "10ms", "--loss", "5", "--size", "4M"];
+    let outcome = home.run(&[&["demo", "--json", "--tcp=cubic,reno"], &path[..]].concat());
+    if outcome.stderr().contains("it needs root") {
+        println!("skipped: this test needs root or user namespaces, and /dev/net/tun");
+        return;
+    }
+    let report = outcome.success().json();
+    let runs = report["runs"].as_array().unwrap();
+    let names: Vec<_> = runs.iter().map(|run| run["profile"].as_str().unwrap()).collect();
+    assert_eq!(names, ["auto", "tcp-cubic", "tcp-reno"]);
+    assert_eq!(runs[0]["is_complete"], true);
+    for tcp in &runs[1..] {
+        assert!(
+            tcp["bytes"].as_u64().unwrap() > 0 && tcp["sender"]["data_segments"].as_u64().unwrap() > 0,
+            "{tcp}"
+        );
+        assert!(tcp["path"]["lost_packets"].as_u64().unwrap() > 0, "a path of its own that loses: {tcp}");
+    }
+    home.run(&["demo", "--tcp=nothing", "--size", "1k"]).fails_with(1).says("congestion control 'nothing'");
+}

@@ -176,7 +176,7 @@ impl Args {
 fn print(sides: &[Side; 2], lines: &[Difference]) {
     let [a, b] = [&sides[0], &sides[1]].map(|side| side.name());
     let width = a.chars().count().max(b.chars().count()).max(12);
-    println!("{:22} {a:>width$} {b:>width$}   difference, 95 % interval          p", "");
+    println!("{:22} {a:>width$} {b:>width$}   difference, 95 % interval               p", "");
     let mut cell = "";
     for line in lines {
         if line.cell != cell {
@@ -186,13 +186,13 @@ fn print(sides: &[Side; 2], lines: &[Difference]) {
         let percent =
             if line.a == 0.0 { String::new() } else { format!("{:+.1} %", 100.0 * line.difference / line.a) };
         println!(
-            "{:22} {:width$.4} {:width$.4} {:+12.4} +- {:<9.4} {percent:>9} {:9.2e}  {}",
+            "{:22} {:width$.4} {:width$.4} {:+12.4} +- {:<9.4} {percent:>9} {:>8}  {}",
             line.measure,
             line.a,
             line.b,
             line.difference,
             line.ci95,
-            line.p,
+            if line.p < 0.001 { "< 0.001".into() } else { format!("{:.3}", line.p) },
             words(line.verdict)
         );
     }
