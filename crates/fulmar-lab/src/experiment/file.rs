@@ -139,7 +139,7 @@ struct Raw {
     warm_up: Option<Text>,
     #[serde(default)]
     loss_free_handshake: bool,
-    repetitions: Option<u32>,
+    repetitions: Option<Spanned<u32>>,
     seed: Option<u64>,
     #[serde(default)]
     ecn: bool,
@@ -156,8 +156,7 @@ struct Raw {
     sweep: BTreeMap<Text, Vec<Text>>,
     #[serde(default)]
     published: Vec<Spanned<Published>>,
-    #[serde(default)]
-    plot: Plot,
+    plot: Option<Spanned<Plot>>,
 }
 
 #[derive(Deserialize)]
@@ -165,12 +164,11 @@ struct Raw {
 struct RawFlow {
     sender: Text,
     traffic: Option<Text>,
-    count: Option<usize>,
+    count: Option<Spanned<usize>>,
     start: Option<Text>,
     stop: Option<Text>,
     rtt: Option<Text>,
-    #[serde(default)]
-    place: usize,
+    place: Option<Spanned<usize>>,
 }
 
 /// A reason with the place it belongs to.
@@ -203,8 +201,9 @@ impl Experiment {
             .file_stem()
             .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
         let experiment = from_raw(name, raw).map_err(|(span, reason)| mistake(span.start, reason))?;
-        // What only shows when everything is put together belongs to the file as a whole.
-        super::plan::cells(&experiment).map_err(|reason| mistake(0, reason))?;
+        // What only shows when everything is put together belongs to what is varied, or to who sends.
+        let whole = ["[sweep]", "[[flow]]"].into_iter().find_map(|table| text.find(table)).unwrap_or(0);
+        super::plan::cells(&experiment).map_err(|reason| mistake(whole, reason))?;
         Ok(experiment)
     }
 }
@@ -213,8 +212,19 @@ fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
     let link = link(LinkSpec::default(), &raw.link)?;
     let more_links =
         raw.bottleneck.iter().map(|table| self::link(link.clone(), table)).collect::<Placed<Vec<_>>>()?;
-    let flows = raw.flow.iter().map(flow).collect::<Placed<Vec<_>>>()?;
+    let flows = raw.flow.iter().map(|line| flow(line, more_links.len() + 1)).collect::<Placed<Vec<_>>>()?;
     let swept = sweep(&link, &raw.sweep)?;
+    let duration = above_zero(&raw.duration)?;
+    let warm_up = maybe(&raw.warm_up, parse::duration)?.unwrap_or_default();
+    if let Some(words) = raw.warm_up.as_ref().filter(|_| warm_up >= duration) {
+        return Err((words.span(), "the run is not longer than its warm-up".into()));
+    }
+    if let Some(plot) = &raw.plot {
+        let keys = [&plot.get_ref().x, &plot.get_ref().lines];
+        if let Some(key) = keys.into_iter().flatten().find(|key| !swept.contains_key(*key)) {
+            return Err((plot.span(), format!("the sweep has no '{key}' to draw")));
+        }
+    }
     for published in &raw.published {
         let unknown = published.get_ref().at.iter().find(|(key, value)| {
             raw.sweep
@@ -230,14 +240,14 @@ fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
         title: raw.title,
         source: raw.source,
         remark: raw.remark,
-        duration: placed(&raw.duration, parse::duration)?,
-        warm_up: maybe(&raw.warm_up, parse::duration)?.unwrap_or_default(),
+        duration,
+        warm_up,
         loss_free_handshake: raw.loss_free_handshake,
-        repetitions: raw.repetitions.unwrap_or(1).max(1),
+        repetitions: raw.repetitions.as_ref().map_or(Ok(1), |n| at_least_one(n, "repetition"))?,
         seed: raw.seed.unwrap_or(1),
         has_ecn: raw.ecn,
-        series: maybe(&raw.series, parse::duration)?,
-        measures: measures(raw.measures.as_deref())?,
+        series: raw.series.as_ref().map(above_zero).transpose()?,
+        measures: measures(raw.measures.as_deref(), flows_max(&flows, &swept))?,
         drops_outliers: raw.drops_outliers,
         sweep: swept,
         link_words: raw.link.into_iter().map(|(key, value)| (key.into_inner(), value.into_inner())).collect(),
@@ -245,7 +255,7 @@ fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
         more_links,
         flows,
         published: raw.published.into_iter().map(Spanned::into_inner).collect(),
-        plot: raw.plot,
+        plot: raw.plot.map(Spanned::into_inner).unwrap_or_default(),
     })
 }
 
@@ -256,28 +266,64 @@ fn link(mut link: LinkSpec, table: &BTreeMap<Text, Text>) -> Placed<LinkSpec> {
     Ok(link)
 }
 
-fn flow(raw: &RawFlow) -> Placed<FlowLine> {
+/// A time that is not zero.
+fn above_zero(words: &Text) -> Placed<Duration> {
+    placed(words, |text| match parse::duration(text) {
+        Ok(Duration::ZERO) => Err("this time must not be zero".to_owned()),
+        other => other.map_err(|error| error.to_string()),
+    })
+}
+
+fn at_least_one<T: Copy + PartialEq + Default>(number: &Spanned<T>, what: &str) -> Placed<T> {
+    let value = *number.get_ref();
+    if value == T::default() {
+        Err((number.span(), format!("there is at least one {what}")))
+    } else {
+        Ok(value)
+    }
+}
+
+/// Most flows that a cell has.
+fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>>) -> usize {
+    let counts =
+        swept.get("flows").map(|values| values.iter().filter_map(|n| n.parse().ok()).max().unwrap_or(1));
+    flows.iter().map(|flow| counts.unwrap_or(flow.count)).sum()
+}
+
+fn flow(raw: &RawFlow, bottlenecks: usize) -> Placed<FlowLine> {
     placed(&raw.sender, super::plan::check_sender)?;
+    // Places are those of a parking lot.
+    let places = if bottlenecks > 1 { bottlenecks } else { 0 };
+    if let Some(place) = raw.place.as_ref().filter(|place| *place.get_ref() > places) {
+        let reason = format!("there is no place {}: the last bottleneck is {places}", place.get_ref());
+        return Err((place.span(), reason));
+    }
     Ok(FlowLine {
         sender: raw.sender.get_ref().clone(),
         traffic: maybe(&raw.traffic, str::parse)?.unwrap_or(Traffic::Bulk),
         traffic_words: raw.traffic.as_ref().map_or("bulk", |words| words.get_ref()).to_owned(),
-        count: raw.count.unwrap_or(1),
+        count: raw.count.as_ref().map_or(Ok(1), |count| at_least_one(count, "flow"))?,
         start: maybe(&raw.start, parse::duration)?.unwrap_or_default(),
         stop: maybe(&raw.stop, parse::duration)?,
         rtt: maybe(&raw.rtt, parse::duration)?,
-        place: raw.place,
+        place: raw.place.as_ref().map_or(0, |place| *place.get_ref()),
     })
 }
 
-fn measures(names: Option<&[Text]>) -> Placed<Vec<String>> {
+fn measures(names: Option<&[Text]>, flows: usize) -> Placed<Vec<String>> {
     let Some(names) = names.filter(|names| !names.is_empty()) else { return Ok(vec!["goodput_mbps".into()]) };
-    names.iter().map(|name| placed(name, check_measure)).collect()
+    names.iter().map(|name| placed(name, |name| check_measure(name, flows))).collect()
 }
 
-fn check_measure(name: &str) -> Result<String, String> {
-    let of_flow = name.strip_prefix("flow").and_then(|rest| rest.split_once('.')).map(|(_, name)| name);
-    if Outcome::MEASURES.contains(&of_flow.unwrap_or(name)) {
+fn check_measure(name: &str, flows: usize) -> Result<String, String> {
+    let of_flow = name.strip_prefix("flow").and_then(|rest| rest.split_once('.'));
+    if let Some((flow, _)) = of_flow.filter(|(flow, _)| !flow.parse().is_ok_and(|flow: usize| flow < flows)) {
+        return Err(format!(
+            "there is no flow '{flow}': they are numbered from 0 to {}",
+            flows.saturating_sub(1)
+        ));
+    }
+    if Outcome::MEASURES.contains(&of_flow.map_or(name, |(_, name)| name)) {
         Ok(name.into())
     } else {
         Err(format!("there is no measure '{name}'; there are {}", Outcome::MEASURES.join(", ")))
@@ -304,7 +350,7 @@ fn sweep(link: &LinkSpec, table: &BTreeMap<Text, Vec<Text>>) -> Placed<BTreeMap<
                     if LinkSpec::KEYS.contains(&key) {
                         reason
                     } else {
-                        format!("{reason}; a sweep also {}", SWEEP_KEYS.join(", "))
+                        format!("{reason}; a sweep also has {}", SWEEP_KEYS.join(", "))
                     }
                 }),
             })?;
@@ -354,6 +400,15 @@ value = 3.5
             ("\"auto\"", "\"vegas\"", 9, "no sender 'vegas'"),
             ("[\"0%\", \"5%\"]", "[\"0%\", \"5\"]", 11, "is not a probability"),
             ("burst = [\"none\", \"5\"]", "burst = []", 12, "no values"),
+            ("duration = \"2s\"", "duration = \"0\"", 3, "must not be zero"),
+            ("repetitions = 2", "repetitions = 0", 4, "at least one repetition"),
+            ("repetitions = 2", "warm_up = \"2s\"", 4, "not longer than its warm-up"),
+            ("repetitions = 2", "measures = [\"jain\", \"flow1.rtt_ms\"]", 4, "no flow '1'"),
+            ("repetitions = 2", "measures = [\"beauty\"]", 4, "no measure 'beauty'"),
+            ("sender = \"auto\"", "sender = \"auto\"\nplace = 1", 10, "no place 1"),
+            ("sender = \"auto\"", "sender = \"auto\"\ncount = 0", 10, "at least one flow"),
+            ("value = 3.5", "value = 3.5\n[plot]\nx = \"colour\"", 16, "no 'colour'"),
+            ("\"5%\"]", "\"5%\", \"95%\"]", 10, "E / (E + 1)"),
             ("burst = \"5\" }", "burst = \"6\" }", 13, "the sweep has no burst"),
             ("value = 3.5", "value = 3.5.5", 15, ""),
         ] {

@@ -55,8 +55,12 @@ struct World<'a> {
     armed: Vec<Option<Instant>>,
     touched: BTreeSet<usize>,
     samples: Vec<Sample>,
-    buffer: Vec<u8>,
+    /// Memory of packets that have arrived, for those to come.
+    buffers: Vec<Vec<u8>>,
 }
+
+/// Packets whose memory is kept: as many as are ever under way at once on most links.
+const BUFFERS_MAX: usize = 4096;
 
 /// What a run cost, for those who judge the simulator itself.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -113,7 +117,7 @@ impl<'a> World<'a> {
             armed: vec![None; hosts],
             touched: (0..hosts).collect(),
             samples: Vec::new(),
-            buffer: Vec::with_capacity(1 << 14),
+            buffers: Vec::new(),
         };
         world.serve_touched();
         Ok(world)
@@ -172,6 +176,9 @@ impl<'a> World<'a> {
                 self.wires.send(at, host, answer, None);
             }
             self.touched.insert(host);
+            if self.buffers.len() < BUFFERS_MAX {
+                self.buffers.push(packet.contents);
+            }
         }
         while let Some(Reverse((at, host))) =
             self.timers.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
@@ -205,12 +212,23 @@ impl<'a> World<'a> {
                 reader.serve(now, receiver, writer);
                 (receiver, None)
             };
-            while let Some(transmit) = host.poll_transmit(now, &mut self.buffer) {
-                let segment_bytes = transmit.segment_bytes.unwrap_or(self.buffer.len()).max(1);
-                for contents in self.buffer.chunks(segment_bytes) {
-                    self.wires.send(now, index, contents.to_vec(), transmit.ecn);
+            let mut buffer = self.buffers.pop().unwrap_or_default();
+            while let Some(transmit) = host.poll_transmit(now, &mut buffer) {
+                let segment_bytes = transmit.segment_bytes.unwrap_or(buffer.len()).max(1);
+                // A batch is cut into packets; a packet alone keeps the memory it was written to.
+                let batch = if buffer.len() > segment_bytes { &buffer[..] } else { &[] };
+                for segment in batch.chunks(segment_bytes) {
+                    let mut contents = self.buffers.pop().unwrap_or_default();
+                    contents.clear();
+                    contents.extend_from_slice(segment);
+                    self.wires.send(now, index, contents, transmit.ecn);
+                }
+                if batch.is_empty() {
+                    let contents = std::mem::replace(&mut buffer, self.buffers.pop().unwrap_or_default());
+                    self.wires.send(now, index, contents, transmit.ecn);
                 }
             }
+            self.buffers.push(buffer);
             host.settle();
             let wake = host.poll_timeout().into_iter().chain(app_timeout).min();
             if wake != self.armed[index] {
