@@ -63,6 +63,7 @@ fn a_file_arrives_whole_in_about_the_time_it_takes() {
     // 2 MB at 20 Mbit/s are 0.8 s on the wire, 0.84 s with headers.
     assert!((0.83..1.3).contains(&seconds), "{seconds}");
     assert_eq!(outcome.flows[0].received_bytes, 2_000_000);
+    assert!(outcome.seconds < 1.5, "the run ends with its last flow: {}", outcome.seconds);
 }
 
 #[test]
@@ -101,6 +102,19 @@ fn handshakes_without_loss() {
 }
 
 #[test]
+fn a_transfer_by_the_steps_of_lt_tcp() {
+    // 2.1: handshake without faults, faults, data, no faults, end of the connection.
+    let mut scenario =
+        Scenario::over(link(&[("loss", "40%")]), vec![flow("auto", "fixed:1MB")], Duration::from_secs(60));
+    scenario.loss_free_handshake = true;
+    let outcome = run(&scenario, 3);
+    let seconds = outcome.flows[0].completion_seconds.expect("complete");
+    // 1 MB at 20 Mbit/s and 40 % loss lasts 0.67 s at least.
+    assert!(seconds > 0.67 && outcome.seconds >= seconds && outcome.seconds < seconds + 1.0, "{outcome:?}");
+    assert!(outcome.remarks.is_empty(), "{:?}", outcome.remarks);
+}
+
+#[test]
 fn the_long_flow_of_a_parking_lot_crosses_both_bottlenecks() {
     let flows = [0, 1, 2].map(|place| FlowSpec { place, ..flow("cubic", "bulk") });
     let mut scenario = Scenario::over(link(&[]), flows.to_vec(), Duration::from_secs(8));
@@ -136,4 +150,52 @@ fn what_cannot_be_run_is_refused_in_words() {
     scenario.flows.clear();
     assert!(sim::run(&scenario, 1).unwrap_err().contains("no flow"));
     assert!("ftp".parse::<Traffic>().is_err());
+}
+
+#[test]
+fn rates_of_retransmission_redundancy_and_recovery_follow_their_definitions() {
+    // 4 % of 2000 packets are lost each way. Without a code each loss is sent again and nothing is decoded.
+    let scenario = |profile| {
+        let mut scenario = Scenario::over(
+            link(&[("loss", "4%")]),
+            vec![flow(profile, "fixed:3MB")],
+            Duration::from_secs(100),
+        );
+        scenario.sample_interval = Some(Duration::from_millis(50));
+        scenario
+    };
+    let plain = run(&scenario("newreno"), 1);
+    let (flow, lost) = (&plain.flows[0], plain.links[0].lost as f64 / plain.links[0].offered as f64);
+    assert!((0.03..0.05).contains(&lost), "{lost}");
+    assert!((flow.retransmission_rate - lost).abs() < 0.01, "{} of {lost}", flow.retransmission_rate);
+    assert_eq!((flow.redundancy_rate, flow.recovery_rate), (0.0, 0.0));
+    let recoveries = flow.fast_recoveries.unwrap();
+    assert!(recoveries > 10 && recoveries <= plain.links[0].lost, "{recoveries} of {}", plain.links[0].lost);
+    assert_eq!(plain.fast_recoveries, Some(recoveries));
+    let coded = &run(&scenario("auto"), 1).flows[0];
+    assert!((0.0..=1.0).contains(&coded.recovery_rate), "{coded:?}");
+    assert!(
+        coded.retransmission_rate + coded.redundancy_rate > 0.03,
+        "something makes up for the loss: {coded:?}"
+    );
+    let (mean, error) = (coded.loss_estimate_mean.unwrap(), coded.loss_estimate_error.unwrap());
+    assert!(
+        (0.01..0.08).contains(&mean) && error < 0.04 && error >= (mean - 0.04).abs() - 1e-9,
+        "{mean} {error}"
+    );
+}
+
+#[test]
+fn fairness_over_time_shows_what_the_whole_run_hides() {
+    // Half of the time each: the whole run looks fair.
+    let mut flows = vec![flow("cubic", "bulk"), flow("cubic", "bulk"), flow("cubic", "bulk")];
+    flows[1].stop = Some(Duration::from_secs(1));
+    let mut scenario = Scenario::over(link(&[]), flows, Duration::from_secs(10));
+    let without = run(&scenario, 1);
+    assert_eq!(without.jain_over_time, None, "nothing was recorded");
+    scenario.sample_interval = Some(Duration::from_millis(100));
+    let with = run(&scenario, 1);
+    assert_eq!(with.jain, without.jain, "to record changes nothing");
+    let over_time = with.jain_over_time.unwrap();
+    assert!((1.0 / 3.0..0.8).contains(&over_time), "one of three is silent most of the time: {over_time}");
 }

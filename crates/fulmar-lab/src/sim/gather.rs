@@ -12,7 +12,7 @@ pub(super) fn outcome(world: &World<'_>, seed: u64) -> Outcome {
     let mut outcome = Outcome {
         driver: "sim".into(),
         seed,
-        seconds: world.scenario.duration.as_secs_f64(),
+        seconds: (world.now - world.began).as_secs_f64(),
         valid: true,
         flows: (0..world.pairs.len()).map(|index| flow(world, index)).collect(),
         links: world.wires.bottlenecks().map(|(name, stats)| Link::new(name, stats, elapsed)).collect(),

@@ -197,6 +197,18 @@ impl Host {
         }
     }
 
+    /// Ends every connection in order.
+    pub(super) fn shut_down(&mut self, now: Instant) {
+        for slot in self.connections.iter_mut().flatten() {
+            slot.connection.shutdown(now, 0, bytes::Bytes::new());
+        }
+    }
+
+    /// No connection is left.
+    pub(super) fn is_idle(&self) -> bool {
+        self.connections.iter().all(Option::is_none)
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.connections.iter().flatten().filter_map(|slot| slot.wake).min()
     }

@@ -82,7 +82,11 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<(Outcome, Work), String> {
         world.shake_hands();
     }
     let work = world.run_to(world.began + scenario.duration);
-    Ok((gather::outcome(&world, seed), work))
+    let mut outcome = gather::outcome(&world, seed);
+    if scenario.loss_free_handshake && world.is_complete() && !world.part() {
+        outcome.remarks.push(format!("a connection did not end within {HANDSHAKES_MAX:?}"));
+    }
+    Ok((outcome, work))
 }
 
 impl<'a> World<'a> {
@@ -141,6 +145,28 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Every flow has an end, and has come to it.
+    fn is_complete(&self) -> bool {
+        self.pairs.iter().all(|pair| pair.reader.has_ended)
+    }
+
+    /// Ends all connections over links without faults (LT-TCP, section 2.1, steps 6 and 7). True if they have ended.
+    fn part(&mut self) -> bool {
+        self.wires.set_faults(self.now, false);
+        let now = self.now;
+        for (index, pair) in self.pairs.iter_mut().enumerate() {
+            pair.sender.shut_down(now);
+            self.touched.insert(2 * index);
+        }
+        self.serve_touched();
+        let end = self.now + HANDSHAKES_MAX;
+        let is_over =
+            |world: &Self| world.pairs.iter().all(|pair| pair.sender.is_idle() && pair.receiver.is_idle());
+        while self.now < end && !is_over(self) && self.step(end) {}
+        is_over(self)
+    }
+
+    /// Goes on until `end`, or until everything is done.
     fn run_to(&mut self, end: Instant) -> Work {
         let interval = self
             .scenario
@@ -149,9 +175,9 @@ impl<'a> World<'a> {
             .max(Duration::from_millis(1));
         let mut work = Work::default();
         let mut sample_at = self.began + interval;
-        while self.now < end {
+        while self.now < end && !self.is_complete() {
             let goal = sample_at.min(end);
-            while self.now < goal {
+            while self.now < goal && !self.is_complete() {
                 self.step(goal);
                 work.steps += 1;
             }
