@@ -55,7 +55,7 @@ fn check_pair(kernel: &dyn Kernel, len: usize, (d, s): (usize, usize), coefficie
 #[test]
 fn all_lengths() {
     for kernel in kernels() {
-        for len in (0..=4096).step_by(step(397)) {
+        for len in (0..=4096).step_by(step(1021)) {
             check_pair(kernel, len, (0, 0), 1 + (len % 255) as u8);
         }
     }
@@ -122,7 +122,7 @@ fn check_dot_by(
 #[test]
 fn dot_over_all_lengths() {
     for kernel in kernels() {
-        let step = if matches!(kernel.name(), "scalar" | "portable") { 61 } else { 1 }.max(step(797));
+        let step = if matches!(kernel.name(), "scalar" | "portable") { 61 } else { 1 }.max(step(1361));
         for len in (0..=4096).step_by(step) {
             check_dot(kernel, 1 + len % 9, len, &[len, len, len]);
         }
