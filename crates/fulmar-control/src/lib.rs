@@ -23,8 +23,8 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, NewReno, Reno, SendBudget, TcpFec, TcpNc,
-    TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
+    AboveCode, Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, NewReno,
+    ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bottleneck::Draws;
 use fulmar_control::{
-    AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView, Choice,
-    CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
-    FixedSizing, Fountain, FountainConfig, GroupSize, Instant, LossEstimator, LossEvent, LossView, LtTcp,
-    LtTcpConfig, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample, RedundancyPolicy, Reno, Sent,
-    Sizing, Slot, TcpFec, TcpFecGroups, TcpNc, TcpNcCombinations, TcpNcConfig, TokenBucket, Unlimited,
-    UnlimitedConfig, WindowConfig, WindowSizing,
+    AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView,
+    Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
+    FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, Instant, LossEstimator, LossEvent, LossView,
+    LtTcp, LtTcpConfig, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample, ReceiveWindow,
+    RedundancyPolicy, Reno, Sent, Sizing, Slot, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
 };
 
 const MTU: u32 = 1200;
@@ -29,7 +29,9 @@ fn controllers() -> Vec<Box<dyn CongestionController>> {
         Box::new(EcnOnly::new(MTU, WindowConfig::default())),
         Box::new(Ctcp::new(MTU, WindowConfig::default())),
         Box::new(TcpFec::new(MTU, WindowConfig::default(), 0.7)),
-        Box::new(TcpNc::new(MTU, Box::new(Reno::new(MTU, WindowConfig::default())), 65_535)),
+        Box::new(GrowOnly::new(MTU, WindowConfig::default())),
+        Box::new(AboveCode::new(Box::new(Reno::new(MTU, WindowConfig::default())))),
+        Box::new(ReceiveWindow::new(MTU, Box::new(Cubic::new(MTU, CubicConfig::default())), 65_535)),
         Box::new(Unlimited::with_tokens(
             MTU,
             TokenBucket { maxtokens: 0, numtokens: 9, inctokens: u64::MAX, inttokens: 0 },

@@ -4,27 +4,31 @@ use core::fmt::Debug;
 
 use crate::{Feedback, Instant, PathView, Rate, Sent};
 
+mod above_code;
 mod aimd;
 mod auto;
 mod ctcp;
 mod cubic;
 mod ecn_only;
+mod grow_only;
 mod hystart;
+mod receive_window;
 mod reno;
 mod tcp_fec;
-mod tcp_nc;
 #[cfg(test)]
 mod told;
 mod unlimited;
 mod window;
 
+pub use above_code::AboveCode;
 pub use auto::Auto;
 pub use ctcp::Ctcp;
 pub use cubic::{Cubic, CubicConfig};
 pub use ecn_only::EcnOnly;
+pub use grow_only::GrowOnly;
+pub use receive_window::ReceiveWindow;
 pub use reno::{NewReno, Reno};
 pub use tcp_fec::TcpFec;
-pub use tcp_nc::TcpNc;
 pub use unlimited::{TokenBucket, Unlimited, UnlimitedConfig};
 pub use window::WindowConfig;
 

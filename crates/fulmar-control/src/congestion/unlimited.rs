@@ -94,7 +94,7 @@ impl Unlimited {
 
 impl CongestionController for Unlimited {
     fn name(&self) -> &'static str {
-        "no-cc"
+        "unlimited"
     }
 
     fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {
