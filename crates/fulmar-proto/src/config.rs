@@ -98,7 +98,7 @@ impl TransportConfig {
     /// The settings a server uses for a client that names `profile`.
     pub(crate) fn adopting(&self, profile: &str) -> Option<Profile> {
         let is_other = self.follows_peer_profile && !profile.is_empty() && profile != self.profile.name;
-        is_other.then(|| Profile::by_name(profile)).flatten()
+        is_other.then(|| Profile::parse(profile).ok()).flatten()
     }
 }
 

@@ -28,5 +28,8 @@ pub use error::{ConnectionError, TransportError, TransportErrorCode};
 pub use fulmar_control::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
-pub use profile::{Make, MakeContext, PROFILE_NAMES, Profile};
+pub use profile::{
+    FAMILIES, Family, Kind, Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError,
+    SETTINGS, Setting, Value, Values,
+};
 pub use recovery::{Ecn, RecoveryConfig, Timeout};

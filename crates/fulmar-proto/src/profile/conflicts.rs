@@ -1,0 +1,91 @@
+//! Which settings do not go together, and why.
+
+use super::values::{ProfileError, Values};
+
+const BLOCK_CODES: [&str; 4] = ["reed-solomon", "rlc-block", "dfcp", "raptorq"];
+const WINDOW_CODES: [&str; 2] = ["xor", "rlc-window"];
+
+/// An error with its reason where `values` cannot work.
+pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
+    code_and_policy(values)?;
+    lengths(values)?;
+    fountain(values)?;
+    let refuse = |reason: &str| Err(ProfileError::Conflict(reason.into()));
+    if values.word("loss") == "oracle" && values.number("p") == 0.0 && values.word("policy") != "arq" {
+        return refuse("loss=oracle is told the loss rate: give it, for example p=0.05");
+    }
+    if values.word("timeout") == "rto" {
+        let [initial, min, max] = ["rto_initial", "rto_min", "rto_max"].map(|name| values.number(name));
+        if min > max || initial > max {
+            return refuse("rto_max is the largest timeout: rto_initial and rto_min cannot be above it");
+        }
+    }
+    if values.flag("masked") && values.word("cc") == "tcp-fec" {
+        return refuse("cc=tcp-fec hears of repaired losses by itself: masked=1 would hide them twice");
+    }
+    Ok(())
+}
+
+fn code_and_policy(values: &Values) -> Result<(), ProfileError> {
+    let (code, policy) = (values.word("code"), values.word("policy"));
+    let (fits, needs) = match policy {
+        "arq" => (code != "dfcp", "a code that sends its source symbols: dfcp sends only coded ones"),
+        "auto" => (code == "rlc-window", "a code over any window: rlc-window"),
+        "fixed" => (WINDOW_CODES.contains(&code), "a code over windows: xor or rlc-window"),
+        "tcp-fec" => (WINDOW_CODES.contains(&code), "a code over groups: xor or rlc-window"),
+        "tcp-nc" | "tcp-nc-adaptive" => {
+            (code == "rlc-window", "a code whose combinations stand for packets: rlc-window")
+        }
+        "lt-tcp" | "ctcp" => {
+            let fits = BLOCK_CODES.contains(&code) && code != "dfcp";
+            (fits, "a code over blocks that sends its source symbols: reed-solomon, rlc-block or raptorq")
+        }
+        _ => (BLOCK_CODES.contains(&code), "a code over blocks: dfcp, raptorq, rlc-block or reed-solomon"),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(ProfileError::Conflict(format!("policy={policy} needs {needs}; code is {code}")))
+}
+
+/// Blocks as long as the code can make them, with room for repair.
+fn lengths(values: &Values) -> Result<(), ProfileError> {
+    if values.word("sizing") == "window" && values.integer("kmin") > values.integer("kmax") {
+        return Err(ProfileError::Conflict(
+            "kmin is the shortest block and kmax the longest: kmin is larger".into(),
+        ));
+    }
+    let longest = super::modules::block_symbols_max(values);
+    let (code, max) = match values.word("code") {
+        "reed-solomon" => ("reed-solomon has 256 symbols in a block, repair included", 224),
+        "rlc-block" => ("rlc-block is made for blocks of at most 1024 symbols", 1024),
+        _ => return Ok(()),
+    };
+    if longest <= max {
+        return Ok(());
+    }
+    Err(ProfileError::Conflict(format!("{code}: {longest} source symbols are more than {max}")))
+}
+
+fn fountain(values: &Values) -> Result<(), ProfileError> {
+    if values.word("policy") != "fountain" {
+        return Ok(());
+    }
+    let refuse = |reason: &str| Err(ProfileError::Conflict(reason.into()));
+    if !values.flag("coding") {
+        return refuse(
+            "coding=0 is DFCP's offline encoding: every block would carry the first one's bytes, so data would be lost",
+        );
+    }
+    if !values.flag("decoding") {
+        return refuse("decoding=0 acknowledges blocks without their data, so data would be lost");
+    }
+    let is_unlimited =
+        values.word("cc") == "unlimited" && values.number("rate") == 0.0 && values.integer("inctokens") == 0;
+    if values.flag("persistent") && is_unlimited {
+        return refuse(
+            "persistent=1 sends until an ACK comes: it needs rate= (or inctokens=), or another cc=",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! A profile: a named choice of modules on the one engine, with their settings.
+//!
+//! [`Profile::parse`] reads what a command line or an experiment says: `auto`, `ctcp:proactive=1.5`,
+//! `tcp-fec-interleave:g=3,l=30,r=0.7`, `lt-tcp:loss=oracle,p=0.05`. A profile ([`Family`]) is a row of values of settings
+//! ([`Setting`]); some settings choose modules, the others belong to a module and can be given only where it is
+//! chosen. So every recombination is one line of text, which the other end reads from the handshake.
+//!
+//! [`ProfileBuilder`] does the same from code, and beneath both a `Profile` is a plain struct of makers:
+//! `Profile { code: other.code.clone(), ..Profile::auto() }`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fulmar_control::{CongestionController, LossEstimator, RedundancyPolicy, Sizing};
+use fulmar_fec::Code;
+
+use crate::recovery::RecoveryConfig;
+
+mod conflicts;
+mod families;
+mod modules;
+mod settings;
+mod values;
+
+pub use families::{FAMILIES, Family};
+pub use settings::{Kind, SETTINGS, Setting};
+pub use values::{ProfileError, Value, Values};
+
+/// Longest window that the sliding-window code of this implementation covers.
+pub(crate) const WINDOW_SYMBOLS: u32 = 256;
+
+/// Makes one module for each connection (and anew for each path).
+pub type Make<T> = Arc<dyn Fn(&MakeContext) -> Box<T> + Send + Sync>;
+
+/// What a module may know when it is made.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct MakeContext {
+    /// Largest UDP payload the path is known to carry.
+    pub mtu_bytes: u32,
+    /// Seed for an algorithm that draws.
+    pub seed: u64,
+}
+
+impl MakeContext {
+    /// A context for a path of which the MTU is known.
+    pub fn new(mtu_bytes: u32, seed: u64) -> Self {
+        Self { mtu_bytes, seed }
+    }
+}
+
+/// The modules a connection uses to send. Local to the sender: the ends may differ.
+#[derive(Clone)]
+pub struct Profile {
+    /// What it was made from, `name:setting=value,..`: on the command line, in statistics, and for a server to follow.
+    pub name: String,
+    /// The erasure code.
+    pub code: Arc<dyn Code>,
+    /// The congestion controller.
+    pub congestion: Make<dyn CongestionController>,
+    /// The loss-rate estimator.
+    pub loss: Make<dyn LossEstimator>,
+    /// The redundancy policy.
+    pub redundancy: Make<dyn RedundancyPolicy>,
+    /// How long blocks are, where the code has blocks.
+    pub sizing: Make<dyn Sizing>,
+    /// Loss detection and timeouts.
+    pub recovery: RecoveryConfig,
+}
+
+/// The names of all profiles.
+pub const PROFILE_NAMES: [&str; FAMILIES.len()] = {
+    let mut names = [""; FAMILIES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = FAMILIES[index].name;
+        index += 1;
+    }
+    names
+};
+
+impl Profile {
+    /// The default: a sliding-window random linear code and congestion control that tells loss from congestion.
+    pub fn auto() -> Self {
+        Self::parse("auto").unwrap_or_else(|_| unreachable!("tests build every profile"))
+    }
+
+    /// The profile that `spec` describes: a name, or `name:setting=value,setting=value`.
+    pub fn parse(spec: &str) -> Result<Self, ProfileError> {
+        let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
+        let mut builder = ProfileBuilder::new(name.trim())?;
+        for part in settings.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (setting, value) =
+                part.split_once('=').ok_or_else(|| ProfileError::NoValue { part: part.into() })?;
+            builder = builder.set(setting.trim(), value.trim())?;
+        }
+        builder.build()
+    }
+}
+
+/// Makes a profile setting by setting.
+///
+/// ```
+/// # use fulmar_proto::{Profile, ProfileBuilder};
+/// let built = ProfileBuilder::new("tcp-fec-interleave")?.set("g", 2)?.set("r", 0.8)?.build()?;
+/// assert_eq!(built.name, Profile::parse("tcp-fec-interleave:g=2,r=0.8")?.name);
+/// # Ok::<(), fulmar_proto::ProfileError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ProfileBuilder {
+    family: &'static Family,
+    given: Vec<(&'static Setting, String)>,
+}
+
+impl ProfileBuilder {
+    /// The profile of that name, as it is.
+    pub fn new(name: &str) -> Result<Self, ProfileError> {
+        let family = FAMILIES.iter().find(|family| family.name == name);
+        let family = family.ok_or_else(|| ProfileError::UnknownProfile { name: name.into() })?;
+        Ok(Self { family, given: Vec::new() })
+    }
+
+    /// One setting. An error if there is none of that name, if it was set before, or if the value is out of its range.
+    pub fn set(mut self, setting: &str, value: impl fmt::Display) -> Result<Self, ProfileError> {
+        let known = SETTINGS.iter().find(|known| known.name == setting);
+        let known = known.ok_or_else(|| ProfileError::UnknownSetting { setting: setting.into() })?;
+        if self.given.iter().any(|(given, _)| given.name == setting) {
+            return Err(ProfileError::Twice { setting: known.name });
+        }
+        let value = value.to_string();
+        known.kind.read(&value).ok_or_else(|| ProfileError::BadValue {
+            setting: known.name,
+            value: value.clone(),
+            kind: known.kind,
+        })?;
+        self.given.push((known, value));
+        Ok(self)
+    }
+
+    /// All settings with their values. An error if one belongs to a module that was not chosen, or if they do not go together.
+    pub fn values(&self) -> Result<Values, ProfileError> {
+        let values = Values::resolve(self.family, &self.given)?;
+        conflicts::check(&values)?;
+        Ok(values)
+    }
+
+    /// The profile.
+    pub fn build(self) -> Result<Profile, ProfileError> {
+        let values = self.values()?;
+        let settings = self.given.iter().map(|(setting, value)| format!("{}={value}", setting.name));
+        let settings = settings.collect::<Vec<_>>().join(",");
+        let separator = if settings.is_empty() { "" } else { ":" };
+        let name = format!("{}{separator}{settings}", self.family.name);
+        if name.len() > ProfileError::NAME_BYTES_MAX {
+            return Err(ProfileError::TooLong { bytes: name.len() });
+        }
+        Ok(Profile {
+            name,
+            code: modules::code(&values)?,
+            congestion: modules::congestion(&values),
+            loss: modules::loss(&values),
+            redundancy: modules::redundancy(&values),
+            sizing: modules::sizing(&values),
+            recovery: modules::recovery(&values),
+        })
+    }
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profile").field("name", &self.name).field("code", &self.code).finish_non_exhaustive()
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::auto()
+    }
+}
+
+impl std::str::FromStr for Profile {
+    type Err = ProfileError;
+
+    fn from_str(spec: &str) -> Result<Self, ProfileError> {
+        Self::parse(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use super::*;
+use crate::recovery::Timeout;
+
+fn refused(spec: &str) -> String {
+    Profile::parse(spec).expect_err(spec).to_string()
+}
+
+fn values(spec: &str) -> Values {
+    let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
+    let mut builder = ProfileBuilder::new(name).unwrap();
+    for part in settings.split(',').filter(|part| !part.is_empty()) {
+        let (setting, value) = part.split_once('=').unwrap();
+        builder = builder.set(setting, value).unwrap();
+    }
+    builder.values().unwrap()
+}
+
+#[test]
+fn every_name_is_a_profile_and_no_other() {
+    for name in PROFILE_NAMES {
+        let profile = Profile::parse(name).unwrap();
+        assert_eq!(profile.name, name);
+        let context = MakeContext::new(1200, 1);
+        assert!((profile.congestion)(&context).budget().window_bytes >= 2400);
+    }
+    assert!(refused("bbr").contains("tcp-fec-interleave"));
+}
+
+#[test]
+fn every_setting_has_a_sound_default_and_an_owner_that_stands_before_it() {
+    for (index, setting) in SETTINGS.iter().enumerate() {
+        assert!(setting.kind.read(setting.default).is_some(), "{}", setting.name);
+        assert!(SETTINGS[..index].iter().all(|before| before.name != setting.name), "{} twice", setting.name);
+        if let Some((selector, words)) = setting.belongs_to {
+            let owner = SETTINGS[..index].iter().find(|before| before.name == selector).expect(setting.name);
+            assert!(words.iter().all(|word| owner.kind.read(word).is_some()), "{}", setting.name);
+        }
+    }
+    for family in &FAMILIES {
+        let values = ProfileBuilder::new(family.name).unwrap().values().unwrap();
+        for (name, value) in family.values {
+            let found =
+                values.iter().find(|(setting, _)| setting == name).map(|(_, value)| value.to_string());
+            assert_eq!(found.as_deref(), Some(*value), "{}: {name}", family.name);
+        }
+    }
+}
+
+#[test]
+fn modules_are_those_of_the_sources() {
+    let rows = [
+        ("auto", "auto", "pooled", "auto"),
+        ("newreno", "newreno", "pooled", "arq"),
+        ("lt-tcp", "ecn-only", "static-ewma", "lt-tcp"),
+        ("dfcp", "unlimited", "pooled", "fountain"),
+        ("tcp-fec", "tcp-fec", "pooled", "tcp-fec"),
+        ("ctcp", "ctcp", "pooled", "ctcp"),
+        ("tcp-nc", "reno", "pooled", "tcp-nc"),
+        ("tcp-nc-adaptive", "reno", "pooled", "tcp-nc-adaptive"),
+        ("no-cc", "grow-only", "pooled", "arq"),
+        ("lt-tcp:loss=autoregressive,cc=cubic", "cubic", "autoregressive", "lt-tcp"),
+    ];
+    let context = MakeContext::new(1200, 1);
+    for (spec, congestion, loss, redundancy) in rows {
+        let profile = Profile::parse(spec).unwrap();
+        assert_eq!((profile.congestion)(&context).name(), congestion, "{spec}");
+        assert_eq!((profile.loss)(&context).name(), loss, "{spec}");
+        assert_eq!((profile.redundancy)(&context).name(), redundancy, "{spec}");
+    }
+}
+
+#[test]
+fn settings_reach_their_modules() {
+    let context = MakeContext::new(1200, 1);
+    let view = |spec: &str| (Profile::parse(spec).unwrap().loss)(&context).view();
+    assert_eq!(view("lt-tcp:loss=oracle,p=0.05,E=5").rate, 0.05);
+    assert_eq!(view("lt-tcp:loss=oracle,p=0.05,E=5").burst_packets, 5.0);
+    let budget = |spec: &str| (Profile::parse(spec).unwrap().congestion)(&context).budget();
+    assert_eq!(budget("tcp-nc").window_bytes, 2 * 1200);
+    assert_eq!(budget("tcp-nc:iw=100").window_bytes, 65_535);
+    assert_eq!(budget("newreno:iw=4").window_bytes, 4 * 1200);
+    // (3.3): 52428 tokens each 4 ms.
+    assert_eq!(budget("dfcp:rate=100").pacing.map(|rate| rate.bytes_per_second()), Some(13_107_000));
+    assert_eq!(
+        budget("dfcp:inctokens=4000,inttokens=2").pacing.map(|rate| rate.bytes_per_second()),
+        Some(500_000)
+    );
+    let path = fulmar_control::PathView::unknown(1200);
+    let block = |spec: &str| (Profile::parse(spec).unwrap().sizing)(&context).block_symbols(&path);
+    assert_eq!([block("ctcp"), block("ctcp:k=16"), block("lt-tcp")], [32, 16, 10]);
+}
+
+/// Medina-Ruiz et al., Table I; RFC 6298; Hourt 2.2: at least 60 s by default.
+#[test]
+fn timeouts_are_those_of_the_sources() {
+    let timeout = |spec: &str| match Profile::parse(spec).unwrap().recovery.timeout {
+        Timeout::Retransmission { initial, min, max } => [initial, min, max].map(|time| time.as_secs()),
+        Timeout::Probe => [0; 3],
+    };
+    assert_eq!(timeout("tcp-nc"), [3, 1, 64]);
+    assert_eq!(timeout("lt-tcp"), [1, 1, 60]);
+    assert_eq!(timeout("lt-tcp:rto_max=5"), [1, 1, 5]);
+    assert_eq!(timeout("tcp-fec"), [1, 1, 60]);
+    assert_eq!(timeout("ctcp"), [0; 3]);
+    let recovery = Profile::parse("lt-tcp:reordering=7,rto_min=0.2").unwrap().recovery;
+    assert_eq!(recovery.reordering_packets, 7);
+    assert!(
+        matches!(recovery.timeout, Timeout::Retransmission { min, .. } if min == Duration::from_millis(200))
+    );
+}
+
+#[test]
+fn the_source_s_defaults() {
+    let rows = [
+        ("lt-tcp", "alpha", "0.6"),
+        ("tcp-fec", "fmax", "10"),
+        ("tcp-fec", "r", "1"),
+        ("tcp-fec-interleave", "r", "0.7"),
+        ("tcp-fec-interleave", "g", "3"),
+        ("tcp-fec-interleave", "l", "30"),
+        ("ctcp", "k", "32"),
+        ("tcp-nc-adaptive", "R", "1.1"),
+        ("tcp-nc-adaptive", "vegas_beta", "3"),
+        ("tcp-nc", "rwnd", "65535"),
+        ("dfcp", "inttokens", "1"),
+    ];
+    for (profile, setting, expected) in rows {
+        let value =
+            values(profile).iter().find(|(name, _)| *name == setting).map(|(_, value)| value.to_string());
+        assert_eq!(value.as_deref(), Some(expected), "{profile}: {setting}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_reason() {
+    for (spec, reason) in [
+        ("ctcp:proactive", "no value"),
+        ("ctcp:speed=9", "no setting 'speed'"),
+        ("ctcp:k=16,k=32", "twice"),
+        ("ctcp:k=many", "it takes 1 to 4096"),
+        ("tcp-fec-interleave:r=0", "0.01 to 1"),
+        ("tcp-fec:g=3", "belongs to group=interleaved, and group is bounded"),
+        ("newreno:r=0.7", "belongs to cc=tcp-fec, and cc is newreno"),
+        ("newreno:g=2", "group is not chosen"),
+        ("lt-tcp:p=0.1", "belongs to loss=oracle"),
+        ("lt-tcp:loss=oracle", "give it"),
+        ("lt-tcp:code=xor", "policy=lt-tcp needs a code over blocks"),
+        ("newreno:policy=auto", "rlc-window"),
+        ("dfcp:policy=arq", "dfcp sends only coded ones"),
+        ("dfcp:coding=0", "data would be lost"),
+        ("dfcp:decoding=0", "data would be lost"),
+        ("dfcp:persistent=1", "needs rate="),
+        ("lt-tcp:kmin=200", "kmin is larger"),
+        ("lt-tcp:kmax=250", "reed-solomon has 256 symbols"),
+        ("lt-tcp:rto_min=90", "rto_max is the largest"),
+        ("tcp-fec:masked=1", "hide them twice"),
+    ] {
+        let refusal = refused(spec);
+        assert!(refusal.contains(reason), "{spec}: {refusal}");
+    }
+    let long = format!("tcp-nc:rwnd={}1", "0".repeat(300));
+    assert!(refused(&long).contains("255 fit"), "{}", refused(&long));
+}
+
+#[test]
+fn text_and_builder_agree() {
+    let built =
+        ProfileBuilder::new("tcp-fec-interleave").unwrap().set("g", 2).unwrap().set("r", 0.8).unwrap();
+    assert_eq!(built.build().unwrap().name, "tcp-fec-interleave:g=2,r=0.8");
+    assert_eq!(
+        Profile::parse(" tcp-fec-interleave : g = 2 , r=0.8,").unwrap().name,
+        "tcp-fec-interleave:g=2,r=0.8"
+    );
+    assert_eq!("ctcp:".parse::<Profile>().unwrap().name, "ctcp");
+}

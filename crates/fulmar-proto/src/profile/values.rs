@@ -1,0 +1,177 @@
+//! The values of all settings of one profile, and why some text is no profile.
+
+use std::collections::BTreeMap;
+
+use super::families::Family;
+use super::settings::{Kind, SETTINGS, Setting};
+
+/// A value of a setting.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of [`Kind::Integer`] and [`Kind::Flag`].
+    Integer(u64),
+    /// Of [`Kind::Number`].
+    Number(f64),
+    /// Of [`Kind::Word`].
+    Word(&'static str),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Word(value) => f.write_str(value),
+        }
+    }
+}
+
+/// Why some text is no profile.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// There is no profile of that name.
+    #[error("there is no profile '{name}'; there are {}", super::PROFILE_NAMES.join(", "))]
+    UnknownProfile {
+        /// As it was given.
+        name: String,
+    },
+    /// A part of the settings without a value.
+    #[error("'{part}' has no value: settings are name=value, with commas between")]
+    NoValue {
+        /// As it was given.
+        part: String,
+    },
+    /// There is no setting of that name.
+    #[error("there is no setting '{setting}'")]
+    UnknownSetting {
+        /// As it was given.
+        setting: String,
+    },
+    /// A setting was given twice.
+    #[error("'{setting}' is given twice")]
+    Twice {
+        /// Its name.
+        setting: &'static str,
+    },
+    /// A value out of range, or of the wrong kind.
+    #[error("'{setting}' cannot be '{value}': it takes {kind}")]
+    BadValue {
+        /// Its name.
+        setting: &'static str,
+        /// As it was given.
+        value: String,
+        /// What it takes.
+        kind: Kind,
+    },
+    /// A setting of a module that was not chosen.
+    #[error(
+        "'{setting}' has no effect here: it belongs to {selector}={belongs_to}, and {selector} is {chosen}"
+    )]
+    NotApplicable {
+        /// Its name.
+        setting: &'static str,
+        /// The setting that chooses the module.
+        selector: &'static str,
+        /// The values that would choose it.
+        belongs_to: String,
+        /// The value it has.
+        chosen: String,
+    },
+    /// Settings that do not go together.
+    #[error("{0}")]
+    Conflict(String),
+    /// Too long to be told to the other end.
+    #[error("{bytes} bytes are too many for a profile: {max} fit into the handshake", max = Self::NAME_BYTES_MAX)]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+}
+
+impl ProfileError {
+    /// Longest profile, in bytes (docs/wire.md 7).
+    pub const NAME_BYTES_MAX: usize = 255;
+}
+
+/// The value of every setting that applies.
+#[derive(Clone, Debug)]
+pub struct Values(BTreeMap<&'static str, Value>);
+
+impl Values {
+    /// What was given, else what the profile says, else the default. An error for what was given and does not apply.
+    pub(super) fn resolve(family: &Family, given: &[(&Setting, String)]) -> Result<Self, ProfileError> {
+        let mut values = Self(BTreeMap::new());
+        // A setting that chooses stands before those it chooses, so one pass is enough.
+        for setting in &SETTINGS {
+            let given = given.iter().find(|(given, _)| given.name == setting.name).map(|(_, text)| &**text);
+            if let Some(reason) = values.why_not(setting) {
+                match given {
+                    Some(_) => return Err(reason),
+                    None => continue,
+                }
+            }
+            let text = given.or_else(|| family.value_of(setting.name)).unwrap_or(setting.default);
+            let value = setting.kind.read(text).ok_or_else(|| ProfileError::BadValue {
+                setting: setting.name,
+                value: text.into(),
+                kind: setting.kind,
+            })?;
+            values.0.insert(setting.name, value);
+        }
+        Ok(values)
+    }
+
+    /// Why a setting does not apply; `None` if it does.
+    fn why_not(&self, setting: &Setting) -> Option<ProfileError> {
+        let (selector, belonging) = setting.belongs_to?;
+        let chosen = self.0.get(selector).map(Value::to_string);
+        if chosen.as_deref().is_some_and(|chosen| belonging.contains(&chosen)) {
+            return None;
+        }
+        Some(ProfileError::NotApplicable {
+            setting: setting.name,
+            selector,
+            belongs_to: belonging.join(" or "),
+            chosen: chosen.unwrap_or_else(|| "not chosen".into()),
+        })
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
+        self.0.iter().map(|(name, value)| (*name, *value))
+    }
+
+    /// The word of a setting; empty if it does not apply.
+    pub(super) fn word(&self, setting: &str) -> &'static str {
+        match self.0.get(setting) {
+            Some(Value::Word(word)) => word,
+            _ => "",
+        }
+    }
+
+    /// The whole number of a setting; 0 if it does not apply.
+    pub(super) fn integer(&self, setting: &str) -> u64 {
+        match self.0.get(setting) {
+            Some(Value::Integer(value)) => *value,
+            _ => 0,
+        }
+    }
+
+    /// The same where the setting's range fits.
+    pub(super) fn integer_u32(&self, setting: &str) -> u32 {
+        u32::try_from(self.integer(setting)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn flag(&self, setting: &str) -> bool {
+        self.integer(setting) == 1
+    }
+
+    /// The number of a setting; 0 if it does not apply.
+    pub(super) fn number(&self, setting: &str) -> f64 {
+        match self.0.get(setting) {
+            Some(Value::Number(value)) => *value,
+            _ => 0.0,
+        }
+    }
+}
