@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{EXIT_CODES, Failure};
-use crate::{cp, demo, keygen, perf, serve};
+use crate::{cp, demo, keygen, perf, profiles, serve};
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -34,6 +34,8 @@ enum Command {
     Perf(perf::command::Args),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
     Demo(demo::Args),
+    /// List the ways to send, and what can be set
+    Profiles(profiles::Args),
     /// Print completions for a shell
     Completions {
         /// Which
@@ -53,6 +55,7 @@ impl Cli {
             Command::Cp(args) => args.json,
             Command::Perf(args) => args.json,
             Command::Demo(args) => args.json,
+            Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
         };
         let result = match self.command {
@@ -61,6 +64,7 @@ impl Cli {
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
             Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
+            Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {
                 let mut command = Self::command();
                 clap_complete::generate(shell, &mut command, "fulmar", &mut std::io::stdout());

@@ -17,6 +17,7 @@ pub mod exit;
 pub mod frames;
 pub mod keygen;
 pub mod perf;
+pub mod profiles;
 pub mod reach;
 pub mod relay;
 pub mod serve;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar::crypto::{self, Identity};
 use fulmar::identity::{Host, PORT_DEFAULT};
-use fulmar::{ClientConfig, Endpoint, EndpointConfig, PROFILE_NAMES, Profile, ServerConfig, TransportConfig};
+use fulmar::{ClientConfig, Endpoint, EndpointConfig, Profile, ProfileError, ServerConfig, TransportConfig};
 
 use crate::exit::Failure;
 use crate::session::{self, Session};
@@ -46,7 +46,7 @@ pub struct ClientArgs {
     /// The server's port
     #[arg(short, long, default_value_t = DEFAULT_PORT)]
     pub port: u16,
-    /// How to send: auto, cubic or newreno
+    /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = parse_profile)]
     profile: String,
     /// Trust a server that is not known yet without asking, and remember its key
@@ -205,8 +205,7 @@ fn listen_on(
 }
 
 fn transport(profile: &str) -> Result<TransportConfig, Failure> {
-    let profile =
-        Profile::by_name(profile).ok_or_else(|| Failure::Usage(format!("there is no profile {profile}")))?;
+    let profile = Profile::parse(profile).map_err(|e| Failure::Usage(e.to_string()))?;
     let mut transport = TransportConfig::default();
     transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
     Ok(transport)
@@ -222,12 +221,9 @@ fn any_v4(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
-/// The name of a profile that there is.
-pub fn parse_profile(name: &str) -> Result<String, String> {
-    match Profile::by_name(name) {
-        Some(_) => Ok(name.to_owned()),
-        None => Err(format!("there are the profiles {}", PROFILE_NAMES.join(", "))),
-    }
+/// A profile that there is, as it writes itself.
+pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
+    Profile::parse(spec).map(|profile| profile.name)
 }
 
 /// Both ends in one program, with keys that exist only there: for the demo.
@@ -283,7 +279,8 @@ mod tests {
     #[test]
     fn profiles_that_there_are() {
         assert_eq!(parse_profile("cubic"), Ok("cubic".into()));
-        assert!(parse_profile("vegas").unwrap_err().contains("auto"));
-        assert!(PROFILE_NAMES.iter().all(|name| transport(name).is_ok()));
+        assert_eq!(parse_profile("ctcp: k=16"), Ok("ctcp:k=16".into()));
+        assert!(parse_profile("vegas").unwrap_err().to_string().contains("auto"));
+        assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name).is_ok()));
     }
 }

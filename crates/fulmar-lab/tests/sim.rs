@@ -19,7 +19,7 @@ fn link(settings: &[(&str, &str)]) -> LinkSpec {
 }
 
 fn flow(profile: &str, traffic: &str) -> FlowSpec {
-    FlowSpec::new(Profile::by_name(profile).unwrap(), traffic.parse().unwrap())
+    FlowSpec::new(Profile::parse(profile).unwrap(), traffic.parse().unwrap())
 }
 
 fn run(scenario: &Scenario, seed: u64) -> Outcome {
@@ -47,7 +47,8 @@ fn a_run_is_a_function_of_its_seed() {
 
 #[test]
 fn every_profile_fills_a_clean_link_and_no_more() {
-    for profile in fulmar_proto::PROFILE_NAMES {
+    // Those that add no repair where nothing is lost.
+    for profile in ["auto", "newreno", "cubic", "reno", "ctcp", "lt-tcp"] {
         let outcome = run(&Scenario::over(link(&[]), vec![flow(profile, "bulk")], Duration::from_secs(5)), 1);
         assert!((17.0..19.2).contains(&outcome.goodput_mbps), "{profile}: {}", outcome.goodput_mbps);
         let fraction = outcome.fraction_of_limit.unwrap();

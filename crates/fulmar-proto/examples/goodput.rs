@@ -87,7 +87,7 @@ fn main() {
 
 fn run(args: &Args, p: Probability) {
     let mut transport = TransportConfig::default();
-    transport.profile(Profile::by_name(&args.profile).expect("a profile"));
+    transport.profile(Profile::parse(&args.profile).expect("a profile"));
     let queue = QueueLimit::Bdp { milli: args.queue_milli, rtt: Some(args.rtt) };
     let link = LinkConfig::new(args.rate, args.rtt / 2)
         .with_loss(loss(args, p))

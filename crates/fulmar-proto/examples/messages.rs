@@ -79,7 +79,7 @@ fn main() {
 
 fn run(args: &Args, p: Probability) {
     let mut transport = TransportConfig::default();
-    transport.profile(Profile::by_name(&args.profile).expect("a profile"));
+    transport.profile(Profile::parse(&args.profile).expect("a profile"));
     let loss = if args.burst_milli > 1000 && !p.is_zero() {
         Loss::TwoState(TwoState::new(p, args.burst_milli).expect("a chain"))
     } else {

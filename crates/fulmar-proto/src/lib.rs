@@ -11,10 +11,10 @@ mod endpoint;
 mod error;
 mod ids;
 mod params;
-mod profile;
 
 pub mod coding;
 pub mod crypto;
+pub mod profile;
 pub mod recovery;
 pub mod stream;
 pub mod wire;
@@ -28,8 +28,5 @@ pub use error::{ConnectionError, TransportError, TransportErrorCode};
 pub use fulmar_control::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
-pub use profile::{
-    FAMILIES, Family, Kind, Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError,
-    SETTINGS, Setting, Value, Values,
-};
+pub use profile::{Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError};
 pub use recovery::{Ecn, RecoveryConfig, Timeout};

@@ -98,8 +98,9 @@ pub use error::{
     WriteError,
 };
 pub use fulmar_proto::{
-    ClientConfig, ConnectionError, ConnectionStats, Dir, PROFILE_NAMES, Profile, ServerConfig, Side,
-    StreamId, TransportConfig, TransportError, TransportErrorCode, crypto,
+    ClientConfig, ConnectionError, ConnectionStats, Dir, PROFILE_NAMES, Profile, ProfileBuilder,
+    ProfileError, ServerConfig, Side, StreamId, TransportConfig, TransportError, TransportErrorCode, crypto,
+    profile,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -130,7 +130,7 @@ async fn without_segmentation_offload() {
 async fn with_every_profile() {
     for name in fulmar::PROFILE_NAMES {
         let mut transport = TransportConfig::default();
-        transport.profile(Profile::by_name(name).unwrap());
+        transport.profile(Profile::parse(name).unwrap());
         transfer(Pair::with(transport), EndpointConfig::default(), 1 << 20).await;
     }
 }

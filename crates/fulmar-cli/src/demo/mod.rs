@@ -231,5 +231,5 @@ fn parse_burst(text: &str) -> Result<u32, String> {
 }
 
 fn parse_rival(text: &str) -> Result<String, String> {
-    if text == "none" { Ok(text.into()) } else { reach::parse_profile(text) }
+    if text == "none" { Ok(text.into()) } else { reach::parse_profile(text).map_err(|e| e.to_string()) }
 }

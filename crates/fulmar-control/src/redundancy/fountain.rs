@@ -5,8 +5,9 @@
 //! arrives, a round trip after enough was sent; that is the setting `is_persistent`.
 //!
 //! The default counts instead: as many symbols as the receiver needs, and more as soon as some are known lost, so that at
-//! loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The parameter *redundancy*, coded bytes that
-//! a block of 65536 is expected to take, sends so many at once rather than after a loss is known; 0 leaves it to counting.
+//! loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The parameter *redundancy*, the coded bytes
+//! after which the thesis' receiver decodes a block of 65536, says how many are sent at once rather than after a loss is known:
+//! what it is above 65536 is added to what the code is expected to need. 0 leaves all to counting.
 //!
 //! Invariant: never more blocks under way than the window.
 
@@ -24,7 +25,7 @@ pub struct FountainConfig {
     pub window_blocks: u32,
     /// Go on sending from every block until it is acknowledged. Default: no.
     pub is_persistent: bool,
-    /// Coded bytes to send at once per 65536 bytes of a block: the thesis' *redundancy*. 0: as many as are needed. Default: 0.
+    /// The thesis' *redundancy*: coded bytes to send at once for a block of 65536; 0 for no more than needed. Default: 0.
     pub redundancy_bytes: u32,
 }
 
@@ -46,9 +47,10 @@ impl Fountain {
         Self { config }
     }
 
-    /// Coded symbols of a block of `sources` symbols that are sent whatever is known.
+    /// Coded symbols that are sent of a block of `sources` symbols beyond those it is expected to need, whatever is known.
     fn at_once(&self, sources: u32) -> u32 {
-        let coded_bytes = u64::from(sources) * u64::from(self.config.redundancy_bytes);
+        let extra_bytes = self.config.redundancy_bytes.saturating_sub(DFCP_BLOCK_BYTES);
+        let coded_bytes = u64::from(sources) * u64::from(extra_bytes);
         u32::try_from(coded_bytes.div_ceil(u64::from(DFCP_BLOCK_BYTES))).unwrap_or(u32::MAX)
     }
 }
@@ -92,7 +94,7 @@ mod tests {
     fn slot(undecoded: u32) -> Slot {
         let mut slot = Slot::idle(Instant::ZERO);
         slot.has_new_data = true;
-        slot.block = BlockView { symbols: 44, symbols_planned: 44, repairs: 44, is_open: false, undecoded };
+        slot.block = BlockView { symbols: 44, symbols_planned: 44, repairs: 0, is_open: false, undecoded };
         slot
     }
 
@@ -113,16 +115,16 @@ mod tests {
         assert_eq!(choose(persistent, &Slot::idle(Instant::ZERO)), Choice::Wait(None));
     }
 
-    /// 44 symbols, 68813 of 65536 bytes: 44 * 1.05 = 46.2, so 47 are sent at once.
+    /// 44 symbols, 68813 - 65536 = 3277 bytes of 65536: 44 * 0.05 = 2.2, so three more are sent at once.
     #[test]
     fn redundancy_is_sent_at_once() {
         let config = FountainConfig { redundancy_bytes: 68_813, ..FountainConfig::default() };
         let mut slot = slot(1);
-        for repairs in 44..47 {
+        for repairs in 0..3 {
             slot.block.repairs = repairs;
             assert!(matches!(choose(config, &slot), Choice::Repair { symbols: 44, .. }), "{repairs}");
         }
-        slot.block.repairs = 47;
+        slot.block.repairs = 3;
         assert_eq!(choose(config, &slot), Choice::Source);
     }
 }

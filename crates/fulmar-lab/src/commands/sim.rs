@@ -1,9 +1,10 @@
 //! `fulmar-lab sim`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use fulmar_net::parse;
-use fulmar_proto::{PROFILE_NAMES, Profile};
+use fulmar_proto::{Profile, ProfileError};
 
 use super::print;
 use crate::link::LinkSpec;
@@ -24,9 +25,9 @@ use crate::traffic::Traffic;
 pub(super) struct Args {
     #[command(flatten)]
     link: LinkSpec,
-    /// Profile of each flow, by commas
-    #[arg(long, default_value = "auto", value_delimiter = ',', value_parser = profile)]
-    profile: Vec<Profile>,
+    /// Profile of each flow, by commas: auto,tcp-fec-interleave:g=2,r=0.7,cubic (see `fulmar profiles`)
+    #[arg(long, default_value = "auto")]
+    profile: Profiles,
     /// Traffic of each flow, by commas: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s, web:100ms/30kB
     #[arg(long, default_value = "bulk", value_delimiter = ',')]
     traffic: Vec<Traffic>,
@@ -67,18 +68,36 @@ pub(super) fn seconds(text: &str) -> Result<Duration, parse::ParseError> {
     parse::duration(text).or_else(|error| parse::duration(&format!("{text}s")).map_err(|_| error))
 }
 
-/// A profile by its name.
-pub(super) fn profile(name: &str) -> Result<Profile, String> {
-    Profile::by_name(name)
-        .ok_or_else(|| format!("there is no profile '{name}'; there are {}", PROFILE_NAMES.join(", ")))
+/// Profiles by commas, of which there are some in profiles: what has no setting's equals sign begins the next one.
+#[derive(Clone, Debug)]
+struct Profiles(Vec<Profile>);
+
+impl FromStr for Profiles {
+    type Err = ProfileError;
+
+    fn from_str(text: &str) -> Result<Self, ProfileError> {
+        let mut specs: Vec<String> = Vec::new();
+        for part in text.split(',') {
+            let begins = !part.split(':').next().unwrap_or_default().contains('=');
+            match specs.last_mut() {
+                Some(last) if !begins => last.extend([",", part]),
+                _ => specs.push(part.into()),
+            }
+        }
+        specs.iter().map(|spec| Profile::parse(spec)).collect::<Result<_, _>>().map(Self)
+    }
 }
 
 impl Args {
     fn scenario(&self) -> Scenario {
-        let flows = (0..self.flows.max(self.profile.len()).max(self.traffic.len()).max(self.flow_rtt.len()))
+        let flows = (0..self
+            .flows
+            .max(self.profile.0.len())
+            .max(self.traffic.len())
+            .max(self.flow_rtt.len()))
             .map(|index| {
                 let (profile, traffic) =
-                    (&self.profile[index % self.profile.len()], self.traffic[index % self.traffic.len()]);
+                    (&self.profile.0[index % self.profile.0.len()], self.traffic[index % self.traffic.len()]);
                 let mut flow = FlowSpec::new(profile.clone(), traffic);
                 flow.start = self.stagger.saturating_mul(index as u32);
                 flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();
@@ -119,4 +138,17 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_within_profiles_and_between_them() {
+        let profiles: Profiles = "auto,tcp-fec-interleave:g=2,r=0.8,cubic".parse().unwrap();
+        let names: Vec<_> = profiles.0.iter().map(|profile| profile.name.as_str()).collect();
+        assert_eq!(names, ["auto", "tcp-fec-interleave:g=2,r=0.8", "cubic"]);
+        assert!("auto,vegas".parse::<Profiles>().is_err());
+    }
 }

@@ -7,12 +7,10 @@ mod pairs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fulmar_proto::Profile;
-
 pub use build::{Workshop, cache_folder};
 pub use pairs::{Difference, Verdict, differences};
 
-use crate::experiment::{self, Experiment, Mode, Progress, Results};
+use crate::experiment::{self, Experiment, Mode, Progress, Results, is_profile};
 
 /// One of the two that are compared.
 #[derive(Clone, Debug)]
@@ -59,7 +57,6 @@ impl Side {
 /// # Errors
 /// If they are neither, or commits cannot be built.
 pub fn sides(a: &str, b: &str, workshop: &Workshop) -> Result<[Side; 2], String> {
-    let is_profile = |name: &str| Profile::by_name(name).is_some();
     if is_profile(a) && is_profile(b) {
         return Ok([a, b].map(|name| Side::Profile(name.into())));
     }

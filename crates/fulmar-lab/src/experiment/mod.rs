@@ -6,6 +6,6 @@ mod results;
 mod run;
 
 pub use file::{Experiment, FlowLine, Mistake, Plot, Published};
-pub use plan::{Cell, Task, cells, kernel_congestion, task};
+pub use plan::{Cell, Task, cells, is_profile, kernel_congestion, task};
 pub use results::{Record, Results};
 pub use run::{Mode, Progress, run};

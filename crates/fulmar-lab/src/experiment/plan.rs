@@ -40,21 +40,26 @@ pub enum Task {
     Tcp(Box<crate::tcp::TcpScenario>),
 }
 
+/// Whether a sender is named like a profile, whatever its settings.
+pub fn is_profile(sender: &str) -> bool {
+    PROFILE_NAMES.contains(&sender.split(':').next().unwrap_or_default())
+}
+
 /// Whether a sender is kernel TCP, and with which congestion control.
 pub fn kernel_congestion(sender: &str) -> Option<&str> {
-    sender.strip_prefix("tcp-")
+    // Some profiles have names of that kind: tcp-fec, tcp-nc.
+    sender.strip_prefix("tcp-").filter(|_| !is_profile(sender))
 }
 
 /// Whether there is such a sender.
 pub(super) fn check_sender(sender: &str) -> Result<(), String> {
     let is_kernel = kernel_congestion(sender).is_some_and(|name| !name.is_empty());
-    if is_kernel || Profile::by_name(sender).is_some() {
+    if is_kernel {
         return Ok(());
     }
-    Err(format!(
-        "there is no sender '{sender}'; there are {}, and tcp- with a congestion control of the kernel",
-        PROFILE_NAMES.join(", ")
-    ))
+    Profile::parse(sender).map(|_| ()).map_err(|error| {
+        format!("no sender '{sender}': {error}; and there is tcp- with a congestion control of the kernel")
+    })
 }
 
 /// All points of the sweep; one without settings if nothing is varied.
@@ -139,8 +144,7 @@ fn simulated(
     warm_up: Duration,
 ) -> Result<Scenario, String> {
     let flows = flows.iter().map(|line| {
-        let profile =
-            Profile::by_name(&line.sender).ok_or_else(|| format!("there is no profile '{}'", line.sender))?;
+        let profile = Profile::parse(&line.sender).map_err(|error| error.to_string())?;
         let FlowLine { traffic, start, stop, rtt, place, .. } = *line;
         Ok(FlowSpec { profile, traffic, start, stop, rtt, place })
     });

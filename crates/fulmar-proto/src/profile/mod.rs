@@ -87,14 +87,7 @@ impl Profile {
 
     /// The profile that `spec` describes: a name, or `name:setting=value,setting=value`.
     pub fn parse(spec: &str) -> Result<Self, ProfileError> {
-        let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
-        let mut builder = ProfileBuilder::new(name.trim())?;
-        for part in settings.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (setting, value) =
-                part.split_once('=').ok_or_else(|| ProfileError::NoValue { part: part.into() })?;
-            builder = builder.set(setting.trim(), value.trim())?;
-        }
-        builder.build()
+        ProfileBuilder::parse(spec)?.build()
     }
 }
 
@@ -118,6 +111,18 @@ impl ProfileBuilder {
         let family = FAMILIES.iter().find(|family| family.name == name);
         let family = family.ok_or_else(|| ProfileError::UnknownProfile { name: name.into() })?;
         Ok(Self { family, given: Vec::new() })
+    }
+
+    /// A profile with settings, as [`Profile::parse`] takes it.
+    pub fn parse(spec: &str) -> Result<Self, ProfileError> {
+        let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
+        let mut builder = Self::new(name.trim())?;
+        for part in settings.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (setting, value) =
+                part.split_once('=').ok_or_else(|| ProfileError::NoValue { part: part.into() })?;
+            builder = builder.set(setting.trim(), value.trim())?;
+        }
+        Ok(builder)
     }
 
     /// One setting. An error if there is none of that name, if it was set before, or if the value is out of its range.

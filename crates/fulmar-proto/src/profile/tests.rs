@@ -7,14 +7,8 @@ fn refused(spec: &str) -> String {
     Profile::parse(spec).expect_err(spec).to_string()
 }
 
-fn values(spec: &str) -> Values {
-    let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
-    let mut builder = ProfileBuilder::new(name).unwrap();
-    for part in settings.split(',').filter(|part| !part.is_empty()) {
-        let (setting, value) = part.split_once('=').unwrap();
-        builder = builder.set(setting, value).unwrap();
-    }
-    builder.values().unwrap()
+fn value(spec: &str, setting: &str) -> Option<String> {
+    ProfileBuilder::parse(spec).unwrap().values().unwrap().of(setting).map(|value| value.to_string())
 }
 
 #[test]
@@ -39,11 +33,8 @@ fn every_setting_has_a_sound_default_and_an_owner_that_stands_before_it() {
         }
     }
     for family in &FAMILIES {
-        let values = ProfileBuilder::new(family.name).unwrap().values().unwrap();
-        for (name, value) in family.values {
-            let found =
-                values.iter().find(|(setting, _)| setting == name).map(|(_, value)| value.to_string());
-            assert_eq!(found.as_deref(), Some(*value), "{}: {name}", family.name);
+        for (setting, expected) in family.values {
+            assert_eq!(value(family.name, setting).as_deref(), Some(*expected), "{}: {setting}", family.name);
         }
     }
 }
@@ -127,9 +118,7 @@ fn the_source_s_defaults() {
         ("dfcp", "inttokens", "1"),
     ];
     for (profile, setting, expected) in rows {
-        let value =
-            values(profile).iter().find(|(name, _)| *name == setting).map(|(_, value)| value.to_string());
-        assert_eq!(value.as_deref(), Some(expected), "{profile}: {setting}");
+        assert_eq!(value(profile, setting).as_deref(), Some(expected), "{profile}: {setting}");
     }
 }
 
@@ -174,4 +163,85 @@ fn text_and_builder_agree() {
         "tcp-fec-interleave:g=2,r=0.8"
     );
     assert_eq!("ctcp:".parse::<Profile>().unwrap().name, "ctcp");
+}
+
+/// Any text at all, and any settings of the list with any of a few values: a profile or a reason, never a panic, and what
+/// is a profile is the same profile when read again.
+#[test]
+fn random_settings_are_a_profile_or_refused() {
+    use proptest::prelude::*;
+    let values = prop::sample::select(vec![
+        "0",
+        "1",
+        "2",
+        "0.5",
+        "7",
+        "255",
+        "1e9",
+        "-1",
+        "NaN",
+        "inf",
+        "",
+        "auto",
+        "rto",
+        "oracle",
+        "fixed",
+        "window",
+        "static",
+        "xor",
+        "raptorq",
+        "rlc-window",
+        "tcp-fec",
+        "tcp-nc-adaptive",
+        "fountain",
+        "unlimited",
+        "interleaved",
+        "ecn-only",
+    ]);
+    let setting =
+        (0..SETTINGS.len(), values).prop_map(|(index, value)| format!("{}={value}", SETTINGS[index].name));
+    let spec = (0..FAMILIES.len(), prop::collection::vec(setting, 0..6))
+        .prop_map(|(family, settings)| format!("{}:{}", FAMILIES[family].name, settings.join(",")));
+    proptest!(|(spec in spec, noise in ".{0,40}")| {
+        let _ = Profile::parse(&noise);
+        if let Ok(profile) = Profile::parse(&spec) {
+            prop_assert_eq!(&Profile::parse(&profile.name).expect("reads itself").name, &profile.name);
+            let context = MakeContext::new(1200, 1);
+            prop_assert!((profile.congestion)(&context).budget().window_bytes >= 2400);
+            let _ = ((profile.loss)(&context), (profile.redundancy)(&context), (profile.sizing)(&context));
+        }
+    });
+}
+
+/// The settings that apply to a profile, as its page lists them.
+fn table(profile: &str) -> String {
+    let rows = SETTINGS.iter().filter_map(|setting| {
+        let value = value(profile, setting.name)?;
+        let Setting { name, kind, text, source, .. } = setting;
+        Some(format!("| `{name}` | {value} | {kind} | {text} | {source} |\n"))
+    });
+    format!(
+        "| setting | value | range | what | source |\n|---|---|---|---|---|\n{}",
+        rows.collect::<String>()
+    )
+}
+
+/// With `FULMAR_WRITE_DOCS` set it writes the tables.
+#[test]
+fn the_pages_tell_the_settings() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/profiles");
+    for name in PROFILE_NAMES {
+        let path = folder.join(name).with_extension("md");
+        let page = std::fs::read_to_string(&path).expect(name);
+        let (prose, _) = page.split_once("\n## Settings\n").unwrap_or((&page, ""));
+        let expected = format!("{}\n\n## Settings\n\n{}", prose.trim_end(), table(name));
+        if std::env::var_os("FULMAR_WRITE_DOCS").is_some() {
+            std::fs::write(&path, &expected).expect("a folder of ours");
+        } else {
+            assert_eq!(
+                page, expected,
+                "{name}: cargo test -p fulmar-proto pages with FULMAR_WRITE_DOCS=1 writes it"
+            );
+        }
+    }
 }

@@ -137,9 +137,9 @@ impl Values {
         })
     }
 
-    /// All of them, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Value)> + '_ {
-        self.0.iter().map(|(name, value)| (*name, *value))
+    /// The value of a setting; `None` if it does not apply.
+    pub fn of(&self, setting: &str) -> Option<Value> {
+        self.0.get(setting).copied()
     }
 
     /// The word of a setting; empty if it does not apply.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_net::{Direction, Loss, Probability};
-use fulmar_proto::{ConnectionError, Event, PROFILE_NAMES, TransportConfig};
+use fulmar_proto::{ConnectionError, Event, TransportConfig};
 
 use crate::common::{Node, World, server_config};
-use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
 
 fn close_reason(node: &mut Node) -> Option<ConnectionError> {
     node.events.iter().find_map(|(_, event)| match event {
@@ -24,7 +24,7 @@ fn transport(idle_s: Option<u64>, keep_alive_s: Option<u64>) -> TransportConfig 
 
 #[test]
 fn an_orderly_end_delivers_everything_first() {
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         for percent in [0, 20] {
             let mut world = World::new(4, lossy(20, 20, percent), profile(name), profile(name));
             world.connected();

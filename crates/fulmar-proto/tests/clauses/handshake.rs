@@ -10,7 +10,7 @@ use fulmar_proto::wire::packet::{self, Peeked};
 use fulmar_proto::{ConnectionError, Event, Profile, TransportConfig, TransportErrorCode};
 
 use crate::common::{World, client_config, server_config};
-use crate::work::{link, lossy, profile, set_link, upload};
+use crate::work::{PROFILES, link, lossy, profile, set_link, upload};
 
 #[derive(Debug)]
 struct Nobody;
@@ -186,8 +186,8 @@ fn wire_9_a_full_server_refuses() {
 
 #[test]
 fn wire_7_2_the_server_sends_with_its_clients_profile() {
-    for name in fulmar_proto::PROFILE_NAMES {
-        for server in fulmar_proto::PROFILE_NAMES {
+    for name in PROFILES {
+        for server in PROFILES {
             let mut world = World::new(1, lossy(10, 25, 5), profile(name), profile(server));
             world.connected();
             assert_eq!(world.server.only().stats().profile, name);

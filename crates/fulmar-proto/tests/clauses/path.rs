@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar_net::{Direction, Probability};
-use fulmar_proto::{PROFILE_NAMES, TransportConfig};
+use fulmar_proto::TransportConfig;
 
 use crate::common::World;
-use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
 
 fn elsewhere(place: u8) -> SocketAddr {
     SocketAddr::from(([10, 9, 8, place], 5555))
@@ -155,7 +155,7 @@ fn rfc_9000_13_4_ecn_marks_reduce_the_window() {
 
 #[test]
 fn rfc_9000_13_4_2_a_path_that_bleaches_marks_is_found_out() {
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         let mut world = World::new(1, link(20, 20), profile(name), profile(name));
         world.bleaches_ecn = true;
         world.connected();
@@ -204,7 +204,7 @@ fn rfc_8899_smaller_paths_are_found_too() {
 
 #[test]
 fn wire_5_4_5_symbols_made_for_a_wider_path_get_through_one_that_has_shrunk() {
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         for (seed, percent, bytes) in [(1, 0, 2_000_000), (2, 10, 2_000_000), (3, 20, 40_000)] {
             let mut path = lossy(20, 20, percent);
             path.mtu_bytes = Some(1500);
@@ -227,7 +227,7 @@ fn wire_5_4_5_symbols_made_for_a_wider_path_get_through_one_that_has_shrunk() {
 #[test]
 fn wire_5_4_5_a_single_symbol_gets_through_a_path_that_has_shrunk() {
     // Nothing tells of a black hole but the probe timeouts.
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         let mut path = link(20, 20);
         path.mtu_bytes = Some(1500);
         let mut world = World::new(1, path.clone(), profile(name), profile(name));

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fulmar_net::{Direction, LinkConfig, Loss, LossPattern};
-use fulmar_proto::{Dir, PROFILE_NAMES};
+use fulmar_proto::Dir;
 
 use crate::common::World;
-use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
 
 /// A link that loses the packets with these numbers, counted from now.
 fn losing(link: LinkConfig, lost: impl IntoIterator<Item = usize>) -> LinkConfig {
@@ -21,7 +21,7 @@ fn the_lost_tail_of_a_message_is_repaired_within_about_one_and_a_half_round_trip
     // Half a round trip there, 1.5 until the probe, half back. Of several packets the probe restores one, and its ACK tells
     // of the others.
     for (name, lost, limit) in
-        PROFILE_NAMES.iter().flat_map(|&name| [(name, 1, RTT * 5 / 2), (name, 3, RTT * 7 / 2)])
+        PROFILES.iter().flat_map(|&name| [(name, 1, RTT * 5 / 2), (name, 3, RTT * 7 / 2)])
     {
         let mut world = World::new(1, link(100, 50), profile(name), profile(name));
         world.connected();
@@ -107,7 +107,7 @@ fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
 #[test]
 fn poll_timeout_is_the_time_of_the_next_action() {
     // Rule 5 of the core. The world asks in between whether there is something to send, and refuses to be called for nothing.
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         let mut world = World::new(1, lossy(20, 20, 10), profile(name), profile(name));
         world.checks_silence = true;
         world.connected();

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use fulmar_net::{Direction, Intervals, Jitter, LinkConfig, Loss, Order, Probability, TwoState};
-use fulmar_proto::{PROFILE_NAMES, TransportConfig};
+use fulmar_proto::TransportConfig;
 
 use crate::common::World;
-use crate::work::{Upload, connected, link, lossy, profile, set_link, upload};
+use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
 
 #[test]
 fn nothing_is_sent_twice_on_a_path_that_loses_nothing() {
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         // A queue that never overflows: nothing is lost there either.
         let mut link = link(50, 10);
         link.queue = fulmar_net::QueueConfig::DropTail(fulmar_net::QueueLimit::Packets(100_000));
@@ -38,7 +38,7 @@ fn bytes_come_out_right_whatever_the_path_does() {
         link(20, 20).with_jitter(Jitter::Exponential(Duration::from_millis(10)), Order::Free),
     ]);
     for way in ways {
-        for name in PROFILE_NAMES {
+        for name in PROFILES {
             let mut world = World::new(3, way.clone(), profile(name), profile(name));
             world.connected();
             upload(&mut world, 400_000);
@@ -63,7 +63,7 @@ fn rfc_9002_6_1_reordering_costs_little_and_losses_that_were_none_are_taken_back
 
 #[test]
 fn black_outs_of_seconds_are_survived() {
-    for name in PROFILE_NAMES {
+    for name in PROFILES {
         let mut world = World::new(1, lossy(20, 20, 1), profile(name), profile(name));
         world.connected();
         let (from, until) = (world.now + Duration::from_millis(300), world.now + Duration::from_millis(4300));

@@ -16,9 +16,12 @@ pub fn lossy(mbps: u64, delay_ms: u64, percent: u32) -> LinkConfig {
     link(mbps, delay_ms).with_loss(Loss::bernoulli(Probability::from_percent(percent)))
 }
 
+/// The profiles whose clauses are tested to the millisecond: the default and the yardsticks.
+pub const PROFILES: [&str; 3] = ["auto", "newreno", "cubic"];
+
 pub fn profile(name: &str) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    transport.profile(Profile::by_name(name).expect("a profile of this name"));
+    transport.profile(Profile::parse(name).expect("a profile of this name"));
     transport
 }
 

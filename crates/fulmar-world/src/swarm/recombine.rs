@@ -58,7 +58,10 @@ fn draw_congestion(d: &mut Draw, name: &'static str) -> Make<dyn control::Conges
             "ecn-only" => Box::new(control::EcnOnly::new(mtu, window)),
             "ctcp" => Box::new(control::Ctcp::new(mtu, window)),
             "tcp-fec" => Box::new(control::TcpFec::new(mtu, window, reduction)),
-            "tcp-nc" => Box::new(control::TcpNc::new(mtu, Box::new(control::Reno::new(mtu, window)), 65_535)),
+            "tcp-nc" => {
+                let reno = control::AboveCode::new(Box::new(control::Reno::new(mtu, window)));
+                Box::new(control::ReceiveWindow::new(mtu, Box::new(reno), 65_535))
+            }
             "no-cc" => Box::new(control::Unlimited::at_rate(mtu, rate)),
             _ => Box::new(control::Auto::new(mtu)),
         }

@@ -33,7 +33,7 @@ pub(crate) struct Sides {
 impl Sides {
     pub(crate) fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
         let mut transport = TransportConfig::default();
-        transport.profile(Profile::by_name(&options.profile).ok_or("no such profile")?);
+        transport.profile(Profile::parse(&options.profile)?);
         transport.idle_timeout(Some(Duration::from_secs(600)));
         let transport = Arc::new(transport);
         let (alice, bob) = (Identity::generate(), Identity::generate());
