@@ -13,6 +13,7 @@ impl Connection {
         if ack.largest >= self.sent.next_number() {
             return Err(TransportError::protocol_violation("ACK of a packet that was never sent"));
         }
+        self.stats.acks_received += 1;
         let is_newest = self.sent.largest_acked().is_none_or(|largest| ack.largest > largest);
         let mut acked = std::mem::take(&mut self.acked_scratch);
         acked.clear();

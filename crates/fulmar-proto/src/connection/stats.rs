@@ -51,6 +51,10 @@ pub struct ConnectionStats {
     pub undecryptable_packets: u64,
     /// Packets that came twice.
     pub duplicate_packets: u64,
+    /// ACKs sent after the handshake.
+    pub acks_sent: u64,
+    /// ACKs received after the handshake.
+    pub acks_received: u64,
     /// Packets declared lost.
     pub lost_packets: u64,
     /// Times a loss was found that belonged to no earlier recovery: the lost packet was sent after the loss before it had
@@ -89,6 +93,17 @@ pub struct ConnectionStats {
 }
 
 impl ConnectionStats {
+    /// The counters of DFCP by its names (Solymos 2014, Table 3.2).
+    pub fn dfcp_counters(&self) -> [(&'static str, u64); 5] {
+        [
+            ("outgoing segments", self.sent_datagrams),
+            ("incoming segments", self.received_datagrams),
+            ("dropped segments", self.undecryptable_packets + self.duplicate_packets),
+            ("ACKs sent", self.acks_sent),
+            ("ACKs received", self.acks_received),
+        ]
+    }
+
     /// Share of source symbols whose first packet was lost: loss before repair.
     pub fn loss_before_repair(&self) -> f64 {
         ratio(self.coding_sent.lost, self.coding_sent.sources)

@@ -254,6 +254,7 @@ impl Connection {
         if frame::put_ack(buf, received.ranges(), delay_us, received.ecn_counts(), Some(&state), room) {
             draft.has_ack = true;
             received.on_ack_sent();
+            self.stats.acks_sent += 1;
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
             if !draft.is_ack_eliciting
                 && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2

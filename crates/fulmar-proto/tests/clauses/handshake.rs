@@ -231,7 +231,7 @@ fn wire_8_2_parameters_that_a_code_does_not_have_are_refused() {
         (vec![32, 256], true),
         (vec![32, 256, 1, 1], true),
     ] {
-        let mut lying = Profile::cubic();
+        let mut lying = Profile::parse("cubic").expect("a name");
         lying.code = Arc::new(Liar(parameters.clone()));
         let mut transport = TransportConfig::default();
         transport.profile(lying);

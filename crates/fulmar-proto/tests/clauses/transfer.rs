@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fulmar_net::{Direction, Intervals, Jitter, LinkConfig, Loss, Order, Probability, TwoState};
-use fulmar_proto::TransportConfig;
+use fulmar_proto::{PROFILE_NAMES, TransportConfig};
 
 use crate::common::World;
 use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
@@ -20,7 +20,34 @@ fn nothing_is_sent_twice_on_a_path_that_loses_nothing() {
         let stats = world.client.only().stats();
         let sent = stats.coding_sent;
         assert_eq!((sent.repairs_sent(), sent.probes, stats.lost_packets), (0, 0, 0), "{name}: {stats:?}");
-        assert_eq!(world.server.only().stats().coding_received.redundant, 0);
+        let server = world.server.only().stats();
+        assert_eq!(server.coding_received.redundant, 0);
+        let [outgoing, _, dropped, _, acks] = stats.dfcp_counters();
+        assert_eq!(
+            (outgoing, dropped),
+            (("outgoing segments", stats.sent_datagrams), ("dropped segments", 0))
+        );
+        // The last ones may be under way.
+        assert!(
+            acks.1 > 100 && (acks.1..acks.1 + 10).contains(&server.acks_sent),
+            "{acks:?} {}",
+            server.acks_sent
+        );
+    }
+}
+
+/// The upload checks every byte. A fountain needs a rate: here nothing else says how fast a host can send.
+#[test]
+fn every_profile_brings_everything_over_a_path_that_loses_in_bursts() {
+    let burst = TwoState::new(Probability::from_percent(5), 2000).expect("a chain");
+    let path = link(20, 20).with_loss(Loss::TwoState(burst));
+    for name in PROFILE_NAMES {
+        let name = if name.starts_with("dfcp") { format!("{name}:rate=15") } else { name.to_owned() };
+        let mut world = World::new(5, path.clone(), profile(&name), profile(&name));
+        world.connected();
+        upload(&mut world, 300_000);
+        let stats = world.client.only().stats();
+        assert_eq!(stats.profile, name);
     }
 }
 
