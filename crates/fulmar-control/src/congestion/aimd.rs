@@ -69,7 +69,14 @@ impl Aimd {
 
     /// Growth by what was acknowledged, unless it was sent before the last reduction or the application was the limit.
     pub(super) fn grow(&mut self, feedback: &Feedback) {
-        if !feedback.is_window_limited || self.epoch.covers(feedback.newest_acked_sent_at) {
+        if !self.epoch.covers(feedback.newest_acked_sent_at) {
+            self.grow_in_recovery_too(feedback);
+        }
+    }
+
+    /// The same, also in the round after a reduction.
+    pub(super) fn grow_in_recovery_too(&mut self, feedback: &Feedback) {
+        if !feedback.is_window_limited {
             return;
         }
         // No ACK acknowledges more than the window allowed to be in flight.

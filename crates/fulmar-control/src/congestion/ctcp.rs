@@ -4,10 +4,13 @@
 //! becomes cwnd <- cwnd * RTTmin / RTT. Where the loss is noise the queue is empty, RTT = RTTmin, and the window
 //! stays; where a queue of one bandwidth-delay product overflowed, RTT = 2 RTTmin, and it is TCP's one half.
 //!
-//! Decided here, for the slides are silent: RTT is the smoothed one (a single late ACK must not look like a queue), one
-//! reduction per round of loss as in NewReno, growth as in Reno, marks halve (a mark is never noise), timeouts as TCP.
-//! The first loss ends slow start, even where it keeps the window.
+//! Decided here, for the slides are silent: RTT is the least of the round in progress and the one before, because a late ACK,
+//! or one that waited for a second packet, is no queue; one reduction per round of loss as in NewReno, marks halve (a mark
+//! is never noise), timeouts as TCP. The window grows as Reno's, also in a round with losses: at 10 % every round has some, and
+//! a window that did not grow in them would never grow. The first loss ends slow start, even where it keeps the window.
 //! Inputs: losses on the wire whether repaired or not ("never ignores packet loss"), RTTs. Invariant: window >= 2 packets.
+
+use core::time::Duration;
 
 use super::aimd::{Aimd, REDUCTION};
 use super::window::WindowConfig;
@@ -16,21 +19,34 @@ use crate::{Feedback, Instant, PathView, Sent};
 
 /// AIMD with the backoff RTTmin / RTT.
 #[derive(Clone, Debug)]
-pub struct Ctcp(Aimd);
+pub struct Ctcp {
+    aimd: Aimd,
+    round: u64,
+    /// Least RTT of the round before and of this one.
+    least: [Option<Duration>; 2],
+}
 
 impl Ctcp {
     /// A controller for a path of `mtu_bytes`.
     pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self(Aimd::new(mtu_bytes, config))
+        Self { aimd: Aimd::new(mtu_bytes, config), round: 0, least: [None; 2] }
+    }
+
+    fn measure(&mut self, feedback: &Feedback) {
+        if feedback.round != self.round {
+            self.round = feedback.round;
+            self.least = [self.least[1], None];
+        }
+        let this = &mut self.least[1];
+        *this = [*this, feedback.rtt].into_iter().flatten().min();
     }
 
     /// What the window is multiplied with on loss; one half before the RTT is known.
-    fn backoff(path: &PathView) -> f64 {
-        let rtt = path.rtt_smoothed.as_secs_f64();
-        if !path.has_rtt_sample || rtt <= 0.0 {
-            return REDUCTION;
+    fn backoff(&self, path: &PathView) -> f64 {
+        match self.least.into_iter().flatten().min() {
+            Some(rtt) if !rtt.is_zero() => (path.rtt_min.as_secs_f64() / rtt.as_secs_f64()).min(1.0),
+            _ => REDUCTION,
         }
-        (path.rtt_min.as_secs_f64() / rtt).min(1.0)
     }
 }
 
@@ -42,54 +58,59 @@ impl CongestionController for Ctcp {
     fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.0.on_path(path);
-        self.0.on_spurious(feedback.spurious_packets);
-        if self.0.epoch.is_new_loss(feedback) {
-            self.0.reduce(feedback, Self::backoff(path), true);
-        } else if self.0.epoch.is_new_mark(feedback) {
-            self.0.reduce(feedback, REDUCTION, false);
+        self.measure(feedback);
+        self.aimd.on_path(path);
+        self.aimd.on_spurious(feedback.spurious_packets);
+        if self.aimd.epoch.is_new_loss(feedback) {
+            self.aimd.reduce(feedback, self.backoff(path), true);
+        } else if self.aimd.epoch.is_new_mark(feedback) {
+            self.aimd.reduce(feedback, REDUCTION, false);
         } else {
-            self.0.grow(feedback);
+            self.aimd.grow_in_recovery_too(feedback);
         }
     }
 
     fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.0.on_timeout(count);
+        self.aimd.on_timeout(count);
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.0.restart(path);
+        self.aimd.restart(path);
+        self.least = [None; 2];
     }
 
     fn budget(&self) -> SendBudget {
-        self.0.budget()
+        self.aimd.budget()
     }
 
     fn ssthresh_bytes(&self) -> Option<u64> {
-        self.0.ssthresh_bytes()
+        self.aimd.ssthresh_bytes()
     }
 
     fn phase(&self) -> &'static str {
-        self.0.phase()
+        self.aimd.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
 
-    fn path_with(rtt_min: u64, rtt: u64) -> PathView {
+    fn path_with(rtt_min: u64) -> PathView {
         let mut path = path();
         path.rtt_min = Duration::from_millis(rtt_min);
-        path.rtt_smoothed = Duration::from_millis(rtt);
         path
     }
 
     fn controller() -> Ctcp {
         Ctcp::new(MTU, WindowConfig { initial_packets: 40, ..WindowConfig::default() })
+    }
+
+    fn lost_at(rtt: Option<u64>, now: u64, sent: u64) -> Feedback {
+        let mut feedback = lost(now, sent, 1);
+        feedback.rtt = rtt.map(Duration::from_millis);
+        feedback
     }
 
     #[test]
@@ -98,7 +119,7 @@ mod tests {
             [(25, 25, 40_000), (25, 50, 20_000), (25, 31, 32_258), (30, 25, 40_000)]
         {
             let mut controller = controller();
-            controller.on_feedback(&lost(200, 150, 1), &path_with(rtt_min, rtt));
+            controller.on_feedback(&lost_at(Some(rtt), 200, 150), &path_with(rtt_min));
             // 40000 * 25 / 31 = 32258.06.
             assert_eq!(window(&controller), expected, "{rtt_min} / {rtt}");
             assert_eq!(controller.phase(), "congestion avoidance");
@@ -106,19 +127,31 @@ mod tests {
     }
 
     #[test]
-    fn one_reduction_per_round_and_standard_growth() {
+    fn one_late_ack_is_no_queue_and_two_rounds_of_them_are() {
         let mut controller = controller();
-        controller.on_feedback(&lost(200, 150, 1), &path_with(50, 100));
-        controller.on_feedback(&lost(210, 160, 4), &path_with(50, 100));
+        for (round, rtt) in [(0, 25), (1, 50), (2, 50)] {
+            let mut feedback = acked(0, 0, 0);
+            (feedback.round, feedback.rtt) = (round, Some(Duration::from_millis(rtt)));
+            controller.on_feedback(&feedback, &path_with(25));
+            let expected = if round < 2 { 1.0 } else { 0.5 };
+            assert!((controller.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
+        }
+    }
+
+    #[test]
+    fn one_reduction_per_round_and_growth_in_every_round() {
+        let mut controller = controller();
+        controller.on_feedback(&lost_at(Some(100), 200, 150), &path_with(50));
+        controller.on_feedback(&lost_at(Some(100), 210, 160), &path_with(50));
         assert_eq!(window(&controller), 20_000);
-        controller.on_feedback(&acked(301, 201, 20_000), &path_with(50, 100));
+        controller.on_feedback(&acked(290, 190, 20_000), &path_with(50));
         assert_eq!(window(&controller), 21_000);
     }
 
     #[test]
     fn without_an_rtt_it_is_tcp() {
         let mut controller = controller();
-        controller.on_feedback(&lost(200, 150, 1), &PathView::unknown(MTU));
+        controller.on_feedback(&lost_at(None, 200, 150), &PathView::unknown(MTU));
         assert_eq!(window(&controller), 20_000);
     }
 }

@@ -43,13 +43,20 @@ pub struct AdaptiveConfig {
     pub step: f64,
     /// Largest R. Default: 2.
     pub redundancy_max: f64,
-    /// Default: the text.
+    /// Default: as printed.
     pub reading: Reading,
 }
 
 impl Default for AdaptiveConfig {
     fn default() -> Self {
-        Self { initial: 1.1, alpha: 1.0, beta: 3.0, step: 0.1, redundancy_max: 2.0, reading: Reading::Text }
+        Self {
+            initial: 1.1,
+            alpha: 1.0,
+            beta: 3.0,
+            step: 0.1,
+            redundancy_max: 2.0,
+            reading: Reading::Printed,
+        }
     }
 }
 

@@ -378,10 +378,10 @@ pub static SETTINGS: [Setting; 51] = {
         ),
         setting(
             "reading",
-            Word(&["text", "printed"]),
-            "text",
+            Word(&["printed", "text"]),
+            "printed",
             ADAPTIVE,
-            "of Algorithm 1: R grows at duplicate ACKs wherever qv < beta, or is reset where qv < alpha",
+            "of Algorithm 1: R is reset where qv < alpha, or grows at duplicate ACKs wherever qv < beta",
             "Medina-Ruiz III-A",
         ),
         setting(
