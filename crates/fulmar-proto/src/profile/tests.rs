@@ -1,3 +1,5 @@
+//! Profiles by text: what is accepted, what is refused and why.
+
 use std::time::Duration;
 
 use super::*;
