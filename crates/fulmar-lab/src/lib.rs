@@ -23,6 +23,7 @@ pub mod statistics;
 pub mod tcp;
 pub mod traffic;
 
+mod meter;
 #[cfg(target_os = "linux")]
 mod sys;
 

@@ -63,7 +63,8 @@ pub struct Flow {
     pub traffic: String,
     /// Application bytes read in order by the receiver after the warm-up.
     pub received_bytes: u64,
-    /// Mbit/s of application data, from the first byte to the last at the receiver.
+    /// Mbit/s of application data read: from the first byte to the last of a flow that came to its end, otherwise to the
+    /// end of the run (or to when the sending application stopped, if nothing came later).
     pub goodput_mbps: f64,
     /// Seconds from the first byte to the last at the receiver, if the flow came to its end.
     pub completion_seconds: Option<f64>,

@@ -12,6 +12,7 @@ use fulmar_proto::stream::{Read, ReadError};
 use fulmar_proto::{ConnectionHandle, Dir, Event, Instant, StreamId};
 
 use super::host::Host;
+use crate::meter::Meter;
 use crate::traffic::Traffic;
 
 /// What is written, as often as needed.
@@ -72,6 +73,11 @@ impl Sender {
 
     pub(super) fn starts_at(&self) -> Instant {
         self.start
+    }
+
+    /// When its application stops writing.
+    pub(super) fn end(&self) -> Instant {
+        self.end
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -260,16 +266,10 @@ struct Incoming {
 
 /// The reading end of a flow.
 pub(super) struct Receiver {
-    /// What arrives before does not count.
-    count_from: Instant,
+    /// Times since [`Instant::ZERO`].
+    pub(super) meter: Meter,
     one_way: Duration,
     streams: Vec<Incoming>,
-    total_bytes: u64,
-    pub(super) counted_bytes: u64,
-    pub(super) first: Option<Instant>,
-    pub(super) last: Option<Instant>,
-    /// The one transfer of the flow was read to its end.
-    pub(super) has_ended: bool,
     /// Bytes of a message that is not complete.
     partial_bytes: u64,
     pub(super) message_delays: Vec<Duration>,
@@ -279,14 +279,9 @@ pub(super) struct Receiver {
 impl Receiver {
     pub(super) fn new(count_from: Instant, one_way: Duration) -> Self {
         Self {
-            count_from,
+            meter: Meter::new(count_from - Instant::ZERO),
             one_way,
             streams: Vec::new(),
-            total_bytes: 0,
-            counted_bytes: 0,
-            first: None,
-            last: None,
-            has_ended: false,
             partial_bytes: 0,
             message_delays: Vec::new(),
             transfer_times: Vec::new(),
@@ -294,11 +289,7 @@ impl Receiver {
     }
 
     pub(super) fn postpone(&mut self, late: Duration) {
-        self.count_from += late;
-    }
-
-    pub(super) fn total_bytes(&self) -> u64 {
-        self.total_bytes
+        self.meter.postpone(late);
     }
 
     /// Reads what there is to read.
@@ -346,13 +337,7 @@ impl Receiver {
     }
 
     fn count(&mut self, now: Instant, bytes: u64, writer: &mut Sender) {
-        self.total_bytes += bytes;
-        let does_count = now >= self.count_from;
-        if does_count {
-            self.counted_bytes += bytes;
-            self.first.get_or_insert(now);
-            self.last = Some(now);
-        }
+        let does_count = self.meter.on_bytes(bytes, now - Instant::ZERO);
         if let Traffic::Messages { bytes: size, .. } = writer.traffic() {
             self.partial_bytes += bytes;
             while self.partial_bytes >= u64::from(size) {
@@ -366,10 +351,11 @@ impl Receiver {
     fn on_end(&mut self, now: Instant, at: usize, writer: &Sender) {
         if let Traffic::Web { .. } = writer.traffic() {
             let number = self.streams[at].number as usize;
-            let began = writer.transfers().get(number).filter(|&&began| began >= self.count_from);
+            let began =
+                writer.transfers().get(number).filter(|&&began| self.meter.does_count(began - Instant::ZERO));
             self.transfer_times.extend(began.map(|&began| now - began));
         } else {
-            self.has_ended = true;
+            self.meter.has_ended = true;
         }
     }
 }

@@ -31,7 +31,8 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
     let sent = stats.coding_sent;
     let received = receiver.stats().unwrap_or_default().coding_received;
     let combinations = sent.repairs_sent() - sent.copies;
-    let span = reader.first.zip(reader.last).map(|(first, last)| (last - first).as_secs_f64());
+    let meter = &reader.meter;
+    let end = writer.end().min(world.now) - Instant::ZERO;
     let ratio = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let pair = &world.pairs[index];
     let loss_rate = world.scenario.topology.first().and_then(LinkSpec::loss_rate);
@@ -40,12 +41,12 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
     Flow {
         name: spec.profile.name.clone(),
         traffic: writer.traffic().to_string(),
-        received_bytes: reader.counted_bytes,
-        goodput_mbps: goodput_mbps(reader.counted_bytes, span),
-        completion_seconds: span
-            .filter(|_| reader.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
-        wire_ratio: (reader.total_bytes() > 0)
-            .then(|| ratio(world.wires.sent_bytes(2 * index), reader.total_bytes())),
+        received_bytes: meter.counted_bytes,
+        goodput_mbps: meter.goodput_mbps(end),
+        completion_seconds: (meter.span(end).map(|span| span.as_secs_f64()))
+            .filter(|_| meter.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
+        wire_ratio: (meter.total_bytes > 0)
+            .then(|| ratio(world.wires.sent_bytes(2 * index), meter.total_bytes)),
         retransmission_rate: ratio(sent.copies + sent.probes, sent.symbols_sent() + sent.probes),
         redundancy_rate: ratio(combinations, combinations + sent.sources),
         recovery_rate: ratio(received.recovered, combinations),
@@ -59,11 +60,6 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
         transfer_time,
         unfinished,
     }
-}
-
-/// Mbit/s of bytes that took `span` seconds from the first to the last.
-pub(crate) fn goodput_mbps(bytes: u64, span: Option<f64>) -> f64 {
-    span.filter(|&span| span > 0.0).map_or(0.0, |span| bytes as f64 * 8.0 / span / 1e6)
 }
 
 /// Delays of messages, times of transfers, and how many of either are not there yet. A message that has waited longer than

@@ -24,8 +24,6 @@ use app::{Receiver, Sender};
 use host::{Host, keys};
 use wires::Wires;
 
-pub(crate) use gather::goodput_mbps;
-
 /// Time zero of every run: late enough that nothing computes with times before the origin.
 const START: Instant = Instant::from_nanos(1_000_000_000);
 /// With loss-free handshakes: how long the faults may wait for them.
@@ -279,7 +277,7 @@ impl<'a> World<'a> {
                 self.samples.push(Sample {
                     t: (self.now - self.began).as_secs_f64(),
                     flow,
-                    received_bytes: pair.reader.total_bytes(),
+                    received_bytes: pair.reader.meter.total_bytes,
                     window_bytes: stats.window_bytes,
                     in_flight_bytes: stats.in_flight_bytes,
                     rtt_ms: crate::outcome::ms(stats.rtt),

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant as Clock};
 use crate::bridge::{Bridge, SERVER_ADDRESS, TcpSettings};
 use crate::link::LinkSpec;
 use crate::outcome::{Delays, Flow, Outcome, ms};
-use crate::sim::goodput_mbps;
 use crate::traffic::Traffic;
 pub use info::TcpInfo;
 use receiver::{Received, Times};
@@ -232,7 +231,7 @@ fn watch(
 const SEGMENT_HEADER_BYTES: u64 = 52;
 
 fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Received) -> Flow {
-    let span = received.first.zip(received.last).map(|(first, last)| (last - first).as_secs_f64());
+    let (meter, end) = (&received.meter, scenario.duration);
     let info = &sent.info;
     let wire_bytes = info.sent_bytes + u64::from(info.sent_segments) * SEGMENT_HEADER_BYTES;
     let mut delays = received.message_delays;
@@ -246,11 +245,11 @@ fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Recei
     Flow {
         name: format!("tcp-{}", flow.congestion),
         traffic: flow.traffic.to_string(),
-        received_bytes: received.bytes,
-        goodput_mbps: goodput_mbps(received.bytes, span),
-        completion_seconds: span
-            .filter(|_| received.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
-        wire_ratio: (received.total_bytes > 0).then(|| wire_bytes as f64 / received.total_bytes as f64),
+        received_bytes: meter.counted_bytes,
+        goodput_mbps: meter.goodput_mbps(end),
+        completion_seconds: (meter.span(end).map(|span| span.as_secs_f64()))
+            .filter(|_| meter.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
+        wire_ratio: (meter.total_bytes > 0).then(|| wire_bytes as f64 / meter.total_bytes as f64),
         retransmission_rate: f64::from(info.retransmitted_segments) / f64::from(info.data_segments.max(1)),
         timeouts: u64::from(info.timeouts),
         ce_marks: u64::from(info.delivered_ce),

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as Clock};
 
+use crate::meter::Meter;
 use crate::traffic::Traffic;
 
 /// How long a read may block before the clock is looked at.
@@ -13,12 +14,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(20);
 /// What the receiver found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Received {
-    pub(super) bytes: u64,
-    pub(super) total_bytes: u64,
-    /// Since the beginning.
-    pub(super) first: Option<Duration>,
-    pub(super) last: Option<Duration>,
-    pub(super) has_ended: bool,
+    /// Times since the beginning of the run.
+    pub(super) meter: Meter,
     pub(super) message_delays: Vec<Duration>,
     /// Messages read, those of the warm-up included.
     pub(super) messages: u64,
@@ -41,7 +38,7 @@ pub(super) fn run(
     count: &AtomicU64,
 ) -> io::Result<Received> {
     stream.set_read_timeout(Some(READ_TIMEOUT))?;
-    let mut received = Received::default();
+    let mut received = Received { meter: Meter::new(times.warm_up), ..Received::default() };
     let mut messages = match traffic {
         Traffic::Messages { bytes, .. } => {
             Some(Messages { bytes: bytes.max(8) as usize, partial: Vec::new() })
@@ -54,12 +51,12 @@ pub(super) fn run(
         let now = times.began.elapsed();
         match result {
             Ok(0) => {
-                received.has_ended = true;
+                received.meter.has_ended = true;
                 return Ok(received);
             }
             Ok(length) if now < times.end => {
-                received.on_bytes(length as u64, now, times.warm_up);
-                count.store(received.total_bytes, Ordering::Relaxed);
+                received.meter.on_bytes(length as u64, now);
+                count.store(received.meter.total_bytes, Ordering::Relaxed);
                 if let Some(messages) = &mut messages {
                     messages.on_bytes(&buffer[..length], now, times, &mut received);
                 }
@@ -79,17 +76,6 @@ pub(super) fn run(
     }
 }
 
-impl Received {
-    fn on_bytes(&mut self, bytes: u64, now: Duration, warm_up: Duration) {
-        self.total_bytes += bytes;
-        if now >= warm_up {
-            self.bytes += bytes;
-            self.first.get_or_insert(now);
-            self.last = Some(now);
-        }
-    }
-}
-
 /// Cuts the stream into messages of one size, each with the time it was due at its head.
 struct Messages {
     bytes: usize,
@@ -103,7 +89,7 @@ impl Messages {
         for message in self.partial[..whole].chunks(self.bytes) {
             let due = message[..8].iter().fold(0, |due, &byte| due << 8 | u64::from(byte));
             received.messages += 1;
-            if now >= times.warm_up {
+            if received.meter.does_count(now) {
                 received
                     .message_delays
                     .push(now.saturating_sub(Duration::from_nanos(due)).saturating_sub(times.one_way));
