@@ -163,6 +163,9 @@ pub struct Link {
     pub name: String,
     /// Packets handed to it.
     pub offered: u64,
+    /// Bytes handed to it.
+    #[serde(default)]
+    pub offered_bytes: u64,
     /// Packets dropped by the queue.
     pub dropped: u64,
     /// Packets lost on the wire.
@@ -195,6 +198,7 @@ impl Link {
         Self {
             name: name.into(),
             offered: stats.offered.packets,
+            offered_bytes: stats.offered.bytes,
             dropped: stats.dropped.packets,
             lost: stats.lost.packets,
             blacked_out: stats.blacked_out.packets,

@@ -45,9 +45,11 @@ pub struct Finished {
     pub exit_status: Option<i32>,
     /// How long the client ran.
     pub client_seconds: f64,
-    /// The JSON object the client printed.
+    /// The last JSON object the server printed.
+    pub server: Option<serde_json::Value>,
+    /// The last JSON object the client printed.
     pub client: Option<serde_json::Value>,
-    /// What it printed otherwise.
+    /// What the client printed, whole.
     pub output: String,
 }
 
@@ -60,13 +62,13 @@ struct Running {
 
 impl Running {
     /// Starts a command at an end. Its thread lives as long as the command, which dies with it.
-    fn start(end: &End, line: &str, is_output_kept: bool) -> Self {
+    fn start(end: &End, line: &str) -> Self {
         let (tell_end, told_end) = mpsc::channel::<()>();
         let (tell_ended, ended) = mpsc::channel();
         let (end, line) = (end.clone(), substituted(line));
         std::thread::spawn(move || {
             // Nobody listens any more if the run has failed elsewhere.
-            let _ = tell_ended.send(run_command(&end, &line, is_output_kept, &told_end));
+            let _ = tell_ended.send(run_command(&end, &line, &told_end));
         });
         Self { end: tell_end, ended }
     }
@@ -82,21 +84,9 @@ impl Running {
     }
 }
 
-fn run_command(
-    end: &End,
-    line: &str,
-    is_output_kept: bool,
-    told_end: &mpsc::Receiver<()>,
-) -> io::Result<(Option<i32>, Vec<u8>)> {
+fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Result<(Option<i32>, Vec<u8>)> {
     end.enter()?;
     let (mut from_command, to_output) = io::pipe()?;
-    // The writing end must be closed here once the command has it, or the output never ends.
-    let to_output = if is_output_kept {
-        Stdio::from(to_output)
-    } else {
-        drop(to_output);
-        Stdio::null()
-    };
     // Started first: a thread with a process namespace for its children cannot start threads.
     let output = std::thread::spawn(move || {
         let mut output = Vec::new();
@@ -107,7 +97,8 @@ fn run_command(
     let mut child = {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).stdin(Stdio::null());
-        command.stdout(to_output);
+        // The writing end is closed here once the command has it, or the output would never end.
+        command.stdout(Stdio::from(to_output));
         for (name, address) in [("SERVER", SERVER_ADDRESS), ("CLIENT", CLIENT_ADDRESS)] {
             command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
         }
@@ -141,7 +132,7 @@ fn substituted(line: &str) -> String {
 pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
     let bridge = Bridge::start(&programs.link, seed, programs.settings, false)?;
     let words = |who: &str, error: io::Error| format!("the {who} does not run: {error}");
-    let server = Running::start(&bridge.server, &programs.server, false);
+    let server = Running::start(&bridge.server, &programs.server);
     if let Some(ended) = server.wait(programs.settle) {
         let (status, _) = ended.map_err(|error| words("server", error))?;
         return Err(format!(
@@ -150,14 +141,14 @@ pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
         ));
     }
     let began = Clock::now();
-    let client = Running::start(&bridge.client, &programs.client, true);
+    let client = Running::start(&bridge.client, &programs.client);
     let (ended, is_late) = match client.wait(programs.limit) {
         Some(ended) => (ended, false),
         None => (client.stop(), true),
     };
     let (exit_status, output) = ended.map_err(|error| words("client", error))?;
     let client_seconds = began.elapsed().as_secs_f64();
-    server.stop().map_err(|error| words("server", error))?;
+    let (_, server_output) = server.stop().map_err(|error| words("server", error))?;
     let mut outcome = Outcome { seed, seconds: client_seconds, jain: 1.0, ..Outcome::default() };
     bridge.finish(programs.lateness_p99_max, &mut outcome)?;
     if is_late {
@@ -166,7 +157,8 @@ pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
     let output = String::from_utf8_lossy(&output).into_owned();
     let json = last_json(&output);
     outcome.goodput_mbps = json.as_ref().and_then(goodput).unwrap_or(0.0);
-    Ok(Finished { outcome, exit_status, client_seconds, client: json, output })
+    let server = last_json(&String::from_utf8_lossy(&server_output));
+    Ok(Finished { outcome, exit_status, client_seconds, server, client: json, output })
 }
 
 /// The last JSON object of an output that may have other lines.

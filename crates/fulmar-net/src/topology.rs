@@ -57,7 +57,7 @@ impl Dumbbell {
     }
 }
 
-/// Bottlenecks in a row. The first pair crosses all of them, and each of them is shared with one other pair.
+/// Bottlenecks in a row, with pairs that cross all of them and pairs that cross one.
 ///
 /// ```text
 /// sender 0 --.    sender 2 --.    .-- receiver 1    .-- receiver 0, 2
@@ -66,33 +66,46 @@ impl Dumbbell {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkingLot {
-    /// The pair that crosses every bottleneck.
-    pub long: Pair,
-    /// `short[i]` crosses bottleneck `i` only.
-    pub short: Vec<Pair>,
+    /// The ends, in the order of the places they were given.
+    pub pairs: Vec<Pair>,
     /// From left to right.
     pub bottlenecks: Vec<Pipe>,
 }
 
+/// Which bottlenecks of a parking lot a pair crosses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All of them.
+    Long,
+    /// The one of this index.
+    Short(usize),
+}
+
 impl ParkingLot {
-    /// Adds a parking lot with these bottlenecks, each alike in both directions. `long_access` connects the sender of the
-    /// long pair, `short_access` those of the others.
+    /// Adds a parking lot with these bottlenecks, each alike in both directions, and a pair for each of `places`: where it
+    /// is, and how its sender is connected (each pair has an access link, and so a round-trip time, of its own).
+    ///
+    /// # Panics
+    /// If a place is beyond the bottlenecks.
     pub fn build<P: Payload>(
         network: &mut Network<P>,
         bottlenecks: impl IntoIterator<Item = LinkConfig>,
-        long_access: LinkConfig,
-        short_access: LinkConfig,
+        places: impl IntoIterator<Item = (Place, LinkConfig)>,
     ) -> Self {
-        let first = network.add_node();
-        let (mut last, mut pipes, mut short) = (first, Vec::new(), Vec::new());
+        let (mut nodes, mut pipes) = (alloc::vec![network.add_node()], Vec::new());
         for config in bottlenecks {
             let next = network.add_node();
-            pipes.push(pipe(network, last, next, config.clone(), config));
-            short.push(attach(network, last, next, short_access.clone()));
-            last = next;
+            pipes.push(pipe(network, nodes[pipes.len()], next, config.clone(), config));
+            nodes.push(next);
         }
-        let long = attach(network, first, last, long_access);
-        Self { long, short, bottlenecks: pipes }
+        let pairs = places.into_iter().map(|(place, access)| {
+            let (left, right) = match place {
+                Place::Long => (0, pipes.len()),
+                Place::Short(index) => (index, index + 1),
+            };
+            attach(network, nodes[left], nodes[right], access)
+        });
+        Self { pairs: pairs.collect(), bottlenecks: pipes }
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use fulmar_control::Instant;
-use fulmar_net::topology::{Dumbbell, ParkingLot};
+use fulmar_net::topology::{Dumbbell, ParkingLot, Place};
 use fulmar_net::*;
 
 fn delay(delay_ms: u64) -> LinkConfig {
@@ -52,14 +52,18 @@ fn late_polls_change_nothing() {
         let mut network = Network::new(7);
         let config =
             LinkConfig::new(mbit(12), ms(3)).with_loss(Loss::bernoulli(Probability::from_percent(10)));
-        let lot = ParkingLot::build(&mut network, [config.clone(), config], delay(1), delay(2));
+        let lot = ParkingLot::build(
+            &mut network,
+            [config.clone(), config],
+            [(Place::Long, delay(1)), (Place::Short(0), delay(2)), (Place::Short(1), delay(2))],
+        );
         let mut out = Vec::new();
         for serial in 0..2000 {
             let now = at(us(700) * serial);
             if poll_each_time {
                 out.extend(std::iter::from_fn(|| network.poll_deliver(now)));
             }
-            let pair = [lot.long, lot.short[0], lot.short[1]][serial as usize % 3];
+            let pair = lot.pairs[serial as usize % 3];
             network.send(now, pair.sender, pair.receiver, Probe::new(u64::from(serial), now)).expect("a way");
         }
         out.extend(everything(&mut network));
@@ -100,21 +104,27 @@ fn a_dumbbell_shares_one_link_and_keeps_delays_apart() {
 #[test]
 fn the_long_flow_of_a_parking_lot_crosses_every_bottleneck() {
     let mut network = Network::new(1);
-    let lot = ParkingLot::build(&mut network, [delay(1), delay(10), delay(100)], delay(0), delay(0));
-    let pairs: Vec<_> = std::iter::once(lot.long).chain(lot.short.clone()).collect();
-    for pair in &pairs {
+    let places = [
+        (Place::Long, delay(0)),
+        (Place::Short(0), delay(0)),
+        (Place::Short(1), delay(0)),
+        (Place::Short(2), delay(0)),
+        (Place::Short(2), delay(1000)),
+    ];
+    let lot = ParkingLot::build(&mut network, [delay(1), delay(10), delay(100)], places);
+    for pair in &lot.pairs {
         network.send(Instant::ZERO, pair.sender, pair.receiver, Probe::new(0, Instant::ZERO)).expect("a way");
         network.send(Instant::ZERO, pair.receiver, pair.sender, Probe::new(1, Instant::ZERO)).expect("a way");
     }
     let out = everything(&mut network);
-    for (pair, millis) in pairs.iter().zip([111, 1, 10, 100]) {
+    for (pair, millis) in lot.pairs.iter().zip([111, 1, 10, 100, 1100]) {
         let times: Vec<_> =
             out.iter().filter(|d| d.from == pair.sender || d.from == pair.receiver).map(|d| d.at).collect();
         assert_eq!(times, [at(ms(millis)); 2]);
     }
     let crossed: Vec<u64> =
         lot.bottlenecks.iter().map(|pipe| network.link(pipe.forward).stats().delivered.packets).collect();
-    assert_eq!(crossed, [2, 2, 2]);
+    assert_eq!(crossed, [2, 2, 3]);
 }
 
 #[test]

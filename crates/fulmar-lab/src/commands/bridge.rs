@@ -14,12 +14,12 @@ use crate::traffic::Traffic;
 
 /// What runs in real time have in common.
 #[derive(clap::Args, Debug)]
-struct Common {
+pub(super) struct Common {
     #[command(flatten)]
-    link: LinkSpec,
+    pub(super) link: LinkSpec,
     /// Seed of every random draw of the link
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// The kernel's TCP negotiates ECN
     #[arg(long)]
     ecn: bool,
@@ -28,14 +28,14 @@ struct Common {
     no_sack: bool,
     /// The run is invalid if 1 % of packets are later than this
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = parse::duration)]
-    late_max: Duration,
+    pub(super) late_max: Duration,
     /// Print the whole outcome as JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Common {
-    fn settings(&self) -> TcpSettings {
+    pub(super) fn settings(&self) -> TcpSettings {
         TcpSettings { has_sack: !self.no_sack, has_ecn: self.ecn }
     }
 }

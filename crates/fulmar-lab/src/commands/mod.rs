@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod bridge;
 mod compare;
+#[cfg(target_os = "linux")]
+mod peer;
 mod print;
 mod progress;
 mod report;
@@ -44,6 +46,8 @@ enum Command {
     Tcp(bridge::TcpArgs),
     #[cfg(target_os = "linux")]
     Bridge(bridge::BridgeArgs),
+    #[cfg(target_os = "linux")]
+    Peer(peer::Args),
     Compare(compare::Args),
     Run(run::Args),
     Report(report::Args),
@@ -63,6 +67,8 @@ impl Cli {
             Command::Tcp(args) => bridge::run_tcp(&args),
             #[cfg(target_os = "linux")]
             Command::Bridge(args) => bridge::run_bridge(&args),
+            #[cfg(target_os = "linux")]
+            Command::Peer(args) => peer::run(&args),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,

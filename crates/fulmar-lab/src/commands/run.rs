@@ -51,6 +51,8 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         let folder = args.out.join(format!("{}{suffix}", experiment.name));
         let mut results =
             Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        #[cfg(target_os = "linux")]
+        keep_peers(experiment, results.folder())?;
         let bar = Mutex::new(Bar::new(&experiment.name));
         let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
         experiment::run(experiment, mode, &mut results, &|progress| {
@@ -58,6 +60,21 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         })
         .map_err(|reason| format!("{}: {reason}", experiment.name))?;
         lock().end();
+    }
+    Ok(())
+}
+
+/// Keeps the files of the peers an experiment uses with its results, so that they say what was run.
+#[cfg(target_os = "linux")]
+fn keep_peers(experiment: &Experiment, folder: &std::path::Path) -> Result<(), String> {
+    let senders = experiment.flows.iter().map(|flow| &flow.sender);
+    for name in senders
+        .chain(experiment.sweep.get("sender").into_iter().flatten())
+        .filter_map(|s| experiment::peer_name(s))
+    {
+        let peer = crate::peer::ChosenPeer::find(&experiment.peers, name)?;
+        peer.peer.check_installed()?;
+        peer.keep(&folder.join("peers")).map_err(|error| format!("peer '{name}': {error}"))?;
     }
     Ok(())
 }

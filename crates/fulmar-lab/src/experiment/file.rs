@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fulmar_net::parse;
@@ -69,12 +70,14 @@ pub struct Experiment {
     pub published: Vec<Published>,
     /// How to draw.
     pub plot: Plot,
+    /// Where the files of its peers are.
+    pub peers: PathBuf,
 }
 
 /// One or several equal flows.
 #[derive(Clone, Debug)]
 pub struct FlowLine {
-    /// A profile, or `tcp-` and a congestion control.
+    /// A profile, `tcp-` and a congestion control, or `peer-` and the name of a peer.
     pub sender: String,
     /// What it sends.
     pub traffic: Traffic,
@@ -197,10 +200,11 @@ impl Experiment {
         };
         let raw: Raw = toml::from_str(text)
             .map_err(|error| mistake(error.span().map_or(0, |span| span.start), error.message().into()))?;
-        let name = std::path::Path::new(file)
+        let peers = Path::new(file).with_file_name(super::plan::PEERS);
+        let name = Path::new(file)
             .file_stem()
             .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
-        let experiment = from_raw(name, raw).map_err(|(span, reason)| mistake(span.start, reason))?;
+        let experiment = from_raw(name, raw, &peers).map_err(|(span, reason)| mistake(span.start, reason))?;
         // What only shows when everything is put together belongs to what is varied, or to who sends.
         let whole = ["[sweep]", "[[flow]]"].into_iter().find_map(|table| text.find(table)).unwrap_or(0);
         super::plan::cells(&experiment).map_err(|reason| mistake(whole, reason))?;
@@ -208,12 +212,12 @@ impl Experiment {
     }
 }
 
-fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
+fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
     let link = link(LinkSpec::default(), &raw.link)?;
     let more_links =
         raw.bottleneck.iter().map(|table| self::link(link.clone(), table)).collect::<Placed<Vec<_>>>()?;
-    let flows = raw.flow.iter().map(|line| flow(line, more_links.len() + 1)).collect::<Placed<Vec<_>>>()?;
-    let swept = sweep(&link, &raw.sweep)?;
+    let flows = raw.flow.iter().map(|line| flow(line, more_links.len() + 1, peers)).collect::<Placed<Vec<_>>>()?;
+    let swept = sweep(&link, &raw.sweep, peers)?;
     let duration = above_zero(&raw.duration)?;
     let warm_up = maybe(&raw.warm_up, parse::duration)?.unwrap_or_default();
     if let Some(words) = raw.warm_up.as_ref().filter(|_| warm_up >= duration) {
@@ -256,6 +260,7 @@ fn from_raw(name: String, raw: Raw) -> Placed<Experiment> {
         flows,
         published: raw.published.into_iter().map(Spanned::into_inner).collect(),
         plot: raw.plot.map(Spanned::into_inner).unwrap_or_default(),
+        peers: peers.to_owned(),
     })
 }
 
@@ -290,8 +295,8 @@ fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>>) -> usize
     flows.iter().map(|flow| counts.unwrap_or(flow.count)).sum()
 }
 
-fn flow(raw: &RawFlow, bottlenecks: usize) -> Placed<FlowLine> {
-    placed(&raw.sender, super::plan::check_sender)?;
+fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<FlowLine> {
+    placed(&raw.sender, |sender| super::plan::check_sender(sender, peers))?;
     // Places are those of a parking lot.
     let places = if bottlenecks > 1 { bottlenecks } else { 0 };
     if let Some(place) = raw.place.as_ref().filter(|place| *place.get_ref() > places) {
@@ -331,7 +336,11 @@ fn check_measure(name: &str, flows: usize) -> Result<String, String> {
 }
 
 /// Checks each value as if it were set.
-fn sweep(link: &LinkSpec, table: &BTreeMap<Text, Vec<Text>>) -> Placed<BTreeMap<String, Vec<String>>> {
+fn sweep(
+    link: &LinkSpec,
+    table: &BTreeMap<Text, Vec<Text>>,
+    peers: &Path,
+) -> Placed<BTreeMap<String, Vec<String>>> {
     let mut sweep = BTreeMap::new();
     for (key, values) in table {
         if values.is_empty() {
@@ -339,7 +348,7 @@ fn sweep(link: &LinkSpec, table: &BTreeMap<Text, Vec<Text>>) -> Placed<BTreeMap<
         }
         for value in values {
             placed(value, |value| match key.get_ref().as_str() {
-                "sender" => super::plan::check_sender(value),
+                "sender" => super::plan::check_sender(value, peers),
                 "flows" => value
                     .parse::<usize>()
                     .map(drop)

@@ -2,10 +2,11 @@
 
 mod file;
 mod plan;
+mod real;
 mod results;
 mod run;
 
 pub use file::{Experiment, FlowLine, Mistake, Plot, Published};
-pub use plan::{Cell, Task, cells, is_profile, kernel_congestion, task};
+pub use plan::{Cell, Task, cells, is_profile, kernel_congestion, peer_name, task};
 pub use results::{Record, Results};
 pub use run::{Mode, Progress, run};

@@ -1,5 +1,6 @@
 //! From an experiment to the runs it consists of.
 
+use std::path::Path;
 use std::time::Duration;
 
 use fulmar_net::parse;
@@ -38,6 +39,9 @@ pub enum Task {
     /// In real time.
     #[cfg(target_os = "linux")]
     Tcp(Box<crate::tcp::TcpScenario>),
+    /// A peer in real time.
+    #[cfg(target_os = "linux")]
+    Peer(Box<crate::peer::PeerScenario>),
 }
 
 /// Whether a sender is named like a profile, whatever its settings.
@@ -51,14 +55,30 @@ pub fn kernel_congestion(sender: &str) -> Option<&str> {
     sender.strip_prefix("tcp-").filter(|_| !is_profile(sender))
 }
 
+/// Folder of the peers' files, beside an experiment.
+pub(super) const PEERS: &str = "peers";
+
+/// The name of the peer that a sender is.
+pub fn peer_name(sender: &str) -> Option<&str> {
+    sender.strip_prefix("peer-")
+}
+
+/// Whether a sender runs in real time.
+fn is_real(sender: &str) -> bool {
+    kernel_congestion(sender).is_some() || peer_name(sender).is_some()
+}
+
 /// Whether there is such a sender.
-pub(super) fn check_sender(sender: &str) -> Result<(), String> {
+pub(super) fn check_sender(sender: &str, peers: &Path) -> Result<(), String> {
+    if let Some(name) = peer_name(sender) {
+        return super::real::check_peer(peers, name);
+    }
     let is_kernel = kernel_congestion(sender).is_some_and(|name| !name.is_empty());
     if is_kernel {
         return Ok(());
     }
     Profile::parse(sender).map(|_| ()).map_err(|error| {
-        format!("no sender '{sender}': {error}; and there is tcp- with a congestion control of the kernel")
+        format!("no sender '{sender}': {error}; there are also tcp- with a congestion control of the kernel, and peer- with a name")
     })
 }
 
@@ -99,17 +119,17 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
     let warm_up = experiment.warm_up.min(duration / 2);
     let flows: Vec<FlowLine> =
         flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
-    let kernel = flows.iter().filter(|flow| kernel_congestion(&flow.sender).is_some()).count();
-    if kernel == 0 {
+    let real = flows.iter().filter(|flow| is_real(&flow.sender)).count();
+    if real == 0 {
         return simulated(experiment, links, &flows, duration, warm_up)
             .map(|scenario| Task::Sim(Box::new(scenario)));
     }
-    if kernel < flows.len() {
+    if real < flows.len() {
         return Err(
-            "kernel TCP runs in real time and profiles in virtual time: they do not share a run".into()
+            "profiles run in virtual time, kernel TCP and peers in real time: they do not share a run".into(),
         );
     }
-    real(experiment, &links, &flows, duration, warm_up)
+    super::real::task(experiment, &links, &flows, duration, warm_up)
 }
 
 fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine]) -> Result<(), String> {
@@ -164,44 +184,6 @@ fn simulated(
     Ok(scenario)
 }
 
-#[cfg(target_os = "linux")]
-fn real(
-    experiment: &Experiment,
-    links: &[LinkSpec],
-    flows: &[FlowLine],
-    duration: Duration,
-    warm_up: Duration,
-) -> Result<Task, String> {
-    use crate::tcp::{TcpFlow, TcpScenario};
-    let [link] = links else {
-        return Err("the bridge has one link in each direction: no parking lot".into());
-    };
-    link.forward()?;
-    if flows.iter().any(|flow| flow.rtt.is_some() || flow.stop.is_some()) {
-        return Err("flows of kernel TCP have the link's round-trip time, and stop with the run".into());
-    }
-    let flows = flows.iter().map(|flow| TcpFlow {
-        congestion: kernel_congestion(&flow.sender).unwrap_or_default().into(),
-        traffic: flow.traffic,
-        start: flow.start,
-    });
-    Ok(Task::Tcp(Box::new(TcpScenario {
-        link: link.clone(),
-        flows: flows.collect(),
-        duration,
-        warm_up,
-        loss_free_handshake: experiment.loss_free_handshake,
-        sample_interval: experiment.series,
-        settings: crate::bridge::TcpSettings { has_ecn: experiment.has_ecn, ..Default::default() },
-        lateness_p99_max: crate::bridge::LATENESS_P99_MAX,
-    })))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn real(_: &Experiment, _: &[LinkSpec], _: &[FlowLine], _: Duration, _: Duration) -> Result<Task, String> {
-    Err("kernel TCP needs the bridge, which needs Linux".into())
-}
-
 impl Task {
     /// Needs the machine for itself, and the right to make namespaces.
     pub fn is_real_time(&self) -> bool {
@@ -238,6 +220,8 @@ impl Task {
                     s.flows, s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval, s.settings
                 )
             }
+            #[cfg(target_os = "linux")]
+            Self::Peer(s) => format!("{} {} {:?}", of_link(&s.link), s.words(), s.settings),
         }
     }
 }

@@ -126,17 +126,23 @@ fn execute(job: &Job) -> Result<Outcome, String> {
     match &job.task {
         Task::Sim(scenario) => sim::run(scenario, job.seed).map(|(outcome, _)| outcome).map_err(words),
         #[cfg(target_os = "linux")]
-        Task::Tcp(scenario) => {
-            let mut outcome = crate::tcp::run(scenario, job.seed).map_err(words)?;
-            for _ in 1..ATTEMPTS_MAX {
-                if outcome.valid {
-                    break;
-                }
-                outcome = crate::tcp::run(scenario, job.seed).map_err(words)?;
-            }
-            Ok(outcome)
-        }
+        Task::Tcp(scenario) => until_valid(|| crate::tcp::run(scenario, job.seed)).map_err(words),
+        #[cfg(target_os = "linux")]
+        Task::Peer(scenario) => until_valid(|| crate::peer::run(scenario, job.seed)).map_err(words),
     }
+}
+
+/// Tries again if the machine could not carry a run.
+#[cfg(target_os = "linux")]
+fn until_valid(run: impl Fn() -> Result<Outcome, String>) -> Result<Outcome, String> {
+    let mut outcome = run()?;
+    for _ in 1..ATTEMPTS_MAX {
+        if outcome.valid {
+            break;
+        }
+        outcome = run()?;
+    }
+    Ok(outcome)
 }
 
 #[cfg(test)]

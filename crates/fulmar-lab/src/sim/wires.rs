@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_net::topology::{Dumbbell, Pair, ParkingLot, Pipe};
+use fulmar_net::topology::{Dumbbell, Pair, ParkingLot, Pipe, Place};
 use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, UDP_OVER_IPV4_BYTES};
 use fulmar_proto::Instant;
 
@@ -160,15 +160,10 @@ fn parking_lot(
     links: &[LinkSpec],
 ) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
     let configs = links.iter().map(LinkSpec::forward).collect::<Result<Vec<_>, _>>()?;
-    // The model's builder gives all short pairs one access link; flows of one place share it.
-    let of_place = |place: fn(usize) -> bool| {
-        (0..scenario.flows.len())
-            .find(|&flow| place(scenario.flows[flow].place))
-            .map(|flow| access(scenario, flow))
-            .unwrap_or_default()
-    };
-    let lot = ParkingLot::build(network, configs, of_place(|place| place == 0), of_place(|place| place > 0));
-    let pairs =
-        scenario.flows.iter().map(|flow| if flow.place == 0 { lot.long } else { lot.short[flow.place - 1] });
-    Ok((pairs.collect(), lot.bottlenecks))
+    let places = scenario.flows.iter().enumerate().map(|(index, flow)| {
+        let place = flow.place.checked_sub(1).map_or(Place::Long, Place::Short);
+        (place, access(scenario, index))
+    });
+    let lot = ParkingLot::build(network, configs, places);
+    Ok((lot.pairs, lot.bottlenecks))
 }
