@@ -1,6 +1,8 @@
 //! The command line.
 
 #[cfg(target_os = "linux")]
+mod agree;
+#[cfg(target_os = "linux")]
 mod bridge;
 mod compare;
 #[cfg(target_os = "linux")]
@@ -48,6 +50,8 @@ enum Command {
     Bridge(bridge::BridgeArgs),
     #[cfg(target_os = "linux")]
     Peer(peer::Args),
+    #[cfg(target_os = "linux")]
+    Agree(agree::Args),
     Compare(compare::Args),
     Run(run::Args),
     Report(report::Args),
@@ -69,6 +73,8 @@ impl Cli {
             Command::Bridge(args) => bridge::run_bridge(&args),
             #[cfg(target_os = "linux")]
             Command::Peer(args) => peer::run(&args),
+            #[cfg(target_os = "linux")]
+            Command::Agree(args) => agree::run(&args),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
