@@ -73,8 +73,8 @@ static NormSessionHandle session_to(NormInstanceHandle instance, const char *hos
         }
         NormEvent event;
         if (!next_event(instance, &event, tell_at)) continue;
-        /* Data wait for the first segment; the clock does not. */
-        if (event.type == NORM_RX_OBJECT_NEW && first == 0) {
+        /* Data may have to wait for a segment before them; the clock does not. */
+        if ((event.type == NORM_REMOTE_SENDER_NEW || event.type == NORM_RX_OBJECT_NEW) && first == 0) {
             first = now();
             end = first + seconds;
         }

@@ -52,7 +52,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), String> {
     bridge::acquire_rights()?;
     let losses = if args.at.is_empty() { vec![args.common.link.loss.clone()] } else { args.at.clone() };
-    println!("{:10} {:>8} {:>20} {:>20} {:>8}", "profile", "loss", "virtual, Mbit/s", "real, Mbit/s", "ratio");
+    println!(
+        "{:10} {:>8} {:>20} {:>20} {:>8}",
+        "profile", "loss", "virtual, Mbit/s", "real, Mbit/s", "ratio"
+    );
     let (mut count, mut apart) = (0, 0);
     for profile in &args.profile {
         for loss in &losses {

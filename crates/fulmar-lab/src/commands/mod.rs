@@ -42,6 +42,7 @@ What everything means: docs/lab.md, docs/network-model.md.";
 
 // What each does is said at its arguments.
 #[derive(Subcommand, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one in a process")]
 enum Command {
     Sim(sim::Args),
     #[cfg(target_os = "linux")]
