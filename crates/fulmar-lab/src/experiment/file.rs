@@ -216,7 +216,8 @@ fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
     let link = link(LinkSpec::default(), &raw.link)?;
     let more_links =
         raw.bottleneck.iter().map(|table| self::link(link.clone(), table)).collect::<Placed<Vec<_>>>()?;
-    let flows = raw.flow.iter().map(|line| flow(line, more_links.len() + 1, peers)).collect::<Placed<Vec<_>>>()?;
+    let flows =
+        raw.flow.iter().map(|line| flow(line, more_links.len() + 1, peers)).collect::<Placed<Vec<_>>>()?;
     let swept = sweep(&link, &raw.sweep, peers)?;
     let duration = above_zero(&raw.duration)?;
     let warm_up = maybe(&raw.warm_up, parse::duration)?.unwrap_or_default();

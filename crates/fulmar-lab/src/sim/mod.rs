@@ -145,7 +145,7 @@ impl<'a> World<'a> {
 
     /// Every flow has an end, and has come to it.
     fn is_complete(&self) -> bool {
-        self.pairs.iter().all(|pair| pair.reader.has_ended)
+        self.pairs.iter().all(|pair| pair.reader.meter.has_ended)
     }
 
     /// Ends all connections over links without faults (LT-TCP, section 2.1, steps 6 and 7). True if they have ended.
