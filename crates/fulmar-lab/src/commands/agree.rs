@@ -7,7 +7,7 @@ use fulmar_net::{Loss, parse};
 use fulmar_proto::Profile;
 
 use super::bridge::Common;
-use super::sim::{profile, seconds};
+use super::sim::{Profiles, seconds};
 use crate::bridge;
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
@@ -27,8 +27,8 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     /// Profiles, by commas
-    #[arg(long, default_value = "newreno,cubic,auto", value_delimiter = ',', value_parser = profile)]
-    profile: Vec<Profile>,
+    #[arg(long, default_value = "newreno,cubic,auto")]
+    profile: Profiles,
     /// Loss rates, by commas, in place of --loss
     #[arg(long, value_delimiter = ',', value_name = "LOSS", value_parser = parse::model::loss)]
     at: Vec<Loss>,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         "profile", "loss", "virtual, Mbit/s", "real, Mbit/s", "ratio"
     );
     let (mut count, mut apart) = (0, 0);
-    for profile in &args.profile {
+    for profile in &args.profile.0 {
         for loss in &losses {
             let link = LinkSpec { loss: loss.clone(), ..args.common.link.clone() };
             let (virtual_, real) = (simulated(args, &link, profile)?, measured(args, &link, profile)?);

@@ -70,7 +70,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, parse::ParseError> {
 
 /// Profiles by commas, of which there are some in profiles: what has no setting's equals sign begins the next one.
 #[derive(Clone, Debug)]
-struct Profiles(Vec<Profile>);
+pub(super) struct Profiles(pub(super) Vec<Profile>);
 
 impl FromStr for Profiles {
     type Err = ProfileError;

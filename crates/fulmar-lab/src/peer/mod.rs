@@ -39,6 +39,9 @@ pub struct Peer {
     /// What `{choice}` may be, the default first.
     #[serde(default)]
     pub choices: Vec<String>,
+    /// Those are examples only.
+    #[serde(default)]
+    has_more_choices: bool,
     /// Made before the first run.
     build: Option<String>,
     /// Command line at the receiving end.
@@ -153,7 +156,8 @@ impl ChosenPeer {
             return Err(format!("there is no peer '{name}'; there are {}", names.join(", ")));
         }
         let peer = Peer::read(&path)?;
-        if choice.as_ref().is_some_and(|choice| !peer.choices.contains(choice)) {
+        let is_unknown = |choice: &String| !peer.has_more_choices && !peer.choices.contains(choice);
+        if choice.as_ref().is_some_and(is_unknown) {
             return Err(format!("peer '{name}' can be {}", peer.choices.join(", ")));
         }
         let choice = choice.or_else(|| peer.choices.first().cloned());
