@@ -50,17 +50,11 @@ fn all(out: &mut impl Write) -> io::Result<()> {
 }
 
 fn one(out: &mut impl Write, rows: &[(&Setting, Value)]) -> io::Result<()> {
-    writeln!(out, "{:<13}{:<16}{:<72}range (source)", "setting", "value", "what")?;
+    writeln!(out, "{:<13}{:<16}what: range (source)", "setting", "value")?;
     for (setting, value) in rows {
-        writeln!(
-            out,
-            "{:<13}{:<16}{:<72}{} ({})",
-            setting.name,
-            value.to_string(),
-            setting.text,
-            setting.kind,
-            setting.source
-        )?;
+        let Setting { name, kind, text, source, .. } = setting;
+        // A value of its own does not know widths.
+        writeln!(out, "{name:<13}{:<16}{text}: {kind} ({source})", value.to_string())?;
     }
     Ok(())
 }

@@ -10,8 +10,9 @@
 //!   situations the correct approach is to increase R". So every qv < beta is treated as the printed alpha <= qv < beta.
 //!
 //! The second is the default. Random loss with an empty queue, the paper's whole subject, has qv near 0: as printed R would
-//! then stay 1.1 whatever is lost, and its figure 7 shows R rising at duplicate ACKs. Both are bounded below by 1, for fewer
-//! combinations than packets never decode, and above by a setting: the printed text bounds neither.
+//! then stay 1.1 whatever is lost, and its figure 7 shows R rising at duplicate ACKs. By the text R never falls below its initial
+//! value, to which even congestion brings it back; as printed it may fall to 1, for fewer combinations than packets never decode.
+//! Above it is bounded by a setting: the source has no bound.
 //!
 //! Terms: `window`, "the difference between newest and oldest byte in transit", is source packets sent less degrees of freedom
 //! delivered; `windowAcked / RTT`, "seen during the last RTT", is the degrees of freedom delivered in the last whole round
@@ -131,7 +132,8 @@ impl AdaptiveRedundancy {
             1 => self.redundancy + step,
             _ => self.redundancy + 2.0 * step,
         };
-        self.redundancy = self.redundancy.min(redundancy_max).max(1.0);
+        let redundancy_min = if reading == Reading::Text { initial.max(1.0) } else { 1.0 };
+        self.redundancy = self.redundancy.min(redundancy_max).max(redundancy_min);
     }
 }
 
@@ -174,11 +176,13 @@ mod tests {
 
     #[test]
     fn r_stays_within_its_bounds() {
+        let mut printed = adaptive(Reading::Printed);
         let mut adaptive = adaptive(Reading::Text);
         for _ in 0..20 {
+            printed.update(2.0);
             adaptive.update(0.0);
         }
-        assert_eq!(adaptive.redundancy(), 1.0);
+        assert_eq!((printed.redundancy(), adaptive.redundancy()), (1.0, 1.1));
         adaptive.duplicate_acks = 3;
         for _ in 0..20 {
             adaptive.update(0.0);
