@@ -151,9 +151,22 @@ fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine])
             let traffic: Traffic = value.parse()?;
             flows.iter_mut().for_each(|flow| flow.traffic = traffic);
         }
-        _ => links.iter_mut().try_for_each(|link| link.set(key, value))?,
+        _ => match of_bottleneck(key) {
+            Some((number, key)) => {
+                let count = links.len();
+                let link = number.checked_sub(1).and_then(|index| links.get_mut(index));
+                link.ok_or_else(|| format!("there are {count} bottlenecks, not {number}"))?.set(key, value)?;
+            }
+            None => links.iter_mut().try_for_each(|link| link.set(key, value))?,
+        },
     }
     Ok(())
+}
+
+/// `bottleneck2.rtt`: a key that concerns one link of a parking lot, counted from one.
+pub(super) fn of_bottleneck(key: &str) -> Option<(usize, &str)> {
+    let (number, key) = key.strip_prefix("bottleneck")?.split_once('.')?;
+    Some((number.parse().ok()?, key))
 }
 
 fn simulated(
@@ -250,6 +263,9 @@ mod tests {
     fn impossible_cells_are_found_before_anything_runs() {
         assert!(parse("loss = ['90%']\nburst = ['1']", "auto").unwrap_err().reason.contains("E / (E + 1)"));
         assert!(parse("sender = ['auto', 'tcp-bbr']", "auto").is_ok());
+        assert!(parse("'bottleneck1.rtt' = ['10ms', '50ms']", "auto").is_ok());
+        assert!(parse("'bottleneck2.rtt' = ['10ms']", "auto").unwrap_err().reason.contains("1 bottlenecks, not 2"));
+        assert!(parse("'bottleneck1.hue' = ['10ms']", "auto").unwrap_err().reason.contains("no 'hue'"));
         assert!(
             parse("flow_rtt = ['30ms']\nflows = ['2']", "tcp-cubic")
                 .unwrap_err()
