@@ -15,8 +15,6 @@ use crate::traffic::Traffic;
 /// What runs in real time have in common.
 #[derive(clap::Args, Debug)]
 pub(super) struct Common {
-    #[command(flatten)]
-    pub(super) link: LinkSpec,
     /// Seed of every random draw of the link
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
@@ -32,6 +30,8 @@ pub(super) struct Common {
     /// Print the whole outcome as JSON
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) link: LinkSpec,
 }
 
 impl Common {
@@ -50,8 +50,6 @@ impl Common {
   fulmar-lab tcp --cc bbr --messages --rate 10M --rtt 50ms --loss 5%
   fulmar-lab tcp --cc reno --ecn --mark 5% --loss-free-handshake --json")]
 pub(super) struct TcpArgs {
-    #[command(flatten)]
-    common: Common,
     /// Congestion control of each flow, by commas: cubic, bbr, reno
     #[arg(long, default_value = "cubic", value_delimiter = ',')]
     cc: Vec<String>,
@@ -79,6 +77,8 @@ pub(super) struct TcpArgs {
     /// Record values over time at this interval (in the JSON)
     #[arg(long, value_name = "INTERVAL", value_parser = parse::duration)]
     series: Option<Duration>,
+    #[command(flatten)]
+    common: Common,
 }
 
 pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
@@ -111,8 +111,6 @@ pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
 #[command(after_help = "Example:
   fulmar-lab bridge --loss 2% --server 'iperf3 -s' --client 'iperf3 -c {server} -J -t 10' --json")]
 pub(super) struct BridgeArgs {
-    #[command(flatten)]
-    common: Common,
     /// Command at the receiving end, such as 'iperf3 -s'
     #[arg(long, value_name = "CMD")]
     server: String,
@@ -125,6 +123,8 @@ pub(super) struct BridgeArgs {
     /// The client is ended after this
     #[arg(short = 't', long = "time", default_value = "60", value_parser = seconds)]
     time: Duration,
+    #[command(flatten)]
+    common: Common,
 }
 
 pub(super) fn run_bridge(args: &BridgeArgs) -> Result<(), String> {

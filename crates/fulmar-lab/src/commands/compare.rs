@@ -28,8 +28,6 @@ pub(super) struct Args {
     a: String,
     /// The other
     b: String,
-    #[command(flatten)]
-    link: WordedLink,
     /// Profile of the flow, when commits are compared
     #[arg(long, default_value = "auto")]
     profile: String,
@@ -54,6 +52,8 @@ pub(super) struct Args {
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    link: WordedLink,
 }
 
 /// A link with the words it was given in, so that another program can be given the same.

@@ -32,7 +32,7 @@ pub struct Cli {
 const EXAMPLES: &str = "Examples:
   fulmar-lab sim --rate 20M --rtt 100ms --loss 5%               # one flow of the default profile
   fulmar-lab sim --profile auto,cubic --flows 4 --stagger 2s    # four flows, who gets what
-  fulmar-lab tcp --cc cubic,bbr --loss 1%                       # the kernel's TCP over the same link
+  fulmar-lab tcp --cc cubic,bbr --loss 1%                       # the kernel's TCP, same link
   fulmar-lab compare auto cubic --loss 1%                       # is the difference real?
   fulmar-lab run experiments/profiles-loss.toml --quick && fulmar-lab report
   fulmar-lab swarm --for 10min                                  # does the protocol hold?

@@ -25,6 +25,9 @@ pub(super) struct Args {
     /// Folder of results
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
+    /// Begin anew: forget results that are there, of an older program for example
+    #[arg(long)]
+    again: bool,
     /// Only say what is wrong with the files
     #[arg(long)]
     check: bool,
@@ -49,6 +52,9 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     for (experiment, text) in &experiments {
         let suffix = if args.quick { "-quick" } else { "" };
         let folder = args.out.join(format!("{}{suffix}", experiment.name));
+        if args.again {
+            Results::forget(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
         let mut results =
             Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
         #[cfg(target_os = "linux")]

@@ -23,8 +23,6 @@ use crate::traffic::Traffic;
   fulmar-lab sim --traffic messages:1200/5ms,web:200ms/30kB --loss 5%
   fulmar-lab sim --rate 1G --rtt 10ms -t 3 --speed              # how fast the simulator is here")]
 pub(super) struct Args {
-    #[command(flatten)]
-    link: LinkSpec,
     /// Profile of each flow, by commas: auto,tcp-fec-interleave:g=2,r=0.7,cubic (see `fulmar profiles`)
     #[arg(long, default_value = "auto")]
     profile: Profiles,
@@ -61,6 +59,8 @@ pub(super) struct Args {
     /// Say how fast the simulation went
     #[arg(long)]
     speed: bool,
+    #[command(flatten)]
+    link: LinkSpec,
 }
 
 /// A length of time; a bare number is seconds.

@@ -12,6 +12,9 @@ use super::{Cell, Experiment};
 use crate::outcome::Outcome;
 use crate::statistics::{Summary, without_outliers};
 
+/// The file of runs in a folder of results.
+const RUNS: &str = "runs.jsonl";
+
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
@@ -42,12 +45,23 @@ impl Results {
         Self::read(folder)
     }
 
+    /// Removes the runs that are in a folder; that there are none is no error.
+    ///
+    /// # Errors
+    /// If they cannot be removed.
+    pub fn forget(folder: &Path) -> io::Result<()> {
+        match fs::remove_file(folder.join(RUNS)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads results that are there.
     ///
     /// # Errors
     /// If the file cannot be read; that there is none is no error.
     pub fn read(folder: PathBuf) -> io::Result<Self> {
-        let text = match fs::read_to_string(folder.join("runs.jsonl")) {
+        let text = match fs::read_to_string(folder.join(RUNS)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error),
@@ -77,8 +91,7 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn add(&mut self, record: Record) -> io::Result<()> {
-        let mut file: File =
-            OpenOptions::new().create(true).append(true).open(self.folder.join("runs.jsonl"))?;
+        let mut file: File = OpenOptions::new().create(true).append(true).open(self.folder.join(RUNS))?;
         let mut line = serde_json::to_string(&record)?;
         line.push('\n');
         file.write_all(line.as_bytes())?;
@@ -131,12 +144,15 @@ mod tests {
         for (seed, valid) in [(1, true), (2, false), (1, false), (3, true)] {
             results.add(Record::new("w".into(), &cell, outcome(seed, valid))).unwrap();
         }
-        let path = place.join("runs.jsonl");
+        let path = place.join(RUNS);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 20]).unwrap();
         let again = Results::read(place).unwrap();
         let seeds: Vec<u64> = again.outcomes("w").map(|outcome| outcome.seed).collect();
         assert_eq!(seeds, [1], "2 was invalid, 3 was cut short");
         assert!(again.get("w", 1).is_some() && again.get("w", 2).is_none() && again.get("v", 1).is_none());
+        Results::forget(again.folder()).unwrap();
+        Results::forget(again.folder()).unwrap();
+        assert_eq!(Results::read(again.folder().to_owned()).unwrap().valid().count(), 0);
     }
 }

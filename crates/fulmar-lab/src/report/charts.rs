@@ -4,6 +4,7 @@ use super::chapter::{Chapter, Row};
 use super::svg::{Chart, Line};
 use super::words;
 use crate::fairness;
+use crate::link::LinkSpec;
 use crate::outcome::{Outcome, Sample};
 
 /// All plots of an experiment.
@@ -11,10 +12,19 @@ pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {
     let mut charts = over_sweep(chapter);
     for (row, outcome) in chapter.rows.iter().zip(&chapter.firsts) {
         if let Some(outcome) = outcome.as_ref().filter(|outcome| !outcome.series.is_empty()) {
-            charts.extend(over_time(&label(row), outcome));
+            charts.extend(over_time(&label(row), outcome, loss_rate(chapter, row)));
         }
     }
     charts
+}
+
+/// The loss rate that a cell configures, where it is one number.
+fn loss_rate(chapter: &Chapter, row: &Row) -> Option<f64> {
+    let mut link = chapter.experiment.link.clone();
+    for (key, value) in row.cell.iter().filter(|(key, _)| LinkSpec::KEYS.contains(&key.as_str())) {
+        link.set(key, value).ok()?;
+    }
+    link.loss_rate()
 }
 
 fn label(row: &Row) -> String {
@@ -124,7 +134,7 @@ fn add(chart: &mut Chart, name: &str, x: f64, row: &Row) {
 type Curve = (&'static str, fn(&Sample) -> Option<f64>);
 
 /// Rate, sequence, windows, round-trip time, estimates and fairness over time.
-fn over_time(label: &str, outcome: &Outcome) -> Vec<Chart> {
+fn over_time(label: &str, outcome: &Outcome, loss_rate: Option<f64>) -> Vec<Chart> {
     let chart = |title: &str, y_label: &str, lines: Vec<Line>| {
         let lines: Vec<Line> = lines.into_iter().filter(|line| line.points.len() > 1).collect();
         let title = if label.is_empty() { title.to_owned() } else { format!("{title}: {label}") };
@@ -158,14 +168,31 @@ fn over_time(label: &str, outcome: &Outcome) -> Vec<Chart> {
         chart(
             "Loss estimate and redundancy",
             "%",
-            curves(&[
-                ("loss", |s| s.loss_estimate.map(|p| p * 100.0)),
-                ("redundancy", |s| s.redundancy.map(|r| r * 100.0)),
-            ]),
+            [
+                curves(&[
+                    ("loss estimate", |s| s.loss_estimate.map(|p| p * 100.0)),
+                    ("redundancy", |s| s.redundancy.map(|r| r * 100.0)),
+                ]),
+                level("configured loss", loss_rate, outcome),
+            ]
+            .concat(),
         ),
         chart("Fairness, second by second", "Jain's index", vec![fairness_line(outcome)]),
     ];
     charts.into_iter().filter(|chart| !chart.lines.is_empty()).collect()
+}
+
+/// A value that does not change, in percent, beside curves that do.
+fn level(name: &str, share: Option<f64>, outcome: &Outcome) -> Vec<Line> {
+    let has_estimates = outcome.series.iter().any(|sample| sample.loss_estimate.is_some());
+    let ends = outcome.series.first().zip(outcome.series.last()).filter(|_| has_estimates);
+    let line = share.zip(ends).map(|(share, (first, last))| Line {
+        name: name.into(),
+        points: vec![(first.t, share * 100.0, 0.0), (last.t, share * 100.0, 0.0)],
+        is_dense: true,
+        ..Line::default()
+    });
+    line.into_iter().collect()
 }
 
 fn fairness_line(outcome: &Outcome) -> Line {
