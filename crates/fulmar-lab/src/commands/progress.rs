@@ -1,5 +1,6 @@
 //! A bar on a terminal, a line now and then elsewhere; both on standard error.
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -9,32 +10,43 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Characters of the bar.
 const WIDTH: u64 = 30;
+/// Words that make up the pace of late.
+const RECENT_MAX: usize = 16;
 
 /// How far something is.
 #[derive(Debug)]
 pub(super) struct Bar {
     name: String,
     is_terminal: bool,
-    /// When the first word came, and how much had been done by then.
-    began: Option<(Instant, u64)>,
+    /// The last words, and how much had been done by then: the pace of late is the best guess at what is to come.
+    recent: VecDeque<(Instant, u64)>,
     shown_at: Option<Instant>,
 }
 
 impl Bar {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.into(), is_terminal: std::io::stderr().is_terminal(), began: None, shown_at: None }
+        Self {
+            name: name.into(),
+            is_terminal: std::io::stderr().is_terminal(),
+            recent: VecDeque::new(),
+            shown_at: None,
+        }
     }
 
     /// So much of so much is done. Says so if the last word is some time ago, or all is done.
     pub(super) fn show(&mut self, done: u64, total: u64, label: &str) {
         let now = Instant::now();
-        let (began, before) = *self.began.get_or_insert((now, done));
+        self.recent.push_back((now, done));
+        if self.recent.len() > RECENT_MAX {
+            self.recent.pop_front();
+        }
+        let (then, before) = self.recent[0];
         let interval = if self.is_terminal { DRAW_INTERVAL } else { LINE_INTERVAL };
         if done < total && self.shown_at.is_some_and(|at| now < at + interval) {
             return;
         }
         self.shown_at = Some(now);
-        let left = remaining(now - began, done.saturating_sub(before), total.saturating_sub(done));
+        let left = remaining(now - then, done.saturating_sub(before), total.saturating_sub(done));
         let text = format!("{done}/{total}{left} {label}");
         let mut out = std::io::stderr().lock();
         // Nobody is helped by a failure to show progress.
@@ -57,7 +69,7 @@ impl Bar {
 
     /// Leaves the bar's line.
     pub(super) fn end(&mut self) {
-        if self.is_terminal && self.began.is_some() {
+        if self.is_terminal && !self.recent.is_empty() {
             eprintln!();
         }
     }
