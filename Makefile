@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny bench-codes fuzz-quick release install
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny bench-codes fuzz-quick release lab install
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SE
 
 release: toolchain ## the optimised program, target/release/fulmar
 	$(CARGO) build --release --locked -p fulmar-cli
+
+lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
+	$(CARGO) build --release --locked -p fulmar-lab
 
 install: toolchain ## install the program into ~/.cargo/bin
 	$(CARGO) install --locked --path crates/fulmar-cli
