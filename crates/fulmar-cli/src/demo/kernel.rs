@@ -151,8 +151,8 @@ impl Kernel {
         let failed = |e: io::Error| Failure::Other(format!("{}: {e}", self.name));
         let received = joined(self.receiver).map_err(failed)?;
         // The receiver may have closed its end first.
-        let is_closed =
-            |e: &io::Error| matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+        let closed = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::NotConnected];
+        let is_closed = |e: &io::Error| closed.contains(&e.kind());
         joined(self.sender).or_else(|e| if is_closed(&e) { Ok(()) } else { Err(e) }).map_err(failed)?;
         let began = self.shared.began.get().copied().unwrap_or(now);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
