@@ -155,8 +155,8 @@ fn what_cannot_be_run_is_refused_in_words() {
 
 #[test]
 fn three_lost_packets_are_three_packets_sent_again() {
-    // Of some 75 packets, the 21st, 31st and 41st are lost: in the middle, so that no timeout is needed.
-    let pattern: String = (0..400).map(|at| if [20, 30, 40].contains(&at) { '1' } else { '0' }).collect();
+    // Of some 75 packets, the 26th, 36th and 46th are lost: in the middle, so that no timeout is needed.
+    let pattern: String = (0..400).map(|at| if [25, 35, 45].contains(&at) { '1' } else { '0' }).collect();
     let link = link(&[("loss", &format!("pattern:{pattern}")), ("fwd_only", "true")]);
     let run = |profile| {
         let scenario =
