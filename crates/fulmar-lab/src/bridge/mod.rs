@@ -68,7 +68,16 @@ impl Bridge {
 
     /// From now on loss, marks and jitter strike.
     pub fn begin_faults(&self) {
-        *self.control.reconfigure.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.configs.clone());
+        self.reconfigure(self.configs.clone());
+    }
+
+    /// From now on they do not.
+    pub fn end_faults(&self) {
+        self.reconfigure((self.configs.0.without_faults(), self.configs.1.without_faults()));
+    }
+
+    fn reconfigure(&self, links: (LinkConfig, LinkConfig)) {
+        *self.control.reconfigure.lock().unwrap_or_else(PoisonError::into_inner) = Some(links);
     }
 
     /// Bytes in the forward queue, as of a few milliseconds ago.

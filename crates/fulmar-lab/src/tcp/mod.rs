@@ -132,8 +132,11 @@ fn run_flows(scenario: &TcpScenario, bridge: &Bridge) -> io::Result<Vec<FlowResu
         }
         bridge.begin_faults();
     }
-    watch(scenario, bridge, &threads, began)
-        .into_iter()
+    let seen = watch(scenario, bridge, &threads, began);
+    if scenario.loss_free_handshake {
+        bridge.end_faults();
+    }
+    seen.into_iter()
         .zip(threads)
         .map(|(samples, flow)| {
             let died = || io::Error::other("a flow's thread died");
@@ -178,12 +181,12 @@ fn start_flow(
     });
     let _ = is_ready.recv();
     let (own, over, interval) = (flow.clone(), is_over.clone(), scenario.sample_interval);
-    let end = scenario.duration;
+    let (end, parts_in_order) = (scenario.duration, scenario.loss_free_handshake);
     let sender = bridge.client.spawn(move || {
         std::thread::sleep(own.start.saturating_sub(began.elapsed()));
         let stream = sender::connect(&own, port)?;
         let _ = tell.send(());
-        Sender::new(stream, own, number, began, interval).run(end, &over)
+        Sender::new(stream, own, number, began, interval).run(end, &over, parts_in_order)
     });
     Ok(Threads { sender, receiver, is_over, count })
 }

@@ -1,6 +1,6 @@
 //! The sending end of one flow of kernel TCP.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
@@ -16,6 +16,9 @@ use crate::traffic::Traffic;
 static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 /// How long a write may block before the clock is looked at.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// How long the end of a connection without faults may take.
+const PARTING_MAX: Duration = Duration::from_secs(5);
 
 /// What the sender knows in the end.
 #[derive(Clone, Debug, Default)]
@@ -70,8 +73,13 @@ impl Sender {
     }
 
     /// Writes until `end` after the beginning, or until everything is written; then waits for `is_over`, so that what is
-    /// under way can still arrive.
-    pub(super) fn run(mut self, end: Duration, is_over: &AtomicBool) -> io::Result<Sent> {
+    /// under way can still arrive. With `parts_in_order` it stays until the other end has closed the connection as well.
+    pub(super) fn run(
+        mut self,
+        end: Duration,
+        is_over: &AtomicBool,
+        parts_in_order: bool,
+    ) -> io::Result<Sent> {
         let result = match self.flow.traffic {
             Traffic::Messages { bytes, interval } => self.write_messages(bytes as usize, interval, end),
             Traffic::Fixed { bytes } => self.write_bulk(bytes, end),
@@ -79,14 +87,17 @@ impl Sender {
         };
         // A receiver that is done may have closed its end.
         result.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
-        if let Traffic::Fixed { .. } = self.flow.traffic {
-            let _ = self.stream.shutdown(Shutdown::Write);
-        }
         while !is_over.load(Ordering::Relaxed) && self.began.elapsed() < end {
             self.sample_if_due();
             std::thread::sleep(Duration::from_millis(1));
         }
         self.sent.info = TcpInfo::of(&self.stream)?;
+        // What the other end did first is no error of the run.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        if parts_in_order {
+            self.stream.set_read_timeout(Some(PARTING_MAX))?;
+            let _ = self.stream.read(&mut [0]);
+        }
         Ok(self.sent)
     }
 
