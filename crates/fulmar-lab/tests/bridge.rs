@@ -125,3 +125,43 @@ fn sleepers() -> usize {
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.filter(|line| line.starts_with(b"sleep\x0098765.")).count()
 }
+
+/// A folder with one peer, of which this is the server.
+fn folder_with_peer(server: &str, programs: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "title = 't'\nconfigured = 'as {{choice}}'\nprograms = [{programs}]\ninstall = 'apt install it'\n\
+        choices = ['slow', 'fast']\nserver = '''{server}'''\nclient = 'sleep {{seconds}}'\n\
+        [result]\nfrom = 'server'\nmbps = '/mbps'\nbytes = '/bytes'\n"
+    );
+    std::fs::write(folder.path().join("p.toml"), text).unwrap();
+    folder
+}
+
+#[test]
+fn a_peer_is_run_with_its_choice_and_read() {
+    let server =
+        "while :; do echo '{\"mbps\": 3.5, \"bytes\": 1000, \"how\": \"{choice}\"}'; sleep 0.02; done";
+    let folder = folder_with_peer(server, "'sh'");
+    let peers = ["--peers", folder.path().to_str().unwrap()];
+    let Some(output) = lab_with("peer p:fast -t 0.4 --runs 2 --json", &peers) else { return };
+    let result = json(&output);
+    assert_eq!(result.as_array().unwrap().len(), 2, "{output:?}");
+    assert_eq!(number(&result, "/1/goodput_mbps"), 3.5);
+    assert_eq!(number(&result, "/1/flows/0/received_bytes"), 1000.0);
+    assert_eq!(result.pointer("/0/flows/0/name").and_then(serde_json::Value::as_str), Some("p:fast"));
+}
+
+#[test]
+fn a_peer_that_says_nothing_is_no_result_and_one_that_is_missing_says_how_to_get_it() {
+    let silent = folder_with_peer("sleep 9", "'sh'");
+    let Some(output) = lab_with("peer p -t 0.2", &["--peers", silent.path().to_str().unwrap()]) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("INVALID") && text.contains("no goodput was printed"), "{text}");
+    let missing = folder_with_peer("sleep 9", "'no-such-program'");
+    let output = lab_with("peer p -t 0.2", &["--peers", missing.path().to_str().unwrap()]).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && errors.contains("needs no-such-program: apt install it"), "{errors}");
+}

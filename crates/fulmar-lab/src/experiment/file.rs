@@ -356,13 +356,19 @@ fn sweep(
                     .map_err(|_| format!("'{value}' is not a number of flows")),
                 "flow_rtt" => parse::duration(value).map(drop).map_err(|e| e.to_string()),
                 "traffic" => value.parse::<Traffic>().map(drop),
-                key => link.clone().set(super::plan::of_bottleneck(key).map_or(key, |(_, key)| key), value).map_err(|reason| {
-                    if LinkSpec::KEYS.contains(&key) {
-                        reason
-                    } else {
-                        format!("{reason}; a sweep also has {}, and bottleneck2.rtt or the like", SWEEP_KEYS.join(", "))
-                    }
-                }),
+                key => link
+                    .clone()
+                    .set(super::plan::of_bottleneck(key).map_or(key, |(_, key)| key), value)
+                    .map_err(|reason| {
+                        if LinkSpec::KEYS.contains(&key) {
+                            reason
+                        } else {
+                            format!(
+                                "{reason}; a sweep also has {}, and bottleneck2.rtt or the like",
+                                SWEEP_KEYS.join(", ")
+                            )
+                        }
+                    }),
             })?;
         }
         sweep.insert(key.get_ref().clone(), values.iter().map(|value| value.get_ref().clone()).collect());

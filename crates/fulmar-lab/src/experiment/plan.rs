@@ -155,7 +155,8 @@ fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine])
             Some((number, key)) => {
                 let count = links.len();
                 let link = number.checked_sub(1).and_then(|index| links.get_mut(index));
-                link.ok_or_else(|| format!("there are {count} bottlenecks, not {number}"))?.set(key, value)?;
+                link.ok_or_else(|| format!("there are {count} bottlenecks, not {number}"))?
+                    .set(key, value)?;
             }
             None => links.iter_mut().try_for_each(|link| link.set(key, value))?,
         },
@@ -264,7 +265,12 @@ mod tests {
         assert!(parse("loss = ['90%']\nburst = ['1']", "auto").unwrap_err().reason.contains("E / (E + 1)"));
         assert!(parse("sender = ['auto', 'tcp-bbr']", "auto").is_ok());
         assert!(parse("'bottleneck1.rtt' = ['10ms', '50ms']", "auto").is_ok());
-        assert!(parse("'bottleneck2.rtt' = ['10ms']", "auto").unwrap_err().reason.contains("1 bottlenecks, not 2"));
+        assert!(
+            parse("'bottleneck2.rtt' = ['10ms']", "auto")
+                .unwrap_err()
+                .reason
+                .contains("1 bottlenecks, not 2")
+        );
         assert!(parse("'bottleneck1.hue' = ['10ms']", "auto").unwrap_err().reason.contains("no 'hue'"));
         assert!(
             parse("flow_rtt = ['30ms']\nflows = ['2']", "tcp-cubic")
