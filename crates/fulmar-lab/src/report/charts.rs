@@ -69,7 +69,7 @@ fn over_sweep(chapter: &Chapter) -> Vec<Chart> {
             charts.len() - 1
         });
         let name = lines_key.as_ref().and_then(|key| Some(line_name(key, row.cell.get(key)?)));
-        let name = name.unwrap_or_else(|| experiment.measures[0].clone());
+        let name = name.unwrap_or_else(|| words::of(&experiment.measures[0]));
         let x = row.cell.get(&x_key).map_or(0.0, |value| place(value));
         add(&mut charts[index].1, &name, x, row);
     }
