@@ -10,8 +10,9 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Characters of the bar.
 const WIDTH: u64 = 30;
-/// Words that make up the pace of late.
-const RECENT_MAX: usize = 16;
+/// What makes up the pace of late: so many words, or all of so long.
+const RECENT_WORDS: usize = 16;
+const RECENT_TIME: Duration = Duration::from_secs(60);
 
 /// How far something is.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Bar {
     pub(super) fn show(&mut self, done: u64, total: u64, label: &str) {
         let now = Instant::now();
         self.recent.push_back((now, done));
-        if self.recent.len() > RECENT_MAX {
+        while self.recent.len() > RECENT_WORDS && now - self.recent[0].0 > RECENT_TIME {
             self.recent.pop_front();
         }
         let (then, before) = self.recent[0];
