@@ -113,8 +113,7 @@ pub(crate) fn columns_from_rows<R: Rows + ?Sized>(
     let mut row = vec![0; out.len() / keys.len().max(1)];
     for (i, key) in keys.iter().enumerate() {
         rows.row(cover, *key, &mut row);
-        for (column, coefficient) in out.chunks_mut(keys.len()).zip(&row) {
-            column[i] = *coefficient;
-        }
+        let of_key = out[i..].iter_mut().step_by(keys.len());
+        of_key.zip(&row).for_each(|(to, coefficient)| *to = *coefficient);
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{portable::Portable, recurrence, scalar::Scalar};
+use crate::{elimination, portable::Portable, recurrence, scalar::Scalar};
 
 /// Arithmetic on byte strings, each byte an element of GF(256).
 ///
@@ -39,6 +39,23 @@ pub trait Kernel: Debug + Send + Sync {
                 self.mul_add(output, input, coefficients[j * count + i]);
             }
         }
+    }
+
+    /// Takes one more row into a system in reduced row echelon form, by Gauss-Jordan elimination.
+    ///
+    /// `rows` are those there are, one after the other, each as long as `row`; row i has a 1 in the column
+    /// `columns[pivots[i]]`, in which the others have 0. Returns such a pivot for `row`: the first of `columns`, by its index,
+    /// in which it is not 0 once the others are taken out. `None` if there is none: then it depends on them, as far as these
+    /// columns go, and they are as they were.
+    fn eliminate(
+        &self,
+        rows: &mut [u8],
+        pivots: &[usize],
+        row: &mut [u8],
+        columns: &[usize],
+    ) -> Option<usize> {
+        let mul_add = |to: &mut [u8], from: &[u8], c| self.mul_add(to, from, c);
+        elimination::eliminate(rows, pivots, row, columns, mul_add, |to, c| self.scale(to, c))
     }
 
     /// Goes on with a linear recurrence: from `known` on, `words[t]` = XOR of `words[t - lag]` over the lags, which are at

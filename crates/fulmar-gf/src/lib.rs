@@ -15,6 +15,7 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
+mod elimination;
 mod field;
 mod kernel;
 mod portable;
@@ -54,6 +55,12 @@ pub fn dot_add(outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8])
 #[inline]
 pub fn dot(outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8]) {
     kernel().dot_into(outputs, inputs, coefficients, false);
+}
+
+/// Takes one more row into a system in reduced row echelon form. See [`Kernel::eliminate`].
+#[inline]
+pub fn eliminate(rows: &mut [u8], pivots: &[usize], row: &mut [u8], columns: &[usize]) -> Option<usize> {
+    kernel().eliminate(rows, pivots, row, columns)
 }
 
 /// From `known` on, `words[t]` = XOR of `words[t - lag]` over the lags. See [`Kernel::recur`].

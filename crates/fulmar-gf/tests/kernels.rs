@@ -203,3 +203,45 @@ fn the_fastest_kernel_is_the_default() {
     let expected = kernels().map(Kernel::name).find(|name| Some(*name) == wanted.as_deref()).or(best);
     assert_eq!(Some(fulmar_gf::kernel().name()), expected);
 }
+
+/// Rows of noise over a few columns, one of them the sum of others, enter a system by every kernel and by the definition of
+/// Gauss-Jordan elimination: the pivots and all that is left must be the same, and rows that depend must be told.
+#[test]
+fn elimination_is_that_of_the_definition() {
+    for kernel in kernels() {
+        for width in (1..200).step_by(step(67)) {
+            check_elimination(kernel, width, 1 + width % 17);
+        }
+    }
+}
+
+fn check_elimination(kernel: &dyn Kernel, width: usize, count: usize) {
+    let columns: Vec<usize> = (0..count).map(|i| i * 7 % width).filter(|c| c % 3 != 1).collect();
+    let mut offered: Vec<Vec<u8>> = (0..count).map(|i| noise(width, 5 + (i * width) as u64)).collect();
+    if let [first, second, third, ..] = &mut offered[..] {
+        third.copy_from_slice(first);
+        mul_add_by_definition(third, second, 9);
+    }
+    let (mut rows, mut pivots, mut expected) = (Vec::new(), Vec::new(), Vec::<Vec<u8>>::new());
+    for offered in offered {
+        let mut plain = offered.clone();
+        for (row, pivot) in expected.iter().zip(&pivots) {
+            mul_add_by_definition(&mut plain, row, offered[columns[*pivot]]);
+        }
+        let pivot = columns.iter().position(|column| plain[*column] != 0);
+        let mut row = offered;
+        assert_eq!(kernel.eliminate(&mut rows, &pivots, &mut row, &columns), pivot, "{}", kernel.name());
+        let Some(pivot) = pivot else { continue };
+        let value = plain[columns[pivot]];
+        let inverse = (1..=255).find(|i| mul_by_definition(*i, value) == 1).unwrap();
+        plain.iter_mut().for_each(|c| *c = mul_by_definition(*c, inverse));
+        for row in &mut expected {
+            let factor = row[columns[pivot]];
+            mul_add_by_definition(row, &plain, factor);
+        }
+        expected.push(plain);
+        rows.extend(row);
+        pivots.push(pivot);
+        assert_eq!(rows, expected.concat(), "{} width {width}, {count} rows", kernel.name());
+    }
+}

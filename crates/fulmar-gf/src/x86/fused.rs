@@ -144,12 +144,12 @@ unsafe fn rows<L: Lanes, const R: usize, const T: usize, const PLAIN: bool>(
     block: &mut DotBlock<'_, '_>,
     from: usize,
 ) -> usize {
-    let rows = Rows::<R, PLAIN> {
+    let stride = block.outputs.len();
+    let mut space = [[L::Index::default(); R]; INPUTS];
+    let rows = Rows::<L, R, PLAIN> {
         outputs: core::array::from_fn(|r| block.outputs[from + r].as_mut_ptr()),
         inputs: block.inputs,
-        coefficients: block.coefficients,
-        stride: block.outputs.len(),
-        from,
+        coefficients: L::indices(block.coefficients, stride, from, &mut space),
         len: block.len,
         is_sum: block.is_sum,
     };
@@ -157,40 +157,38 @@ unsafe fn rows<L: Lanes, const R: usize, const T: usize, const PLAIN: bool>(
     // `check_dot` compares the outputs with the inputs). Outputs are `&mut`, so they overlap neither each other nor an input.
     unsafe {
         if rows.len < L::WIDTH {
-            rows.short::<L>();
+            rows.short();
         } else if rows.len % (T * L::WIDTH) > L::WIDTH && rows.len >= 2 * L::WIDTH {
-            rows.tiles::<L, T, 2>();
+            rows.tiles::<T, 2>();
         } else {
-            rows.tiles::<L, T, 1>();
+            rows.tiles::<T, 1>();
         }
     }
     R
 }
 
 /// `R` outputs and what goes into them.
-struct Rows<'a, const R: usize, const PLAIN: bool> {
+struct Rows<'a, L: Lanes, const R: usize, const PLAIN: bool> {
     outputs: [*mut u8; R],
     inputs: &'a [&'a [u8]],
-    coefficients: &'a [u8],
-    /// Coefficients of one input, of which those from `from` on belong to these outputs.
-    stride: usize,
-    from: usize,
+    /// For every input, one coefficient for each output.
+    coefficients: &'a [[L::Index; R]],
     len: usize,
     is_sum: bool,
 }
 
-impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
+impl<L: Lanes, const R: usize, const PLAIN: bool> Rows<'_, L, R, PLAIN> {
     /// # Safety
     /// As [`dot_block`]; outputs and inputs are at least `len` long, and `len < WIDTH`.
     #[inline(always)]
-    unsafe fn short<L: Lanes>(&self) {
+    unsafe fn short(&self) {
         // SAFETY: `len` bytes are there, as the caller vouches.
         unsafe {
             let mut sums = [[L::zero(); 1]; R];
             if self.is_sum {
                 sums = core::array::from_fn(|r| [L::load_part(self.outputs[r], self.len)]);
             }
-            self.accumulate::<L, 1>(&mut sums, |input| [L::load_part(input, self.len)]);
+            self.accumulate::<1>(&mut sums, |input| [L::load_part(input, self.len)]);
             for (output, sum) in self.outputs.iter().zip(sums) {
                 L::store_part(*output, sum[0], self.len);
             }
@@ -202,25 +200,25 @@ impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
     /// # Safety
     /// As [`dot_block`]; outputs and inputs are at least `len` long, and `len >= E * WIDTH`.
     #[inline(always)]
-    unsafe fn tiles<L: Lanes, const T: usize, const E: usize>(&self) {
+    unsafe fn tiles<const T: usize, const E: usize>(&self) {
         let end = self.len - E * L::WIDTH;
         // SAFETY: every tile begins where at least its own size is left.
         unsafe {
             let is_even = self.len.is_multiple_of(L::WIDTH);
-            let flush = if is_even { [[L::zero(); E]; R] } else { self.tile::<L, E>(end) };
+            let flush = if is_even { [[L::zero(); E]; R] } else { self.tile::<E>(end) };
             let mut at = 0;
             while at + T * L::WIDTH <= self.len {
-                let sums = self.tile::<L, T>(at);
-                self.store::<L, T>(at, &sums);
+                let sums = self.tile::<T>(at);
+                self.store::<T>(at, &sums);
                 at += T * L::WIDTH;
             }
             while at < end || (is_even && at < self.len) {
-                let sums = self.tile::<L, 1>(at);
-                self.store::<L, 1>(at, &sums);
+                let sums = self.tile::<1>(at);
+                self.store::<1>(at, &sums);
                 at += L::WIDTH;
             }
             if at < self.len {
-                self.store::<L, E>(end, &flush);
+                self.store::<E>(end, &flush);
             }
         }
     }
@@ -230,14 +228,14 @@ impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
     /// # Safety
     /// As [`dot_block`]; `T` vectors are there from `at` on.
     #[inline(always)]
-    unsafe fn tile<L: Lanes, const T: usize>(&self, at: usize) -> [[L::V; T]; R] {
+    unsafe fn tile<const T: usize>(&self, at: usize) -> [[L::V; T]; R] {
         // SAFETY: as the caller vouches.
         unsafe {
             let mut sums = [[L::zero(); T]; R];
             if self.is_sum {
                 sums = core::array::from_fn(|r| load::<L, T>(self.outputs[r].add(at)));
             }
-            self.accumulate::<L, T>(&mut sums, |input| load::<L, T>(input.add(at)));
+            self.accumulate::<T>(&mut sums, |input| load::<L, T>(input.add(at)));
             sums
         }
     }
@@ -247,19 +245,18 @@ impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
     /// # Safety
     /// As [`dot_block`]; `load` may be called with the start of every input.
     #[inline(always)]
-    unsafe fn accumulate<L: Lanes, const T: usize>(
+    unsafe fn accumulate<const T: usize>(
         &self,
         sums: &mut [[L::V; T]; R],
         load: impl Fn(*const u8) -> [L::V; T],
     ) {
-        let mut inputs = self.inputs;
-        let mut at = self.from;
-        // SAFETY: `check_dot` has counted one coefficient for each output and input, so coefficient `at + r` is there for
-        // every input and all `R` outputs. Beyond that only features are needed, which the caller vouches for.
+        let (mut inputs, mut coefficients) = (self.inputs, self.coefficients);
+        // SAFETY: only features are needed, which the caller vouches for, and indices that `index` gave.
         unsafe {
             if L::HAS_XOR3 {
                 let (pairs, rest) = inputs.as_chunks::<2>();
-                for [a, b] in pairs {
+                let (of_pairs, of_rest) = coefficients.as_chunks::<2>();
+                for ([a, b], [of_a, of_b]) in pairs.iter().zip(of_pairs) {
                     let (plain_a, plain_b) = (load(a.as_ptr()), load(b.as_ptr()));
                     let (a, b) = (ready::<L, T>(plain_a), ready::<L, T>(plain_b));
                     for (r, sums) in sums.iter_mut().enumerate() {
@@ -269,16 +266,15 @@ impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
                             }
                             continue;
                         }
-                        let (of_a, of_b) = (self.factor::<L>(at + r), self.factor::<L>(at + self.stride + r));
+                        let (of_a, of_b) = (L::factor(of_a[r]), L::factor(of_b[r]));
                         for t in 0..T {
                             sums[t] = L::xor(sums[t], L::xor(L::mul(a[t], of_a), L::mul(b[t], of_b)));
                         }
                     }
-                    at += 2 * self.stride;
                 }
-                inputs = rest;
+                (inputs, coefficients) = (rest, of_rest);
             }
-            for input in inputs {
+            for (input, of_input) in inputs.iter().zip(coefficients) {
                 let plain = load(input.as_ptr());
                 let input = ready::<L, T>(plain);
                 for (r, sums) in sums.iter_mut().enumerate() {
@@ -288,29 +284,19 @@ impl<const R: usize, const PLAIN: bool> Rows<'_, R, PLAIN> {
                         }
                         continue;
                     }
-                    let factor = self.factor::<L>(at + r);
+                    let factor = L::factor(of_input[r]);
                     for t in 0..T {
                         sums[t] = L::xor(sums[t], L::mul(input[t], factor));
                     }
                 }
-                at += self.stride;
             }
         }
     }
 
     /// # Safety
-    /// As [`dot_block`]; there is a coefficient `at`.
-    #[inline(always)]
-    unsafe fn factor<L: Lanes>(&self, at: usize) -> L::Factor {
-        debug_assert!(at < self.coefficients.len());
-        // SAFETY: as the caller vouches.
-        unsafe { L::factor(*self.coefficients.get_unchecked(at)) }
-    }
-
-    /// # Safety
     /// As [`dot_block`]; `T` vectors are there from `at` on.
     #[inline(always)]
-    unsafe fn store<L: Lanes, const T: usize>(&self, at: usize, sums: &[[L::V; T]; R]) {
+    unsafe fn store<const T: usize>(&self, at: usize, sums: &[[L::V; T]; R]) {
         for (output, sums) in self.outputs.iter().zip(sums) {
             for (t, sum) in sums.iter().enumerate() {
                 // SAFETY: vector t lies within the `T` vectors that the caller vouches for.
@@ -339,20 +325,26 @@ pub(super) unsafe fn map<L: Lanes>(destination: &mut [u8], source: Option<&[u8]>
     // SAFETY: every offset is followed by at least as many bytes as are accessed, because both strings are `len` long.
     // Without a source, `from` is derived from `to`, so reads and writes go through one borrow.
     unsafe {
-        let factor = L::factor(coefficient);
+        let factor = L::factor(L::index(coefficient));
         if len < L::WIDTH {
             let (old, from) = (L::load_part(to, len), L::load_part(from, len));
             return L::store_part(to, mapped::<L>(old, from, factor, is_sum), len);
         }
         let last = len - L::WIDTH;
-        let tail = mapped::<L>(L::load(to.add(last)), L::load(from.add(last)), factor, is_sum);
+        let is_even = len.is_multiple_of(L::WIDTH);
+        let mut tail = L::zero();
+        if !is_even {
+            tail = mapped::<L>(L::load(to.add(last)), L::load(from.add(last)), factor, is_sum);
+        }
         let mut at = 0;
         while at + L::WIDTH <= len {
             let sum = mapped::<L>(L::load(to.add(at)), L::load(from.add(at)), factor, is_sum);
             L::store(to.add(at), sum);
             at += L::WIDTH;
         }
-        L::store(to.add(last), tail);
+        if !is_even {
+            L::store(to.add(last), tail);
+        }
     }
 }
 

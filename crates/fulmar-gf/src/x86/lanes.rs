@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use super::tables::{MATRICES, NIBBLES};
+use super::tables::{MATRICES, NIBBLES, Nibbles};
 
 /// A vector of bytes.
 ///
@@ -15,6 +15,8 @@ pub(super) trait Lanes {
     type V: Copy;
     /// A vector made ready to be multiplied by many coefficients.
     type Ready: Copy;
+    /// A coefficient as it is looked up most easily; 0 is coefficient 0.
+    type Index: Copy + Default;
     /// A coefficient made ready to multiply many vectors.
     type Factor: Copy;
     /// Bytes in a vector.
@@ -35,8 +37,77 @@ pub(super) trait Lanes {
     unsafe fn store_part(to: *mut u8, v: Self::V, n: usize);
     unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn ready(v: Self::V) -> Self::Ready;
-    unsafe fn factor(coefficient: u8) -> Self::Factor;
+    fn index(coefficient: u8) -> Self::Index;
+    /// The coefficients of `R` outputs from `from` on, of every input: they are in `coefficients`, `stride` for each input.
+    #[inline(always)]
+    fn indices<'a, const R: usize>(
+        coefficients: &'a [u8],
+        stride: usize,
+        from: usize,
+        space: &'a mut [[Self::Index; R]],
+    ) -> &'a [[Self::Index; R]] {
+        gather(coefficients, stride, from, space, Self::index)
+    }
+
+    /// `index` is one that [`Lanes::index`] gave.
+    unsafe fn factor(index: Self::Index) -> Self::Factor;
     unsafe fn mul(v: Self::Ready, factor: Self::Factor) -> Self::V;
+}
+
+/// See [`Lanes::indices`].
+#[inline(always)]
+fn gather<'a, I, const R: usize>(
+    coefficients: &[u8],
+    stride: usize,
+    from: usize,
+    space: &'a mut [[I; R]],
+    index: impl Fn(u8) -> I,
+) -> &'a [[I; R]] {
+    let inputs = coefficients.len() / stride;
+    for (to, of_input) in space.iter_mut().zip(coefficients.chunks_exact(stride)) {
+        for (to, c) in to.iter_mut().zip(&of_input[from..from + R]) {
+            *to = index(*c);
+        }
+    }
+    &space[..inputs]
+}
+
+/// Coefficients as offsets into the tables of nibbles: to multiply by the size of a table takes a port that the shuffles and
+/// XORs of the loop need.
+macro_rules! nibble_offsets {
+    () => {
+        type Index = u16;
+
+        #[inline(always)]
+        fn index(coefficient: u8) -> u16 {
+            u16::from(coefficient) * size_of::<Nibbles>() as u16
+        }
+    };
+}
+
+/// Coefficients as they are: the processor multiplies by 8 when it addresses a matrix.
+macro_rules! matrix_numbers {
+    () => {
+        type Index = u8;
+
+        #[inline(always)]
+        fn index(coefficient: u8) -> u8 {
+            coefficient
+        }
+
+        #[inline(always)]
+        fn indices<'a, const R: usize>(
+            coefficients: &'a [u8],
+            stride: usize,
+            from: usize,
+            space: &'a mut [[u8; R]],
+        ) -> &'a [[u8; R]] {
+            if stride == R {
+                return coefficients.as_chunks().0;
+            }
+            gather(coefficients, stride, from, space, |c| c)
+        }
+    };
 }
 
 /// 16-byte shuffles.
@@ -104,11 +175,15 @@ impl Lanes for Ssse3 {
         }
     }
 
+    nibble_offsets!();
+
     #[inline(always)]
-    unsafe fn factor(coefficient: u8) -> (__m128i, __m128i) {
-        let table = &NIBBLES[usize::from(coefficient)];
-        // SAFETY: both tables are 16 bytes long.
-        unsafe { (Self::load(table.low.as_ptr()), Self::load(table.high.as_ptr())) }
+    unsafe fn factor(offset: u16) -> (__m128i, __m128i) {
+        // SAFETY: both tables are 16 bytes long, and there are some at every offset that `index` gives.
+        unsafe {
+            let table = NIBBLES.as_ptr().byte_add(usize::from(offset));
+            (Self::load((*table).low.as_ptr()), Self::load((*table).high.as_ptr()))
+        }
     }
 
     #[inline(always)]
@@ -190,13 +265,15 @@ impl Lanes for Avx2 {
         }
     }
 
+    nibble_offsets!();
+
     #[inline(always)]
-    unsafe fn factor(coefficient: u8) -> (__m256i, __m256i) {
-        let table = &NIBBLES[usize::from(coefficient)];
-        // SAFETY: both tables are 16 bytes long.
+    unsafe fn factor(offset: u16) -> (__m256i, __m256i) {
+        // SAFETY: both tables are 16 bytes long, and there are some at every offset that `index` gives.
         unsafe {
-            let (low, high) =
-                (_mm_loadu_si128(table.low.as_ptr().cast()), _mm_loadu_si128(table.high.as_ptr().cast()));
+            let table = NIBBLES.as_ptr().byte_add(usize::from(offset));
+            let low = _mm_loadu_si128((*table).low.as_ptr().cast());
+            let high = _mm_loadu_si128((*table).high.as_ptr().cast());
             (_mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high))
         }
     }
@@ -223,6 +300,8 @@ impl Lanes for Gfni {
     unsafe fn ready(v: __m256i) -> __m256i {
         v
     }
+
+    matrix_numbers!();
 
     #[inline(always)]
     unsafe fn factor(coefficient: u8) -> __m256i {
@@ -290,6 +369,8 @@ impl Lanes for Avx512 {
         v
     }
 
+    matrix_numbers!();
+
     #[inline(always)]
     unsafe fn factor(coefficient: u8) -> __m512i {
         // SAFETY: the feature is present, by the contract of `Lanes`.
@@ -309,6 +390,7 @@ pub(super) struct Plain<L>(PhantomData<L>);
 impl<L: Lanes> Lanes for Plain<L> {
     type V = L::V;
     type Ready = L::V;
+    type Index = ();
     type Factor = ();
     const WIDTH: usize = L::WIDTH;
     const REGISTERS: usize = L::REGISTERS;
@@ -357,7 +439,10 @@ impl<L: Lanes> Lanes for Plain<L> {
     }
 
     #[inline(always)]
-    unsafe fn factor(_coefficient: u8) {}
+    fn index(_coefficient: u8) {}
+
+    #[inline(always)]
+    unsafe fn factor((): ()) {}
 
     #[inline(always)]
     unsafe fn mul(v: L::V, (): ()) -> L::V {

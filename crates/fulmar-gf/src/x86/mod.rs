@@ -9,7 +9,7 @@ mod lanes;
 mod tables;
 
 use crate::kernel::{Entry, Kernel, check_dot};
-use crate::recurrence;
+use crate::{elimination, recurrence};
 use fused::DotBlock;
 use lanes::{Avx2, Avx512, Gfni, Ssse3};
 
@@ -54,6 +54,26 @@ macro_rules! kernel {
             /// # Safety
             /// The processor has the features named.
             #[target_feature(enable = $features)]
+            unsafe fn eliminate(
+                rows: &mut [u8],
+                pivots: &[usize],
+                row: &mut [u8],
+                columns: &[usize],
+            ) -> Option<usize> {
+                let mul_add = |to: &mut [u8], from: &[u8], c: u8| {
+                    // SAFETY: the features that the lanes need are enabled here, and the caller has found them present.
+                    unsafe { fused::map::<$lanes>(to, Some(from), c) }
+                };
+                let scale = |to: &mut [u8], c: u8| {
+                    // SAFETY: the same.
+                    unsafe { fused::map::<$lanes>(to, None, c) }
+                };
+                elimination::eliminate(rows, pivots, row, columns, mul_add, scale)
+            }
+
+            /// # Safety
+            /// The processor has the features named.
+            #[target_feature(enable = $features)]
             unsafe fn recur(words: &mut [u32], known: usize, lags: &[usize]) {
                 recurrence::recur(words, known, lags);
             }
@@ -91,6 +111,17 @@ macro_rules! kernel {
                 let dot = |block: &mut DotBlock<'_, '_>| unsafe { Self::dot_block(block) };
                 let mul_add = |output: &mut [u8], input: &[u8], c: u8| self.mul_add(output, input, c);
                 fused::for_each_block(outputs, inputs, coefficients, is_sum, dot, mul_add);
+            }
+
+            fn eliminate(
+                &self,
+                rows: &mut [u8],
+                pivots: &[usize],
+                row: &mut [u8],
+                columns: &[usize],
+            ) -> Option<usize> {
+                // SAFETY: values of this type are handed out only where the features are present.
+                unsafe { Self::eliminate(rows, pivots, row, columns) }
             }
 
             fn recur(&self, words: &mut [u32], known: usize, lags: &[usize]) {
