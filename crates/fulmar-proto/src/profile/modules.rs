@@ -72,6 +72,7 @@ pub(super) fn congestion(values: &Values) -> Make<dyn CongestionController> {
 fn controller(values: &Values) -> Make<dyn CongestionController> {
     let mut window = WindowConfig::default();
     window.initial_packets = values.integer_u32("iw");
+    window.min_packets = values.integer_u32("wmin");
     window.is_paced = values.flag("paced");
     window.is_timeout_final = values.word("timeout") == "rto";
     let reduction = values.number("r");

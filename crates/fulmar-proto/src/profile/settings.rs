@@ -96,7 +96,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 51] = {
+pub static SETTINGS: [Setting; 52] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting(
@@ -200,6 +200,14 @@ pub static SETTINGS: [Setting; 51] = {
             WINDOWED,
             "congestion window at the start, packets",
             "RFC 6928; Medina-Ruiz Table I",
+        ),
+        setting(
+            "wmin",
+            Integer(2, 1000),
+            "2",
+            WINDOWED,
+            "congestion window at the least, packets",
+            "RFC 9002 7.2; Tickoo 2005",
         ),
         setting(
             "paced",

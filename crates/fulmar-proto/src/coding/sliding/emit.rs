@@ -59,6 +59,7 @@ impl SlidingSender {
         }
         let id = self.take_in(now, space_bytes.checked_sub(frame::REPAIR_HEADER_BYTES_MAX)?, fill)?;
         let window = self.newest(symbols);
+        self.combined = symbols;
         let key = self.take_key();
         if self.combiner.put_window(&self.ring, window, key, packet, space_bytes).is_some() {
             return Some(Emitted { content: Content::Combined(id), is_repair: false });

@@ -66,6 +66,8 @@ pub(super) struct SlidingSender {
     repairs_since_source: u32,
     /// Groups of the last [`Choice::Group`]: the policy closes groups, and what is in the open one waits for that.
     groups: u16,
+    /// Symbols in the window of the last [`Choice::Combine`]: every packet to come covers them.
+    combined: u32,
     stats: SenderStats,
 }
 
@@ -93,6 +95,7 @@ impl SlidingSender {
             first_source_since_repair: None,
             repairs_since_source: 0,
             groups: 0,
+            combined: 0,
             stats: SenderStats::default(),
         }
     }
@@ -114,7 +117,7 @@ impl SlidingSender {
         if self.peer.windows.is_empty() {
             return missing;
         }
-        let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now) && !self.is_group_growing(now, rtt);
+        let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now) && !self.is_repair_coming(now, rtt);
         let reported: u32 = self.peer.windows.iter().map(|open| open.deficit).sum();
         let end = self.peer.windows.last().map_or(self.peer.decoded_below, |open| open.window.end());
         let beyond = self.missing.range(end..).count() as u32;
@@ -131,6 +134,9 @@ impl SlidingSender {
 
     /// Combinations that will help without being asked for: under way, or about to close the open groups.
     fn helping_combinations(&self) -> u32 {
+        if self.combined > 0 {
+            return self.helping_windows().max(self.missing_in_coding_window() as u32);
+        }
         if self.groups == 0 {
             return self.helping_windows();
         }
@@ -150,10 +156,17 @@ impl SlidingSender {
         if self.groups == 0 { 0 } else { self.missing.range(SymbolId(open)..).count() }
     }
 
-    /// The oldest symbol known missing is in a group that is still being filled.
-    fn is_group_growing(&self, now: Instant, rtt: Duration) -> bool {
-        let is_oldest_in_it = self.missing_in_open_groups() == self.missing.len();
-        is_oldest_in_it && self.last_source_at.is_some_and(|at| at + rtt > now)
+    /// Symbols known missing that every combination to come covers (TCP/NC: nothing is asked for before the coding window has
+    /// moved past a symbol).
+    fn missing_in_coding_window(&self) -> usize {
+        let from = self.ring.next_id().0.saturating_sub(u64::from(self.combined));
+        if self.combined == 0 { 0 } else { self.missing.range(SymbolId(from)..).count() }
+    }
+
+    /// New symbols leave, and repair for the oldest symbol known missing with them.
+    fn is_repair_coming(&self, now: Instant, rtt: Duration) -> bool {
+        let hoped = self.missing_in_open_groups().max(self.missing_in_coding_window());
+        hoped == self.missing.len() && self.last_source_at.is_some_and(|at| at + rtt > now)
     }
 }
 
