@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny bench-codes fuzz-quick release lab install
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results bench-codes fuzz-quick release lab install
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,11 @@ no-std: toolchain ## the lower crates build without the standard library
 
 deny: ## licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
+
+# Sweeps in virtual time use all cores; kernel TCP's runs need root and real time. Both go on where they were interrupted.
+results: toolchain ## every experiment in full, and the report in docs/results: hours (make results [ARGS=--quick])
+	$(CARGO) run --release --locked -p fulmar-lab -- run experiments/*.toml $(ARGS)
+	$(CARGO) run --release --locked -p fulmar-lab -- report --out docs/results
 
 # JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]

@@ -7,6 +7,9 @@ use super::transmit::PACKET_BYTES_MIN;
 use super::{Connection, EndpointEvent};
 use crate::ConnectionError;
 
+/// So many packets probe at once, at most: the initial window (RFC 9002 7.2).
+const PROBES_MAX: u32 = 10;
+
 impl Connection {
     /// When [`Self::handle_timeout`] is to be called next, followed by [`Self::poll_transmit`].
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -120,8 +123,10 @@ impl Connection {
     fn on_probe_timeout(&mut self, now: Instant) {
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
-        // RFC 9002 6.2.4: one or two. The first is a repair symbol for the whole tail; later ones go in pairs.
-        self.probes_pending = if self.probe_expiries == 1 || self.path.gives_up_on_timeout() { 1 } else { 2 };
+        // RFC 9002 6.2.4 has one or two. A path that loses in bursts may swallow two as it did all before, and each timeout
+        // is twice as long as the last: one packet more each time keeps the rate falling and outlives a burst.
+        self.probes_pending =
+            if self.path.gives_up_on_timeout() { 1 } else { self.probe_expiries.min(PROBES_MAX) };
         // The next timeout counts from now, whether or not the probe can leave at once.
         self.last_eliciting_at = now;
         if self.path.gives_up_on_timeout() {
