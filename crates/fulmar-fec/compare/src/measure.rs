@@ -21,23 +21,15 @@ pub fn gb_per_s(bytes: usize, mut call: impl FnMut()) -> f64 {
     bytes as f64 / best.as_secs_f64() / 1e9
 }
 
-/// Time this thread has run, as Linux counts it; others who use the machine do not count. For work longer than a time slice.
-pub fn run_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or_default())
-}
-
-/// MB/s of `bytes` per call that takes milliseconds: the median of 30.
+/// MB/s of `bytes` per call that takes milliseconds: the best of 200, of which some fall between two interruptions.
 pub fn mb_per_s(bytes: usize, mut call: impl FnMut()) -> f64 {
-    let mut times: Vec<Duration> = (0..30)
-        .map(|_| {
-            let started = run_time();
-            call();
-            run_time() - started
-        })
-        .collect();
-    times.sort();
-    bytes as f64 / times[times.len() / 2].as_secs_f64() / 1e6
+    let mut best = Duration::MAX;
+    for _ in 0..200 {
+        let started = Instant::now();
+        call();
+        best = best.min(started.elapsed());
+    }
+    bytes as f64 / best.as_secs_f64() / 1e6
 }
 
 /// Symbols of noise.
