@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use fulmar_fec::{SymbolId, Symbols};
 
+use super::sender::Fill;
 use super::sets::SetNumber;
+use crate::wire::frame;
 
 /// What the sender knows of one symbol.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,14 @@ pub(super) enum SymbolState {
 }
 
 impl SymbolState {
+    /// One more packet that carries it is under way.
+    pub(super) fn sent_again(self) -> Self {
+        match self {
+            Self::InFlight(count) => Self::InFlight(count.saturating_add(1)),
+            _ => Self::InFlight(1),
+        }
+    }
+
     /// Whether the receiver has it, as far as the sender can tell.
     pub(super) fn is_delivered(self) -> bool {
         matches!(self, Self::Inferred | Self::Delivered)
@@ -71,20 +81,39 @@ impl Ring {
     }
 
     /// An empty buffer.
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
+    fn buffer(&mut self) -> Vec<u8> {
         self.pool.pop().unwrap_or_default()
     }
 
     /// Gives back a buffer that was not used.
-    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+    fn recycle(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > 0 && self.pool.len() < POOL_MAX {
             buffer.clear();
             self.pool.push(buffer);
         }
     }
 
+    /// Takes in the next symbol, of at most `bytes_max`; `None` if `fill` has nothing to send.
+    pub(super) fn take_in(&mut self, bytes_max: usize, fill: &mut Fill<'_>) -> Option<SymbolId> {
+        let mut symbol = self.buffer();
+        fill(&mut symbol, bytes_max);
+        if symbol.is_empty() {
+            self.recycle(symbol);
+            return None;
+        }
+        Some(self.push(symbol))
+    }
+
+    /// Appends symbol `id` to a packet, as a SOURCE frame.
+    pub(super) fn put_source(&self, id: SymbolId, packet: &mut Vec<u8>) -> Option<()> {
+        let bytes = self.get(id)?;
+        frame::put_source_header(packet, id);
+        packet.extend_from_slice(bytes);
+        Some(())
+    }
+
     /// Adds the next symbol, which is about to leave.
-    pub(super) fn push(&mut self, bytes: Vec<u8>) -> SymbolId {
+    fn push(&mut self, bytes: Vec<u8>) -> SymbolId {
         let id = self.next_id();
         self.held_bytes += bytes.len() as u64;
         self.slots.push_back(Slot {

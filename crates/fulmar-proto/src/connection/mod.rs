@@ -335,9 +335,9 @@ impl Connection {
     fn adopt(&mut self, now: Instant, profile: &Profile) {
         let seed = self.draw();
         self.path.adopt(now, profile, seed);
-        self.redundancy =
-            (profile.redundancy)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
-        self.sizing = (profile.sizing)(&MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed));
+        let context = MakeContext::new(u32::from(self.path.mtu.current_bytes()), seed);
+        self.redundancy = (profile.redundancy)(&context);
+        self.sizing = (profile.sizing)(&context);
         self.profile_name.clone_from(&profile.name);
     }
 

@@ -23,8 +23,7 @@ impl BlockSender {
         fill: &mut Fill<'_>,
     ) -> Option<Emitted> {
         let id = self.take_in(now, space_bytes.checked_sub(frame::SOURCE_HEADER_BYTES)?, fill)?;
-        frame::put_source_header(packet, id);
-        packet.extend_from_slice(self.ring.get(id)?);
+        self.ring.put_source(id, packet)?;
         self.blocks.back_mut()?.in_flight += 1;
         if let Some(slot) = self.ring.slot_mut(id) {
             slot.state = SymbolState::InFlight(1);
@@ -56,13 +55,7 @@ impl BlockSender {
     }
 
     fn take_in(&mut self, now: Instant, bytes_max: usize, fill: &mut Fill<'_>) -> Option<SymbolId> {
-        let mut symbol = self.ring.buffer();
-        fill(&mut symbol, bytes_max);
-        if symbol.is_empty() {
-            self.ring.recycle(symbol);
-            return None;
-        }
-        let id = self.ring.push(symbol);
+        let id = self.ring.take_in(bytes_max, fill)?;
         if !self.blocks.back().is_some_and(|block| block.is_open) {
             let planned = self.planned.take().unwrap_or(self.len_max);
             self.blocks.push_back(Block::new(id, planned));
@@ -147,8 +140,7 @@ impl BlockSender {
             .map(SymbolId)?;
         let bytes = self.ring.get(id)?;
         let content = if bytes.len() + frame::SOURCE_HEADER_BYTES <= space_bytes {
-            frame::put_source_header(packet, id);
-            packet.extend_from_slice(bytes);
+            self.ring.put_source(id, packet)?;
             Content::Copy(id)
         } else {
             Content::Part(put_piece(&mut self.parts, id, bytes, packet, space_bytes)?)
@@ -156,10 +148,7 @@ impl BlockSender {
         self.stats.copies += 1;
         if matches!(content, Content::Copy(_)) || self.parts.is_all_sent(id) {
             let slot = self.ring.slot_mut(id)?;
-            slot.state = match slot.state {
-                SymbolState::InFlight(count) => SymbolState::InFlight(count.saturating_add(1)),
-                _ => SymbolState::InFlight(1),
-            };
+            slot.state = slot.state.sent_again();
         }
         self.block_mut(number)?.in_flight += 1;
         self.recount(number);

@@ -19,20 +19,13 @@ impl SlidingSender {
         fill: &mut Fill<'_>,
     ) -> Option<Emitted> {
         let id = self.take_in(now, space_bytes.checked_sub(frame::SOURCE_HEADER_BYTES)?, fill)?;
-        frame::put_source_header(packet, id);
-        packet.extend_from_slice(self.ring.get(id)?);
+        self.ring.put_source(id, packet)?;
         Some(Emitted { content: Content::Source(id), is_repair: false })
     }
 
     /// A new symbol, which is about to leave.
     fn take_in(&mut self, now: Instant, bytes_max: usize, fill: &mut Fill<'_>) -> Option<SymbolId> {
-        let mut symbol = self.ring.buffer();
-        fill(&mut symbol, bytes_max);
-        if symbol.is_empty() {
-            self.ring.recycle(symbol);
-            return None;
-        }
-        let id = self.ring.push(symbol);
+        let id = self.ring.take_in(bytes_max, fill)?;
         if let Some(slot) = self.ring.slot_mut(id) {
             slot.state = SymbolState::InFlight(1);
         }
@@ -65,8 +58,7 @@ impl SlidingSender {
             return Some(Emitted { content: Content::Combined(id), is_repair: false });
         }
         // Its window has a symbol that no longer fits a packet: it goes alone.
-        frame::put_source_header(packet, id);
-        packet.extend_from_slice(self.ring.get(id)?);
+        self.ring.put_source(id, packet)?;
         Some(Emitted { content: Content::Source(id), is_repair: false })
     }
 
@@ -96,8 +88,7 @@ impl SlidingSender {
         if bytes.len() + frame::SOURCE_HEADER_BYTES > space_bytes {
             return self.emit_part(id, packet, space_bytes);
         }
-        frame::put_source_header(packet, id);
-        packet.extend_from_slice(bytes);
+        self.ring.put_source(id, packet)?;
         self.on_copied(id)?;
         Some(Emitted { content: Content::Copy(id), is_repair: true })
     }
@@ -119,10 +110,7 @@ impl SlidingSender {
     fn on_copied(&mut self, id: SymbolId) -> Option<()> {
         self.missing.remove(&id);
         let slot = self.ring.slot_mut(id)?;
-        slot.state = match slot.state {
-            SymbolState::InFlight(count) => SymbolState::InFlight(count.saturating_add(1)),
-            _ => SymbolState::InFlight(1),
-        };
+        slot.state = slot.state.sent_again();
         if slot.was_lost && slot.state == SymbolState::InFlight(1) {
             self.copied_in_flight += 1;
             if slot.set.is_none() && self.combiner.has_combinations() {
