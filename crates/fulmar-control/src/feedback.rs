@@ -6,7 +6,9 @@
 
 use core::time::Duration;
 
-use crate::{Instant, LossView, Rate};
+use fulmar_units::{Instant, Rate};
+
+use crate::LossView;
 
 /// One packet (or one train of equal packets) that just left.
 #[derive(Copy, Clone, Debug)]

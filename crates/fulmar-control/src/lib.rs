@@ -12,9 +12,7 @@ extern crate alloc;
 
 mod feedback;
 mod pacer;
-mod rate;
 mod sizing;
-mod time;
 pub mod windowed;
 
 pub mod congestion;
@@ -29,7 +27,6 @@ pub use congestion::{
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
-pub use rate::Rate;
 pub use redundancy::{
     AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid,
     FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Reading, RedundancyPolicy,
@@ -37,4 +34,3 @@ pub use redundancy::{
 };
 pub use rtt::RttEstimator;
 pub use sizing::{FixedSizing, Sizing, WindowSizing};
-pub use time::Instant;

@@ -11,7 +11,9 @@
 
 use core::time::Duration;
 
-use crate::{Instant, Rate, SendBudget};
+use fulmar_units::{Instant, Rate};
+
+use crate::SendBudget;
 
 /// Rounding of `f64` must not leave a deadline that is reached and yet not met.
 const ROUNDING_BYTES: f64 = 1e-3;

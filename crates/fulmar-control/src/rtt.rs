@@ -10,8 +10,10 @@
 
 use core::time::Duration;
 
+use fulmar_units::{Instant, whole_nanos};
+
+use crate::PathView;
 use crate::windowed::WindowedMin;
-use crate::{Instant, PathView};
 
 /// RFC 9002 6.1.2: timers are not finer than this.
 pub const GRANULARITY: Duration = Duration::from_millis(1);
@@ -55,7 +57,7 @@ impl RttEstimator {
 
     /// An estimator whose minimum is that of the last `window`, so that it follows a route that became longer.
     pub fn with_min_window(window: Duration) -> Self {
-        Self::with_min(MinRtt::Windowed(WindowedMin::new(nanos(window))))
+        Self::with_min(MinRtt::Windowed(WindowedMin::new(whole_nanos(window))))
     }
 
     fn with_min(min: MinRtt) -> Self {
@@ -70,7 +72,7 @@ impl RttEstimator {
         match &mut self.min {
             // RFC 9002 5.2: the ACK delay is not taken out of the minimum, which would allow a peer to make it too small.
             MinRtt::Forever(min) => *min = latest.min(*min),
-            MinRtt::Windowed(filter) => filter.update(now.as_nanos(), nanos(latest)),
+            MinRtt::Windowed(filter) => filter.update(now.as_nanos(), whole_nanos(latest)),
         }
         if !self.has_sample {
             // RFC 9002 5.3, RFC 6298 (2.2).
@@ -160,10 +162,6 @@ impl RttEstimator {
         path.rtt_min = self.min();
         path.has_rtt_sample = self.has_sample;
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

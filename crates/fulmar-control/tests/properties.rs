@@ -8,11 +8,12 @@ use bottleneck::Draws;
 use fulmar_control::{
     AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView,
     Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
-    FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, Instant, LossEstimator, LossEvent, LossView,
-    LtTcp, LtTcpConfig, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample, ReceiveWindow,
-    RedundancyPolicy, Reno, Sent, Sizing, Slot, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
-    TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
+    FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, LossEstimator, LossEvent, LossView, LtTcp,
+    LtTcpConfig, NewReno, Oracle, Pacer, PathView, Pooled, RateSample, ReceiveWindow, RedundancyPolicy, Reno,
+    Sent, Sizing, Slot, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig, TokenBucket, Unlimited,
+    UnlimitedConfig, WindowConfig, WindowSizing,
 };
+use fulmar_units::{Instant, Rate};
 
 const MTU: u32 = 1200;
 const SEEDS: u64 = 60;

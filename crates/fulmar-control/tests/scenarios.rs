@@ -6,7 +6,8 @@ mod bottleneck;
 use std::time::Duration;
 
 use bottleneck::{App, Bottleneck, Flow, Link, MTU};
-use fulmar_control::{Auto, Instant};
+use fulmar_control::Auto;
+use fulmar_units::Instant;
 
 fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)

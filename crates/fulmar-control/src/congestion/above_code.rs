@@ -7,8 +7,10 @@
 
 use alloc::boxed::Box;
 
+use fulmar_units::{Instant, Rate};
+
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, LossEvent, PathView, Rate, Sent};
+use crate::{Feedback, LossEvent, PathView, Sent};
 
 /// A controller that sees the path through a code.
 #[derive(Debug)]

@@ -12,10 +12,12 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::aimd::{Aimd, REDUCTION};
 use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// AIMD with the backoff RTTmin / RTT.
 #[derive(Clone, Debug)]

@@ -12,10 +12,12 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, SlowStart};
 use super::window::{Epoch, WindowConfig, pacing_rtt};
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// RFC 9438 4.1 (5): how fast the window grows, in packets per second cubed.
 const C: f64 = 0.4;

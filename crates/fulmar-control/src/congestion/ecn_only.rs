@@ -9,10 +9,12 @@
 //! Inputs: bytes acknowledged, marks, when the newest packet acknowledged was sent. Losses are not read.
 //! Invariant: window >= 2 packets.
 
+use fulmar_units::Instant;
+
 use super::aimd::{Aimd, REDUCTION};
 use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// Reno that hears marks and timeouts, and is deaf to losses.
 #[derive(Clone, Debug)]

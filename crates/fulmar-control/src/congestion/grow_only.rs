@@ -4,10 +4,12 @@
 //! for TCP [..] which never shrinks the congestion window, only grows it". A baseline for what retransmission alone
 //! reaches when no loss is taken for congestion. The receiver's window is all that bounds it.
 
+use fulmar_units::Instant;
+
 use super::aimd::Aimd;
 use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// Slow start for ever.
 #[derive(Clone, Debug)]

@@ -2,7 +2,9 @@
 
 use core::fmt::Debug;
 
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use fulmar_units::{Instant, Rate};
+
+use crate::{Feedback, PathView, Sent};
 
 mod above_code;
 mod aimd;

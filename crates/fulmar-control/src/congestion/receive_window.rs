@@ -7,8 +7,10 @@
 
 use alloc::boxed::Box;
 
+use fulmar_units::{Instant, Rate};
+
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// A controller under a receive window.
 #[derive(Debug)]

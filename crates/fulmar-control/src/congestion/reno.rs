@@ -14,10 +14,12 @@
 //! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one reduction per
 //! round of loss (NewReno).
 
+use fulmar_units::Instant;
+
 use super::aimd::{Aimd, REDUCTION};
 use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits for the
 /// timeout (Fall and Floyd 1996, section 4).

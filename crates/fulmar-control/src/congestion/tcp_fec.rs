@@ -11,10 +11,12 @@
 //!
 //! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
 
+use fulmar_units::Instant;
+
 use super::aimd::{Aimd, REDUCTION};
 use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// NewReno below an erasure code that reports what it repaired.
 #[derive(Clone, Debug)]
@@ -118,7 +120,7 @@ mod tests {
         feedback.unrepairable_packets = 2;
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 20_000);
-        feedback.lost.newest_sent_at = Some(crate::Instant::ZERO);
+        feedback.lost.newest_sent_at = Some(fulmar_units::Instant::ZERO);
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 20_000, "the same window");
     }

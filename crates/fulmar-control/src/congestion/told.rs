@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::CongestionController;
-use crate::{Feedback, Instant, LossEvent, PathView};
+use crate::{Feedback, LossEvent, PathView};
 
 pub(super) const MTU: u32 = 1000;
 

@@ -7,8 +7,10 @@
 //! [`TokenBucket`] has the thesis' four parameters (section 3.12.2). Its kernel adds tokens every 4 ms and then sends them
 //! at once; our pacer adds them continuously, so the rate is the same and a tick's burst is spread over the tick.
 
+use fulmar_units::{Instant, Rate};
+
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// Settings of no congestion control.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

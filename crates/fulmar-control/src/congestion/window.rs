@@ -6,7 +6,9 @@
 
 use core::time::Duration;
 
-use crate::{Feedback, Instant, PathView, Rate, SendBudget};
+use fulmar_units::{Instant, Rate};
+
+use crate::{Feedback, PathView, SendBudget};
 
 /// Probe timeouts in a row after which everything outstanding is taken for lost to congestion. The second expires
 /// three probe timeouts after the newest packet (1 + 2), which is RFC 9002 7.6.1's kPersistentCongestionThreshold.

@@ -93,8 +93,10 @@ impl LossEstimator for Ewma {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::{Instant, LossEvent};
+    use crate::LossEvent;
 
     fn round(estimator: &mut Ewma, round: u64, acked: u32, lost: u32, bursts: u32) {
         let mut feedback = Feedback::at(Instant::ZERO);

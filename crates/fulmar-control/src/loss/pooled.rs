@@ -97,8 +97,10 @@ impl LossEstimator for Pooled {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::{Instant, LossEvent};
+    use crate::LossEvent;
 
     fn feedback(round: u64, acked: u32, lost: u32, bursts: u32) -> Feedback {
         let mut feedback = Feedback::at(Instant::ZERO);

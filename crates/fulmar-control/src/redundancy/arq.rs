@@ -42,8 +42,9 @@ pub(super) fn asked_or_source(slot: &Slot) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::Instant;
 
     #[test]
     fn repair_before_data_before_waiting() {

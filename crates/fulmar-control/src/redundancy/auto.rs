@@ -16,9 +16,11 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::arq::asked_or_source;
 use super::{Channel, Choice, RedundancyPolicy, RepairReason, Slot};
-use crate::{Feedback, Instant, PathView};
+use crate::{Feedback, PathView};
 
 /// Loss below which repair costs more than it saves.
 const LOSS_MIN: f64 = 0.002;

@@ -7,8 +7,10 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::{Choice, RepairReason, Slot};
-use crate::{Instant, PathView};
+use crate::PathView;
 
 /// An unfinished block or group waits this share of a round trip for more data before its repair is sent.
 const PAUSE_PER_RTT: u32 = 8;

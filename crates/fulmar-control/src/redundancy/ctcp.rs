@@ -72,9 +72,10 @@ impl RedundancyPolicy for CtcpHybrid {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::super::BlockView;
     use super::*;
-    use crate::Instant;
 
     /// Repair symbols of each of `blocks` blocks of 32.
     fn repairs(proactive: f64, rate: f64, blocks: usize) -> alloc::vec::Vec<u32> {

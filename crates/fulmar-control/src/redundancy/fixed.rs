@@ -63,8 +63,9 @@ impl RedundancyPolicy for FixedRate {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::Instant;
 
     #[test]
     fn one_repair_after_every_fourth_source() {

@@ -87,9 +87,10 @@ impl RedundancyPolicy for Fountain {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::super::BlockView;
     use super::*;
-    use crate::Instant;
 
     fn slot(undecoded: u32) -> Slot {
         let mut slot = Slot::idle(Instant::ZERO);

@@ -91,9 +91,10 @@ impl RedundancyPolicy for LtTcp {
 mod tests {
     use core::time::Duration;
 
+    use fulmar_units::Instant;
+
     use super::super::{BlockView, RepairReason};
     use super::*;
-    use crate::Instant;
 
     fn loss(rate: f64, burst_packets: f64) -> LossView {
         LossView { rate, burst_packets, weight_packets: 1000.0 }

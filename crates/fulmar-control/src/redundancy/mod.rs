@@ -5,7 +5,9 @@
 
 use core::fmt::Debug;
 
-use crate::{Feedback, Instant, PathView};
+use fulmar_units::Instant;
+
+use crate::{Feedback, PathView};
 
 mod arq;
 mod auto;

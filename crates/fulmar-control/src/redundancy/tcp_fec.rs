@@ -147,8 +147,9 @@ impl RedundancyPolicy for TcpFecGroups {
 mod tests {
     use core::time::Duration;
 
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::Instant;
 
     fn path(window_packets: u64) -> PathView {
         let mut path = PathView::unknown(1000);

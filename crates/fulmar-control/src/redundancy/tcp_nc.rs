@@ -134,8 +134,9 @@ impl RedundancyPolicy for TcpNcCombinations {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::Instant;
 
     /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for one more.
     fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {

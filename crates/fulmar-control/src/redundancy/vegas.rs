@@ -19,7 +19,9 @@
 //! by its length. All in packets, as Vegas' thresholds are. A duplicate ACK is a packet that added no degree of freedom, or
 //! one the code could not make good; they are counted from ACK to ACK until one advances without.
 
-use crate::{Feedback, Instant, PathView};
+use fulmar_units::Instant;
+
+use crate::{Feedback, PathView};
 
 /// Which of its two descriptions of the algorithm to follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fulmar_control::{
-    Channel, CongestionController, Feedback, Instant, LossEstimator, LossEvent, Pacer, PathView, Pooled,
-    RateSample, RttEstimator, Sent,
+    Channel, CongestionController, Feedback, LossEstimator, LossEvent, Pacer, PathView, Pooled, RateSample,
+    RttEstimator, Sent,
 };
+use fulmar_units::Instant;
 
 use super::MTU;
 

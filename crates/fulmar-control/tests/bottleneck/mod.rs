@@ -9,7 +9,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use fulmar_control::{CongestionController, Instant};
+use fulmar_control::CongestionController;
+use fulmar_units::Instant;
 
 mod flow;
 

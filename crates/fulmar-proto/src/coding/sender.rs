@@ -4,8 +4,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Instant, Slot};
+use fulmar_control::{Choice, Slot};
 use fulmar_fec::{Code, Geometry, SymbolId};
+use fulmar_units::Instant;
 
 use super::blocks::BlockSender;
 use super::sliding::SlidingSender;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Instant, RepairReason};
+use fulmar_control::{Choice, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId};
+use fulmar_units::Instant;
 
 use super::{Emitted, SymbolReceiver, SymbolSender, symbol_sender};
 use crate::TransportError;

@@ -1,6 +1,6 @@
 //! The passing of time. Every wake-up time comes from the state that acts on it.
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use super::close::State;
 use super::transmit::PACKET_BYTES_MIN;

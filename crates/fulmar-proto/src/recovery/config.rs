@@ -75,7 +75,7 @@ impl Timeout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fulmar_control::Instant;
+    use fulmar_units::Instant;
 
     #[test]
     fn retransmission_timeouts_as_in_rfc_6298() {

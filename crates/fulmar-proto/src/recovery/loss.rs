@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use super::{Lost, SentPackets};
 use crate::PacketNumber;

@@ -3,7 +3,8 @@
 //! The rate at which data were delivered between the sending of a packet and its ACK, taken over the longer of the
 //! time it took to send them and the time it took to acknowledge them, so that ACK compression cannot inflate it.
 
-use fulmar_control::{Instant, RateSample};
+use fulmar_control::RateSample;
+use fulmar_units::Instant;
 
 /// State a packet carries from its sending to its ACK.
 #[derive(Copy, Clone, Debug, Default)]

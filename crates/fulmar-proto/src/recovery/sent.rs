@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fulmar_control::Instant;
 use fulmar_fec::SymbolId;
+use fulmar_units::Instant;
 
 use super::rate_sample::Stamp;
 use crate::PacketNumber;

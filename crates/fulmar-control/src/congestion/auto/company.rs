@@ -5,9 +5,11 @@
 //! CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends when the queue is gone, and
 //! is interrupted every few seconds by a probe for the shortest RTT, to see whether the queue would go if we let it.
 
+use fulmar_units::Instant;
+
 use super::phase::Phase;
 use super::{Auto, Cubic, CubicConfig};
-use crate::{CongestionController, Feedback, Instant, LossEvent, PathView};
+use crate::{CongestionController, Feedback, LossEvent, PathView};
 
 /// Rounds of cruising in a row that must meet somebody else's queue.
 const FOREIGN_ROUNDS: u32 = 4;

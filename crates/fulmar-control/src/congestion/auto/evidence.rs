@@ -6,10 +6,12 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::Auto;
 use super::floor::Floor;
 use super::phase::Phase;
-use crate::{Feedback, Instant, PathView};
+use crate::{Feedback, PathView};
 
 /// Losses beyond the floor's explanation: standard deviations ..
 const EXCESS_SIGMAS: f64 = 2.5;

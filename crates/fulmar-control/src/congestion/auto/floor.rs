@@ -15,7 +15,9 @@
 
 use core::time::Duration;
 
-use crate::{Instant, LossView};
+use fulmar_units::Instant;
+
+use crate::LossView;
 
 /// More than this is never taken for random.
 pub(super) const FLOOR_MAX: f64 = 0.5;

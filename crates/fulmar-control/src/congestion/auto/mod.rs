@@ -19,8 +19,10 @@
 
 use core::time::Duration;
 
+use fulmar_units::{Instant, Rate};
+
 use super::{CongestionController, Cubic, CubicConfig, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use crate::{Feedback, PathView, Sent};
 
 mod company;
 mod evidence;

@@ -12,8 +12,10 @@
 
 use core::time::Duration;
 
+use fulmar_units::{Instant, Rate, whole_nanos};
+
+use crate::RateSample;
 use crate::windowed::{WindowedMax, WindowedMin};
-use crate::{Instant, Rate, RateSample};
 
 /// BBRv1 4.1.1.2: so long a minimum stays valid. A route that became longer is believed after it.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
@@ -43,7 +45,7 @@ impl Model {
     }
 
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
-        let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = whole_nanos(rtt);
         self.rtt_min.update(now.as_nanos(), nanos);
         if rtt <= self.rtt_min().unwrap_or(rtt).mul_f64(RTT_CONFIRM) {
             self.rtt_confirmed_at = Some(now);

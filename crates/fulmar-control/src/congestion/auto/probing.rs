@@ -7,11 +7,13 @@
 
 use core::time::Duration;
 
+use fulmar_units::{Instant, Rate};
+
 use super::Auto;
 use super::floor::Floor;
 use super::phase::Phase;
 use super::tally::Tally;
-use crate::{Instant, PathView, Rate};
+use crate::PathView;
 
 /// Start-up is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
 const FULL_GROWTH: f64 = 1.25;

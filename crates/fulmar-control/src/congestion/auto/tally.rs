@@ -5,7 +5,9 @@
 
 use core::time::Duration;
 
-use crate::{Feedback, Rate};
+use fulmar_units::Rate;
+
+use crate::Feedback;
 
 /// Sums over one round.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! What goes into a packet.
 
-use fulmar_control::{Instant, RepairReason};
+use fulmar_control::RepairReason;
 use fulmar_fec::{SymbolId, Symbols};
+use fulmar_units::Instant;
 
 use super::{Block, BlockSender};
 use crate::coding::parts::put_piece;

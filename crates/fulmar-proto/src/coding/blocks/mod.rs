@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Block;
-use fulmar_control::{BlockView, Choice, Instant, RepairReason, Slot};
+use fulmar_control::{BlockView, Choice, RepairReason, Slot};
 use fulmar_fec::{Code, CodeShape, SymbolId};
+use fulmar_units::Instant;
 
 use super::combiner::Combiner;
 use super::parts::PartsOut;

@@ -1,7 +1,8 @@
 //! What goes into a packet.
 
-use fulmar_control::{Instant, RepairReason};
+use fulmar_control::RepairReason;
 use fulmar_fec::{RepairKey, SymbolId, Symbols, Window};
+use fulmar_units::Instant;
 
 use super::{KEYS, RECOVERING_MAX, RepairCover, SlidingSender};
 use crate::coding::parts::put_piece;

@@ -1,7 +1,7 @@
 //! What ACKs and losses teach.
 
-use fulmar_control::Instant;
 use fulmar_fec::SymbolId;
+use fulmar_units::Instant;
 
 use super::{RepairCover, SlidingSender};
 use crate::TransportError;

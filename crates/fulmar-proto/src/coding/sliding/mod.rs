@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Instant, RepairReason, Slot};
+use fulmar_control::{Choice, RepairReason, Slot};
 use fulmar_fec::{Code, SymbolId, Window};
+use fulmar_units::Instant;
 
 use super::combiner::Combiner;
 use super::parts::PartsOut;

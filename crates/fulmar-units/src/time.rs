@@ -30,14 +30,15 @@ impl Instant {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+/// The length of `duration` in nanoseconds, at most 584 years: what a [`Duration`] counts in 128 bits, nothing here needs.
+pub fn whole_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(rhs)))
+        Self(self.0.saturating_add(whole_nanos(rhs)))
     }
 }
 
@@ -50,7 +51,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(rhs)))
+        Self(self.0.saturating_sub(whole_nanos(rhs)))
     }
 }
 
