@@ -29,8 +29,8 @@ pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossVi
 pub use pacer::Pacer;
 pub use redundancy::{
     AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid,
-    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Reading, RedundancyPolicy,
-    RepairReason, Slot, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Opportunity, Reading,
+    RedundancyPolicy, RepairReason, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
 pub use rtt::RttEstimator;
 pub use sizing::{FixedSizing, Sizing, WindowSizing};

@@ -17,30 +17,34 @@ fn at(millis: u64) -> Instant {
 
 /// A flow of one symbol each 5 ms; nothing is acknowledged before a round trip has passed. Returns repair per source.
 fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
-    let mut slot = Slot::idle(at(0));
-    slot.window_max = 64;
+    let mut opportunity = Opportunity::idle(at(0));
+    opportunity.window_max = 64;
     for step in 0..400_u64 {
-        slot.now = at(step * 5);
-        slot.has_new_data = true;
-        slot.unacked_symbols = 9;
-        policy.on_feedback(&Feedback::at(slot.now), path);
+        opportunity.now = at(step * 5);
+        opportunity.has_new_data = true;
+        opportunity.unacked_symbols = 9;
+        policy.on_feedback(&Feedback::at(opportunity.now), path);
         loop {
-            match policy.choose(&slot, path) {
+            let choice = policy.choose(&opportunity, path);
+            if !matches!(choice, Choice::Wait(_)) {
+                policy.on_emitted(choice, &opportunity, path);
+            }
+            match choice {
                 Choice::Source => {
-                    assert!(slot.has_new_data);
-                    slot.has_new_data = false;
-                    slot.sources_sent += 1;
-                    slot.repairs_since_source = 0;
-                    slot.newest_source = Some(slot.now);
+                    assert!(opportunity.has_new_data);
+                    opportunity.has_new_data = false;
+                    opportunity.sources_sent += 1;
+                    opportunity.repairs_since_source = 0;
+                    opportunity.newest_source = Some(opportunity.now);
                 }
                 Choice::Repair { symbols, .. } => {
                     assert!((1..=9).contains(&symbols));
-                    slot.repairs_sent += 1;
-                    slot.repairs_since_source += 1;
-                    slot.proactive_in_flight = 9;
+                    opportunity.repairs_sent += 1;
+                    opportunity.repairs_since_source += 1;
+                    opportunity.proactive_in_flight = 9;
                 }
                 Choice::Wait(until) => {
-                    assert!(until.is_none_or(|until| until > slot.now));
+                    assert!(until.is_none_or(|until| until > opportunity.now));
                     break;
                 }
                 Choice::Recover | Choice::Insure => panic!("nothing is missing"),
@@ -48,7 +52,7 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
             }
         }
     }
-    slot.repairs_sent as f64 / slot.sources_sent as f64
+    opportunity.repairs_sent as f64 / opportunity.sources_sent as f64
 }
 
 #[test]
@@ -76,19 +80,21 @@ fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
     for _ in 0..200 {
         policy.on_feedback(&limited, &path);
     }
-    let mut slot = Slot::idle(at(0));
-    (slot.has_new_data, slot.window_max) = (true, 64);
+    let mut opportunity = Opportunity::idle(at(0));
+    (opportunity.has_new_data, opportunity.window_max) = (true, 64);
     let (mut insured, mut wasted) = (0, 0.0);
     for step in 0..30_000 {
-        slot.now = at(step);
-        slot.sources_sent += 5;
-        slot.recovering_symbols += 1;
-        match policy.choose(&slot, &path) {
+        opportunity.now = at(step);
+        opportunity.sources_sent += 5;
+        opportunity.recovering_symbols += 1;
+        let choice = policy.choose(&opportunity, &path);
+        policy.on_emitted(choice, &opportunity, &path);
+        match choice {
             Choice::Source => {}
             Choice::Insure => {
                 insured += 1;
-                wasted += libm::pow(0.8, f64::from(slot.recovering_symbols));
-                slot.recovering_symbols = 0;
+                wasted += libm::pow(0.8, f64::from(opportunity.recovering_symbols));
+                opportunity.recovering_symbols = 0;
             }
             other => panic!("{other:?}"),
         }
@@ -101,46 +107,48 @@ fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
 #[test]
 fn a_tail_is_protected_once_data_ran_out() {
     let (mut policy, path) = (AutoRedundancy::new(), path(0.1));
-    let mut slot = Slot::idle(at(100));
-    (slot.window_max, slot.unacked_symbols, slot.sources_sent) = (64, 10, 10);
-    slot.newest_source = Some(at(100));
+    let mut opportunity = Opportunity::idle(at(100));
+    (opportunity.window_max, opportunity.unacked_symbols, opportunity.sources_sent) = (64, 10, 10);
+    opportunity.newest_source = Some(at(100));
     let mut repairs = 0;
-    while let Choice::Repair { symbols: 10, reason: RepairReason::Tail } = policy.choose(&slot, &path) {
+    while let tail @ Choice::Repair { symbols: 10, reason: RepairReason::Tail } =
+        policy.choose(&opportunity, &path)
+    {
+        policy.on_emitted(tail, &opportunity, &path);
         repairs += 1;
-        slot.repairs_since_source += 1;
-        slot.proactive_in_flight += 1;
+        opportunity.repairs_since_source += 1;
+        opportunity.proactive_in_flight += 1;
         assert!(repairs < 20);
     }
     // P(<= 5 of 15 lost) = 0.9978.
     assert_eq!(repairs, 5);
-    assert_eq!(policy.choose(&slot, &path), Choice::Wait(None));
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
 }
 
 #[test]
 fn a_tail_waits_as_long_as_data_usually_take_to_come() {
     let (mut policy, path) = (AutoRedundancy::new(), path(0.1));
     thin(&mut policy, &path);
-    let mut slot = Slot::idle(at(5000));
-    (slot.window_max, slot.unacked_symbols) = (64, 3);
-    slot.newest_source = Some(at(5000));
-    policy.proactive_due = 0.0;
-    policy.sources_sent = 0;
-    assert_eq!(policy.choose(&slot, &path), Choice::Wait(Some(at(5010))));
-    slot.now = at(5010);
-    assert!(matches!(policy.choose(&slot, &path), Choice::Repair { reason: RepairReason::Tail, .. }));
+    let mut opportunity = Opportunity::idle(at(5000));
+    (opportunity.window_max, opportunity.unacked_symbols) = (64, 3);
+    opportunity.newest_source = Some(at(5000));
+    policy.credit.proactive = 0.0;
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(Some(at(5010))));
+    opportunity.now = at(5010);
+    assert!(matches!(policy.choose(&opportunity, &path), Choice::Repair { reason: RepairReason::Tail, .. }));
 }
 
 #[test]
 fn repair_asked_for_goes_first() {
-    let (mut policy, clean) = (AutoRedundancy::new(), path(0.0));
-    let mut slot = Slot::idle(at(0));
-    (slot.has_new_data, slot.missing, slot.missing_symbols) = (true, 2, 2);
-    assert_eq!(policy.choose(&slot, &clean), Choice::Recover);
+    let (policy, clean) = (AutoRedundancy::new(), path(0.0));
+    let mut opportunity = Opportunity::idle(at(0));
+    (opportunity.has_new_data, opportunity.missing, opportunity.missing_symbols) = (true, 2, 2);
+    assert_eq!(policy.choose(&opportunity, &clean), Choice::Recover);
     // Without loss to speak of, one answer each is enough.
-    (slot.missing, slot.repairs_in_flight, slot.recovering_symbols) = (0, 2, 2);
-    assert_eq!(policy.choose(&slot, &clean), Choice::Source);
+    (opportunity.missing, opportunity.repairs_in_flight, opportunity.recovering_symbols) = (0, 2, 2);
+    assert_eq!(policy.choose(&opportunity, &clean), Choice::Source);
     // With it a thin flow insures the answers.
-    slot.has_new_data = false;
+    opportunity.has_new_data = false;
     let lossy = path(0.1);
-    assert_eq!(policy.choose(&slot, &lossy), Choice::Insure);
+    assert_eq!(policy.choose(&opportunity, &lossy), Choice::Insure);
 }

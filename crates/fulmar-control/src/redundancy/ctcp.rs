@@ -11,7 +11,7 @@
 //! Inputs: the loss estimate, the newest block, what is missing. Invariant: 0 <= carry < 1.
 
 use super::block_repair::BlockRepair;
-use super::{Choice, RedundancyPolicy, Slot};
+use super::{Choice, Opportunity, RedundancyPolicy};
 use crate::{Feedback, PathView};
 
 /// More loss than this is not planned for.
@@ -43,6 +43,11 @@ impl CtcpHybrid {
         let loss = if loss.is_finite() { loss.clamp(0.0, LOSS_MAX) } else { 0.0 };
         self.proactive * loss / (1.0 - loss)
     }
+
+    /// Repair due for a block of `sources` symbols and what was carried to it.
+    fn due(&self, sources: u32, path: &PathView) -> f64 {
+        self.carry + f64::from(sources) * self.ratio_at(path.loss.rate)
+    }
 }
 
 impl RedundancyPolicy for CtcpHybrid {
@@ -54,15 +59,17 @@ impl RedundancyPolicy for CtcpHybrid {
         self.ratio = self.ratio_at(path.loss.rate);
     }
 
-    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice {
-        let ratio = self.ratio_at(path.loss.rate);
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        self.block.choose(opportunity, path, |sources| self.due(sources, path) as u32)
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
+        let due = self.due(opportunity.block.symbols, path);
         let carry = &mut self.carry;
-        self.block.choose(slot, path, |sources| {
-            let due = *carry + f64::from(sources) * ratio;
-            let whole = libm::floor(due);
-            *carry = due - whole;
-            whole as u32
-        })
+        self.block.on_emitted(choice, opportunity, |_| {
+            *carry = due - libm::floor(due);
+            due as u32
+        });
     }
 
     fn ratio(&self) -> f64 {
@@ -82,22 +89,25 @@ mod tests {
         let mut path = PathView::unknown(1200);
         path.loss.rate = rate;
         let mut policy = CtcpHybrid::new(proactive);
-        let mut slot = Slot::idle(Instant::ZERO);
-        slot.has_new_data = true;
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        opportunity.has_new_data = true;
         let mut counts = alloc::vec::Vec::new();
         while counts.len() <= blocks {
-            match policy.choose(&slot, &path) {
+            let choice = policy.choose(&opportunity, &path);
+            policy.on_emitted(choice, &opportunity, &path);
+            match choice {
                 Choice::Source => {
-                    if !slot.block.is_open {
-                        slot.block = BlockView { symbols_planned: 32, is_open: true, ..BlockView::default() };
+                    if !opportunity.block.is_open {
+                        opportunity.block =
+                            BlockView { symbols_planned: 32, is_open: true, ..BlockView::default() };
                         counts.push(0);
                     }
-                    slot.block.symbols += 1;
-                    slot.block.is_open = slot.block.symbols < 32;
-                    slot.sources_sent += 1;
+                    opportunity.block.symbols += 1;
+                    opportunity.block.is_open = opportunity.block.symbols < 32;
+                    opportunity.sources_sent += 1;
                 }
                 Choice::Repair { .. } => {
-                    slot.block.repairs += 1;
+                    opportunity.block.repairs += 1;
                     *counts.last_mut().unwrap() += 1;
                 }
                 other => panic!("{other:?}"),
@@ -119,8 +129,8 @@ mod tests {
     fn without_proactive_repair_it_is_arq() {
         assert_eq!(repairs(0.0, 0.2, 3), [0, 0, 0]);
         assert_eq!(repairs(f64::NAN, 0.2, 1), [0]);
-        let mut slot = Slot::idle(Instant::ZERO);
-        slot.missing = 1;
-        assert_eq!(CtcpHybrid::new(0.0).choose(&slot, &PathView::unknown(1200)), Choice::Recover);
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        opportunity.missing = 1;
+        assert_eq!(CtcpHybrid::new(0.0).choose(&opportunity, &PathView::unknown(1200)), Choice::Recover);
     }
 }

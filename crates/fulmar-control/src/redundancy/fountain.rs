@@ -11,7 +11,7 @@
 //!
 //! Invariant: never more blocks under way than the window.
 
-use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
 use crate::{Feedback, PathView};
 
 /// Bytes of a block after its outer code (Solymos 2014, section 3.7.1): the unit of `redundancy_bytes`.
@@ -62,16 +62,16 @@ impl RedundancyPolicy for Fountain {
 
     fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
 
-    fn choose(&mut self, slot: &Slot, _path: &PathView) -> Choice {
-        let block = slot.block;
-        if slot.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, _path: &PathView) -> Choice {
+        let block = opportunity.block;
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
         if !block.is_open && block.undecoded > 0 && block.repairs < self.at_once(block.symbols) {
             return Choice::Repair { symbols: block.symbols.max(1), reason: RepairReason::Proactive };
         }
         let has_room = block.is_open || block.undecoded < self.config.window_blocks.max(1);
-        if slot.has_new_data && has_room {
+        if opportunity.has_new_data && has_room {
             return Choice::Source;
         }
         if self.config.is_persistent && block.undecoded > 0 {
@@ -92,40 +92,41 @@ mod tests {
     use super::super::BlockView;
     use super::*;
 
-    fn slot(undecoded: u32) -> Slot {
-        let mut slot = Slot::idle(Instant::ZERO);
-        slot.has_new_data = true;
-        slot.block = BlockView { symbols: 44, symbols_planned: 44, repairs: 0, is_open: false, undecoded };
-        slot
+    fn opportunity(undecoded: u32) -> Opportunity {
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        opportunity.has_new_data = true;
+        opportunity.block =
+            BlockView { symbols: 44, symbols_planned: 44, repairs: 0, is_open: false, undecoded };
+        opportunity
     }
 
-    fn choose(config: FountainConfig, slot: &Slot) -> Choice {
-        Fountain::new(config).choose(slot, &PathView::unknown(1454))
+    fn choose(config: FountainConfig, opportunity: &Opportunity) -> Choice {
+        Fountain::new(config).choose(opportunity, &PathView::unknown(1454))
     }
 
     #[test]
     fn blocks_begin_while_the_window_has_room() {
         let config = FountainConfig { window_blocks: 3, ..FountainConfig::default() };
-        assert_eq!(choose(config, &slot(2)), Choice::Source);
-        assert_eq!(choose(config, &slot(3)), Choice::Wait(None));
-        let mut lacking = slot(2);
+        assert_eq!(choose(config, &opportunity(2)), Choice::Source);
+        assert_eq!(choose(config, &opportunity(3)), Choice::Wait(None));
+        let mut lacking = opportunity(2);
         lacking.missing = 1;
         assert_eq!(choose(config, &lacking), Choice::Recover);
         let persistent = FountainConfig { is_persistent: true, ..config };
-        assert_eq!(choose(persistent, &slot(3)), Choice::Recover);
-        assert_eq!(choose(persistent, &Slot::idle(Instant::ZERO)), Choice::Wait(None));
+        assert_eq!(choose(persistent, &opportunity(3)), Choice::Recover);
+        assert_eq!(choose(persistent, &Opportunity::idle(Instant::ZERO)), Choice::Wait(None));
     }
 
     /// 44 symbols, 68813 - 65536 = 3277 bytes of 65536: 44 * 0.05 = 2.2, so three more are sent at once.
     #[test]
     fn redundancy_is_sent_at_once() {
         let config = FountainConfig { redundancy_bytes: 68_813, ..FountainConfig::default() };
-        let mut slot = slot(1);
+        let mut opportunity = opportunity(1);
         for repairs in 0..3 {
-            slot.block.repairs = repairs;
-            assert!(matches!(choose(config, &slot), Choice::Repair { symbols: 44, .. }), "{repairs}");
+            opportunity.block.repairs = repairs;
+            assert!(matches!(choose(config, &opportunity), Choice::Repair { symbols: 44, .. }), "{repairs}");
         }
-        slot.block.repairs = 3;
-        assert_eq!(choose(config, &slot), Choice::Source);
+        opportunity.block.repairs = 3;
+        assert_eq!(choose(config, &opportunity), Choice::Source);
     }
 }

@@ -11,7 +11,7 @@
 //! Inputs: the loss estimate, the newest block, what is missing. Invariant: n - k is at most `repairs_max`.
 
 use super::block_repair::BlockRepair;
-use super::{Channel, Choice, RedundancyPolicy, Slot};
+use super::{Channel, Choice, Opportunity, RedundancyPolicy};
 use crate::{Feedback, LossView, PathView};
 
 /// Longest block for which the probability is summed.
@@ -73,13 +73,17 @@ impl RedundancyPolicy for LtTcp {
 
     fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
 
-    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice {
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        self.block.choose(opportunity, path, |sources| self.config.pfec_for(sources, &path.loss))
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
         let (config, ratio) = (self.config, &mut self.ratio);
-        self.block.choose(slot, path, |sources| {
+        self.block.on_emitted(choice, opportunity, |sources| {
             let repairs = config.pfec_for(sources, &path.loss);
             *ratio = f64::from(repairs) / f64::from(sources.max(1));
             repairs
-        })
+        });
     }
 
     fn ratio(&self) -> f64 {
@@ -134,25 +138,28 @@ mod tests {
         let mut path = PathView::unknown(1200);
         path.loss = loss(0.1, 1.0);
         let mut policy = policy(0.9, false);
-        let mut slot = Slot::idle(Instant::ZERO);
-        slot.has_new_data = true;
-        slot.block = BlockView { symbols: 0, symbols_planned: 4, repairs: 0, is_open: false, undecoded: 0 };
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        opportunity.has_new_data = true;
+        opportunity.block =
+            BlockView { symbols: 0, symbols_planned: 4, repairs: 0, is_open: false, undecoded: 0 };
         let mut line = alloc::string::String::new();
         for step in 0..14 {
             // Two packets of the second block are known lost while its PFEC is still due.
-            slot.missing = u32::from(step == 9 || step == 10);
-            match policy.choose(&slot, &path) {
+            opportunity.missing = u32::from(step == 9 || step == 10);
+            let choice = policy.choose(&opportunity, &path);
+            policy.on_emitted(choice, &opportunity, &path);
+            match choice {
                 Choice::Source => {
-                    let begins = !slot.block.is_open;
-                    slot.block.symbols = if begins { 1 } else { slot.block.symbols + 1 };
-                    slot.block.repairs = if begins { 0 } else { slot.block.repairs };
-                    slot.block.is_open = slot.block.symbols < 4;
-                    slot.sources_sent += 1;
+                    let begins = !opportunity.block.is_open;
+                    opportunity.block.symbols = if begins { 1 } else { opportunity.block.symbols + 1 };
+                    opportunity.block.repairs = if begins { 0 } else { opportunity.block.repairs };
+                    opportunity.block.is_open = opportunity.block.symbols < 4;
+                    opportunity.sources_sent += 1;
                     line.push('s');
                 }
                 Choice::Repair { symbols, reason: RepairReason::Proactive } => {
                     assert_eq!(symbols, 4);
-                    slot.block.repairs += 1;
+                    opportunity.block.repairs += 1;
                     line.push('p');
                 }
                 Choice::Recover => line.push('r'),
@@ -167,23 +174,25 @@ mod tests {
         let mut path = PathView::unknown(1200);
         path.rtt_smoothed = Duration::from_millis(80);
         path.loss = loss(0.1, 1.0);
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.newest_source, slot.sources_sent) = (Some(slot.now), 2);
-        slot.block = BlockView { symbols: 2, symbols_planned: 40, repairs: 0, is_open: true, undecoded: 1 };
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.newest_source, opportunity.sources_sent) = (Some(opportunity.now), 2);
+        opportunity.block =
+            BlockView { symbols: 2, symbols_planned: 40, repairs: 0, is_open: true, undecoded: 1 };
         let after = Instant::ZERO + Duration::from_millis(10);
-        assert_eq!(policy(0.99, false).choose(&slot, &path), Choice::Wait(Some(after)));
-        slot.now = after;
+        assert_eq!(policy(0.99, false).choose(&opportunity, &path), Choice::Wait(Some(after)));
+        opportunity.now = after;
         // 0.9^2 = 0.81; + 0.162 + ... : 0.972 with one, 0.9963 with two.
         let mut policy = policy(0.99, false);
         let expected = Choice::Repair { symbols: 2, reason: RepairReason::Proactive };
-        assert_eq!(policy.choose(&slot, &path), expected);
+        assert_eq!(policy.choose(&opportunity, &path), expected);
+        policy.on_emitted(expected, &opportunity, &path);
         assert_eq!(policy.ratio(), 1.0);
-        (slot.block.is_open, slot.block.repairs) = (false, 1);
-        assert_eq!(policy.choose(&slot, &path), expected);
-        slot.block.repairs = 2;
-        assert_eq!(policy.choose(&slot, &path), Choice::Wait(None));
+        (opportunity.block.is_open, opportunity.block.repairs) = (false, 1);
+        assert_eq!(policy.choose(&opportunity, &path), expected);
+        opportunity.block.repairs = 2;
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
         path.loss = LossView::default();
-        (slot.block.is_open, slot.block.repairs, slot.sources_sent) = (true, 0, 4);
-        assert_eq!(policy.choose(&slot, &path), Choice::Wait(None));
+        (opportunity.block.is_open, opportunity.block.repairs, opportunity.sources_sent) = (true, 0, 4);
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
     }
 }

@@ -63,7 +63,7 @@ pub struct BlockView {
 /// One chance to send one packet, as the coding layer sees it. Symbols are counted, not named.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
-pub struct Slot {
+pub struct Opportunity {
     /// Now.
     pub now: Instant,
     /// There is new data for a source symbol, and flow control allows it.
@@ -99,8 +99,8 @@ pub struct Slot {
     pub block: BlockView,
 }
 
-impl Slot {
-    /// A slot with nothing to do, for tests and drivers to fill.
+impl Opportunity {
+    /// One with nothing to do, for tests and drivers to fill.
     pub fn idle(now: Instant) -> Self {
         Self {
             now,
@@ -172,10 +172,17 @@ pub trait RedundancyPolicy: Debug + Send {
     /// An ACK arrived or losses were detected.
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 
-    /// Decides what the next packet carries. Called only when congestion control and the pacer let one leave.
-    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `slot.has_new_data`, nor [`Choice::Recover`] without
-    /// `slot.missing` or `slot.block.undecoded`, nor [`Choice::Insure`] without `slot.recovering_symbols`.
-    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice;
+    /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is answered.
+    /// Asked only when congestion control and the pacer let a packet leave.
+    ///
+    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor [`Choice::Recover`] without
+    /// `opportunity.missing` or `opportunity.block.undecoded`, nor [`Choice::Insure`] without `opportunity.recovering_symbols`.
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
+
+    /// The packet has left for which [`choose`](Self::choose) answered `choice` to just these arguments: only here is
+    /// credit spent. Also called if there was nothing for the choice to carry, lest it be made for ever; never for
+    /// [`Choice::Wait`].
+    fn on_emitted(&mut self, _choice: Choice, _opportunity: &Opportunity, _path: &PathView) {}
 
     /// The share of repair the policy aims at now, repair symbols per source symbol, for statistics.
     fn ratio(&self) -> f64 {

@@ -11,7 +11,7 @@
 //! Invariant: combinations sent <= R * packets + 1, beside those asked for.
 
 use super::vegas::{AdaptiveConfig, AdaptiveRedundancy};
-use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
 use crate::{Feedback, PathView};
 
 /// Settings of TCP/NC's sender.
@@ -78,15 +78,21 @@ impl TcpNcCombinations {
         libm::round(redundancy * UNIT as f64) as u64
     }
 
-    /// NUM grows with each packet that came from TCP since, less the combination that went in its place.
-    fn count(&mut self, slot: &Slot) {
-        let packets = slot.sources_sent.saturating_sub(self.sources_sent);
-        self.sources_sent = slot.sources_sent;
-        self.num = self.num.saturating_add(packets.saturating_mul(self.redundancy_units() - UNIT));
+    /// NUM now: it has grown with each packet that came from TCP since, less the combination that went in its place.
+    fn num_at(&self, opportunity: &Opportunity) -> u64 {
+        let packets = opportunity.sources_sent.saturating_sub(self.sources_sent);
+        let num = self.num.saturating_add(packets.saturating_mul(self.redundancy_units() - UNIT));
+        // With nothing in the coding window there is nothing to combine.
+        if self.window(opportunity) == 0 { num.min(UNIT - 1) } else { num }
     }
 
-    fn covered(&self, symbols: u32, slot: &Slot) -> u32 {
-        symbols.min(self.config.window_packets.max(1)).min(slot.window_max)
+    /// Packets in the coding window.
+    fn window(&self, opportunity: &Opportunity) -> u32 {
+        self.covered(opportunity.unacked_symbols, opportunity)
+    }
+
+    fn covered(&self, symbols: u32, opportunity: &Opportunity) -> u32 {
+        symbols.min(self.config.window_packets.max(1)).min(opportunity.window_max)
     }
 }
 
@@ -104,27 +110,26 @@ impl RedundancyPolicy for TcpNcCombinations {
         }
     }
 
-    fn choose(&mut self, slot: &Slot, _path: &PathView) -> Choice {
-        self.count(slot);
-        if slot.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, _path: &PathView) -> Choice {
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
-        let symbols = self.covered(slot.unacked_symbols, slot);
-        if self.num >= UNIT && symbols > 0 {
-            self.num -= UNIT;
-            return Choice::Repair { symbols, reason: RepairReason::Proactive };
+        if self.num_at(opportunity) >= UNIT {
+            return Choice::Repair { symbols: self.window(opportunity), reason: RepairReason::Proactive };
         }
-        if symbols == 0 {
-            // Nothing in the coding window.
-            self.num = self.num.min(UNIT - 1);
-        }
-        if !slot.has_new_data {
+        if !opportunity.has_new_data {
             return Choice::Wait(None);
         }
-        match self.covered(slot.unacked_symbols.saturating_add(1), slot) {
+        match self.covered(opportunity.unacked_symbols.saturating_add(1), opportunity) {
             symbols if symbols > 0 && !self.config.is_systematic => Choice::Combine { symbols },
             _ => Choice::Source,
         }
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, _path: &PathView) {
+        let spent = if matches!(choice, Choice::Repair { .. }) { UNIT } else { 0 };
+        self.num = self.num_at(opportunity).saturating_sub(spent);
+        self.sources_sent = opportunity.sources_sent;
     }
 
     fn ratio(&self) -> f64 {
@@ -141,25 +146,27 @@ mod tests {
     /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for one more.
     fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {
         let config = TcpNcConfig { window_packets: 4, is_systematic };
-        let mut policy = TcpNcCombinations::new(config, redundancy);
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.has_new_data, slot.window_max) = (true, 64);
+        let (mut policy, path) = (TcpNcCombinations::new(config, redundancy), PathView::unknown(1000));
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.has_new_data, opportunity.window_max) = (true, 64);
         let mut line = alloc::string::String::new();
         for _ in 0..packets {
-            let kind = match policy.choose(&slot, &PathView::unknown(1000)) {
+            let choice = policy.choose(&opportunity, &path);
+            policy.on_emitted(choice, &opportunity, &path);
+            let kind = match choice {
                 Choice::Combine { symbols } => {
-                    assert_eq!(symbols, (slot.unacked_symbols + 1).min(4));
+                    assert_eq!(symbols, (opportunity.unacked_symbols + 1).min(4));
                     'C'
                 }
                 Choice::Source => 's',
                 Choice::Repair { symbols, .. } => {
-                    assert_eq!(symbols, slot.unacked_symbols.min(4));
+                    assert_eq!(symbols, opportunity.unacked_symbols.min(4));
                     'r'
                 }
                 other => panic!("{other:?}"),
             };
-            slot.sources_sent += u64::from(kind != 'r');
-            slot.unacked_symbols += u32::from(kind != 'r');
+            opportunity.sources_sent += u64::from(kind != 'r');
+            opportunity.unacked_symbols += u32::from(kind != 'r');
             line.push(kind);
         }
         line
@@ -178,12 +185,12 @@ mod tests {
 
     #[test]
     fn what_the_code_cannot_make_good_goes_first_and_an_empty_window_needs_nothing() {
-        let mut policy = TcpNcCombinations::new(TcpNcConfig::default(), 3.0);
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.window_max, slot.sources_sent, slot.missing) = (64, 4, 1);
-        assert_eq!(policy.choose(&slot, &PathView::unknown(1000)), Choice::Recover);
-        slot.missing = 0;
-        assert_eq!(policy.choose(&slot, &PathView::unknown(1000)), Choice::Wait(None));
+        let policy = TcpNcCombinations::new(TcpNcConfig::default(), 3.0);
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.window_max, opportunity.sources_sent, opportunity.missing) = (64, 4, 1);
+        assert_eq!(policy.choose(&opportunity, &PathView::unknown(1000)), Choice::Recover);
+        opportunity.missing = 0;
+        assert_eq!(policy.choose(&opportunity, &PathView::unknown(1000)), Choice::Wait(None));
         assert_eq!(policy.ratio(), 2.0);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Slot};
+use fulmar_control::{Choice, Opportunity};
 use fulmar_fec::{Code, Geometry, SymbolId};
 use fulmar_units::Instant;
 
@@ -30,7 +30,7 @@ pub type Fill<'a> = dyn FnMut(&mut Vec<u8>, usize) + 'a;
 /// The sender's side of the coding layer: makes symbols arrive.
 ///
 /// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
-/// lacks, shows that to the redundancy policy as a [`Slot`], and carries out its choice.
+/// lacks, shows that to the redundancy policy as an [`Opportunity`], and carries out its choice.
 pub trait SymbolSender: Debug + Send {
     /// Counts so far.
     fn stats(&self) -> &SenderStats;
@@ -48,7 +48,7 @@ pub trait SymbolSender: Debug + Send {
     fn span_symbols(&self) -> u64;
 
     /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived or is lost.
-    fn slot(&mut self, now: Instant, has_new_data: bool, rtt: Duration) -> Slot;
+    fn slot(&mut self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
 
     /// When a symbol known missing is to be sent again, whatever the counts say.
     fn overdue_at(&self, rtt: Duration) -> Option<Instant>;

@@ -192,7 +192,10 @@ impl Connection {
                 self.path.sampler.on_app_limited(in_flight);
                 Payload::Nothing
             }
-            choice => Payload::Symbol(choice),
+            choice => {
+                self.redundancy.on_emitted(choice, &slot, &view);
+                Payload::Symbol(choice)
+            }
         }
     }
 

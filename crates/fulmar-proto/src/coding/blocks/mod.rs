@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Block;
-use fulmar_control::{BlockView, Choice, RepairReason, Slot};
+use fulmar_control::{BlockView, Choice, Opportunity, RepairReason};
 use fulmar_fec::{Code, CodeShape, SymbolId};
 use fulmar_units::Instant;
 
@@ -179,13 +179,13 @@ impl SymbolSender for BlockSender {
     }
 
     /// A block that waits for data which does not come is closed when something of it is lost.
-    fn slot(&mut self, now: Instant, has_new_data: bool, _rtt: Duration) -> Slot {
+    fn slot(&mut self, now: Instant, has_new_data: bool, _rtt: Duration) -> Opportunity {
         let has_open_losses =
             |block: &Block| block.is_open && block.arrived + block.in_flight < block.window.len;
         if !has_new_data && self.blocks.back().is_some_and(has_open_losses) {
             self.close_newest();
         }
-        let mut slot = Slot::idle(now);
+        let mut slot = Opportunity::idle(now);
         slot.has_new_data = has_new_data;
         slot.missing = self.lacking_packets;
         slot.missing_symbols = self.lacking_packets;

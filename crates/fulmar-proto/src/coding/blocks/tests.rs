@@ -30,7 +30,7 @@ impl Pair {
         Self { sender, receiver, delivered: BTreeSet::new(), left: symbols, packets: 0 }
     }
 
-    fn slot(&mut self) -> Slot {
+    fn slot(&mut self) -> Opportunity {
         let has_data = self.left > 0;
         self.sender.slot(NOW, has_data, RTT)
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, RepairReason, Slot};
+use fulmar_control::{Choice, Opportunity, RepairReason};
 use fulmar_fec::{Code, SymbolId, Window};
 use fulmar_units::Instant;
 
@@ -192,8 +192,8 @@ impl SymbolSender for SlidingSender {
         self.ring.next_id().0 - self.ring.base().0
     }
 
-    fn slot(&mut self, now: Instant, has_new_data: bool, rtt: Duration) -> Slot {
-        let mut slot = Slot::idle(now);
+    fn slot(&mut self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity {
+        let mut slot = Opportunity::idle(now);
         slot.has_new_data = has_new_data;
         slot.missing_symbols = self.missing.len() as u32;
         slot.missing = self.needed(now, rtt);
