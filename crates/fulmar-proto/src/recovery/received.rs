@@ -6,14 +6,15 @@
 
 use std::time::Duration;
 
-use fulmar_units::Instant;
-
 use super::{Ecn, RangeSet};
-use crate::PacketNumber;
 use crate::wire::frame::EcnCounts;
+use crate::{Instant, PacketNumber};
 
 /// Ranges remembered. At 20 % loss that is some 1,000 packets of tolerance to reordering.
 const RANGES_MAX: usize = 256;
+
+/// From so many packets on that were acknowledged and asked for nothing, an ACK asks to be acknowledged now and again.
+const UNANSWERED_MANY: u64 = 8;
 
 /// How the peer wants its packets acknowledged.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Received {
     is_due_now: bool,
     /// An out-of-order arrival was answered at once since the last regular ACK.
     gap_reports: u32,
+    /// Packets that elicited an ACK since this end last elicited one.
+    unanswered_packets: u64,
 }
 
 impl Received {
@@ -70,6 +73,7 @@ impl Received {
             due_at: None,
             is_due_now: false,
             gap_reports: 0,
+            unanswered_packets: 0,
         }
     }
 
@@ -110,6 +114,7 @@ impl Received {
             return;
         }
         self.unacked_packets += 1;
+        self.unanswered_packets += 1;
         // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed, that would be
         // nearly every packet, so gaps count as one more packet each toward the regular ACK instead.
         let is_gap = previous_max.is_some_and(|max| number.0 != max + 1);
@@ -173,6 +178,16 @@ impl Received {
     /// ECN counts to report; `None` if no mark of any kind was seen.
     pub fn ecn_counts(&self) -> Option<EcnCounts> {
         (self.ecn != EcnCounts::default()).then_some(self.ecn)
+    }
+
+    /// A packet left that elicits an ACK.
+    pub fn on_eliciting_sent(&mut self) {
+        self.unanswered_packets = 0;
+    }
+
+    /// Data is coming in and nothing of this end asks for ACKs of its ACKs.
+    pub fn hears_much(&self) -> bool {
+        self.unanswered_packets >= UNANSWERED_MANY
     }
 
     /// An ACK of everything has left.

@@ -1,0 +1,89 @@
+//! What covers lost symbols: the part of the sender that differs from code to code.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_control::{Choice, Opportunity};
+use fulmar_fec::{Code, Geometry};
+
+use super::blocks::BlockSender;
+use super::content::Content;
+use super::ledger::Ledger;
+use super::sliding::SlidingSender;
+use crate::wire::frame::CodingState;
+use crate::{Instant, TransportError};
+
+/// Packs new symbols.
+pub trait Source {
+    /// There is something to pack.
+    fn has_pending(&self) -> bool;
+
+    /// Packs one symbol of at most `bytes_max`; leaves it empty if there is nothing to send.
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize);
+}
+
+/// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
+///
+/// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
+/// lacks, shows that to the redundancy policy as an [`Opportunity`], and carries out its choice.
+pub(super) trait Strategy: Debug + Send {
+    /// What was sent and what is known of it.
+    fn ledger(&self) -> &Ledger;
+
+    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived or is lost.
+    fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
+
+    /// When a symbol known missing is to be sent again, whatever the counts say.
+    fn overdue_at(&self, _rtt: Duration) -> Option<Instant> {
+        None
+    }
+
+    /// A block begins with the next source symbol: its length must be planned before. Never where the code has no blocks.
+    fn needs_plan(&self) -> bool {
+        false
+    }
+
+    /// The next block is to have so many source symbols, as far as the code allows.
+    fn plan_block(&mut self, _symbols: u32) {}
+
+    /// There is no more data for now.
+    fn on_data_exhausted(&mut self) {}
+
+    /// Carries out `choice`: appends a frame of at most `space_bytes` to `packet`. `None`: there was nothing to carry, or it
+    /// does not fit; then nothing has changed.
+    fn emit(
+        &mut self,
+        now: Instant,
+        choice: Choice,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+        source: &mut dyn Source,
+    ) -> Option<Content>;
+
+    /// What the probe timeout sends, whatever policy and deficit say: what helps most if all that is under way was lost.
+    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content>;
+
+    /// A packet arrived, which had been declared lost if `was_lost`. True if it added a degree of freedom at the receiver.
+    fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool;
+
+    /// A packet was lost.
+    fn on_lost(&mut self, now: Instant, content: Content);
+
+    /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are now known
+    /// to be repaired.
+    fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
+
+    /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
+    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32;
+}
+
+/// The strategy that suits `code`, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
+pub(super) fn strategy(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Box<dyn Strategy> {
+    match code.shape().geometry {
+        Geometry::Block { .. } => Box::new(BlockSender::new(code, symbol_bytes, reach_symbols)),
+        Geometry::None | Geometry::Sliding { .. } => {
+            Box::new(SlidingSender::new(code, symbol_bytes, reach_symbols))
+        }
+    }
+}
