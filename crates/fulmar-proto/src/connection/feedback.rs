@@ -152,7 +152,6 @@ impl Connection {
         }
         self.last_lost = Some(lost.number);
         feedback.lost.newest_sent_at = Some(lost.packet.sent_at);
-        feedback.lost.newest_packet_number = Some(lost.number.0);
         self.path.sampler.on_lost(u64::from(bytes));
         if lost.packet.is_ect {
             self.path.ecn.on_lost(1);
