@@ -65,7 +65,11 @@ impl RateSample {
     }
 }
 
-/// What the loss detector found in one pass.
+/// What the loss detector found since the last record.
+///
+/// A *burst* is a maximal run of packets lost one after another, in the order of packet numbers and over the whole
+/// connection: only packets known to have arrived divide runs. Whoever detects losses counts a run once, when its first packet
+/// is declared lost; the rest of it may follow in later records, which then tell of more packets and of no burst.
 #[derive(Copy, Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LossEvent {
@@ -73,14 +77,10 @@ pub struct LossEvent {
     pub bytes: u64,
     /// Packets declared lost.
     pub packets: u32,
-    /// Runs of consecutive packet numbers among them: `packets / bursts` samples the mean burst length.
+    /// Bursts that begin with one of them, at most `packets`: sums of `packets` and `bursts` give the mean length.
     pub bursts: u32,
     /// When the last of them was sent: a loss of something sent before the last reduction is the same congestion event.
     pub newest_sent_at: Option<Instant>,
-    /// Packet number of the first of them; `None` if not known.
-    pub oldest_packet_number: Option<u64>,
-    /// Packet number of the last of them.
-    pub newest_packet_number: Option<u64>,
 }
 
 /// What one ACK (or one expiry of the loss timer) taught the sender.

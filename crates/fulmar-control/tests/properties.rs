@@ -120,10 +120,8 @@ fn feedback(now: Instant, round: u64, draws: &mut Draws) -> Feedback {
         let mut lost = LossEvent::default();
         lost.bytes = number(draws);
         lost.packets = small(draws);
-        lost.bursts = small(draws);
+        lost.bursts = small(draws).min(lost.packets);
         lost.newest_sent_at = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
-        lost.oldest_packet_number = Some(number(draws)).filter(|_| draws.chance(0.5));
-        lost.newest_packet_number = Some(number(draws)).filter(|_| draws.chance(0.8));
         feedback.lost = lost;
     }
     feedback.spurious_packets = if draws.chance(0.1) { small(draws) } else { 0 };

@@ -10,9 +10,10 @@
 //! losses the a_i tend to 0 and c to the mean, so that the estimate is a long average; in a switching one they learn how
 //! much a bad round tells of the next.
 //!
-//! Until there are m samples, the estimate is their mean. Burst lengths are averaged with weight 1/8 a round.
+//! Until there are m samples, the estimate is their mean. Burst lengths are a mean over many (`bursts`).
 //! Cost: O(m^2) per round. Invariants: the rate stays within 0 and 1; P stays bounded and symmetric.
 
+use super::bursts::Bursts;
 use super::rounds::{Rounds, Sample};
 use super::{LossEstimator, LossView};
 use crate::Feedback;
@@ -24,7 +25,6 @@ const DIMENSIONS_MAX: usize = ORDER_MAX + 1;
 const UNCERTAINTY: f64 = 100.0;
 /// P must not wind up while the channel says nothing new (all samples equal): forgetting stops above this trace.
 const TRACE_MAX: f64 = 1e6;
-const BURST_GAIN: f64 = 0.125;
 
 /// Settings of the autoregressive estimator.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -48,6 +48,7 @@ pub struct Autoregressive {
     order: usize,
     forgetting: f64,
     rounds: Rounds,
+    bursts: Bursts,
     /// The last samples, newest first.
     samples: [f64; ORDER_MAX],
     count: u64,
@@ -68,6 +69,7 @@ impl Autoregressive {
             order: (config.order as usize).clamp(1, ORDER_MAX),
             forgetting,
             rounds: Rounds::default(),
+            bursts: Bursts::default(),
             samples: [0.0; ORDER_MAX],
             count: 0,
             coefficients: [0.0; DIMENSIONS_MAX],
@@ -121,10 +123,6 @@ impl Autoregressive {
             self.samples[..known].iter().sum::<f64>() / known as f64
         };
         self.view.rate = rate.clamp(0.0, 1.0);
-        if let Some(burst) = sample.burst_packets {
-            let old = self.view.burst_packets;
-            self.view.burst_packets = if old == 0.0 { burst } else { old + BURST_GAIN * (burst - old) };
-        }
         self.view.weight_packets = sample.packets + self.forgetting * self.view.weight_packets;
     }
 }
@@ -135,13 +133,14 @@ impl LossEstimator for Autoregressive {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
+        self.bursts.count(feedback);
         if let Some(sample) = self.rounds.count(feedback) {
             self.learn(&sample);
         }
     }
 
     fn view(&self) -> LossView {
-        self.view
+        LossView { burst_packets: self.bursts.mean_packets(), ..self.view }
     }
 }
 
@@ -155,7 +154,7 @@ mod tests {
 
     fn learn(estimator: &mut Autoregressive, rates: impl IntoIterator<Item = f64>) {
         for rate in rates {
-            estimator.learn(&Sample { packets: 100.0, rate, burst_packets: (rate > 0.0).then_some(2.0) });
+            estimator.learn(&Sample { packets: 100.0, rate });
         }
     }
 
@@ -168,7 +167,6 @@ mod tests {
         assert_eq!(estimator.view().rate, 0.2);
         learn(&mut estimator, [0.4]);
         assert!((estimator.view().rate - 0.411_428_571).abs() < 1e-9, "{:?}", estimator.view());
-        assert_eq!(estimator.view().burst_packets, 2.0);
     }
 
     /// s_n = 0.3 - 0.5 s_(n-1) has no noise: it is found, and predicted exactly.

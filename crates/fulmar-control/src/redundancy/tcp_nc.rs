@@ -127,9 +127,17 @@ impl RedundancyPolicy for TcpNcCombinations {
     }
 
     fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, _path: &PathView) {
-        let spent = if matches!(choice, Choice::Repair { .. }) { UNIT } else { 0 };
-        self.num = self.num_at(opportunity).saturating_sub(spent);
+        self.num = self.num_at(opportunity);
         self.sources_sent = opportunity.sources_sent;
+        match choice {
+            Choice::Repair { .. } => self.num = self.num.saturating_sub(UNIT),
+            // Counted at once, for Algorithm 1 reckons in single packets.
+            Choice::Source | Choice::Combine { .. } => {
+                self.num = self.num.saturating_add(self.redundancy_units() - UNIT);
+                self.sources_sent += 1;
+            }
+            _ => {}
+        }
     }
 
     fn ratio(&self) -> f64 {

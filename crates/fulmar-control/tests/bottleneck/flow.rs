@@ -58,6 +58,7 @@ pub struct Flow {
     packets: VecDeque<Packet>,
     base: u64,
     unresolved: u64,
+    last_lost: Option<u64>,
     largest_acked: Option<u64>,
     in_flight_bytes: u64,
     delivered_bytes: u64,
@@ -96,6 +97,7 @@ impl Flow {
             packets: VecDeque::new(),
             base: 0,
             unresolved: 0,
+            last_lost: None,
             largest_acked: None,
             in_flight_bytes: 0,
             delivered_bytes: 0,
@@ -279,7 +281,6 @@ impl Flow {
         let Some(largest) = self.largest_acked else { return };
         let patience = self.rtt.conservative() * 9 / 8;
         let mut lost = LossEvent::default();
-        let mut last_lost = None;
         while self.unresolved <= largest {
             let packet = &mut self.packets[(self.unresolved - self.base) as usize];
             if packet.state == State::Flying {
@@ -292,11 +293,9 @@ impl Flow {
                 self.lost_packets += 1;
                 lost.packets += 1;
                 lost.bytes += u64::from(MTU);
-                lost.bursts += u32::from(last_lost != self.unresolved.checked_sub(1) || last_lost.is_none());
-                lost.oldest_packet_number.get_or_insert(self.unresolved);
-                lost.newest_packet_number = Some(self.unresolved);
+                lost.bursts += u32::from(self.last_lost.is_none_or(|last| last + 1 != self.unresolved));
                 lost.newest_sent_at = Some(packet.sent_at);
-                last_lost = Some(self.unresolved);
+                self.last_lost = Some(self.unresolved);
             }
             self.unresolved += 1;
         }

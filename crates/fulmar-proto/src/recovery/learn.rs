@@ -218,7 +218,6 @@ impl<T: Copy> Recovery<T> {
         event.packets += 1;
         event.bursts += u32::from(self.is_new_run(lost.packet.ordinal));
         event.newest_sent_at = Some(lost.packet.sent_at);
-        event.newest_packet_number = Some(lost.number.0);
         self.newest_lost = Some(lost.packet.ordinal);
         self.sampler.on_lost(u64::from(bytes));
         if lost.packet.is_ect {
