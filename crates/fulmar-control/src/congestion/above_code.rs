@@ -64,10 +64,6 @@ impl CongestionController for AboveCode {
         self.0.budget()
     }
 
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.0.ssthresh_bytes()
-    }
-
     fn bandwidth(&self) -> Option<Rate> {
         self.0.bandwidth()
     }

@@ -21,7 +21,7 @@ pub(super) struct Windows {
 
 /// Window, threshold, and the congestion event in progress.
 #[derive(Clone, Debug)]
-pub(super) struct Aimd {
+pub struct Aimd {
     config: WindowConfig,
     mtu_bytes: u32,
     pub(super) windows: Windows,
@@ -128,10 +128,6 @@ impl Aimd {
 
     pub(super) fn budget(&self) -> SendBudget {
         self.config.budget(self.windows.window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
-    }
-
-    pub(super) fn ssthresh_bytes(&self) -> Option<u64> {
-        (self.windows.ssthresh_bytes != u64::MAX).then_some(self.windows.ssthresh_bytes)
     }
 
     pub(super) fn phase(&self) -> &'static str {

@@ -12,28 +12,30 @@
 
 use core::time::Duration;
 
-use fulmar_units::Instant;
-
 use super::aimd::{Aimd, REDUCTION};
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// AIMD with the backoff RTTmin / RTT.
-#[derive(Clone, Debug)]
-pub struct Ctcp {
-    aimd: Aimd,
+pub type Ctcp = WindowController<ByQueue>;
+
+impl Ctcp {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
+        Self::with_response(mtu_bytes, config, ByQueue::default())
+    }
+}
+
+/// Shrinks the window by as much as the queue has grown.
+#[derive(Clone, Debug, Default)]
+pub struct ByQueue {
     round: u64,
     /// Least RTT of the round before and of this one.
     least: [Option<Duration>; 2],
 }
 
-impl Ctcp {
-    /// A controller for a path of `mtu_bytes`.
-    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self { aimd: Aimd::new(mtu_bytes, config), round: 0, least: [None; 2] }
-    }
-
+impl ByQueue {
     fn measure(&mut self, feedback: &Feedback) {
         if feedback.round != self.round {
             self.round = feedback.round;
@@ -52,50 +54,29 @@ impl Ctcp {
     }
 }
 
-impl CongestionController for Ctcp {
-    fn name(&self) -> &'static str {
-        "ctcp"
-    }
+impl Response for ByQueue {
+    const NAME: &'static str = "ctcp";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, path: &PathView) {
         self.measure(feedback);
-        self.aimd.on_path(path);
-        self.aimd.on_spurious(feedback.spurious_packets);
-        if self.aimd.epoch.is_new_loss(feedback) {
-            self.aimd.reduce(feedback, self.backoff(path), true);
-        } else if self.aimd.epoch.is_new_mark(feedback) {
-            self.aimd.reduce(feedback, REDUCTION, false);
+        window.on_spurious(feedback.spurious_packets);
+        if window.epoch.is_new_loss(feedback) {
+            window.reduce(feedback, self.backoff(path), true);
+        } else if window.epoch.is_new_mark(feedback) {
+            window.reduce(feedback, REDUCTION, false);
         } else {
-            self.aimd.grow_in_recovery_too(feedback);
+            window.grow_in_recovery_too(feedback);
         }
     }
 
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.aimd.on_timeout(count);
-    }
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.aimd.restart(path);
+    fn on_path_change(&mut self) {
         self.least = [None; 2];
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.aimd.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.aimd.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.aimd.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CongestionController;
     use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
 
@@ -136,7 +117,7 @@ mod tests {
             (feedback.round, feedback.rtt) = (round, Some(Duration::from_millis(rtt)));
             controller.on_feedback(&feedback, &path_with(25));
             let expected = if round < 2 { 1.0 } else { 0.5 };
-            assert!((controller.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
+            assert!((controller.response.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
         }
     }
 

@@ -262,11 +262,6 @@ impl CongestionController for Cubic {
         self.config.window.budget(window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
     }
 
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        let ssthresh = self.state.ssthresh_packets;
-        ssthresh.is_finite().then_some((ssthresh * f64::from(self.mtu_bytes)) as u64)
-    }
-
     fn phase(&self) -> &'static str {
         match self.state.stage {
             _ if self.is_slow_start() => "slow start",

@@ -16,6 +16,7 @@ mod grow_only;
 mod hystart;
 mod receive_window;
 mod reno;
+mod response;
 mod tcp_fec;
 #[cfg(test)]
 mod told;
@@ -64,11 +65,6 @@ pub trait CongestionController: Debug + Send {
 
     /// What may be sent now.
     fn budget(&self) -> SendBudget;
-
-    /// Slow-start threshold in bytes, where the algorithm has one.
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        None
-    }
 
     /// The controller's estimate of the bottleneck rate, where it has one.
     fn bandwidth(&self) -> Option<Rate> {

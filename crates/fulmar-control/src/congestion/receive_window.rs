@@ -63,10 +63,6 @@ impl CongestionController for ReceiveWindow {
         SendBudget { window_bytes: budget.window_bytes.min(self.cap_bytes()), ..budget }
     }
 
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.inner.ssthresh_bytes()
-    }
-
     fn bandwidth(&self) -> Option<Rate> {
         self.inner.bandwidth()
     }

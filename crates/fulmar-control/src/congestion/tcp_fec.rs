@@ -11,17 +11,17 @@
 //!
 //! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
 
-use fulmar_units::Instant;
-
 use super::aimd::{Aimd, REDUCTION};
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// NewReno below an erasure code that reports what it repaired.
+pub type TcpFec = WindowController<Gently>;
+
+/// Multiplies the window by the source's r on what was repaired, and halves it on what was not.
 #[derive(Clone, Debug)]
-pub struct TcpFec {
-    aimd: Aimd,
+pub struct Gently {
     reduction: f64,
 }
 
@@ -29,56 +29,29 @@ impl TcpFec {
     /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and at most 1.
     pub fn new(mtu_bytes: u32, config: WindowConfig, reduction: f64) -> Self {
         let is_sound = reduction.is_finite() && reduction > 0.0;
-        Self {
-            aimd: Aimd::new(mtu_bytes, config),
-            reduction: if is_sound { reduction.min(1.0) } else { REDUCTION },
-        }
+        let reduction = if is_sound { reduction.min(1.0) } else { REDUCTION };
+        Self::with_response(mtu_bytes, config, Gently { reduction })
     }
 }
 
-impl CongestionController for TcpFec {
-    fn name(&self) -> &'static str {
-        "tcp-fec"
-    }
+impl Response for Gently {
+    const NAME: &'static str = "tcp-fec";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.aimd.on_path(path);
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
         let is_notice = feedback.repaired_packets > 0 || feedback.ecn_ce_packets > 0;
-        if self.aimd.epoch.is_new_unrepairable(feedback) {
-            self.aimd.reduce(feedback, REDUCTION, false);
-        } else if is_notice && self.reduction < 1.0 && !self.aimd.epoch.covers(feedback.newest_acked_sent_at)
-        {
-            self.aimd.reduce(feedback, self.reduction, false);
+        if window.epoch.is_new_unrepairable(feedback) {
+            window.reduce(feedback, REDUCTION, false);
+        } else if is_notice && self.reduction < 1.0 && !window.epoch.covers(feedback.newest_acked_sent_at) {
+            window.reduce(feedback, self.reduction, false);
         } else {
-            self.aimd.grow(feedback);
+            window.grow(feedback);
         }
-    }
-
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.aimd.on_timeout(count);
-    }
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.aimd.restart(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.aimd.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.aimd.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.aimd.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CongestionController;
     use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
 

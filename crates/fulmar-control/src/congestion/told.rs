@@ -5,6 +5,7 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use super::CongestionController;
+use super::response::WindowController;
 use crate::{Feedback, LossEvent, PathView};
 
 pub(super) const MTU: u32 = 1000;
@@ -43,4 +44,10 @@ pub(super) fn lost(now: u64, sent: u64, packets: u32) -> Feedback {
 
 pub(super) fn window(controller: &impl CongestionController) -> u64 {
     controller.budget().window_bytes
+}
+
+/// The slow-start threshold, once there is one.
+pub(super) fn ssthresh<R>(controller: &WindowController<R>) -> Option<u64> {
+    let ssthresh_bytes = controller.window.windows.ssthresh_bytes;
+    (ssthresh_bytes != u64::MAX).then_some(ssthresh_bytes)
 }
