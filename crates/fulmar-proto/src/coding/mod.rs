@@ -66,12 +66,14 @@ pub enum Next {
 pub struct Turn {
     choice: Choice,
     opportunity: Opportunity,
+    is_cuttable: bool,
 }
 
 impl Turn {
-    /// It can be cut to fit beside an ACK: a new symbol. Everything else wants a packet of its own.
+    /// It can be cut to fit beside an ACK: a new symbol, where symbols may have any length. Everything else wants a packet of
+    /// its own.
     pub fn is_cuttable(&self) -> bool {
-        self.choice == Choice::Source
+        self.is_cuttable
     }
 }
 
@@ -157,7 +159,10 @@ impl Coding {
                 self.wait(now, rtt, at);
                 Next::Nothing
             }
-            choice => Next::Packet(Turn { choice, opportunity }),
+            choice => {
+                let is_cuttable = choice == Choice::Source && self.strategy.can_cut();
+                Next::Packet(Turn { choice, opportunity, is_cuttable })
+            }
         }
     }
 
@@ -171,7 +176,7 @@ impl Coding {
         space_bytes: usize,
         source: &mut dyn Source,
     ) -> Option<Content> {
-        let Turn { mut choice, mut opportunity } = turn;
+        let Turn { mut choice, mut opportunity, .. } = turn;
         let now = opportunity.now;
         for _ in 0..CHOICES_MAX {
             let left_bytes = self.held_bytes_max.saturating_sub(self.held_bytes());

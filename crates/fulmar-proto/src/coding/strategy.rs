@@ -47,6 +47,11 @@ pub(super) trait Strategy: Debug + Send {
     /// The next block is to have so many source symbols, as far as the code allows.
     fn plan_block(&mut self, _symbols: u32) {}
 
+    /// New symbols may have any length, and travel as they are.
+    fn can_cut(&self) -> bool {
+        true
+    }
+
     /// There is no more data for now.
     fn on_data_exhausted(&mut self) {}
 

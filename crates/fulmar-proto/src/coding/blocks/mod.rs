@@ -181,6 +181,10 @@ impl Strategy for BlockSender {
         self.planned = Some(symbols.clamp(1, self.len_max));
     }
 
+    fn can_cut(&self) -> bool {
+        self.shape.is_systematic
+    }
+
     /// A block that waits for data which does not come is closed when something of it is lost.
     fn on_data_exhausted(&mut self) {
         let has_open_losses =
