@@ -66,7 +66,6 @@ impl Connection {
         }
         let Some(newest) = newest else { return };
         feedback.newest_acked_sent_at = Some(newest.packet.sent_at);
-        feedback.newest_acked_packet_number = Some(newest.number.0);
         // RFC 9002 5.1: a sample only from the largest packet, and only when newly acknowledged.
         if is_newest && newest.number == ack.largest && !newest.was_lost {
             let rtt = now - newest.packet.sent_at;
@@ -88,7 +87,6 @@ impl Connection {
     fn apply_one(&mut self, now: Instant, largest: PacketNumber, acked: &Acked, feedback: &mut Feedback) {
         let bytes = u64::from(acked.packet.bytes);
         if acked.was_lost {
-            feedback.spurious_bytes += bytes;
             feedback.spurious_packets += 1;
             self.stats.spurious_packets += 1;
             let round = self.path.sampler.round();

@@ -43,7 +43,6 @@ pub(super) struct Draft {
     is_ack_eliciting: bool,
     has_ack: bool,
     content: Content,
-    is_repair: bool,
 }
 
 impl Connection {
@@ -218,7 +217,6 @@ impl Connection {
             is_ack_eliciting: false,
             has_ack: false,
             content: Content::Control,
-            is_repair: false,
         })
     }
 
@@ -353,9 +351,8 @@ impl Connection {
     }
 
     fn note(&mut self, draft: &mut Draft, emitted: Option<Emitted>) {
-        if let Some(Emitted { content, is_repair }) = emitted {
+        if let Some(Emitted { content, .. }) = emitted {
             draft.content = content;
-            draft.is_repair = is_repair;
             draft.is_ack_eliciting = true;
         }
     }
@@ -387,10 +384,7 @@ impl Connection {
             is_ect,
             stamp,
         });
-        let mut sent = Sent::new(now, draft.number.0, bytes);
-        sent.is_repair = draft.is_repair;
-        sent.is_app_limited = !self.streams.has_pending();
-        self.path.on_sent(&sent, in_flight);
+        self.path.on_sent(&Sent::new(now, bytes), in_flight);
         self.last_eliciting_at = now;
         self.received_since_eliciting = 0;
         if !self.has_sent_since_heard {

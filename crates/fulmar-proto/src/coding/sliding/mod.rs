@@ -197,7 +197,6 @@ impl SymbolSender for SlidingSender {
         slot.has_new_data = has_new_data;
         slot.missing_symbols = self.missing.len() as u32;
         slot.missing = self.needed(now, rtt);
-        slot.repairs_in_flight = self.copied_in_flight + self.helping_windows();
         slot.recovering_symbols = self.recovering.len() as u32;
         slot.unacked_symbols = self.unacked_symbols();
         slot.sources_since_repair = self.sources_since_repair;
