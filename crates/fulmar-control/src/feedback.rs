@@ -16,20 +16,14 @@ use crate::LossView;
 pub struct Sent {
     /// When it left.
     pub now: Instant,
-    /// Packet number, in the order of sending.
-    pub packet_number: u64,
     /// Size of the UDP payload.
     pub bytes: u32,
-    /// It carried a repair symbol or a copy of a symbol sent before.
-    pub is_repair: bool,
-    /// The application had nothing more to send after it.
-    pub is_app_limited: bool,
 }
 
 impl Sent {
-    /// A record for a packet of new data.
-    pub fn new(now: Instant, packet_number: u64, bytes: u32) -> Self {
-        Self { now, packet_number, bytes, is_repair: false, is_app_limited: false }
+    /// `bytes` left at `now`.
+    pub fn new(now: Instant, bytes: u32) -> Self {
+        Self { now, bytes }
     }
 }
 
@@ -45,8 +39,6 @@ pub struct RateSample {
     pub lost_bytes: u64,
     /// The longer of the send interval and the ACK interval.
     pub interval: Duration,
-    /// Bytes in flight when the sampled packet was sent, itself included.
-    pub in_flight_bytes_at_send: u64,
     /// The sender had too little data while the sample was taken, so the rate is a lower bound.
     pub is_app_limited: bool,
 }
@@ -59,7 +51,6 @@ impl RateSample {
             delivered_bytes,
             lost_bytes: 0,
             interval,
-            in_flight_bytes_at_send: 0,
             is_app_limited: false,
         }
     }
@@ -95,14 +86,10 @@ pub struct Feedback {
     pub acked_packets: u32,
     /// When the newest of the packets newly acknowledged was sent.
     pub newest_acked_sent_at: Option<Instant>,
-    /// Packet number of the newest packet newly acknowledged.
-    pub newest_acked_packet_number: Option<u64>,
     /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no sample.
     pub rtt: Option<Duration>,
     /// Packets newly declared lost on the wire, whether or not a code repairs them.
     pub lost: LossEvent,
-    /// Bytes once declared lost that arrived after all.
-    pub spurious_bytes: u64,
     /// Packets once declared lost that arrived after all.
     pub spurious_packets: u32,
     /// Packets newly reported with an ECN congestion mark.

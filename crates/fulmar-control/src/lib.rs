@@ -32,5 +32,5 @@ pub use redundancy::{
     FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Opportunity, Reading,
     RedundancyPolicy, RepairReason, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
-pub use rtt::RttEstimator;
+pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, backed_off};
 pub use sizing::{FixedSizing, Sizing, WindowSizing};

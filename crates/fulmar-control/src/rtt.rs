@@ -19,12 +19,20 @@ use crate::windowed::WindowedMin;
 pub const GRANULARITY: Duration = Duration::from_millis(1);
 /// RFC 9002 6.2.2: assumed before the first sample.
 pub const INITIAL_RTT: Duration = Duration::from_millis(333);
+/// RFC 6298 (2.1): the retransmission timeout before there is a sample.
+pub const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// RFC 6298 (2.4): a retransmission timeout is at least this long.
 pub const RTO_MIN: Duration = Duration::from_secs(1);
 /// RFC 6298 (2.5): a maximum, if there is one, is at least this long.
 pub const RTO_MAX: Duration = Duration::from_secs(60);
 /// A doubled timeout is never doubled more often than this.
 const BACKOFF_MAX: u32 = 16;
+
+/// A timeout of `first`, doubled for each of `expiries` in a row (RFC 6298 5.5, RFC 9002 6.2.1): at most `max`, but never
+/// below `first`.
+pub fn backed_off(first: Duration, expiries: u32, max: Duration) -> Duration {
+    first.saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max.max(first))
+}
 
 /// Round-trip time of one path.
 #[derive(Clone, Debug)]
@@ -134,24 +142,21 @@ impl RttEstimator {
         self.latest.max(self.smoothed)
     }
 
+    /// By when an answer that is not delayed has come: SRTT + max(G, 4 RTTVAR) (RFC 6298 2.3, RFC 9002 6.2.1).
+    pub fn answered_within(&self) -> Duration {
+        self.smoothed + (self.var * 4).max(GRANULARITY)
+    }
+
     /// How long to wait for an ACK before probing, after `expiries` probe timeouts in a row (RFC 9002 6.2.1).
     /// `max_ack_delay` is zero while the handshake lasts.
     pub fn probe_timeout(&self, max_ack_delay: Duration, expiries: u32) -> Duration {
-        let base = self.smoothed + (self.var * 4).max(GRANULARITY) + max_ack_delay;
-        base.saturating_mul(1 << expiries.min(BACKOFF_MAX))
+        backed_off(self.answered_within() + max_ack_delay, expiries, Duration::MAX)
     }
 
-    /// The retransmission timeout of RFC 6298 after `expiries` in a row, within `min` and `max` ([`RTO_MIN`] and
-    /// [`RTO_MAX`] by the RFC). One second before the first sample (2.1).
-    pub fn retransmission_timeout(&self, expiries: u32, min: Duration, max: Duration) -> Duration {
-        let base = if self.has_sample {
-            // (2.3): SRTT + max(G, K * RTTVAR), K = 4.
-            self.smoothed + (self.var * 4).max(GRANULARITY)
-        } else {
-            Duration::from_secs(1)
-        };
-        // (5.5): back off the timer; the maximum holds for the doubled value.
-        base.max(min).saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max)
+    /// The retransmission timeout of RFC 6298, not yet [backed off](backed_off): within `min` and `max` ([`RTO_MIN`] and
+    /// [`RTO_MAX`] by the RFC), and `initial` ([`RTO_INITIAL`]) before the first sample (2.1).
+    pub fn retransmission_timeout(&self, initial: Duration, min: Duration, max: Duration) -> Duration {
+        if self.has_sample { self.answered_within().max(min).min(max) } else { initial }
     }
 
     /// Copies what is known into `path`.
@@ -214,13 +219,16 @@ mod tests {
     #[test]
     fn rto_is_bounded_below_and_above() {
         let mut rtt = RttEstimator::new();
-        assert_eq!(rtt.retransmission_timeout(0, RTO_MIN, RTO_MAX), ms(1000));
-        assert_eq!(rtt.retransmission_timeout(3, RTO_MIN, RTO_MAX), ms(8000));
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, RTO_MIN, RTO_MAX), ms(1000));
         rtt.on_sample(Instant::ZERO, ms(100), ms(0));
         // 100 + 4 * 50 = 300 is below the minimum.
-        assert_eq!(rtt.retransmission_timeout(0, RTO_MIN, RTO_MAX), ms(1000));
-        assert_eq!(rtt.retransmission_timeout(0, ms(200), RTO_MAX), ms(300));
-        assert_eq!(rtt.retransmission_timeout(10, ms(200), RTO_MAX), RTO_MAX);
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, RTO_MIN, RTO_MAX), ms(1000));
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, ms(200), RTO_MAX), ms(300));
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, ms(200), ms(250)), ms(250));
+        assert_eq!(backed_off(ms(300), 0, RTO_MAX), ms(300));
+        assert_eq!(backed_off(ms(300), 3, RTO_MAX), ms(2400));
+        assert_eq!(backed_off(ms(300), 10, RTO_MAX), RTO_MAX);
+        assert_eq!(backed_off(ms(300), u32::MAX, ms(200)), ms(300), "never below the first");
     }
 
     #[test]

@@ -114,7 +114,6 @@ fn feedback(now: Instant, round: u64, draws: &mut Draws) -> Feedback {
     feedback.acked_packets = small(draws);
     let sent_at = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
     feedback.newest_acked_sent_at = sent_at;
-    feedback.newest_acked_packet_number = Some(number(draws));
     feedback.rtt = Some(duration(draws)).filter(|_| draws.chance(0.7));
     if draws.chance(0.5) {
         let mut lost = LossEvent::default();
@@ -156,7 +155,7 @@ fn controllers_keep_a_window_and_a_pace_whatever_happens() {
                 match draws.below(20) {
                     0 => controller.on_timeout(now, small(&mut draws) % 8, &path),
                     1 if draws.chance(0.1) => controller.on_path_change(now, &path),
-                    2..=5 => controller.on_sent(&Sent::new(now, number(&mut draws), path.mtu_bytes), &path),
+                    2..=5 => controller.on_sent(&Sent::new(now, path.mtu_bytes), &path),
                     _ => controller.on_feedback(&feedback(now, round, &mut draws), &path),
                 }
                 let budget = controller.budget();
@@ -205,20 +204,17 @@ fn opportunity(now: Instant, before: &Opportunity, draws: &mut Draws) -> Opportu
     opportunity.has_new_data = draws.chance(0.5);
     opportunity.missing_symbols = small(draws);
     opportunity.missing = opportunity.missing_symbols.saturating_sub(small(draws));
-    opportunity.repairs_in_flight = small(draws);
     opportunity.recovering_symbols = small(draws);
     opportunity.unacked_symbols = small(draws);
     opportunity.sources_since_repair = small(draws);
     opportunity.newest_source = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
     opportunity.repairs_since_source = small(draws);
-    opportunity.proactive_in_flight = small(draws);
     opportunity.window_max = before.window_max;
     opportunity.sources_sent = before.sources_sent.saturating_add(number(draws) >> 8);
     opportunity.repairs_sent = before.repairs_sent;
     if draws.chance(0.7) {
         opportunity.block = BlockView {
             symbols: small(draws).max(1),
-            symbols_planned: small(draws).max(1),
             repairs: small(draws),
             is_open: draws.chance(0.4),
             undecoded: small(draws),
@@ -292,7 +288,6 @@ fn policies_stop_when_the_path_is_idle() {
                 policy.on_emitted(repair, &opportunity, &path);
                 repairs += 1;
                 opportunity.repairs_since_source += 1;
-                opportunity.proactive_in_flight += 1;
             }
         }
         assert!(repairs <= 140, "{}: {repairs} for 100 symbols at 50 % loss", policy.name());

@@ -36,7 +36,7 @@ fn above_code(feedback: &Feedback) -> Feedback {
             ..feedback.lost
         }
     };
-    Feedback { lost, spurious_packets: 0, spurious_bytes: 0, ..feedback.clone() }
+    Feedback { lost, spurious_packets: 0, ..feedback.clone() }
 }
 
 impl CongestionController for AboveCode {

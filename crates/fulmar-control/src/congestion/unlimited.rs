@@ -165,7 +165,7 @@ mod tests {
         let bucket = TokenBucket { maxtokens: 65_536, numtokens: 5_000, inctokens: 4_000, inttokens: 1 };
         let mut controller = Unlimited::with_tokens(1200, bucket);
         assert_eq!(controller.budget().burst_bytes, 5_000);
-        controller.on_sent(&Sent::new(Instant::ZERO, 0, 1200), &PathView::unknown(1200));
+        controller.on_sent(&Sent::new(Instant::ZERO, 1200), &PathView::unknown(1200));
         assert_eq!(controller.budget().burst_bytes, 65_536);
     }
 }

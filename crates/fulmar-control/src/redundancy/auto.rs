@@ -187,7 +187,7 @@ impl AutoRedundancy {
         let symbols = opportunity.unacked_symbols.min(opportunity.window_max);
         let allowed = TAIL_REPAIRS_MIN.saturating_add(self.credit(opportunity).tail as u32);
         let needed = Channel::new(&path.loss).repairs_for(symbols, TAIL_RESIDUAL, allowed);
-        if needed <= opportunity.proactive_in_flight.max(opportunity.repairs_since_source) {
+        if needed <= opportunity.repairs_since_source {
             return Choice::Wait(None);
         }
         let Some(newest) = opportunity.newest_source else { return Choice::Wait(None) };

@@ -41,7 +41,6 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
                     assert!((1..=9).contains(&symbols));
                     opportunity.repairs_sent += 1;
                     opportunity.repairs_since_source += 1;
-                    opportunity.proactive_in_flight = 9;
                 }
                 Choice::Wait(until) => {
                     assert!(until.is_none_or(|until| until > opportunity.now));
@@ -117,7 +116,6 @@ fn a_tail_is_protected_once_data_ran_out() {
         policy.on_emitted(tail, &opportunity, &path);
         repairs += 1;
         opportunity.repairs_since_source += 1;
-        opportunity.proactive_in_flight += 1;
         assert!(repairs < 20);
     }
     // P(<= 5 of 15 lost) = 0.9978.
@@ -145,7 +143,7 @@ fn repair_asked_for_goes_first() {
     (opportunity.has_new_data, opportunity.missing, opportunity.missing_symbols) = (true, 2, 2);
     assert_eq!(policy.choose(&opportunity, &clean), Choice::Recover);
     // Without loss to speak of, one answer each is enough.
-    (opportunity.missing, opportunity.repairs_in_flight, opportunity.recovering_symbols) = (0, 2, 2);
+    (opportunity.missing, opportunity.recovering_symbols) = (0, 2);
     assert_eq!(policy.choose(&opportunity, &clean), Choice::Source);
     // With it a thin flow insures the answers.
     opportunity.has_new_data = false;

@@ -17,8 +17,8 @@ const EXACT_LOST_MAX: u32 = 40;
 const EXACT_STEPS_MAX: u32 = 1600;
 /// More loss than this is not planned for.
 const LOSS_MAX: f64 = 0.9;
-/// Longer memory than this is a black-out, which repair cannot cross.
-const CORRELATION_MAX: f64 = 0.95;
+/// Longer memory than this is a black-out, which repair cannot cross: the variance grows at most 19-fold.
+const CORRELATION_MAX: f64 = 0.9;
 
 /// A channel with loss rate p and correlation rho.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -38,6 +38,11 @@ impl Channel {
     /// p.
     pub fn loss(&self) -> f64 {
         self.loss
+    }
+
+    /// By how much bursts widen the variance of a number of losses, against independent ones.
+    pub fn variance_stretch(&self) -> f64 {
+        (1.0 + self.correlation) / (1.0 - self.correlation)
     }
 
     fn lost_after_lost(&self) -> f64 {
@@ -83,8 +88,7 @@ impl Channel {
 
     fn at_most_normal(&self, lost_max: u32, packets: u32) -> f64 {
         let n = f64::from(packets);
-        let stretch = (1.0 + self.correlation) / (1.0 - self.correlation);
-        let deviation = sqrt(n * self.loss * (1.0 - self.loss) * stretch);
+        let deviation = sqrt(n * self.loss * (1.0 - self.loss) * self.variance_stretch());
         let z = (f64::from(lost_max) + 0.5 - n * self.loss) / deviation;
         0.5 * erfc(-z / core::f64::consts::SQRT_2)
     }
@@ -194,6 +198,15 @@ mod tests {
         // All three ok: 0.8 * 0.95^2 = 0.722; all three lost: 0.2 * 0.8^2 = 0.128.
         assert!((bursty.at_most(0, 3) - 0.722).abs() < 1e-12);
         assert!((bursty.at_most(2, 3) - 0.872).abs() < 1e-12);
+    }
+
+    /// rho = 1 - 1 / (E (1 - p)): 0.875 at E = 10 and p = 0.2.
+    #[test]
+    fn bursts_widen_the_variance_up_to_a_black_out() {
+        assert!((channel(0.2, 1.25).variance_stretch() - 1.0).abs() < 1e-12);
+        assert!((channel(0.2, 10.0).variance_stretch() - 15.0).abs() < 1e-9);
+        assert!((channel(0.2, 1e9).variance_stretch() - 19.0).abs() < 1e-9);
+        assert_eq!(channel(0.2, 0.0).variance_stretch(), 1.0, "unknown bursts are none");
     }
 
     #[test]

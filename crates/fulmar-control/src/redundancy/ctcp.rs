@@ -98,8 +98,7 @@ mod tests {
             match choice {
                 Choice::Source => {
                     if !opportunity.block.is_open {
-                        opportunity.block =
-                            BlockView { symbols_planned: 32, is_open: true, ..BlockView::default() };
+                        opportunity.block = BlockView { is_open: true, ..BlockView::default() };
                         counts.push(0);
                     }
                     opportunity.block.symbols += 1;

@@ -95,8 +95,7 @@ mod tests {
     fn opportunity(undecoded: u32) -> Opportunity {
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         opportunity.has_new_data = true;
-        opportunity.block =
-            BlockView { symbols: 44, symbols_planned: 44, repairs: 0, is_open: false, undecoded };
+        opportunity.block = BlockView { symbols: 44, repairs: 0, is_open: false, undecoded };
         opportunity
     }
 

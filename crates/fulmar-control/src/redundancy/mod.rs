@@ -50,8 +50,6 @@ pub enum RepairReason {
 pub struct BlockView {
     /// Source symbols it has so far.
     pub symbols: u32,
-    /// Source symbols it was planned to have when it was begun ([`Sizing`](crate::Sizing)).
-    pub symbols_planned: u32,
     /// Repair symbols sent for it.
     pub repairs: u32,
     /// More source symbols can join it. The first repair symbol closes it, and so does the last symbol planned.
@@ -73,8 +71,6 @@ pub struct Opportunity {
     pub missing: u32,
     /// Symbols known missing, in total.
     pub missing_symbols: u32,
-    /// Repair in flight for symbols known missing.
-    pub repairs_in_flight: u32,
     /// Symbols that were missing, of which a copy is in flight, and that no [`Choice::Insure`] covers yet.
     pub recovering_symbols: u32,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
@@ -87,8 +83,6 @@ pub struct Opportunity {
     pub newest_source: Option<Instant>,
     /// Proactive and tail repair symbols sent since the newest source symbol.
     pub repairs_since_source: u32,
-    /// Proactive and tail repair symbols in flight: neither acknowledged nor known lost.
-    pub proactive_in_flight: u32,
     /// The longest window that code and receiver allow a repair symbol to cover.
     pub window_max: u32,
     /// Source symbols sent so far.
@@ -107,14 +101,12 @@ impl Opportunity {
             has_new_data: false,
             missing: 0,
             missing_symbols: 0,
-            repairs_in_flight: 0,
             recovering_symbols: 0,
             unacked_symbols: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
             newest_source: None,
             repairs_since_source: 0,
-            proactive_in_flight: 0,
             window_max: 0,
             sources_sent: 0,
             repairs_sent: 0,

@@ -35,7 +35,6 @@ struct Packet {
     delivered_at: Instant,
     first_sent_at: Instant,
     lost_bytes: u64,
-    in_flight_bytes: u64,
     is_app_limited: bool,
 }
 
@@ -184,12 +183,11 @@ impl Flow {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost_bytes: self.total_lost_bytes,
-            in_flight_bytes: self.in_flight_bytes,
             is_app_limited: self.app_limited_until > 0,
         });
         self.pacer.on_sent(now, u64::from(MTU));
         self.sent_packets += 1;
-        let sent = Sent::new(now, packet_number, MTU);
+        let sent = Sent::new(now, MTU);
         let path = self.path();
         self.controller.on_sent(&sent, &path);
         (packet_number, MTU)
@@ -209,7 +207,6 @@ impl Flow {
         let Some((packet_number, packet)) = newest else { return };
         self.delivered_at = now;
         feedback.newest_acked_sent_at = Some(packet.sent_at);
-        feedback.newest_acked_packet_number = Some(packet_number);
         if self.largest_acked.is_none_or(|largest| packet_number > largest) {
             self.largest_acked = Some(packet_number);
             feedback.rtt = Some(now - packet.sent_at);
@@ -253,7 +250,6 @@ impl Flow {
         }
         let mut sample = RateSample::new(self.delivered_bytes - packet.delivered_bytes, interval);
         sample.lost_bytes = self.total_lost_bytes - packet.lost_bytes;
-        sample.in_flight_bytes_at_send = packet.in_flight_bytes;
         sample.is_app_limited = packet.is_app_limited;
         Some(sample)
     }

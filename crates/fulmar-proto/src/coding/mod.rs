@@ -185,6 +185,10 @@ impl Coding {
                 self.policy.on_emitted(choice, &opportunity, view);
                 return Some(content);
             }
+            if !matches!(choice, Choice::Source | Choice::Combine { .. }) {
+                // There is nothing for it to carry: it is done with, lest it be wanted for ever.
+                self.policy.on_emitted(choice, &opportunity, view);
+            }
             without(&mut opportunity, choice);
             choice = self.policy.choose(&opportunity, view);
             if matches!(choice, Choice::Wait(_)) {

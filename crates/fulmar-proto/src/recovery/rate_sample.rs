@@ -13,7 +13,6 @@ pub struct Stamp {
     delivered_at: Instant,
     first_sent_at: Instant,
     lost_bytes: u64,
-    in_flight_bytes: u64,
     is_app_limited: bool,
 }
 
@@ -55,7 +54,6 @@ impl RateSampler {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost_bytes: self.lost_bytes,
-            in_flight_bytes,
             is_app_limited: self.app_limited_until > self.delivered_bytes,
         }
     }
@@ -92,7 +90,6 @@ impl RateSampler {
         let mut sample =
             RateSample::new(self.delivered_bytes.saturating_sub(stamp.delivered_bytes), interval);
         sample.lost_bytes = self.lost_bytes.saturating_sub(stamp.lost_bytes);
-        sample.in_flight_bytes_at_send = stamp.in_flight_bytes;
         sample.is_app_limited = stamp.is_app_limited;
         Some(sample)
     }

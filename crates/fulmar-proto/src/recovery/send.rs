@@ -64,11 +64,10 @@ impl<T: Copy> Recovery<T> {
         }
         let in_flight = self.sent.in_flight_bytes() + u64::from(bytes);
         let stamp = self.sampler.on_sent(now, u64::from(bytes), in_flight);
-        let number = self.sent.next_number();
         let ordinal = self.eliciting_sent;
         self.sent.push(SentPacket { sent_at: now, bytes, cargo, is_ect, ordinal, stamp });
         let view = self.view();
-        self.congestion.on_sent(&Sent::new(now, number.0, bytes), &view);
+        self.congestion.on_sent(&Sent::new(now, bytes), &view);
         self.budget = self.congestion.budget();
         self.pacer.on_sent(now, u64::from(bytes));
         self.last_eliciting_at = now;

@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
-use crate::LossView;
+use crate::{Channel, LossView};
 
 /// More than this is never taken for random.
 pub(super) const FLOOR_MAX: f64 = 0.5;
@@ -39,8 +39,6 @@ const SLOW_PACKETS: f64 = 256.0;
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
-/// Longer bursts are black-outs: the variance grows at most 19-fold.
-const CORRELATION_MAX: f64 = 0.9;
 /// A floor lowered by more than this was wrong, not noisy.
 const CUT_MIN: f64 = 0.02;
 
@@ -167,11 +165,9 @@ fn highest(packets: f64, lost_packets: f64, loss: &LossView, sigmas: f64) -> f64
     mean + sigmas * libm::sqrt(mean * (1.0 - mean) * stretch(mean, loss) / packets.max(1.0))
 }
 
-/// By how much bursts of mean length E widen the variance of a number of losses: (1 + rho) / (1 - rho),
-/// rho = 1 - 1 / (E (1 - p)).
+/// By how much bursts as long as the path's widen the variance of a number of losses at loss rate `rate`.
 fn stretch(rate: f64, loss: &LossView) -> f64 {
-    let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - rate))).clamp(0.0, CORRELATION_MAX);
-    (1.0 + correlation) / (1.0 - correlation)
+    Channel::new(&LossView { rate, ..*loss }).variance_stretch()
 }
 
 #[cfg(test)]

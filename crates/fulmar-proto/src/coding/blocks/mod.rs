@@ -136,7 +136,6 @@ impl BlockSender {
         let newest = self.newest().and_then(|number| self.block(number));
         newest.map_or_else(BlockView::default, |block| BlockView {
             symbols: block.window.len,
-            symbols_planned: block.planned,
             repairs: if self.shape.is_systematic {
                 block.coded
             } else {

@@ -145,7 +145,7 @@ fn a_block_lacks_what_neither_arrived_nor_is_under_way() {
     pair.sender.plan_block(5);
     let sent: Vec<_> = (0..5).map(|_| pair.emit(Choice::Source).unwrap()).collect();
     let view = pair.look().block;
-    assert_eq!((view.symbols, view.symbols_planned, view.is_open, view.undecoded), (5, 5, false, 1));
+    assert_eq!((view.symbols, view.is_open, view.undecoded), (5, false, 1));
     let repair = Choice::Repair { symbols: 5, reason: RepairReason::Proactive };
     let repairs: Vec<_> = (0..2).map(|_| pair.emit(repair).unwrap()).collect();
     assert_eq!((pair.look().missing, pair.look().block.repairs), (0, 2));
