@@ -111,6 +111,10 @@ impl BlockSender {
     fn on_undecoded(&mut self, number: u64, deficit: u32) {
         let Some(block) = self.block_mut(number) else { return };
         block.deficit = deficit;
+        if block.is_hopeless() {
+            // More of the same does not help: the receiver has forgotten symbols that it would need beside them.
+            block.failures += 1;
+        }
         if block.is_stuck() {
             block.failures += 1;
             self.unrepairable += deficit.max(1);
