@@ -165,6 +165,7 @@ impl Connection {
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
         feedback.unrepairable_packets =
             self.symbols_out.take_unrepairable(feedback.now, self.path.rtt.smoothed());
+        feedback.check();
         let in_flight = self.sent.in_flight_bytes();
         self.path.on_feedback(&feedback, in_flight);
         let view: PathView = self.path.view(in_flight);
