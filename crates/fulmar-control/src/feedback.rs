@@ -117,6 +117,55 @@ impl Feedback {
     pub fn at(now: Instant) -> Self {
         Self { now, ..Self::default() }
     }
+
+    /// Panics in debug builds if the record contradicts itself. Whoever makes records calls it before anybody is told.
+    pub fn check(&self) {
+        debug_assert_eq!(self.contradiction(), None, "{self:?}");
+    }
+
+    /// What in the record cannot be true together with the rest.
+    fn contradiction(&self) -> Option<&'static str> {
+        let lost = &self.lost;
+        // Those that had been declared lost are reported as well when they arrive after all.
+        let arrived_packets = self.acked_packets.saturating_add(self.spurious_packets);
+        let is_later = |at: Option<Instant>| at.is_some_and(|at| at > self.now);
+        let rules = [
+            (
+                !is_size_of(self.acked_bytes, self.acked_packets),
+                "bytes acknowledged in no packet, or none in some",
+            ),
+            (!is_size_of(lost.bytes, lost.packets), "bytes lost in no packet, or none in some"),
+            (lost.bursts > lost.packets, "more bursts than lost packets"),
+            (
+                lost.newest_sent_at.is_some() != (lost.packets > 0),
+                "losses without the time of sending, or the reverse",
+            ),
+            (
+                self.newest_acked_sent_at.is_some() != (arrived_packets > 0),
+                "packets acknowledged without the time of sending, or the reverse",
+            ),
+            (self.rtt.is_some() && self.acked_packets == 0, "an RTT of no packet"),
+            (
+                self.dof_delivered.saturating_add(self.dof_redundant) > arrived_packets,
+                "more degrees of freedom than packets",
+            ),
+            (
+                self.acked_bytes.saturating_add(lost.bytes) > self.in_flight_bytes_before,
+                "more left the path than was on it",
+            ),
+            (self.rate_sample.is_some_and(|sample| sample.interval.is_zero()), "a rate over no time"),
+            (
+                is_later(self.newest_acked_sent_at) || is_later(lost.newest_sent_at),
+                "sent after it was settled",
+            ),
+        ];
+        rules.into_iter().find_map(|(is_broken, rule)| is_broken.then_some(rule))
+    }
+}
+
+/// Can so many packets have so many bytes? A packet has at least one.
+fn is_size_of(bytes: u64, packets: u32) -> bool {
+    bytes >= u64::from(packets) && (packets > 0 || bytes == 0)
 }
 
 /// What every algorithm may know about the path at the moment it is asked.
@@ -159,6 +208,52 @@ impl PathView {
             // RFC 9002 7.2.
             window_bytes: 10 * u64::from(mtu_bytes),
             loss: LossView::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Feedback {
+        let now = Instant::from_nanos(1_000_000);
+        let mut feedback = Feedback::at(now);
+        (feedback.acked_packets, feedback.acked_bytes) = (3, 3600);
+        (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(now - Instant::ZERO));
+        feedback.lost = LossEvent { bytes: 2400, packets: 2, bursts: 0, newest_sent_at: Some(Instant::ZERO) };
+        feedback.in_flight_bytes_before = 6000;
+        feedback.dof_delivered = 3;
+        feedback
+    }
+
+    #[test]
+    fn a_sound_record_passes_and_an_empty_one_too() {
+        assert_eq!(sound().contradiction(), None);
+        assert_eq!(Feedback::at(Instant::ZERO).contradiction(), None);
+        sound().check();
+    }
+
+    #[test]
+    fn every_rule_is_kept() {
+        type Break = fn(&mut Feedback);
+        let broken: [(&str, Break); 10] = [
+            ("bytes acknowledged", |f| f.acked_bytes = 2),
+            ("bytes lost", |f| f.lost.bytes = 0),
+            ("more bursts", |f| f.lost.bursts = 3),
+            ("losses without", |f| f.lost.newest_sent_at = None),
+            ("packets acknowledged without", |f| f.newest_acked_sent_at = None),
+            ("an RTT", |f| (f.acked_packets, f.acked_bytes, f.spurious_packets) = (0, 0, 3)),
+            ("more degrees", |f| f.dof_redundant = 1),
+            ("more left", |f| f.in_flight_bytes_before = 5999),
+            ("a rate", |f| f.rate_sample = Some(RateSample::new(1, Duration::ZERO))),
+            ("sent after", |f| f.lost.newest_sent_at = Some(Instant::from_nanos(1_000_001))),
+        ];
+        for (rule, break_it) in broken {
+            let mut feedback = sound();
+            break_it(&mut feedback);
+            let found = feedback.contradiction();
+            assert!(found.is_some_and(|found| found.starts_with(rule)), "{rule}: {found:?}");
         }
     }
 }

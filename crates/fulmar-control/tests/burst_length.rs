@@ -8,6 +8,7 @@ use fulmar_control::{
 use fulmar_units::Instant;
 
 const PACKETS: u32 = 20_000;
+const PACKET_BYTES: u64 = 1200;
 /// RFC 9002 6.1.1: kPacketThreshold.
 const REORDERING: u32 = 3;
 /// Packets under way.
@@ -73,7 +74,13 @@ fn run(estimator: &mut dyn LossEstimator, mut chain: Chain, ack_every: u32) -> T
             lost.bursts += u32::from(is_lost && !is_counted);
             is_counted = is_lost;
         }
+        feedback.acked_bytes = PACKET_BYTES * u64::from(feedback.acked_packets);
+        feedback.newest_acked_sent_at = (feedback.acked_packets > 0).then_some(Instant::ZERO);
+        lost.bytes = PACKET_BYTES * u64::from(lost.packets);
+        lost.newest_sent_at = (lost.packets > 0).then_some(Instant::ZERO);
+        feedback.in_flight_bytes_before = feedback.acked_bytes + lost.bytes;
         feedback.lost = lost;
+        feedback.check();
         resolved += u64::from(feedback.acked_packets + feedback.lost.packets);
         feedback.round = resolved / ROUND_PACKETS;
         estimator.on_feedback(&feedback);

@@ -256,6 +256,7 @@ impl Flow {
 
     fn report(&mut self, mut feedback: Feedback) {
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
+        feedback.check();
         self.loss.on_feedback(&feedback);
         let path = self.path();
         self.controller.on_feedback(&feedback, &path);

@@ -45,8 +45,7 @@ impl Default for RecoveryConfig {
 
 impl Timeout {
     /// RFC 6298 with its own figures: 1 s at first and at least (2.1, 2.4), at most 60 s (2.5).
-    pub const RFC_6298: Self =
-        Self::Retransmission { initial: RTO_INITIAL, min: RTO_MIN, max: RTO_MAX };
+    pub const RFC_6298: Self = Self::Retransmission { initial: RTO_INITIAL, min: RTO_MIN, max: RTO_MAX };
 
     /// The timeout without ACK delay or doubling.
     pub(crate) fn base(&self, rtt: &RttEstimator) -> Duration {

@@ -72,6 +72,7 @@ impl<T: Copy> Recovery<T> {
         feedback.dof_delivered = news.dof_delivered;
         feedback.dof_redundant = news.dof_redundant;
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
+        feedback.check();
         self.loss.on_feedback(&feedback);
         let view = self.view();
         self.congestion.on_feedback(&feedback, &view);
