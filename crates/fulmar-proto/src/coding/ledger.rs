@@ -8,8 +8,8 @@ use fulmar_fec::{SymbolId, Symbols};
 use super::content::Content;
 use super::parts::{self, PartsOut};
 use super::ring::{Ring, SymbolState};
+use super::source::Source;
 use super::stats::SenderStats;
-use super::strategy::Source;
 use crate::wire::frame;
 use crate::{Instant, TransportError};
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
-use fulmar_fec::{Code, NoCode};
+use fulmar_fec::{Code, Geometry, NoCode};
 
 mod blocks;
 mod combiner;
@@ -21,6 +21,7 @@ mod receiver;
 mod ring;
 mod sets;
 mod sliding;
+mod source;
 mod stats;
 mod strategy;
 
@@ -31,13 +32,15 @@ pub use content::Content;
 pub use parts::Piece;
 pub(crate) use receiver::SYMBOLS_AHEAD_MAX;
 pub use receiver::{ReceiverStats, SymbolReceiver};
+pub use source::Source;
 pub use stats::SenderStats;
-pub use strategy::Source;
 
 use crate::recovery::{Fate, News};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
-use strategy::{Strategy, strategy};
+use blocks::BlockSender;
+use sliding::SlidingSender;
+use strategy::Strategy;
 
 /// So many choices of the policy are tried for one packet: one may be impossible, as a combination of symbols that no longer
 /// fit a packet.
@@ -265,6 +268,16 @@ impl Coding {
     fn wait(&mut self, now: Instant, rtt: Duration, at: Option<Instant>) {
         let overdue_at = self.strategy.overdue_at(rtt);
         self.wait_until = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
+    }
+}
+
+/// The strategy that suits `code`, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
+fn strategy(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Box<dyn Strategy> {
+    match code.shape().geometry {
+        Geometry::Block { .. } => Box::new(BlockSender::new(code, symbol_bytes, reach_symbols)),
+        Geometry::None | Geometry::Sliding { .. } => {
+            Box::new(SlidingSender::new(code, symbol_bytes, reach_symbols))
+        }
     }
 }
 

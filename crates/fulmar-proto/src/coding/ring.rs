@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fulmar_fec::{SymbolId, Symbols};
 
 use super::sets::SetNumber;
-use super::strategy::Source;
+use super::source::Source;
 use crate::wire::frame;
 
 /// What the sender knows of one symbol.

@@ -1,27 +1,15 @@
 //! What covers lost symbols: the part of the sender that differs from code to code.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, Opportunity};
-use fulmar_fec::{Code, Geometry};
 
-use super::blocks::BlockSender;
 use super::content::Content;
 use super::ledger::Ledger;
-use super::sliding::SlidingSender;
+use super::source::Source;
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
-
-/// Packs new symbols.
-pub trait Source {
-    /// There is something to pack.
-    fn has_pending(&self) -> bool;
-
-    /// Packs one symbol of at most `bytes_max`; leaves it empty if there is nothing to send.
-    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize);
-}
 
 /// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
 ///
@@ -81,14 +69,4 @@ pub(super) trait Strategy: Debug + Send {
 
     /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
     fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32;
-}
-
-/// The strategy that suits `code`, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
-pub(super) fn strategy(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Box<dyn Strategy> {
-    match code.shape().geometry {
-        Geometry::Block { .. } => Box::new(BlockSender::new(code, symbol_bytes, reach_symbols)),
-        Geometry::None | Geometry::Sliding { .. } => {
-            Box::new(SlidingSender::new(code, symbol_bytes, reach_symbols))
-        }
-    }
 }

@@ -7,8 +7,8 @@ use fulmar_control::{Choice, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId};
 use fulmar_units::Instant;
 
-use super::strategy::{Source, Strategy, strategy};
-use super::{Content, SymbolReceiver};
+use super::strategy::Strategy;
+use super::{Content, Source, SymbolReceiver, strategy};
 use crate::TransportError;
 use crate::wire::frame::{Frame, Frames, RepairSpan};
 

@@ -71,7 +71,7 @@ fn each_packet_has_one_fate_and_a_late_one_comes_back() {
     let mut path = Path::new(Timeout::Probe);
     let numbers: Vec<_> = (0..10).map(|_| path.send()).collect();
     path.now += MS * 20;
-    [0, 1, 3, 4, 5, 6].map(|at| path.arrive(numbers[at]));
+    [0, 1, 3, 4, 5, 6].into_iter().for_each(|at| path.arrive(numbers[at]));
     let (fates, feedback) = path.ack();
     let arrived = [3, 4, 5, 6, 0, 1].map(Fate::Arrived);
     assert_eq!(fates[..6], arrived);

@@ -7,7 +7,7 @@ use super::{Block, BlockSender};
 use crate::Instant;
 use crate::coding::content::Content;
 use crate::coding::ring::SymbolState;
-use crate::coding::strategy::Source;
+use crate::coding::source::Source;
 use crate::wire::frame;
 
 /// After so many failures copies follow, where there are any.

@@ -23,7 +23,8 @@ use fulmar_fec::{Code, CodeShape, SymbolId};
 use super::combiner::Combiner;
 use super::content::Content;
 use super::ledger::Ledger;
-use super::strategy::{Source, Strategy};
+use super::source::Source;
+use super::strategy::Strategy;
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 

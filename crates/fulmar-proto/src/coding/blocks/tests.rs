@@ -6,7 +6,7 @@ use fulmar_fec::{DecoderLimits, DfcpRaptor, RaptorQ, ReedSolomon, RlcBlock};
 
 use super::*;
 use crate::coding::SymbolReceiver;
-use crate::coding::strategy::strategy;
+use crate::coding::strategy;
 use crate::coding::tests::Made;
 use crate::wire::frame::{Frame, Frames};
 

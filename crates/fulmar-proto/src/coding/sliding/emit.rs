@@ -7,7 +7,7 @@ use super::{KEYS, RECOVERING_MAX, RepairCover, SlidingSender};
 use crate::Instant;
 use crate::coding::content::Content;
 use crate::coding::ring::SymbolState;
-use crate::coding::strategy::Source;
+use crate::coding::source::Source;
 use crate::wire::frame;
 
 impl SlidingSender {
