@@ -181,10 +181,8 @@ impl SymbolReceiver {
             self.stats.recovered += 1;
             deliver(&self.recovered)?;
         }
-        if self.decoder.decoded_below() >= self.heard_below {
-            if self.recovered.capacity() > 0 {
-                self.recovered = Vec::new();
-            }
+        if self.decoder.decoded_below() >= self.heard_below && self.recovered.capacity() > 0 {
+            self.recovered = Vec::new();
         }
         Ok(())
     }
