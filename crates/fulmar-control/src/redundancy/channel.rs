@@ -45,7 +45,8 @@ impl Channel {
         (1.0 + self.correlation) / (1.0 - self.correlation)
     }
 
-    fn lost_after_lost(&self) -> f64 {
+    /// P(lost | the packet before was lost).
+    pub fn lost_after_lost(&self) -> f64 {
         self.correlation + (1.0 - self.correlation) * self.loss
     }
 

@@ -62,7 +62,7 @@ impl Connection {
             let delay_us = space.received.delay_us(now);
             let room = frames_limit - buf.len();
             if frame::put_ack(buf, space.received.ranges(), delay_us, None, None, room) {
-                space.received.on_ack_sent();
+                space.received.on_ack_sent(now);
             }
         }
         let mut range = 0..0;

@@ -296,6 +296,7 @@ impl Connection {
             }
         }
         self.received.on_packet(now, number, ecn, is_ack_eliciting);
+        self.path.recovery.on_received(number);
         if wants_ack_now {
             self.received.request_ack();
         }
@@ -380,10 +381,11 @@ impl Connection {
 fn deliver(streams: &mut Streams, received: &mut Received, symbol: &[u8]) -> Result<(), TransportError> {
     for frame in SymbolFrames::new(symbol) {
         match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
-            SymbolFrame::AckPolicy { every_packets, delay_us } => {
+            SymbolFrame::AckPolicy { every_packets, delay_us, repeats } => {
                 let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
                 let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
-                received.set_policy(AckPolicy { every_packets, delay });
+                let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
+                received.set_policy(AckPolicy { every_packets, delay, repeats });
             }
             frame => streams.on_frame(frame)?,
         }

@@ -83,6 +83,7 @@ impl Source for Outflow<'_> {
             let frame = SymbolFrame::AckPolicy {
                 every_packets: u64::from(policy.every_packets),
                 delay_us: policy.delay.as_micros() as u64,
+                repeats: u64::from(policy.repeats),
             };
             frame.put(symbol);
         }
@@ -256,7 +257,7 @@ impl Connection {
         let delay_us = received.delay_us(now);
         if frame::put_ack(buf, received.ranges(), delay_us, received.ecn_counts(), Some(&state), room) {
             draft.has_ack = true;
-            received.on_ack_sent();
+            received.on_ack_sent(now);
             self.stats.acks_sent += 1;
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
             let recovery = &self.path.recovery;

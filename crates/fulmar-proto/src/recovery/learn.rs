@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulmar_control::{Feedback, PathView};
 
-use super::{Acked, Cargo, Lost, Recovery};
+use super::{Acked, Cargo, Lost, Recovery, Silence};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, TransportError};
 
@@ -58,6 +58,7 @@ impl<T: Copy> Recovery<T> {
         if let Some(newest) = newest {
             self.on_newest_acked(now, ack, &newest, &mut findings);
             self.probe_expiries = 0;
+            self.silence = Silence::default();
             self.detect_losses(now, &mut findings);
         }
         Ok(findings)
@@ -80,7 +81,7 @@ impl<T: Copy> Recovery<T> {
         self.pacer_at = None;
         if self.rtt.has_sample() {
             let window_packets = self.budget.window_bytes / u64::from(self.mtu.current_bytes());
-            self.acks.update(window_packets, self.rtt.smoothed());
+            self.acks.update(window_packets, self.rtt.smoothed(), &self.way_back.channel());
         }
         self.sent.forget_front(feedback.now, self.rtt.conservative() * 3);
         let view = self.view();

@@ -34,6 +34,7 @@ mod send;
 mod sent;
 mod stats;
 mod timers;
+mod way_back;
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,8 @@ pub use received::{AckPolicy, Arrival, Received};
 pub use send::Permit;
 pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
 pub use stats::RecoveryStats;
+use timers::Silence;
+pub use way_back::WayBack;
 
 /// The modules that a profile picks for recovery, made for one path.
 #[derive(Debug)]
@@ -98,11 +101,13 @@ pub struct Recovery<T> {
     budget: SendBudget,
     pacer: Pacer,
     acks: AckSpacing,
+    way_back: WayBack,
     /// The window or the pacer held something back since the last feedback.
     is_window_limited: bool,
     /// Probes that a timeout has earned and that have not left yet.
     probes_pending: u32,
     probe_expiries: u32,
+    silence: Silence,
     /// When time decides the next loss.
     loss_at: LossTime,
     pacer_at: Option<Instant>,
@@ -135,9 +140,11 @@ impl<T: Copy> Recovery<T> {
             budget,
             pacer: Pacer::new(now, budget),
             acks: AckSpacing::default(),
+            way_back: WayBack::default(),
             is_window_limited: false,
             probes_pending: 0,
             probe_expiries: 0,
+            silence: Silence::default(),
             loss_at: None,
             pacer_at: None,
             last_eliciting_at: now,
@@ -168,6 +175,7 @@ impl<T: Copy> Recovery<T> {
             self.mtu.set_limit(limit);
         }
         self.ecn = EcnState::new(self.limits.is_ecn_enabled);
+        self.way_back = WayBack::default();
         self.apply_budget(now);
     }
 
@@ -234,6 +242,16 @@ impl<T: Copy> Recovery<T> {
     /// The longest time for which the peer may hold back an ACK.
     pub fn ack_delay_max(&self) -> Duration {
         self.acks.delay_max()
+    }
+
+    /// A packet of the other end arrived: its number tells what the path back loses.
+    pub fn on_received(&mut self, number: PacketNumber) {
+        self.way_back.on_packet(number);
+    }
+
+    /// What the path back does to packets.
+    pub fn way_back(&self) -> &WayBack {
+        &self.way_back
     }
 
     /// Nothing has come for a while: what was kept for speed goes.

@@ -32,7 +32,7 @@ impl Path {
             config: RecoveryConfig { reordering_packets: 3, timeout },
         };
         let limits = PathLimits { initial_mtu_bytes: 1200, mtu_max_bytes: 1200, is_ecn_enabled: false };
-        let policy = AckPolicy { every_packets: 1, delay: MS };
+        let policy = AckPolicy { every_packets: 1, delay: MS, repeats: 0 };
         Self {
             now: Instant::ZERO,
             recovery: Recovery::new(Instant::ZERO, modules, limits),

@@ -2,11 +2,30 @@
 
 use std::time::Duration;
 
+use fulmar_control::{Channel, LossView};
+
 use super::{Findings, Recovery, Timeout};
 use crate::Instant;
 
 /// So many packets probe at once, at most: the initial window (RFC 9002 7.2).
 const PROBES_MAX: u32 = 10;
+/// A timeout sends so many probes that this is the probability that all are lost, in a burst that still lasts.
+const PROBES_LOST: f64 = 0.2;
+/// Silence that a burst of losses explains with less probability is taken for a black-out.
+const BURST_EXPLAINS: f64 = 1e-3;
+/// The burst length assumed of a path of which too little is known.
+const BURST_UNKNOWN: LossView = LossView { rate: 0.05, burst_packets: 4.0, weight_packets: 0.0 };
+/// Packets after which an estimate is believed.
+const WEIGHT_MIN: f64 = 50.0;
+
+/// What silence may mean while it lasts.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Silence {
+    /// Probes sent since the last ACK.
+    probes: u32,
+    /// Timeouts that count for doubling: those that no burst explains.
+    doublings: u32,
+}
 
 impl<T: Copy> Recovery<T> {
     /// When [`Self::on_loss_timer`], [`Self::on_probe_timer`] or the pacer is due. `is_awaiting`: something is under way whose
@@ -50,9 +69,10 @@ impl<T: Copy> Recovery<T> {
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
         let gives_up = matches!(self.timeout, Timeout::Retransmission { .. });
-        // RFC 9002 6.2.4 has one or two. A path that loses in bursts may swallow two as it did all before, and each timeout
-        // is twice as long as the last: one packet more each time keeps the rate falling and outlives a burst.
-        self.probes_pending = if gives_up { 1 } else { self.probe_expiries.min(PROBES_MAX) };
+        self.probes_pending = if gives_up { 1 } else { self.probes_for_silence() };
+        if gives_up {
+            self.silence.doublings += 1;
+        }
         // The next timeout counts from now, whether or not the probe can leave at once.
         self.last_eliciting_at = now;
         let mut findings = self.findings(now);
@@ -62,7 +82,7 @@ impl<T: Copy> Recovery<T> {
             self.lose_all(&mut findings);
         }
         let view = self.view();
-        self.congestion.on_timeout(now, self.probe_expiries, &view);
+        self.congestion.on_timeout(now, self.silence.doublings.max(1), &view);
         self.apply_budget(now);
         Some(findings)
     }
@@ -76,7 +96,25 @@ impl<T: Copy> Recovery<T> {
         if self.probes_pending > 0 || !(is_awaiting || self.has_outstanding()) {
             return None;
         }
-        let timeout = self.probe_timeout(self.acks.delay(), self.probe_expiries);
+        let timeout = self.probe_timeout(self.acks.delay(), self.silence.doublings);
         Some(self.last_eliciting_at + timeout)
+    }
+
+    /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the last. But a burst of
+    /// losses is counted in packets, and probes meet it one by one as long as it lasts, theirs or that of the ACKs that answer
+    /// them. So they are as many as probably outlive it, and timeouts are not doubled, until more probes are lost than any
+    /// burst explains: from then on this is a black-out, and the rate halves with each timeout.
+    fn probes_for_silence(&mut self) -> u32 {
+        let loss = self.loss.view();
+        let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
+        let again = forward.lost_after_lost().max(self.way_back.channel().lost_after_lost());
+        if libm::pow(again, f64::from(self.silence.probes)) <= BURST_EXPLAINS && self.silence.probes > 0 {
+            self.silence.doublings += 1;
+            return 1;
+        }
+        let probes = (1..PROBES_MAX).find(|&n| libm::pow(again, f64::from(n)) <= PROBES_LOST);
+        let probes = probes.unwrap_or(PROBES_MAX);
+        self.silence.probes += probes;
+        probes
     }
 }
