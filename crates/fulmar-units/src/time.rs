@@ -4,7 +4,8 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point in time: nanoseconds since an origin the driver chooses (start of the simulation, start of the process).
+/// A point in time: nanoseconds since an origin the driver chooses (start of the simulation, start of the
+/// process).
 ///
 /// Nanoseconds because a 1500-byte packet lasts 1.2 us at 10 Gb/s. The range is 584 years.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,7 +31,8 @@ impl Instant {
     }
 }
 
-/// The length of `duration` in nanoseconds, at most 584 years: what a [`Duration`] counts in 128 bits, nothing here needs.
+/// The length of `duration` in nanoseconds, at most 584 years: what a [`Duration`] counts in 128 bits,
+/// nothing here needs.
 pub fn whole_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
