@@ -49,7 +49,8 @@ impl Rate {
 
     /// Bytes that pass in `interval` at this rate.
     pub fn bytes_in(self, interval: Duration) -> u64 {
-        u64::try_from(u128::from(self.0) * interval.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.0).saturating_mul(interval.as_nanos()) / 1_000_000_000)
+            .unwrap_or(u64::MAX)
     }
 
     /// This rate times `factor` (not negative).
