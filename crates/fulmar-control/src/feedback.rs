@@ -1,8 +1,8 @@
 //! The one record every algorithm is fed.
 //!
-//! It was fixed before any algorithm was written, because everything hangs on it: rate-based control needs delivery
-//! rate and rounds, LT-TCP needs raw loss beside marks, TCP-FEC needs to know what a code repaired and what it could
-//! not, TCP/NC counts degrees of freedom. Units stand in the names.
+//! It was fixed before any algorithm was written, because everything hangs on it: rate-based control needs
+//! delivery rate and rounds, LT-TCP needs raw loss beside marks, TCP-FEC needs to know what a code repaired
+//! and what it could not, TCP/NC counts degrees of freedom. Units stand in the names.
 
 use core::time::Duration;
 
@@ -27,7 +27,8 @@ impl Sent {
     }
 }
 
-/// A sample of the delivery rate (draft-ietf-ccwg-bbr, "delivery rate samples"; Cheng et al., delivery-rate-estimation).
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr, "delivery rate samples"; Cheng et al.,
+/// delivery-rate-estimation).
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
 pub struct RateSample {
@@ -58,9 +59,10 @@ impl RateSample {
 
 /// What the loss detector found since the last record.
 ///
-/// A *burst* is a maximal run of packets lost one after another, in the order of packet numbers and over the whole
-/// connection: only packets known to have arrived divide runs. Whoever detects losses counts a run once, when its first packet
-/// is declared lost; the rest of it may follow in later records, which then tell of more packets and of no burst.
+/// A *burst* is a maximal run of packets lost one after another, in the order of packet numbers and over the
+/// whole connection: only packets known to have arrived divide runs. Whoever detects losses counts a run
+/// once, when its first packet is declared lost; the rest of it may follow in later records, which then tell
+/// of more packets and of no burst.
 #[derive(Copy, Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LossEvent {
@@ -68,9 +70,11 @@ pub struct LossEvent {
     pub bytes: u64,
     /// Packets declared lost.
     pub packets: u32,
-    /// Bursts that begin with one of them, at most `packets`: sums of `packets` and `bursts` give the mean length.
+    /// Bursts that begin with one of them, at most `packets`: sums of `packets` and `bursts` give the mean
+    /// length.
     pub bursts: u32,
-    /// When the last of them was sent: a loss of something sent before the last reduction is the same congestion event.
+    /// When the last of them was sent: a loss of something sent before the last reduction is the same
+    /// congestion event.
     pub newest_sent_at: Option<Instant>,
 }
 
@@ -86,7 +90,8 @@ pub struct Feedback {
     pub acked_packets: u32,
     /// When the newest of the packets newly acknowledged was sent.
     pub newest_acked_sent_at: Option<Instant>,
-    /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no sample.
+    /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no
+    /// sample.
     pub rtt: Option<Duration>,
     /// Packets newly declared lost on the wire, whether or not a code repairs them.
     pub lost: LossEvent,
@@ -96,7 +101,8 @@ pub struct Feedback {
     pub ecn_ce_packets: u32,
     /// Symbols whose packet was lost and that were since decoded from repair.
     pub repaired_packets: u32,
-    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the last feedback.
+    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
+    /// last feedback.
     pub unrepairable_packets: u32,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
@@ -108,7 +114,8 @@ pub struct Feedback {
     pub round: u64,
     /// Bytes in flight before this feedback was applied.
     pub in_flight_bytes_before: u64,
-    /// The sender was held back by the congestion window or the pacer, not by lack of data, since the last feedback.
+    /// The sender was held back by the congestion window or the pacer, not by lack of data, since the last
+    /// feedback.
     pub is_window_limited: bool,
 }
 
@@ -118,7 +125,8 @@ impl Feedback {
         Self { now, ..Self::default() }
     }
 
-    /// Panics in debug builds if the record contradicts itself. Whoever makes records calls it before anybody is told.
+    /// Panics in debug builds if the record contradicts itself. Whoever makes records calls it before anybody
+    /// is told.
     pub fn check(&self) {
         debug_assert_eq!(self.contradiction(), None, "{self:?}");
     }

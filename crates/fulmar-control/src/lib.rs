@@ -1,10 +1,11 @@
-//! What to send, when and how fast: congestion controllers, RTT and loss-rate estimators, redundancy policies,
-//! and the pacer that obeys them.
+//! What to send, when and how fast: congestion controllers, RTT and loss-rate estimators, redundancy
+//! policies, and the pacer that obeys them.
 //!
-//! Everything here knows numbers and time, and no bytes: no packet contents, no codec, no socket, no clock. Each
-//! algorithm is one file behind one small trait, chosen per connection at run time. All of them are fed by one
-//! record, [`Feedback`], which carries what several papers need side by side: raw loss, loss that a code repaired,
-//! congestion marks, degrees of freedom. An algorithm may ignore a signal; the engine never hides one (RFC 9265).
+//! Everything here knows numbers and time, and no bytes: no packet contents, no codec, no socket, no clock.
+//! Each algorithm is one file behind one small trait, chosen per connection at run time. All of them are fed
+//! by one record, [`Feedback`], which carries what several papers need side by side: raw loss, loss that a
+//! code repaired, congestion marks, degrees of freedom. An algorithm may ignore a signal; the engine never
+//! hides one (RFC 9265).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,13 @@
 //! How long a round trip takes, how much it varies, and how long to wait for an answer.
 //!
-//! Source: RFC 9002 sections 5 and 6.2.1 (estimate, probe timeout), RFC 6298 (retransmission timeout). The arithmetic
-//! of both RFCs is the same exponential filter (1/8 for the mean, 1/4 for the variation); they differ in whether the
-//! peer's ACK delay is taken out and in the bounds of the timer.
+//! Source: RFC 9002 sections 5 and 6.2.1 (estimate, probe timeout), RFC 6298 (retransmission timeout). The
+//! arithmetic of both RFCs is the same exponential filter (1/8 for the mean, 1/4 for the variation); they
+//! differ in whether the peer's ACK delay is taken out and in the bounds of the timer.
 //!
-//! Inputs: RTT samples of the newest packet newly acknowledged, and the ACK delay the peer reports. Samples of zero
-//! are raised to one nanosecond. Invariants: `min() <= latest()` of every sample inside the window; the smoothed
-//! value lies between the smallest and the largest sample; no timeout is shorter than one granule.
+//! Inputs: RTT samples of the newest packet newly acknowledged, and the ACK delay the peer reports. Samples
+//! of zero are raised to one nanosecond. Invariants: `min() <= latest()` of every sample inside the window;
+//! the smoothed value lies between the smallest and the largest sample; no timeout is shorter than one
+//! granule.
 
 use core::time::Duration;
 
@@ -28,8 +29,8 @@ pub const RTO_MAX: Duration = Duration::from_secs(60);
 /// A doubled timeout is never doubled more often than this.
 const BACKOFF_MAX: u32 = 16;
 
-/// A timeout of `first`, doubled for each of `expiries` in a row (RFC 6298 5.5, RFC 9002 6.2.1): at most `max`, but never
-/// below `first`.
+/// A timeout of `first`, doubled for each of `expiries` in a row (RFC 6298 5.5, RFC 9002 6.2.1): at most
+/// `max`, but never below `first`.
 pub fn backed_off(first: Duration, expiries: u32, max: Duration) -> Duration {
     first.saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max.max(first))
 }
@@ -63,7 +64,8 @@ impl RttEstimator {
         Self::with_min(MinRtt::Forever(Duration::MAX))
     }
 
-    /// An estimator whose minimum is that of the last `window`, so that it follows a route that became longer.
+    /// An estimator whose minimum is that of the last `window`, so that it follows a route that became
+    /// longer.
     pub fn with_min_window(window: Duration) -> Self {
         Self::with_min(MinRtt::Windowed(WindowedMin::new(whole_nanos(window))))
     }
@@ -72,13 +74,14 @@ impl RttEstimator {
         Self { latest: INITIAL_RTT, smoothed: INITIAL_RTT, var: INITIAL_RTT / 2, min, has_sample: false }
     }
 
-    /// Takes a sample. `ack_delay` is what the peer says it waited, already limited to the `max_ack_delay` it promised
-    /// (RFC 9002 5.3).
+    /// Takes a sample. `ack_delay` is what the peer says it waited, already limited to the `max_ack_delay` it
+    /// promised (RFC 9002 5.3).
     pub fn on_sample(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
         let latest = latest.max(Duration::from_nanos(1));
         self.latest = latest;
         match &mut self.min {
-            // RFC 9002 5.2: the ACK delay is not taken out of the minimum, which would allow a peer to make it too small.
+            // RFC 9002 5.2: the ACK delay is not taken out of the minimum, which would allow a peer to make
+            // it too small.
             MinRtt::Forever(min) => *min = latest.min(*min),
             MinRtt::Windowed(filter) => filter.update(now.as_nanos(), whole_nanos(latest)),
         }
@@ -137,12 +140,14 @@ impl RttEstimator {
         self.has_sample
     }
 
-    /// The larger of the newest and the smoothed RTT, on which time-threshold loss detection rests (RFC 9002 6.1.2).
+    /// The larger of the newest and the smoothed RTT, on which time-threshold loss detection rests (RFC 9002
+    /// 6.1.2).
     pub fn conservative(&self) -> Duration {
         self.latest.max(self.smoothed)
     }
 
-    /// By when an answer that is not delayed has come: SRTT + max(G, 4 RTTVAR) (RFC 6298 2.3, RFC 9002 6.2.1).
+    /// By when an answer that is not delayed has come: SRTT + max(G, 4 RTTVAR) (RFC 6298 2.3, RFC 9002
+    /// 6.2.1).
     pub fn answered_within(&self) -> Duration {
         self.smoothed + (self.var * 4).max(GRANULARITY)
     }
@@ -153,8 +158,9 @@ impl RttEstimator {
         backed_off(self.answered_within() + max_ack_delay, expiries, Duration::MAX)
     }
 
-    /// The retransmission timeout of RFC 6298, not yet [backed off](backed_off): within `min` and `max` ([`RTO_MIN`] and
-    /// [`RTO_MAX`] by the RFC), and `initial` ([`RTO_INITIAL`]) before the first sample (2.1).
+    /// The retransmission timeout of RFC 6298, not yet [backed off](backed_off): within `min` and `max`
+    /// ([`RTO_MIN`] and [`RTO_MAX`] by the RFC), and `initial` ([`RTO_INITIAL`]) before the first sample
+    /// (2.1).
     pub fn retransmission_timeout(&self, initial: Duration, min: Duration, max: Duration) -> Duration {
         if self.has_sample { self.answered_within().max(min).min(max) } else { initial }
     }
@@ -198,7 +204,8 @@ mod tests {
         rtt.on_sample(Instant::ZERO, ms(120), ms(24));
         // adjusted 96; var = (3 * 40 + |80 - 96|) / 4 = 34; smoothed = (7 * 80 + 96) / 8 = 82.
         assert_eq!((rtt.smoothed(), rtt.var(), rtt.latest()), (ms(82), ms(34), ms(120)));
-        // 90 < 80 + 24: the delay is not taken out. var = (102 + 8) / 4 = 27.5; smoothed = (574 + 90) / 8 = 83.
+        // 90 < 80 + 24: the delay is not taken out. var = (102 + 8) / 4 = 27.5; smoothed = (574 + 90) / 8 =
+        // 83.
         rtt.on_sample(Instant::ZERO, ms(90), ms(24));
         assert_eq!((rtt.smoothed(), rtt.var()), (ms(83), Duration::from_micros(27_500)));
         assert_eq!(rtt.min(), ms(80));

@@ -1,4 +1,5 @@
-//! Loss rate and burst length as estimators see them: the two-state chain through loss detection and the record's contract.
+//! Loss rate and burst length as estimators see them: the two-state chain through loss detection and the
+//! record's contract.
 
 use std::collections::VecDeque;
 
@@ -48,7 +49,8 @@ struct Truth {
     bursts: u32,
 }
 
-/// Sends [`PACKETS`] packets and reports every `ack_every` arrivals, as an engine does that keeps the contract.
+/// Sends [`PACKETS`] packets and reports every `ack_every` arrivals, as an engine does that keeps the
+/// contract.
 fn run(estimator: &mut dyn LossEstimator, mut chain: Chain, ack_every: u32) -> Truth {
     let mut truth = Truth::default();
     let (mut unresolved, mut was_lost, mut is_counted) = (VecDeque::new(), false, false);
@@ -97,7 +99,8 @@ fn estimators() -> Vec<Box<dyn LossEstimator>> {
     ]
 }
 
-/// Against the bursts there were: 20,000 packets at p = 5 % and E = 10 hold a hundred, whose own mean scatters by 9.5 %.
+/// Against the bursts there were: 20,000 packets at p = 5 % and E = 10 hold a hundred, whose own mean
+/// scatters by 9.5 %.
 #[test]
 fn the_burst_length_is_right_however_the_losses_are_reported() {
     for (rate, burst_packets) in [0.05, 0.2].into_iter().flat_map(|p| [1.0, 2.0, 5.0, 10.0].map(|e| (p, e))) {
@@ -109,7 +112,8 @@ fn the_burst_length_is_right_however_the_losses_are_reported() {
                     let found = estimator.view().burst_packets;
                     assert!(
                         (found / expected - 1.0).abs() < 0.1,
-                        "{}, p {rate}, E {burst_packets}, ACK every {ack_every}, seed {seed}: {found} for {expected}",
+                        "{}, p {rate}, E {burst_packets}, ACK every {ack_every}, seed {seed}: \
+                         {found} for {expected}",
                         estimator.name()
                     );
                 }

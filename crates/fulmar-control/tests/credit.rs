@@ -1,4 +1,5 @@
-//! What a policy answers is a question's answer: credit is spent for what leaves, whatever was asked and dropped before.
+//! What a policy answers is a question's answer: credit is spent for what leaves, whatever was asked and
+//! dropped before.
 
 use core::time::Duration;
 
@@ -63,7 +64,8 @@ fn carry_out(choice: Choice, opportunity: &mut Opportunity) {
     }
 }
 
-/// All that leaves in 2000 chances, each of them offered `asked` times before it is taken; in between an ACK takes its place.
+/// All that leaves in 2000 chances, each of them offered `asked` times before it is taken; in between an ACK
+/// takes its place.
 fn sent(policy: &mut dyn RedundancyPolicy, asked: u32) -> Vec<Choice> {
     let (mut opportunity, path) = (Opportunity::idle(Instant::ZERO), path());
     opportunity.window_max = 64;

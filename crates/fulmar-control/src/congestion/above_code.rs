@@ -1,9 +1,9 @@
 //! TCP above a coding layer: what the code makes good, TCP does not see.
 //!
-//! Source: Medina-Ruiz et al. 2012, sections II and IV-B, after Sundararajan et al. 2009. There an unchanged TCP (Reno in
-//! the simulations) runs above the coding layer, which acknowledges every degree of freedom, so that a loss shows only
-//! when the code could not make it good. Here any controller is wrapped: losses on the wire are hidden, the
-//! packets for which repair had to be asked are shown in their place, and marks pass.
+//! Source: Medina-Ruiz et al. 2012, sections II and IV-B, after Sundararajan et al. 2009. There an unchanged
+//! TCP (Reno in the simulations) runs above the coding layer, which acknowledges every degree of freedom, so
+//! that a loss shows only when the code could not make it good. Here any controller is wrapped: losses on the
+//! wire are hidden, the packets for which repair had to be asked are shown in their place, and marks pass.
 
 use alloc::boxed::Box;
 

@@ -1,10 +1,11 @@
 //! LT-TCP's congestion control: marks are congestion, losses are not.
 //!
-//! Source: Hourt 2014, sections 1.1 and 2.2.3: "Explicit Congestion Notification eliminates the assumption that losses
-//! are a reliable indicator of congestion". The window shrinks on ECN-echo and on the retransmission timeout only, and
-//! then by TCP's rules: halved once per window of data (RFC 3168 6.1.2), down to slow start on a timeout (RFC 5681
-//! 3.1). Table 2.7 shows the thesis' own code backing off less than TCP does, for which its authors suspect "not
-//! adjusting its congestion window by the same rules"; here the rules are one implementation (`aimd`).
+//! Source: Hourt 2014, sections 1.1 and 2.2.3: "Explicit Congestion Notification eliminates the assumption
+//! that losses are a reliable indicator of congestion". The window shrinks on ECN-echo and on the
+//! retransmission timeout only, and then by TCP's rules: halved once per window of data (RFC 3168 6.1.2),
+//! down to slow start on a timeout (RFC 5681 3.1). Table 2.7 shows the thesis' own code backing off less than
+//! TCP does, for which its authors suspect "not adjusting its congestion window by the same rules"; here the
+//! rules are one implementation (`aimd`).
 //!
 //! Inputs: bytes acknowledged, marks, when the newest packet acknowledged was sent. Losses are not read.
 //! Invariant: window >= 2 packets.

@@ -1,8 +1,9 @@
 //! TCP without congestion control: the window grows and never shrinks.
 //!
-//! Source: LT-TCP (Hourt 2014), section 2.3, "TCP without congestion control": "a null operation congestion control module
-//! for TCP [..] which never shrinks the congestion window, only grows it". A baseline for what retransmission alone
-//! reaches when no loss is taken for congestion. The receiver's window is all that bounds it.
+//! Source: LT-TCP (Hourt 2014), section 2.3, "TCP without congestion control": "a null operation congestion
+//! control module for TCP [..] which never shrinks the congestion window, only grows it". A baseline for what
+//! retransmission alone reaches when no loss is taken for congestion. The receiver's window is all that
+//! bounds it.
 
 use super::aimd::Aimd;
 use super::response::{Response, WindowController};

@@ -1,9 +1,9 @@
 //! TCP's receive window beside the congestion window: never more in flight than the smaller of the two.
 //!
-//! Source: RFC 9293 3.8.6; 65535 bytes without window scaling (Medina-Ruiz et al. 2012, Table I). Our own flow control is far
-//! wider; this is for comparing with a TCP whose window was narrow. While it is the limit the congestion window does not
-//! grow, so that a reduction is of what was in flight (RFC 5681 3.1, equation 4).
-//! Invariant: window >= 2 packets.
+//! Source: RFC 9293 3.8.6; 65535 bytes without window scaling (Medina-Ruiz et al. 2012, Table I). Our own
+//! flow control is far wider; this is for comparing with a TCP whose window was narrow. While it is the limit
+//! the congestion window does not grow, so that a reduction is of what was in flight (RFC 5681 3.1, equation
+//! 4). Invariant: window >= 2 packets.
 
 use alloc::boxed::Box;
 

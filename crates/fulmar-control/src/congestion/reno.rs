@@ -1,26 +1,26 @@
 //! Reno and NewReno: the window grows by a packet per round trip and is halved on congestion.
 //!
-//! Source: RFC 5681 (slow start, congestion avoidance, fast recovery, timeout), RFC 6582 (NewReno: one reduction for
-//! all losses of a window), RFC 9002 section 7 and appendix B (the same with byte counting, packet numbers and ECN).
-//! Inputs: bytes acknowledged and lost, marks, when the newest of them was sent; whether the window was the limit.
+//! Source: RFC 5681 (slow start, congestion avoidance, fast recovery, timeout), RFC 6582 (NewReno: one
+//! reduction for all losses of a window), RFC 9002 section 7 and appendix B (the same with byte counting,
+//! packet numbers and ECN). Inputs: bytes acknowledged and lost, marks, when the newest of them was sent;
+//! whether the window was the limit.
 //!
-//! `Reno` differs in recovery only. RFC 5681 leaves fast recovery at the first new ACK, so every further hole of the
-//! same window costs another round trip and another halving. A sender with ACK ranges sees all holes at once; here
-//! a second one halves the window again one round later, and more of them cost what they cost Reno, a timeout's
-//! slow start, which is what RFC 6582 was written to end.
-//! And RFC 5681 3.1 falls back to one packet on the first retransmission timeout, NewReno (in RFC 9002's terms) when
-//! congestion persisted.
+//! `Reno` differs in recovery only. RFC 5681 leaves fast recovery at the first new ACK, so every further hole
+//! of the same window costs another round trip and another halving. A sender with ACK ranges sees all holes
+//! at once; here a second one halves the window again one round later, and more of them cost what they cost
+//! Reno, a timeout's slow start, which is what RFC 6582 was written to end. And RFC 5681 3.1 falls back to
+//! one packet on the first retransmission timeout, NewReno (in RFC 9002's terms) when congestion persisted.
 //!
-//! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one reduction per
-//! round of loss (NewReno).
+//! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one
+//! reduction per round of loss (NewReno).
 
 use super::aimd::{Aimd, REDUCTION};
 use super::response::{Response, WindowController};
 use super::window::WindowConfig;
 use crate::{Feedback, PathView};
 
-/// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits for the
-/// timeout (Fall and Floyd 1996, section 4).
+/// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits
+/// for the timeout (Fall and Floyd 1996, section 4).
 const HOLES_MAX: u32 = 1;
 
 /// NewReno: one reduction for all losses of a window.

@@ -1,13 +1,15 @@
 //! TCP-FEC's congestion control: a loss that was repaired is congestion too, but is answered gently.
 //!
-//! Source: Sato 2019, section 5.2. The receiver returns ECN-echo when it repairs a loss, and the sender then does
-//! cwnd = r * cwnd (5.1), 0 < r <= 1: 0.5 is NewReno's answer, 0.8 CUBIC's, 1 none; 0.7 served best. A loss that
-//! cannot be repaired is what duplicate ACKs announce there (section 4.3), and costs what it costs NewReno.
+//! Source: Sato 2019, section 5.2. The receiver returns ECN-echo when it repairs a loss, and the sender then
+//! does cwnd = r * cwnd (5.1), 0 < r <= 1: 0.5 is NewReno's answer, 0.8 CUBIC's, 1 none; 0.7 served best. A
+//! loss that cannot be repaired is what duplicate ACKs announce there (section 4.3), and costs what it costs
+//! NewReno.
 //!
-//! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per window, and
-//! so is a real mark, which a TCP-FEC sender could not tell from it. With r = 1 there is no reduction and slow start
-//! goes on. Losses that wait for their group's repair are not answered: that is the suppression of duplicate ACKs.
-//! Nothing is undone: reordering has no effect here unless repair had to be asked for.
+//! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per
+//! window, and so is a real mark, which a TCP-FEC sender could not tell from it. With r = 1 there is no
+//! reduction and slow start goes on. Losses that wait for their group's repair are not answered: that is the
+//! suppression of duplicate ACKs. Nothing is undone: reordering has no effect here unless repair had to be
+//! asked for.
 //!
 //! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
 
@@ -26,7 +28,8 @@ pub struct Gently {
 }
 
 impl TcpFec {
-    /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and at most 1.
+    /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and
+    /// at most 1.
     pub fn new(mtu_bytes: u32, config: WindowConfig, reduction: f64) -> Self {
         let is_sound = reduction.is_finite() && reduction > 0.0;
         let reduction = if is_sound { reduction.min(1.0) } else { REDUCTION };

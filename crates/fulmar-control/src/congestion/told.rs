@@ -1,4 +1,5 @@
-//! What the tests of controllers tell them: feedback by milliseconds and bytes, over a path of 1000-byte packets.
+//! What the tests of controllers tell them: feedback by milliseconds and bytes, over a path of 1000-byte
+//! packets.
 
 use core::time::Duration;
 

@@ -1,9 +1,10 @@
 //! How long loss bursts are.
 //!
-//! The record tells how many runs of consecutive losses began ([`LossEvent`](crate::LossEvent)), each counted once over the
-//! whole connection, so the mean length is a quotient of two sums. Losses without a run of their own go on where an earlier
-//! report ended. The sums forget by the burst, not by the packet: lengths scatter as widely as they are long, so that at
-//! p = 5 % and E = 10 the thousand packets that tell a loss rate would hold five bursts, and a mean good to 40 %.
+//! The record tells how many runs of consecutive losses began ([`LossEvent`](crate::LossEvent)), each counted
+//! once over the whole connection, so the mean length is a quotient of two sums. Losses without a run of
+//! their own go on where an earlier report ended. The sums forget by the burst, not by the packet: lengths
+//! scatter as widely as they are long, so that at p = 5 % and E = 10 the thousand packets that tell a loss
+//! rate would hold five bursts, and a mean good to 40 %.
 //!
 //! Invariants: the mean is at least 1 once a run has begun, 0 before.
 
@@ -25,7 +26,8 @@ impl Bursts {
         self.lost_packets = self.lost_packets * kept + f64::from(feedback.lost.packets);
         self.bursts = self.bursts * kept + f64::from(feedback.lost.bursts);
         if feedback.spurious_packets > 0 && self.lost_packets > 0.0 {
-            // What is taken back takes its share of the runs with it: which it belonged to is not known any more.
+            // What is taken back takes its share of the runs with it: which it belonged to is not known any
+            // more.
             let left = (1.0 - f64::from(feedback.spurious_packets) / self.lost_packets).max(0.0);
             self.lost_packets *= left;
             self.bursts *= left;

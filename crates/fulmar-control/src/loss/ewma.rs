@@ -1,9 +1,9 @@
 //! LT-TCP's estimators: an exponentially weighted mean of the loss rate of each round.
 //!
-//! Source: LT-TCP (Hourt 2014) section 3.1. A sample s is the share of packets found lost among those a round resolved.
-//! Static: r = a s + (1 - a) r with a = 0.6. Dynamic (the older one): a = s / (r + s), which follows a rise quickly
-//! and a fall slowly, and so overestimates under bursts. A packet that arrives after all takes its loss back from
-//! the round in progress.
+//! Source: LT-TCP (Hourt 2014) section 3.1. A sample s is the share of packets found lost among those a round
+//! resolved. Static: r = a s + (1 - a) r with a = 0.6. Dynamic (the older one): a = s / (r + s), which
+//! follows a rise quickly and a fall slowly, and so overestimates under bursts. A packet that arrives after
+//! all takes its loss back from the round in progress.
 //!
 //! Of burst lengths the source measures none; they are averaged as everywhere here (`bursts`).
 //! Invariants: the rate stays within 0 and 1; a round without packets is no sample.

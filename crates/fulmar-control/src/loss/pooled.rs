@@ -1,16 +1,16 @@
 //! The default estimator: counts pooled over a recent stretch of packets, forgotten exponentially.
 //!
-//! A round of a long fast path has hundreds of packets, one of a thin flow has ten, so a mean of per-round rates is
-//! either too nervous or too slow. Here packets, losses and bursts are counted, and the counts decay with every packet
-//! resolved, with a memory of the larger of 8 rounds and 1000 packets: at p = 1 % that is ten losses, a standard
-//! error of a third, and at 20 % one of 6 %. Bursts of mean length E raise the error by about
-//! sqrt((1 + rho) / (1 - rho)), rho = 1 - 1 / (E (1 - p)).
+//! A round of a long fast path has hundreds of packets, one of a thin flow has ten, so a mean of per-round
+//! rates is either too nervous or too slow. Here packets, losses and bursts are counted, and the counts decay
+//! with every packet resolved, with a memory of the larger of 8 rounds and 1000 packets: at p = 1 % that is
+//! ten losses, a standard error of a third, and at 20 % one of 6 %. Bursts of mean length E raise the error
+//! by about sqrt((1 + rho) / (1 - rho)), rho = 1 - 1 / (E (1 - p)).
 //!
 //! Burst lengths have a memory of their own (`bursts`).
 //!
-//! A run of losses longer than a round trip is a black-out, which is no loss rate: nothing is learned from it.
-//! Inputs: packets acknowledged, lost and taken back, round numbers. Invariants: 0 <= losses <= packets; the rate
-//! stays within 0 and 1.
+//! A run of losses longer than a round trip is a black-out, which is no loss rate: nothing is learned from
+//! it. Inputs: packets acknowledged, lost and taken back, round numbers. Invariants: 0 <= losses <= packets;
+//! the rate stays within 0 and 1.
 
 use super::bursts::Bursts;
 use super::{LossEstimator, LossView};

@@ -11,8 +11,8 @@ pub(super) struct Sample {
     pub(super) rate: f64,
 }
 
-/// The round in progress. LT-TCP (Hourt 2014, sections 3.1, 3.3): s = unacked / total; a packet that arrives after all takes
-/// its loss back.
+/// The round in progress. LT-TCP (Hourt 2014, sections 3.1, 3.3): s = unacked / total; a packet that arrives
+/// after all takes its loss back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     round: u64,

@@ -1,7 +1,7 @@
 //! No redundancy beyond what was asked for: automatic repeat request.
 //!
-//! With the code `none` this is retransmission, with any other it repairs on demand. Repair goes before new data, so
-//! that a hole is open for as short a time as the window allows.
+//! With the code `none` this is retransmission, with any other it repairs on demand. Repair goes before new
+//! data, so that a hole is open for as short a time as the window allows.
 
 use super::{Choice, Opportunity, RedundancyPolicy};
 use crate::{Feedback, PathView};

@@ -1,18 +1,19 @@
 //! The default policy: repair where it buys time, nothing where it buys nothing.
 //!
 //! Three regimes, seen and not configured:
-//! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well as any
-//!    code; insurance of the recovery is bought when it is likely needed, and its waste limited to 1 % of the sources.
-//! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within about one
-//!    round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the two-state channel
-//!    ([`Channel::decay`]). It uses only chances to send that new data leave free.
-//! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than there is
-//!    repair) under (p, E), because nothing later would reveal the loss before a timeout.
+//! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
+//!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to 1 %
+//!    of the sources.
+//! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
+//!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
+//!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
+//! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than
+//!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout.
 //!
 //! Below 0.2 % loss, and while the loss rate is unknown, there is no repair at all: others pay for waste.
-//! Inputs: the opportunity's counts, the loss estimate, whether feedback found the window the limit. State: a few averages.
-//! Invariants: never `Source` without data, `Recover` with nothing missing or `Insure` with nothing
-//! being recovered; repairs per source bounded.
+//! Inputs: the opportunity's counts, the loss estimate, whether feedback found the window the limit. State: a
+//! few averages. Invariants: never `Source` without data, `Recover` with nothing missing or `Insure` with
+//! nothing being recovered; repairs per source bounded.
 
 use core::time::Duration;
 
@@ -26,7 +27,8 @@ use crate::{Feedback, PathView};
 const LOSS_MIN: f64 = 0.002;
 /// Packets the estimate must rest on before it is believed.
 const WEIGHT_MIN: f64 = 20.0;
-/// Share of symbols of a thin flow that may still miss their round trip (by Chernoff's bound, several times the truth).
+/// Share of symbols of a thin flow that may still miss their round trip (by Chernoff's bound, several times
+/// the truth).
 const THIN_RESIDUAL: f64 = 3e-3;
 /// The same for a tail and for repair that was asked for.
 const TAIL_RESIDUAL: f64 = 5e-3;
@@ -40,10 +42,12 @@ const SCHEDULES: [(u32, u32); 9] = [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3
 const WINDOW_SYMBOLS_MAX: u32 = 64;
 /// Proactive repair that may be saved up.
 const PROACTIVE_MAX: f64 = 4.0;
-/// Probable waste that asked-for repair of bulk data may cause, per source symbol, and how much of it may be saved up.
+/// Probable waste that asked-for repair of bulk data may cause, per source symbol, and how much of it may be
+/// saved up.
 const WASTE_PER_SOURCE: f64 = 0.01;
 const WASTE_MAX: f64 = 4.0;
-/// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in flight.
+/// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
+/// flight.
 const INSURED_WASTE_MAX: f64 = 0.5;
 /// Tail repair allowed at any time, and beyond it per source symbol sent.
 const TAIL_REPAIRS_MIN: u32 = 8;
@@ -148,7 +152,8 @@ impl AutoRedundancy {
         self.schedule = SCHEDULES.into_iter().find(is_in_time).or(Some(SCHEDULES[SCHEDULES.len() - 1]));
     }
 
-    /// Is a combination over the symbols being recovered worth sending, against the loss of the recovery itself?
+    /// Is a combination over the symbols being recovered worth sending, against the loss of the recovery
+    /// itself?
     fn is_insurance_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         if opportunity.recovering_symbols == 0 || !Self::has_loss(path) {
             return false;
@@ -166,8 +171,8 @@ impl AutoRedundancy {
         opportunity.has_new_data || self.is_bulk()
     }
 
-    /// How long new data must have been missing before this is a tail: twice the usual gap, at most a quarter of a
-    /// round trip.
+    /// How long new data must have been missing before this is a tail: twice the usual gap, at most a quarter
+    /// of a round trip.
     fn tail_patience(&self, path: &PathView) -> Duration {
         self.source_gap.map_or(Duration::ZERO, |gap| (gap * 2).min(path.rtt_smoothed / 4))
     }
@@ -199,8 +204,8 @@ impl AutoRedundancy {
     }
 }
 
-/// How likely the combination over the symbols being recovered is wasted: the copies suffice by themselves if none of them
-/// is lost.
+/// How likely the combination over the symbols being recovered is wasted: the copies suffice by themselves if
+/// none of them is lost.
 fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
     let recovering = opportunity.recovering_symbols;
     Channel::new(&path.loss).suffices(recovering, recovering)
@@ -253,5 +258,4 @@ impl RedundancyPolicy for AutoRedundancy {
 }
 
 #[cfg(test)]
-#[path = "auto_tests.rs"]
 mod tests;

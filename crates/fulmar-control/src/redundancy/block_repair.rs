@@ -1,9 +1,10 @@
 //! Repair that follows the source symbols of a block: what LT-TCP and CTCP have in common.
 //!
-//! A block is its source symbols, then its proactive repair, then the next block begins; repair that was asked for goes
-//! before new data. The amount of repair is settled when the last source symbol of the block has been sent. When data end
-//! within a block (LT-TCP's FIN block, Hourt 2014, section 3.2) it ends there; because the core cannot know that a writer
-//! will not come back, it waits a fraction of a round trip for more.
+//! A block is its source symbols, then its proactive repair, then the next block begins; repair that was
+//! asked for goes before new data. The amount of repair is settled when the last source symbol of the block
+//! has been sent. When data end within a block (LT-TCP's FIN block, Hourt 2014, section 3.2) it ends there;
+//! because the core cannot know that a writer will not come back, it waits a fraction of a round trip for
+//! more.
 
 use core::time::Duration;
 
@@ -31,7 +32,8 @@ pub(super) struct BlockRepair {
 }
 
 impl BlockRepair {
-    /// The next packet. `plan` gives the number of proactive repair symbols of a block of so many source symbols.
+    /// The next packet. `plan` gives the number of proactive repair symbols of a block of so many source
+    /// symbols.
     pub(super) fn choose(
         &self,
         opportunity: &Opportunity,
@@ -70,8 +72,8 @@ impl BlockRepair {
         if self.planned(opportunity, plan) == 0 { Choice::Wait(None) } else { proactive(opportunity) }
     }
 
-    /// A packet leaves. The first after the newest block's last source symbol settles the plan for it, which stands until
-    /// another source symbol is sent. `plan` as above, asked once per block.
+    /// A packet leaves. The first after the newest block's last source symbol settles the plan for it, which
+    /// stands until another source symbol is sent. `plan` as above, asked once per block.
     pub(super) fn on_emitted(
         &mut self,
         choice: Choice,

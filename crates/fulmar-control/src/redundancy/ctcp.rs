@@ -1,12 +1,14 @@
 //! Coded TCP's redundancy: FEC at the estimated loss rate, and coded packets on feedback where that failed.
 //!
-//! Source: Leith, Medard et al., "Coded TCP", slide "Hybrid coding approach with delayed feedback": "FEC based on currently
-//! estimated loss rate (from ACKs), i.e. send extra packets in an attempt to preempt loss; use feedback to deal with cases
-//! when this fails, send additional coded packets; a throughput-delay trade-off here". Blocks have 32 packets.
+//! Source: Leith, Medard et al., "Coded TCP", slide "Hybrid coding approach with delayed feedback": "FEC
+//! based on currently estimated loss rate (from ACKs), i.e. send extra packets in an attempt to preempt loss;
+//! use feedback to deal with cases when this fails, send additional coded packets; a throughput-delay
+//! trade-off here". Blocks have 32 packets.
 //!
-//! At loss rate p a block of k packets arrives on average if k p / (1 - p) more are sent. The trade-off is a factor on that:
-//! 0 is ARQ alone (the slides' comparison), 1 preempts the mean, above 1 buys delay with throughput. Fractions are carried from
-//! block to block, so that at 2 % about one block in two gets a packet more.
+//! At loss rate p a block of k packets arrives on average if k p / (1 - p) more are sent. The trade-off is a
+//! factor on that: 0 is ARQ alone (the slides' comparison), 1 preempts the mean, above 1 buys delay with
+//! throughput. Fractions are carried from block to block, so that at 2 % about one block in two gets a packet
+//! more.
 //!
 //! Inputs: the loss estimate, the newest block, what is missing. Invariant: 0 <= carry < 1.
 
@@ -116,7 +118,8 @@ mod tests {
         counts
     }
 
-    /// 32 * 0.2 / 0.8 = 8; 32 * 0.05 / 0.95 = 1.684: 1, then 1.684 + 0.684 = 2.368: 2, then 0.368 + 1.684 = 2.05: 2, then 1.74: 1.
+    /// 32 * 0.2 / 0.8 = 8; 32 * 0.05 / 0.95 = 1.684: 1, then 1.684 + 0.684 = 2.368: 2, then 0.368 + 1.684 =
+    /// 2.05: 2, then 1.74: 1.
     #[test]
     fn repair_at_the_loss_rate_with_the_fraction_carried() {
         assert_eq!(repairs(1.0, 0.2, 3), [8, 8, 8]);

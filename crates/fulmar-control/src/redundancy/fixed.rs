@@ -1,8 +1,9 @@
 //! A fixed code rate: so many repair symbols per source symbol, each over the newest symbols.
 //!
-//! Source: TCP/NC's NUM += R (Medina-Ruiz et al. 2012; R counts the source symbol there, so its R is ours plus one) and
-//! TCP-FEC's static variants 1/1, 1/10, 1/40. Repair that was asked for goes first, for data are never given up.
-//! Inputs: symbols sent and unacknowledged. Invariant: repair sent proactively <= rate x sources sent + 1.
+//! Source: TCP/NC's NUM += R (Medina-Ruiz et al. 2012; R counts the source symbol there, so its R is ours
+//! plus one) and TCP-FEC's static variants 1/1, 1/10, 1/40. Repair that was asked for goes first, for data
+//! are never given up. Inputs: symbols sent and unacknowledged. Invariant: repair sent proactively <= rate x
+//! sources sent + 1.
 
 use super::arq::asked_or_source;
 use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
@@ -19,7 +20,8 @@ pub struct FixedRate {
 }
 
 impl FixedRate {
-    /// `repairs_per_source` (not negative) repair symbols for each source symbol, each over at most `window_symbols`.
+    /// `repairs_per_source` (not negative) repair symbols for each source symbol, each over at most
+    /// `window_symbols`.
     pub fn new(repairs_per_source: f64, window_symbols: u32) -> Self {
         let is_sound = repairs_per_source.is_finite() && repairs_per_source > 0.0;
         Self {

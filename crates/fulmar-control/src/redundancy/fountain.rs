@@ -1,13 +1,14 @@
 //! DFCP's sending: a window of blocks, each a fountain from which symbols are drawn until it is acknowledged.
 //!
-//! Source: Solymos 2014, sections 3.8, 3.9 and 3.12.1. Every packet is a coded symbol of one block. At most so many blocks
-//! are unacknowledged (the window size), served round robin, a segment each. There a block is sent from until its ACK
-//! arrives, a round trip after enough was sent; that is the setting `is_persistent`.
+//! Source: Solymos 2014, sections 3.8, 3.9 and 3.12.1. Every packet is a coded symbol of one block. At most
+//! so many blocks are unacknowledged (the window size), served round robin, a segment each. There a block is
+//! sent from until its ACK arrives, a round trip after enough was sent; that is the setting `is_persistent`.
 //!
-//! The default counts instead: as many symbols as the receiver needs, and more as soon as some are known lost, so that at
-//! loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The parameter *redundancy*, the coded bytes
-//! after which the thesis' receiver decodes a block of 65536, says how many are sent at once rather than after a loss is known:
-//! what it is above 65536 is added to what the code is expected to need. 0 leaves all to counting.
+//! The default counts instead: as many symbols as the receiver needs, and more as soon as some are known
+//! lost, so that at loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The
+//! parameter *redundancy*, the coded bytes after which the thesis' receiver decodes a block of 65536, says
+//! how many are sent at once rather than after a loss is known: what it is above 65536 is added to what the
+//! code is expected to need. 0 leaves all to counting.
 //!
 //! Invariant: never more blocks under way than the window.
 
@@ -25,7 +26,8 @@ pub struct FountainConfig {
     pub window_blocks: u32,
     /// Go on sending from every block until it is acknowledged. Default: no.
     pub is_persistent: bool,
-    /// The thesis' *redundancy*: coded bytes to send at once for a block of 65536; 0 for no more than needed. Default: 0.
+    /// The thesis' *redundancy*: coded bytes to send at once for a block of 65536; 0 for no more than needed.
+    /// Default: 0.
     pub redundancy_bytes: u32,
 }
 
@@ -47,7 +49,8 @@ impl Fountain {
         Self { config }
     }
 
-    /// Coded symbols that are sent of a block of `sources` symbols beyond those it is expected to need, whatever is known.
+    /// Coded symbols that are sent of a block of `sources` symbols beyond those it is expected to need,
+    /// whatever is known.
     fn at_once(&self, sources: u32) -> u32 {
         let extra_bytes = self.config.redundancy_bytes.saturating_sub(DFCP_BLOCK_BYTES);
         let coded_bytes = u64::from(sources) * u64::from(extra_bytes);

@@ -1,12 +1,13 @@
 //! LT-TCP's redundancy: as much proactive FEC per block as makes reactive FEC unlikely.
 //!
-//! Source: Hourt 2014, sections 1.1, 3.1, 3.4. A block is n packets, k data then n - k PFEC; n - k comes from the loss estimate
-//! "to minimize the probability that RFEC will be needed". If more than n - k of them are known lost, RFEC follows the
-//! block's first n packets at once: no idle counter, no timeout. RFEC replaces retransmission altogether.
+//! Source: Hourt 2014, sections 1.1, 3.1, 3.4. A block is n packets, k data then n - k PFEC; n - k comes from
+//! the loss estimate "to minimize the probability that RFEC will be needed". If more than n - k of them are
+//! known lost, RFEC follows the block's first n packets at once: no idle counter, no timeout. RFEC replaces
+//! retransmission altogether.
 //!
-//! The thesis gives no formula for n - k. Here it is the smallest number with which P(no more than n - k of n packets are
-//! lost) reaches a target, 0.99 unless set: binomial for the estimated rate p, or on the two-state channel (p, E) of section
-//! 2.1 if bursts are to be reckoned with. At rate 0 there is none.
+//! The thesis gives no formula for n - k. Here it is the smallest number with which P(no more than n - k of n
+//! packets are lost) reaches a target, 0.99 unless set: binomial for the estimated rate p, or on the
+//! two-state channel (p, E) of section 2.1 if bursts are to be reckoned with. At rate 0 there is none.
 //!
 //! Inputs: the loss estimate, the newest block, what is missing. Invariant: n - k is at most `repairs_max`.
 
@@ -16,7 +17,8 @@ use crate::{Feedback, LossView, PathView};
 
 /// Longest block for which the probability is summed.
 const SUMMED_SYMBOLS_MAX: u32 = 512;
-/// Where a block would need more repair than so many times itself, loss is an outage, which RFEC sits out more cheaply.
+/// Where a block would need more repair than so many times itself, loss is an outage, which RFEC sits out
+/// more cheaply.
 const REPAIRS_PER_SOURCE_MAX: u32 = 4;
 
 /// Settings of LT-TCP's redundancy.
@@ -114,7 +116,8 @@ mod tests {
 
     /// Binomial by hand, p = 0.1, k = 4: n = 5: 0.9^5 + 5 * 0.1 * 0.9^4 = 0.59049 + 0.32805 = 0.91854; n = 6:
     /// 0.531441 + 6 * 0.1 * 0.59049 + 15 * 0.01 * 0.6561 = 0.531441 + 0.354294 + 0.098415 = 0.98415; n = 7:
-    /// 0.4782969 + 0.3720087 + 0.1240029 + 35 * 0.001 * 0.6561 = 0.4782969 + 0.3720087 + 0.1240029 + 0.0229635 = 0.997272.
+    /// 0.4782969 + 0.3720087 + 0.1240029 + 35 * 0.001 * 0.6561 = 0.4782969 + 0.3720087 + 0.1240029 +
+    /// 0.0229635 = 0.997272.
     #[test]
     fn pfec_is_the_least_that_reaches_the_target() {
         for (target, repairs) in [(0.65, 0), (0.9, 1), (0.95, 2), (0.984, 2), (0.985, 3), (0.99, 3)] {
@@ -123,8 +126,9 @@ mod tests {
         assert_eq!(config(0.99, false).pfec_for(64, &loss(0.0, 0.0)), 0);
     }
 
-    /// Two-state chain by hand, p = 0.2, E = 5: P(lost | lost) = 0.8, P(lost | ok) = 0.05, P(ok | lost) = 0.2. k = 1, n = 2:
-    /// P(not both lost) = 1 - 0.2 * 0.8 = 0.84; n = 3: 1 - 0.2 * 0.64 = 0.872; independent: 0.96 and 0.992.
+    /// Two-state chain by hand, p = 0.2, E = 5: P(lost | lost) = 0.8, P(lost | ok) = 0.05, P(ok | lost) =
+    /// 0.2. k = 1, n = 2: P(not both lost) = 1 - 0.2 * 0.8 = 0.84; n = 3: 1 - 0.2 * 0.64 = 0.872;
+    /// independent: 0.96 and 0.992.
     #[test]
     fn bursts_are_reckoned_with_if_the_setting_says_so() {
         assert_eq!(config(0.83, true).pfec_for(1, &loss(0.2, 5.0)), 1);

@@ -1,5 +1,5 @@
-//! Redundancy policies: at each chance to send, choose among repair that was asked for, repair that is due, and a
-//! new source symbol.
+//! Redundancy policies: at each chance to send, choose among repair that was asked for, repair that is due,
+//! and a new source symbol.
 //!
 //! A policy sees counts and time, never symbols: the coding layer turns its choice into a packet.
 
@@ -52,7 +52,8 @@ pub struct BlockView {
     pub symbols: u32,
     /// Repair symbols sent for it.
     pub repairs: u32,
-    /// More source symbols can join it. The first repair symbol closes it, and so does the last symbol planned.
+    /// More source symbols can join it. The first repair symbol closes it, and so does the last symbol
+    /// planned.
     pub is_open: bool,
     /// Blocks that the receiver is not known to have decoded, this one included.
     pub undecoded: u32,
@@ -120,24 +121,26 @@ impl Opportunity {
 pub enum Choice {
     /// A new source symbol.
     Source,
-    /// Repair that was asked for, of exactly the symbols known missing: copies of them first (the systematic part of a
-    /// random linear code over the missing set), combinations where the receiver already holds equations over them. With a
-    /// code that has blocks: the next repair symbol of the oldest block that lacks one, or else, in turn, of any block that
-    /// is not known to be decoded.
+    /// Repair that was asked for, of exactly the symbols known missing: copies of them first (the systematic
+    /// part of a random linear code over the missing set), combinations where the receiver already holds
+    /// equations over them. With a code that has blocks: the next repair symbol of the oldest block that
+    /// lacks one, or else, in turn, of any block that is not known to be decoded.
     Recover,
-    /// One combination more over the symbols being recovered, against the loss of the recovery itself: with it any
-    /// m of the packets sent for m missing symbols restore them, and a lost retransmission costs no round trip.
+    /// One combination more over the symbols being recovered, against the loss of the recovery itself: with
+    /// it any m of the packets sent for m missing symbols restore them, and a lost retransmission costs no
+    /// round trip.
     Insure,
-    /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair symbol of the
-    /// newest block, whatever `symbols` says.
+    /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair
+    /// symbol of the newest block, whatever `symbols` says.
     Repair {
         /// How many of the newest source symbols it covers, at least 1.
         symbols: u32,
         /// Why.
         reason: RepairReason,
     },
-    /// The repair symbol of one of several interleaved groups over the newest `symbols` source symbols: symbol i belongs to
-    /// group i mod `groups`. A code that has no groups makes a repair symbol over all of them.
+    /// The repair symbol of one of several interleaved groups over the newest `symbols` source symbols:
+    /// symbol i belongs to group i mod `groups`. A code that has no groups makes a repair symbol over all of
+    /// them.
     Group {
         /// How many of the newest source symbols the groups share, at least `groups`.
         symbols: u32,
@@ -146,8 +149,8 @@ pub enum Choice {
         /// Which of them, below `groups`.
         group: u16,
     },
-    /// A new source symbol that is not sent itself: in its place goes a combination of it with the `symbols` - 1 before it.
-    /// Without a code that can, the symbol itself.
+    /// A new source symbol that is not sent itself: in its place goes a combination of it with the `symbols`
+    /// - 1 before it. Without a code that can, the symbol itself.
     Combine {
         /// How many of the newest source symbols it covers, the new one included, at least 1.
         symbols: u32,
@@ -164,16 +167,17 @@ pub trait RedundancyPolicy: Debug + Send {
     /// An ACK arrived or losses were detected.
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 
-    /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is answered.
-    /// Asked only when congestion control and the pacer let a packet leave.
+    /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is
+    /// answered. Asked only when congestion control and the pacer let a packet leave.
     ///
-    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor [`Choice::Recover`] without
-    /// `opportunity.missing` or `opportunity.block.undecoded`, nor [`Choice::Insure`] without `opportunity.recovering_symbols`.
+    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor
+    /// [`Choice::Recover`] without `opportunity.missing` or `opportunity.block.undecoded`, nor
+    /// [`Choice::Insure`] without `opportunity.recovering_symbols`.
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
 
-    /// The packet has left for which [`choose`](Self::choose) answered `choice` to just these arguments: only here is
-    /// credit spent. Also called if there was nothing for the choice to carry, lest it be made for ever; never for
-    /// [`Choice::Wait`].
+    /// The packet has left for which [`choose`](Self::choose) answered `choice` to just these arguments: only
+    /// here is credit spent. Also called if there was nothing for the choice to carry, lest it be made for
+    /// ever; never for [`Choice::Wait`].
     fn on_emitted(&mut self, _choice: Choice, _opportunity: &Opportunity, _path: &PathView) {}
 
     /// The share of repair the policy aims at now, repair symbols per source symbol, for statistics.

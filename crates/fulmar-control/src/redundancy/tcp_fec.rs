@@ -1,17 +1,17 @@
 //! TCP-FEC's redundancy: one XOR packet per group, the group following the congestion window.
 //!
-//! Source: Sato 2019. Section 3.3: one redundant packet for the cwnd packets before it, redundancy 1 / cwnd, and static
-//! variants of one for every 1, 10 or 40. Section 4.2: redundancy 1 / min(cwnd - 1, fmax). Section 5.3: g groups per
-//! cwnd, dealt out round robin, group size limited by l (0: no limit), and g = 1 when cwnd < 2 g. The size is settled
-//! anew at the end of each group, so it is up to one round trip old, as there.
+//! Source: Sato 2019. Section 3.3: one redundant packet for the cwnd packets before it, redundancy 1 / cwnd,
+//! and static variants of one for every 1, 10 or 40. Section 4.2: redundancy 1 / min(cwnd - 1, fmax). Section
+//! 5.3: g groups per cwnd, dealt out round robin, group size limited by l (0: no limit), and g = 1 when cwnd
+//! < 2 g. The size is settled anew at the end of each group, so it is up to one round trip old, as there.
 //!
-//! Figure 5.7, which shows how the size of interleaved groups is calculated, is lost. Here it is floor(cwnd / g) - 1: a
-//! redundant packet is one of the cwnd packets, as in section 4.2, which it equals for g = 1; and it is at least 1
-//! exactly if cwnd >= 2 g, which is the source's bound.
+//! Figure 5.7, which shows how the size of interleaved groups is calculated, is lost. Here it is floor(cwnd /
+//! g) - 1: a redundant packet is one of the cwnd packets, as in section 4.2, which it equals for g = 1; and
+//! it is at least 1 exactly if cwnd >= 2 g, which is the source's bound.
 //!
-//! A group ends early when data end, or a loss in it would wait for a timeout. What a group cannot repair is asked for
-//! and sent before anything else ("through the original TCP operation").
-//! Invariant: a repair symbol covers only symbols sent since the last one of its kind.
+//! A group ends early when data end, or a loss in it would wait for a timeout. What a group cannot repair is
+//! asked for and sent before anything else ("through the original TCP operation"). Invariant: a repair symbol
+//! covers only symbols sent since the last one of its kind.
 
 use super::arq::asked_or_source;
 use super::block_repair::ended_at;

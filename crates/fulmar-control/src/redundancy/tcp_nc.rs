@@ -1,12 +1,14 @@
 //! TCP/NC: for every packet from TCP, on average R random combinations of the newest W.
 //!
-//! Source: Medina-Ruiz et al. 2012, section II and Algorithm 2, after Sundararajan et al. 2009: NUM <- NUM + R for each packet;
-//! floor(NUM) combinations of the packets in the coding window are sent, and NUM keeps the fraction. R is fixed here
-//! ([`TcpNcCombinations::new`]), or adapted by Algorithm 1 ([`AdaptiveRedundancy`]).
+//! Source: Medina-Ruiz et al. 2012, section II and Algorithm 2, after Sundararajan et al. 2009: NUM <- NUM +
+//! R for each packet; floor(NUM) combinations of the packets in the coding window are sent, and NUM keeps the
+//! fraction. R is fixed here ([`TcpNcCombinations::new`]), or adapted by Algorithm 1
+//! ([`AdaptiveRedundancy`]).
 //!
-//! The first combination for a packet goes in the packet's own place ([`Choice::Combine`]): nothing is sent plain, unless
-//! the systematic variant is asked for. R below 1 would send fewer combinations than there are packets and never decode;
-//! it is taken for 1. R is counted in thousandths, so that ten packets at R = 1.1 are eleven and not ten.
+//! The first combination for a packet goes in the packet's own place ([`Choice::Combine`]): nothing is sent
+//! plain, unless the systematic variant is asked for. R below 1 would send fewer combinations than there are
+//! packets and never decode; it is taken for 1. R is counted in thousandths, so that ten packets at R = 1.1
+//! are eleven and not ten.
 //!
 //! Invariant: combinations sent <= R * packets + 1, beside those asked for.
 
@@ -18,7 +20,8 @@ use crate::{Feedback, PathView};
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpNcConfig {
-    /// Most packets in a combination: the source's W, at least 1. Default: 64, more than its receive window holds.
+    /// Most packets in a combination: the source's W, at least 1. Default: 64, more than its receive window
+    /// holds.
     pub window_packets: u32,
     /// Send each packet itself first, and combinations only beyond it. Default: no.
     pub is_systematic: bool,
@@ -78,7 +81,8 @@ impl TcpNcCombinations {
         libm::round(redundancy * UNIT as f64) as u64
     }
 
-    /// NUM now: it has grown with each packet that came from TCP since, less the combination that went in its place.
+    /// NUM now: it has grown with each packet that came from TCP since, less the combination that went in its
+    /// place.
     fn num_at(&self, opportunity: &Opportunity) -> u64 {
         let packets = opportunity.sources_sent.saturating_sub(self.sources_sent);
         let num = self.num.saturating_add(packets.saturating_mul(self.redundancy_units() - UNIT));
@@ -151,7 +155,8 @@ mod tests {
 
     use super::*;
 
-    /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for one more.
+    /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for
+    /// one more.
     fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {
         let config = TcpNcConfig { window_packets: 4, is_systematic };
         let (mut policy, path) = (TcpNcCombinations::new(config, redundancy), PathView::unknown(1000));
@@ -180,7 +185,8 @@ mod tests {
         line
     }
 
-    /// Algorithm 2: R = 1.1: NUM is 1.1, 2.2 - 1 = .., the tenth packet makes it 2. R = 1.5: 1, 2, 1, 2. R = 2.5: 2, 3.
+    /// Algorithm 2: R = 1.1: NUM is 1.1, 2.2 - 1 = .., the tenth packet makes it 2. R = 1.5: 1, 2, 1, 2. R =
+    /// 2.5: 2, 3.
     #[test]
     fn floor_of_num_combinations_for_each_packet() {
         assert_eq!(line(1.1, false, 23), "CCCCCCCCCCrCCCCCCCCCCrC");

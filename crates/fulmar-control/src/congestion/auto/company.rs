@@ -1,9 +1,10 @@
 //! In the company of a flow that fills queues.
 //!
-//! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every round trip
-//! is longer than the shortest, so the rate measured at that window falls from cycle to cycle. Then the window is
-//! CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends when the queue is gone, and
-//! is interrupted every few seconds by a probe for the shortest RTT, to see whether the queue would go if we let it.
+//! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every
+//! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
+//! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends
+//! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
+//! whether the queue would go if we let it.
 
 use alloc::boxed::Box;
 
@@ -24,7 +25,8 @@ impl Auto {
         matches!(self.phase, Phase::Cruise { foreign_rounds } if foreign_rounds >= FOREIGN_ROUNDS)
     }
 
-    /// The window begins at what the rate needs at the present round trip: less would be a gift, more an attack.
+    /// The window begins at what the rate needs at the present round trip: less would be a gift, more an
+    /// attack.
     pub(super) fn enter_compete(&mut self, path: &PathView) {
         let rtt = self.tally.rtt_mean().unwrap_or(path.rtt_smoothed);
         let needed_bytes = self.model.rate().map_or(0, |rate| rate.bytes_in(rtt));

@@ -1,8 +1,8 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
-//! A queue is a round trip longer than the shortest by more than `queue_slack`. Congestion is loss beyond what
-//! the floor explains, or a mark. Both are judged over the round in progress, so that a handful of packets never
-//! decides. Loss during a black-out is evidence of nothing.
+//! A queue is a round trip longer than the shortest by more than `queue_slack`. Congestion is loss beyond
+//! what the floor explains, or a mark. Both are judged over the round in progress, so that a handful of
+//! packets never decides. Loss during a black-out is evidence of nothing.
 
 use core::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::{Feedback, PathView};
 const EXCESS_SIGMAS: f64 = 2.5;
 /// .. and a share of the packets on top (BBRv2: 2 %).
 const EXCESS_SHARE: f64 = 0.02;
-/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor tells
-/// congestion from noise).
+/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor
+/// tells congestion from noise).
 const CONGESTION_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
-/// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to four
-/// flows of our own kind keep a third.
+/// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to
+/// four flows of our own kind keep a third.
 const FOREIGN_QUEUE: f64 = 0.5;
 /// A probe that moved the path counts for so long, and for so many rounds.
 const ALONE_MEMORY: Duration = Duration::from_secs(6);
@@ -34,9 +34,9 @@ const BUNCH_PACKETS_MIN: u64 = 16;
 const DRAINED_SAMPLES_MIN: u32 = 16;
 
 impl Auto {
-    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a millisecond
-    /// of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a queue
-    /// shorter than that cannot be seen.
+    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a
+    /// millisecond of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a
+    /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap())
@@ -62,8 +62,8 @@ impl Auto {
         self.model.rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
     }
 
-    /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the shortest of many
-    /// samples tells.
+    /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
+    /// shortest of many samples tells.
     fn is_drained(&self) -> bool {
         let shortest = (self.tally.rtt_samples >= DRAINED_SAMPLES_MIN).then_some(self.tally.rtt_min);
         let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.has_queue(rtt));
@@ -79,8 +79,8 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
-    /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything, enough to
-    /// probe less often.
+    /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
+    /// enough to probe less often.
     pub(super) fn watch_probe_loss(&mut self, now: Instant, path: &PathView) {
         if self.sent_gain <= 1.0 || self.phase.is_startup() || self.tally.is_blackout {
             return;
@@ -109,10 +109,10 @@ impl Auto {
         }
     }
 
-    /// Our probing moved the path: the queue grew by it, or there was no more to be had. Where it only took from others,
-    /// who may overfill the queue as well as we, their loss cannot be told from the path's: then nothing is learned
-    /// about the floor, and it fades. (Several flows that each took the common loss for the path's would drive each
-    /// other up without end.)
+    /// Our probing moved the path: the queue grew by it, or there was no more to be had. Where it only took
+    /// from others, who may overfill the queue as well as we, their loss cannot be told from the path's: then
+    /// nothing is learned about the floor, and it fades. (Several flows that each took the common loss for
+    /// the path's would drive each other up without end.)
     fn is_alone(&self, now: Instant) -> bool {
         self.alone.is_some_and(|(at, round)| {
             now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
@@ -124,7 +124,8 @@ impl Auto {
         self.alone = Some((now, self.round));
     }
 
-    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower rate.
+    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
+    /// rate.
     pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
         if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup() {
             return false;
@@ -144,8 +145,8 @@ impl Auto {
         is_cut
     }
 
-    /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The first
-    /// round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
+    /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The
+    /// first round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
     pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
         let is_drained = self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));

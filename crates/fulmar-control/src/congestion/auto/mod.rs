@@ -1,21 +1,21 @@
 //! `auto`, the default controller: model-based, tolerant of random loss, obedient to congestion.
 //!
-//! It decides pace and window from a model of the path (`model`: the bottleneck's rate on the wire and the shortest
-//! round trip), from the loss floor (`floor`: the loss that does not depend on our rate) and from signs of congestion:
-//! loss above the floor, ECN marks, a growing RTT. It paces at the link's rate C and so delivers C (1 - p), where BBR
-//! delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
+//! It decides pace and window from a model of the path (`model`: the bottleneck's rate on the wire and the
+//! shortest round trip), from the loss floor (`floor`: the loss that does not depend on our rate) and from
+//! signs of congestion: loss above the floor, ECN marks, a growing RTT. It paces at the link's rate C and so
+//! delivers C (1 - p), where BBR delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
 //!
-//! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent loss. It
-//! differs in what counts as capacity (see `model`), in obeying loss relative to the floor rather than to a fixed 2 %,
-//! in cruising just below the rate, so that most rounds find the queue empty and measure the floor, and in
-//! looking for the shortest RTT by draining a little deeper rather than by stopping.
+//! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent
+//! loss. It differs in what counts as capacity (see `model`), in obeying loss relative to the floor rather
+//! than to a fixed 2 %, in cruising just below the rate, so that most rounds find the queue empty and measure
+//! the floor, and in looking for the shortest RTT by draining a little deeper rather than by stopping.
 //!
-//! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at which its
-//! packets were sent; signs of congestion end a probe at once.
+//! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at
+//! which its packets were sent; signs of congestion end a probe at once.
 //!
-//! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation is
-//! bounded by the floor, which is measured below the rate it compensates and only while our probes move the path; a
-//! black-out changes neither model nor floor.
+//! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation
+//! is bounded by the floor, which is measured below the rate it compensates and only while our probes move
+//! the path; a black-out changes neither model nor floor.
 
 use core::time::Duration;
 
@@ -46,15 +46,17 @@ use tally::Tally;
 const INITIAL_PACKETS: u64 = 10;
 /// Smallest window: enough for a loss to be found by later packets.
 const WINDOW_PACKETS_MIN: u64 = 4;
-/// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated ACKs.
+/// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
+/// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-/// While the product is below so many packets start-up's window keeps up with its pace: too little to overfill a queue
-/// for long, and most of the rounds of a start-up.
+/// While the product is below so many packets start-up's window keeps up with its pace: too little to
+/// overfill a queue for long, and most of the rounds of a start-up.
 const EARLY_PACKETS: u64 = 48;
-/// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
+/// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our
+/// own.
 const SHARED_WINDOW_GAIN: f64 = 1.05;
-/// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or the rate
-/// would spiral down where the delay is not a queue but jitter.
+/// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or
+/// the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
 
 /// The default controller.
@@ -163,7 +165,8 @@ impl Auto {
         if self.phase.is_startup() { window_bytes.max(INITIAL_PACKETS * packet) } else { window_bytes }
     }
 
-    /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO batches.
+    /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO
+    /// batches.
     fn burst_bytes(&self) -> u64 {
         let packet = u64::from(self.mtu_bytes);
         match self.model.rate() {
@@ -212,7 +215,8 @@ impl CongestionController for Auto {
     }
 
     fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        // Silence longer than a round trip is no loss rate: keep the model, send little, and go on when it ends.
+        // Silence longer than a round trip is no loss rate: keep the model, send little, and go on when it
+        // ends.
         self.timeouts = count;
         self.tally.is_blackout = true;
     }

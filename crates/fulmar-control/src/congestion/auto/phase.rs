@@ -1,5 +1,5 @@
-//! The phases of `auto`: how fast each sends, as a multiple of the link's rate, how much it keeps in flight, and what only it
-//! knows. That ends with the phase.
+//! The phases of `auto`: how fast each sends, as a multiple of the link's rate, how much it keeps in flight,
+//! and what only it knows. That ends with the phase.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -35,7 +35,8 @@ pub(super) enum Phase {
     },
     /// Sending faster, to see whether there is more.
     Up(Up),
-    /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would starve.
+    /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would
+    /// starve.
     Compete(Box<Cubic>),
 }
 

@@ -1,8 +1,8 @@
 //! The probing cycle: what the round that just ended means for the phase.
 //!
 //! Source: BBRv3 (draft-ietf-ccwg-bbr 4.3), with phases that begin and end with rounds. Start-up doubles (see
-//! `startup`), Drain empties what it queued; then Cruise, Up (at least two rounds: the first round's
-//! ACKs are of packets sent before it), Down (at least one whole round, so that loss at three quarters of the rate can
+//! `startup`), Drain empties what it queued; then Cruise, Up (at least two rounds: the first round's ACKs are
+//! of packets sent before it), Down (at least one whole round, so that loss at three quarters of the rate can
 //! be compared) in turn.
 
 use core::time::Duration;
@@ -18,10 +18,11 @@ use crate::PathView;
 
 /// A queue that stretches every round trip by this factor leaves no doubt.
 const LONG_QUEUE: f64 = 1.5;
-/// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about ten.
+/// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about
+/// ten.
 const CRUISE_ROUNDS: u64 = 6;
-/// After congestion the next probe waits as long as Reno would take to win back what it gave up: a packet per round,
-/// so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds).
+/// After congestion the next probe waits as long as Reno would take to win back what it gave up: a packet per
+/// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds).
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 /// A floor above this is compared with a slow round at least every so many rounds.
@@ -138,7 +139,8 @@ impl Auto {
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
         let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt));
-        // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it was chance.
+        // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
+        // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
             self.on_congestion(now, path);
         }

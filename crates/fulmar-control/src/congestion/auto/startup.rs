@@ -8,8 +8,8 @@ use super::tally::Tally;
 
 /// It is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
 const FULL_GROWTH: f64 = 1.25;
-/// .. for so many rounds, or for fewer if there is a queue. Once there is a queue the pace is that of a probe: if it was
-/// only noise the rate grows on, if not the queue grows little.
+/// .. for so many rounds, or for fewer if there is a queue. Once there is a queue the pace is that of a
+/// probe: if it was only noise the rate grows on, if not the queue grows little.
 const FULL_ROUNDS: u32 = 3;
 const FULL_ROUNDS_QUEUE: u32 = 2;
 /// A round that lost more than this share did not grow because of a burst; a few of them are passed over.

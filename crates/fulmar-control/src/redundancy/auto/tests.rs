@@ -15,7 +15,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A flow of one symbol each 5 ms; nothing is acknowledged before a round trip has passed. Returns repair per source.
+/// A flow of one symbol each 5 ms; nothing is acknowledged before a round trip has passed. Returns repair per
+/// source.
 fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
     let mut opportunity = Opportunity::idle(at(0));
     opportunity.window_max = 64;
