@@ -72,8 +72,9 @@ impl<T: Copy> Recovery<T> {
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
         let gives_up = matches!(self.timeout, Timeout::Retransmission { .. });
-        self.probes_pending = if gives_up { 1 } else { self.probes_for_silence() };
-        if gives_up {
+        // Where nothing waits for the answer but an MTU probe's fate, one will do.
+        self.probes_pending = if gives_up || !is_awaiting { 1 } else { self.probes_for_silence() };
+        if gives_up || !is_awaiting {
             self.silence.doublings += 1;
         }
         self.next_probe_at = None;
