@@ -72,8 +72,12 @@ impl<T: Copy> Recovery<T> {
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
         let gives_up = matches!(self.timeout, Timeout::Retransmission { .. });
-        // Where nothing waits for the answer but an MTU probe's fate, one will do.
-        self.probes_pending = if gives_up || !is_awaiting { 1 } else { self.probes_for_silence() };
+        self.probes_pending = match (gives_up, is_awaiting) {
+            (true, _) => 1,
+            (false, true) => self.probes_for_silence(),
+            // No data waits for the answer: seldom, but one more each time, so that a burst is outlived.
+            (false, false) => self.probe_expiries.min(PROBES_MAX),
+        };
         if gives_up || !is_awaiting {
             self.silence.doublings += 1;
         }
