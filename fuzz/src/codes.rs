@@ -6,7 +6,7 @@ use fulmar_fec::{Code, Cover, DecoderLimits, RepairKey, SymbolId, Window, by_nam
 
 const SYMBOL: usize = 24;
 const COUNT: usize = 64;
-const LIMITS: DecoderLimits = DecoderLimits { symbols_max: 48, equations_max: 16 };
+const LIMITS: DecoderLimits = DecoderLimits::new(48, 16);
 /// Far above what these limits allow, DFCP's blocks included.
 const MEMORY_MAX: usize = 200 << 20;
 

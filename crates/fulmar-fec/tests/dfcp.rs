@@ -53,7 +53,7 @@ fn as_a_code_it_delivers_symbols_padded_to_the_symbol_size() {
     let source = source(&mut draw, 90, 1420);
     let code = DfcpRaptor::new(Taus88::seeded(4));
     let (mut encoder, mut segment) = (code.encoder(1420), [0; 1420]);
-    let mut decoder = code.decoder(1420, DecoderLimits { symbols_max: 200, equations_max: 100 });
+    let mut decoder = code.decoder(1420, DecoderLimits::new(200, 100));
     let mut recovered = Vec::new();
     let mut key = 0;
     while decoder.decoded_below() < SymbolId(90) {
@@ -81,7 +81,7 @@ fn segments_that_contradict_each_other_are_an_error() {
     let source = [[1u8; 1420]];
     let code = DfcpRaptor::new(Taus88::seeded(4));
     let mut encoder = code.encoder(1420);
-    let mut decoder = code.decoder(1420, DecoderLimits { symbols_max: 200, equations_max: 100 });
+    let mut decoder = code.decoder(1420, DecoderLimits::new(200, 100));
     let mut segment = [0; 1420];
     let result = (0..200).find_map(|key| {
         encoder.repair(block(0, 1), RepairKey(key), &source, &mut segment).unwrap();
