@@ -252,7 +252,7 @@ impl Connection {
             redundancy: (profile.redundancy)(&context),
             sizing: (profile.sizing)(&context),
             symbols_out: symbol_sender(Arc::new(NoCode), 0, 0),
-            symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits { symbols_max: 0, equations_max: 0 }),
+            symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits::new(0, 0)),
             streams: Streams::new(setup.side, &stream_config),
             datagrams: Datagrams::new(config.datagram_buffer_bytes),
             events: VecDeque::new(),
