@@ -3,8 +3,10 @@
 use fulmar_fec::*;
 
 mod common;
+use common::Draw;
 use common::attacks::attacks;
 use common::block;
+use common::hostile::drive;
 use common::probe::Probe;
 
 #[test]
@@ -95,5 +97,18 @@ fn memory_is_bounded_whatever_the_symbol_size() {
                 let _ = probe.source(first + 1, &symbol);
             }
         }
+    }
+}
+
+/// Peers made at random, of any code with any parameters and any symbol size. `FULMAR_SEEDS` says how many.
+#[test]
+fn no_peer_gets_beyond_the_bounds() {
+    let seeds = std::env::var("FULMAR_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(4000);
+    for seed in 0..seeds {
+        let mut draw = Draw(seed);
+        let len = 20 + draw.below(1000);
+        let bytes: Vec<u8> = (0..len).map(|_| draw.below(256) as u8).collect();
+        let result = std::panic::catch_unwind(|| drive(&bytes));
+        assert!(result.is_ok(), "seed {seed}");
     }
 }

@@ -99,7 +99,7 @@ impl DfcpReceiver {
     /// A segment arrived. Returns whether it was taken, which it is not if there is no room for it.
     pub fn on_segment(&mut self, state: Taus88, coded: &[u8]) -> Result<bool, CodeError> {
         let is_taken = self.enter(state, coded)?;
-        self.advance(u64::MAX)?;
+        self.advance(u64::MAX, true)?;
         Ok(is_taken)
     }
 
@@ -154,13 +154,14 @@ impl DfcpReceiver {
     }
 
     /// Draws conclusions until there are none left, or about `work_max` is done. Returns whether none are left. High degrees
-    /// and then LDPC join as soon as they have few unknown bytes each.
-    pub(super) fn advance(&mut self, work_max: u64) -> Result<bool, CodeError> {
+    /// and then LDPC join as soon as they have few unknown bytes each. All LDPC equations are entered at once, which is for a
+    /// call that has done nothing else.
+    pub(super) fn advance(&mut self, work_max: u64, is_first: bool) -> Result<bool, CodeError> {
         let begin = self.work.total();
         let end = begin.saturating_add(work_max);
         while self.work.total() < end {
-            // All LDPC equations are entered at once, which is for a call that has done nothing else.
-            if self.is_ldpc_next() && self.work.total() > begin && work_max < u64::MAX {
+            let may_enter_ldpc = work_max == u64::MAX || (is_first && self.work.total() == begin);
+            if self.is_ldpc_next() && !may_enter_ldpc {
                 return Ok(false);
             }
             if !self.step().map_err(|Contradiction| CodeError::Inconsistent)? {

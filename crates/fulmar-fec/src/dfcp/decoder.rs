@@ -133,11 +133,14 @@ impl DfcpDecoder {
             while self.blocks.get(&first).is_some_and(|block| !block.is_idle()) && self.work.total() < end {
                 let rest = end - self.work.total();
                 let (work, result) = self
-                    .change(first, |block, segment| block.advance(segment, rest))
+                    .change(first, |block, segment| block.advance(segment, rest, rest == work_max))
                     .unwrap_or((0, Ok(true)));
                 self.work.add(work as usize);
                 if !result? {
                     self.forget(first); // It begins again.
+                }
+                if work == 0 {
+                    break; // What comes next is too much for the rest of this call.
                 }
             }
             self.deliver(first);

@@ -86,11 +86,16 @@ impl Incoming {
 
     /// Lets the receiver draw conclusions, or else gives it one of the segments that wait. Returns what was done, and whether
     /// the receiver has room.
-    pub(super) fn advance(&mut self, segment: &mut Vec<u8>, work_max: u64) -> (u64, Result<bool, CodeError>) {
+    pub(super) fn advance(
+        &mut self,
+        segment: &mut Vec<u8>,
+        work_max: u64,
+        is_first: bool,
+    ) -> (u64, Result<bool, CodeError>) {
         let Some(receiver) = self.receiver.as_mut() else { return (0, Ok(true)) };
         let before = receiver.work();
         let result = if !self.is_concluded {
-            receiver.advance(work_max).map(|is_concluded| {
+            receiver.advance(work_max, is_first).map(|is_concluded| {
                 self.is_concluded = is_concluded;
                 true
             })

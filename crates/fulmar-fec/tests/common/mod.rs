@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // Every test file uses its part.
 
 pub mod attacks;
+pub mod hostile;
 pub mod probe;
 
 use fulmar_fec::*;

@@ -6,6 +6,7 @@ use fulmar_fec::*;
 #[derive(Debug)]
 pub struct Probe {
     decoder: Box<dyn Decoder>,
+    code: String,
     memory_max: usize,
     clock: fn() -> f64,
     out: Vec<u8>,
@@ -19,6 +20,7 @@ impl Probe {
     pub fn new(code: &dyn Code, symbol_bytes: usize, limits: DecoderLimits, clock: fn() -> f64) -> Self {
         Self {
             decoder: code.decoder(symbol_bytes, limits),
+            code: format!("{code:?}, symbols of {symbol_bytes}, {limits:?}").chars().take(300).collect(),
             memory_max: limits.memory_bytes_max.max(DecoderLimits::MEMORY_BYTES_MIN),
             clock,
             out: Vec::new(),
@@ -34,14 +36,19 @@ impl Probe {
         self.seconds.push((self.clock)() - started);
         let work = self.decoder.work() - work;
         self.work_most = self.work_most.max(work);
-        assert!(work <= WORK_MAX, "{work} units of work in one call");
+        assert!(work <= WORK_MAX, "{work} units of work in one call of {}", self.code);
         result
     }
 
     fn check_memory(&mut self) {
         let memory = self.decoder.memory_bytes();
         self.memory_most = self.memory_most.max(memory);
-        assert!(memory <= self.memory_max, "{memory} bytes held, {} allowed", self.memory_max);
+        assert!(
+            memory <= self.memory_max,
+            "{memory} bytes held, {} allowed, by {}",
+            self.memory_max,
+            self.code
+        );
     }
 
     pub fn source(&mut self, id: u64, symbol: &[u8]) -> Result<Innovation, CodeError> {
@@ -71,6 +78,11 @@ impl Probe {
     pub fn release(&mut self, below: u64) {
         self.decoder.release(SymbolId(below));
         self.check_memory();
+    }
+
+    /// Of all calls so far.
+    pub fn work_total(&self) -> u64 {
+        self.decoder.work()
     }
 
     pub fn decoded_below(&self) -> u64 {
