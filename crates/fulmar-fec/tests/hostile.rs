@@ -112,3 +112,15 @@ fn no_peer_gets_beyond_the_bounds() {
         assert!(result.is_ok(), "seed {seed}");
     }
 }
+
+/// What fuzzing (`fuzz/fuzz_targets/decode_any.rs`) has found worth keeping.
+#[test]
+fn the_fuzzers_corpus_stays_within_the_bounds() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/decode_any");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let result = std::panic::catch_unwind(|| drive(&std::fs::read(&file).unwrap()));
+        assert!(result.is_ok(), "{}", file.display());
+    }
+}

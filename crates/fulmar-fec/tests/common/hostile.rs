@@ -6,7 +6,7 @@ use fulmar_fec::*;
 use super::probe::Probe;
 
 /// Work after which a peer has had its say.
-const WORK_TOTAL: u64 = 1 << 30;
+const WORK_TOTAL: u64 = 1 << 29;
 /// Symbols in a burst, at most.
 const BURST_MAX: u64 = 300;
 /// Lengths of symbols beside any: the smallest, the limits of codes, packets, the largest datagram.
