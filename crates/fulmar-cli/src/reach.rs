@@ -22,6 +22,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Silence after which a sign of life is sent: hashing a large file, say, sends nothing for a while.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
+/// Waiting for an answer in silence is patience up to here; then it is said who is waited for.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -55,6 +58,9 @@ pub struct ClientArgs {
     /// Seconds to wait for an answer
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
     connect_timeout: Duration,
+    /// Say nothing while a server is being reached.
+    #[arg(skip)]
+    pub is_quiet: bool,
 }
 
 impl ClientArgs {
@@ -136,7 +142,19 @@ async fn attempt(
     let crypto =
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
-    open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)).await
+    let mut opening =
+        std::pin::pin!(open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)));
+    tokio::select! {
+        result = &mut opening => return result,
+        () = tokio::time::sleep(SILENCE), if !args.is_quiet => {}
+    }
+    eprintln!("No answer from {address} yet{}", other_port(address.port()));
+    opening.await
+}
+
+/// What to do if the server listens elsewhere, for those who may not have thought of it.
+fn other_port(port: u16) -> &'static str {
+    if port == DEFAULT_PORT { " (this is the usual port; another is given with -p PORT)" } else { "" }
 }
 
 async fn open(
@@ -168,7 +186,9 @@ async fn open_from(
     match tokio::time::timeout(time_max, connecting).await {
         Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
         Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
-        Err(_) => Err(Failure::Unreachable(format!("{address} does not answer"))),
+        Err(_) => {
+            Err(Failure::Unreachable(format!("{address} does not answer{}", other_port(address.port()))))
+        }
     }
 }
 

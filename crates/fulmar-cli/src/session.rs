@@ -87,6 +87,11 @@ impl Session {
         }
     }
 
+    /// Whether it has neither ended nor been lost.
+    pub fn is_open(&self) -> bool {
+        self.connection.close_reason().is_none()
+    }
+
     /// The peer's address.
     pub fn peer(&self) -> String {
         self.connection.remote_address().to_string()

@@ -60,7 +60,8 @@ enum Way {
 }
 
 /// Runs the command.
-pub async fn run(args: Args) -> Result<(), Failure> {
+pub async fn run(mut args: Args) -> Result<(), Failure> {
+    args.client.is_quiet = args.quiet;
     let way = Way::of(&args.sources, &args.destination)?;
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
     let begin = Instant::now();
@@ -256,6 +257,15 @@ impl Report<'_> {
         self.progress.moved_bytes.load(Ordering::Relaxed)
     }
 
+    /// A few of them, and how many more.
+    fn names_of_waiting(&self) -> String {
+        const SHOWN: usize = 10;
+        let names: Vec<_> = self.job.waiting().take(SHOWN).map(|item| name_of(&item.local)).collect();
+        let more = self.job.waiting().len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}", names.join(", "))
+    }
+
     fn print(&self, failure: Option<&Failure>) {
         for (_, error) in self.job.failed.iter().skip(1) {
             eprintln!("failed: {error}");
@@ -265,6 +275,9 @@ impl Report<'_> {
                 "left out: {} entries that are neither file nor folder (symbolic links, say)",
                 self.skipped
             );
+        }
+        if failure.is_some() && self.job.waiting().len() > 0 {
+            eprintln!("not copied yet: {}", self.names_of_waiting());
         }
         if self.job.done.is_empty() {
             if matches!(failure, Some(Failure::Unreachable(_))) {
@@ -311,6 +324,7 @@ impl Report<'_> {
             "skipped": self.skipped,
             "files": files.collect::<Vec<_>>(),
             "failed": failed.collect::<Vec<_>>(),
+            "waiting": self.job.waiting().map(|item| name_of(&item.local)).collect::<Vec<_>>(),
         })
     }
 }

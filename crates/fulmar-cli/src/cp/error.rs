@@ -94,6 +94,11 @@ impl FileError {
         Self { code, text: text.into() }
     }
 
+    /// The same, with the name of the file it is about in front.
+    pub fn about(self, name: &str) -> Self {
+        Self { text: format!("{name}: {}", self.text), ..self }
+    }
+
     /// What the system said about a file.
     pub fn from_io(name: &str, error: &io::Error) -> Self {
         let code = match error.kind() {

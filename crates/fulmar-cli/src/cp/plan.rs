@@ -39,6 +39,13 @@ pub struct Item {
     pub size_bytes: u64,
 }
 
+impl Item {
+    /// Its path here, for people.
+    pub fn shown(&self) -> String {
+        crate::units::printable(&String::from_utf8_lossy(&self.local))
+    }
+}
+
 /// One folder to make.
 #[derive(Debug, Clone)]
 pub struct Folder {

@@ -206,7 +206,22 @@ pub fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> impl Future<Output = Result<T, TransferError>> {
     let task = tokio::task::spawn_blocking(work);
-    async move { Ok(task.await.map_err(|e| TransferError::Connection(e.into()))??) }
+    async move { Ok(task.await.map_err(panicked)??) }
+}
+
+/// Work that panicked: a mistake of this program, and no reason to believe that the connection is at fault.
+pub fn panicked(error: tokio::task::JoinError) -> FileError {
+    let why =
+        error.try_into_panic().map_or_else(|cancelled| cancelled.to_string(), |panic| words_of(&*panic));
+    FileError::new(FileCode::Io, format!("a mistake in this program: {why}"))
+}
+
+/// What a panic said.
+pub fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no reason given")
+        .to_owned()
 }
 
 /// A message that has no place here.
