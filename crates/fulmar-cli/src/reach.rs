@@ -198,13 +198,28 @@ pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> 
     let verifier = trust::authorized_clients(&identity)?;
     let crypto =
         crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
-    bind(args, crypto, &identity)
+    bind(args, crypto, &identity, service)
 }
 
-fn bind(args: &ServerArgs, crypto: crypto::ServerConfig, identity: &Identity) -> Result<Listener, Failure> {
+fn bind(
+    args: &ServerArgs,
+    crypto: crypto::ServerConfig,
+    identity: &Identity,
+    service: Service,
+) -> Result<Listener, Failure> {
     let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
-    listen_on(socket, &args.profile, crypto, identity)
+    // Clients of a server that was restarted hear of it at once, from this service at this address and no other.
+    let address = socket.local_addr().map_err(taken)?;
+    let name = String::from_utf8_lossy(service.alpn());
+    let mut config = EndpointConfig::default();
+    match trust::home()?.reset_secret() {
+        Ok(secret) => {
+            config.reset_key(secret.key(&name, address));
+        }
+        Err(error) => tracing::warn!("clients will not hear of a restart at once: {error}"),
+    }
+    listen_on(socket, &args.profile, crypto, identity, &config)
 }
 
 fn listen_on(
@@ -212,14 +227,12 @@ fn listen_on(
     profile: &str,
     crypto: crypto::ServerConfig,
     identity: &Identity,
+    endpoint_config: &EndpointConfig,
 ) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
     config.transport = Arc::new(transport(profile)?);
-    let mut endpoint_config = EndpointConfig::default();
-    // Clients of a server that was restarted hear of it at once.
-    endpoint_config.reset_key_of(identity);
     let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
-    let endpoint = Endpoint::new(&endpoint_config, Some(config), socket).map_err(broken)?;
+    let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
     Ok(Listener { endpoint, address, fingerprint: identity.public_key().fingerprint().to_string() })
 }
@@ -273,7 +286,7 @@ pub mod private {
         let only = Arc::new(OnlyKey(keys.client.public_key()));
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
-        super::listen_on(socket, "auto", crypto, &keys.server)
+        super::listen_on(socket, "auto", crypto, &keys.server, &EndpointConfig::default())
     }
 
     /// Connects to the one server, which may be behind a relay.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::cp::error::TransferError;
 use crate::cp::server::{Handled, Served};
+use crate::cp::work::SHARE;
 use crate::exit::Failure;
 use crate::reach::{self, DEFAULT_PORT, ServerArgs, Service};
 use crate::session::Session;
@@ -73,13 +74,18 @@ where
 {
     let (client, peer) = (session.peer_key(), session.peer());
     tracing::debug!("{peer} is here ({client})");
+    let visit = served.clients.visit(&client);
     while let Ok((mut writer, mut reader)) = session.accept().await {
+        // What comes behind is not even accepted: it costs what the transport's windows allow, and no more.
+        let Some(admission) = visit.admit().await else { break };
         let (served, client, peer, report) =
             (Arc::clone(served), client.clone(), peer.clone(), report.clone());
-        tokio::spawn(async move {
+        let share = Arc::clone(&visit.client.work);
+        tokio::spawn(SHARE.scope(share, async move {
             let result = served.handle(&client, &mut reader, &mut writer).await;
             report(&peer, &result);
-        });
+            drop(admission);
+        }));
     }
     tracing::debug!("{peer} has left");
 }

@@ -17,7 +17,8 @@ use super::message::{self, Message};
 use super::plan::{Direction, Folder, Item, Plan};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
-use super::send::{Outcome, Source, blocking, panicked, send, unexpected};
+use super::send::{Outcome, Source, send, unexpected};
+use super::work::{blocking, panicked};
 use crate::session::Session;
 
 /// Longest pause between two attempts to connect again.
@@ -47,7 +48,7 @@ impl Job {
             waiting: plan.items.into(),
             progress: Arc::clone(progress),
             done: Vec::new(),
-            failed: Vec::new(),
+            failed: plan.refused.into_iter().map(|(item, error)| (item, error.into())).collect(),
         }
     }
 

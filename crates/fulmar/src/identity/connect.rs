@@ -216,11 +216,10 @@ impl KnownServer {
 
 impl VerifyPeer for KnownServer {
     fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.own {
-            return Ok(());
-        }
         match self.known.verdict(&self.host, key) {
             Ok(Verdict::Trusted) => Ok(()),
+            // Where another key was written down, even the own one is a change.
+            Ok(Verdict::Unknown) if *key == self.own => Ok(()),
             Ok(Verdict::Unknown) => {
                 self.refuse(Finding::Unknown(*key), Refusal::UnknownKey(key.fingerprint()))
             }
