@@ -87,6 +87,7 @@ mod connection;
 mod endpoint;
 mod error;
 pub mod identity;
+mod panics;
 mod recv_stream;
 mod send_stream;
 mod socket;

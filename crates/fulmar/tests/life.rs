@@ -350,3 +350,84 @@ async fn ipv4_through_a_dual_stack_socket() {
     send.finish().unwrap();
     assert_eq!(soon(receive.read_to_end(10)).await.unwrap(), b"hello");
 }
+
+/// Lets everybody in but those at whose sight it panics.
+#[derive(Debug)]
+struct Touchy(crypto::PublicKey);
+
+impl crypto::VerifyPeer for Touchy {
+    fn verify(&self, key: &crypto::PublicKey, _name: &str) -> Result<(), crypto::Refusal> {
+        assert!(*key != self.0, "not them again");
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_ends_the_connection_it_happened_in_and_nothing_else() {
+    let pair = Pair::new();
+    let stranger = Pair { client_identity: Identity::generate(), ..Pair::new() };
+    let touchy = Arc::new(Touchy(stranger.client_identity.public_key()));
+    let crypto = crypto::ServerConfig::raw_key(&pair.server_identity, Some(touchy));
+    let server = Endpoint::server(fulmar::ServerConfig::new(Arc::new(crypto)), loopback()).unwrap();
+    let client = pair.client();
+    let (before, before_at_server) = connect(&client, &server).await;
+
+    let strangers = stranger.client();
+    let _connecting = strangers.connect(server.local_addr().unwrap(), "localhost").unwrap();
+    let error = soon(async { server.accept().await.unwrap().await }).await.unwrap_err();
+    assert!(
+        matches!(&error, ConnectionError::Transport(error) if error.code == TransportErrorCode::Internal),
+        "{error}"
+    );
+    // Gone from the endpoint as well, while the stranger goes on knocking.
+    drop(strangers);
+    let (after, after_at_server) = connect(&client, &server).await;
+    for (here, there) in [(before, before_at_server), (after, after_at_server)] {
+        soon(here.send_datagram(Bytes::from_static(b"still here"))).await.unwrap();
+        assert_eq!(soon(there.read_datagram()).await.unwrap(), b"still here".as_slice());
+    }
+}
+
+/// Somebody who takes his time to decide whom he trusts.
+#[derive(Debug)]
+struct Ponderous {
+    slow: crypto::PublicKey,
+    is_at_it: std::sync::mpsc::Sender<()>,
+    may_go_on: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl crypto::VerifyPeer for Ponderous {
+    fn verify(&self, key: &crypto::PublicKey, _name: &str) -> Result<(), crypto::Refusal> {
+        if *key == self.slow {
+            self.is_at_it.send(()).unwrap();
+            self.may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(100)).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// A handshake that stands still stood in everybody's way: packets were received under it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_handshake_that_takes_long_holds_up_nobody() {
+    let pair = Pair::new();
+    let stranger = Pair { client_identity: Identity::generate(), ..Pair::new() };
+    let (is_at_it, at_it) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel();
+    let slow = stranger.client_identity.public_key();
+    let policy = Arc::new(Ponderous { slow, is_at_it, may_go_on: may_go_on.into() });
+    let crypto = crypto::ServerConfig::raw_key(&pair.server_identity, Some(policy));
+    let server = Endpoint::server(fulmar::ServerConfig::new(Arc::new(crypto)), loopback()).unwrap();
+    let address = server.local_addr().unwrap();
+    let strangers = stranger.client();
+    let _slow_client = soon(strangers.connect(address, "localhost").unwrap()).await.unwrap();
+    let slow_connection = soon(server.accept()).await.unwrap();
+    tokio::task::spawn_blocking(move || at_it.recv_timeout(Duration::from_secs(100)).unwrap()).await.unwrap();
+
+    // Old and new connections work meanwhile.
+    let client = pair.client();
+    let (here, there) = connect(&client, &server).await;
+    soon(here.send_datagram(Bytes::from_static(b"meanwhile"))).await.unwrap();
+    assert_eq!(soon(there.read_datagram()).await.unwrap(), b"meanwhile".as_slice());
+    go_on.send(()).unwrap();
+    soon(slow_connection).await.unwrap();
+}

@@ -1,7 +1,7 @@
 //! What the handles, the receiving task and the connections of one endpoint share.
 //!
-//! Lock order: the endpoint's state, then a connection's. A connection's task lets go of its connection before it comes
-//! here.
+//! Nobody holds the endpoint's state and a connection's at the same time: who is at work on a connection, however long,
+//! holds up that connection only.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -165,9 +165,14 @@ impl EndpointShared {
     }
 
     /// What a connection has to tell its endpoint.
-    pub(crate) fn take_events(&self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+    pub(crate) fn take_events(
+        &self,
+        handle: ConnectionHandle,
+        connection: &Arc<ConnectionShared>,
+        events: &mut Vec<EndpointEvent>,
+    ) {
         let mut state = self.lock();
-        state.take_events(handle, events);
+        state.take_events(handle, connection, events);
         if state.proto.connection_count() == 0 {
             self.on_idle(&mut state);
         }
@@ -186,30 +191,33 @@ impl EndpointShared {
     }
 
     pub(super) fn close(&self, code: u64, reason: Bytes) {
-        let unaccepted = {
+        let (connections, unaccepted) = {
             let mut state = self.lock();
             state.is_closed = true;
-            for connection in state.connections.iter().flatten() {
-                connection.act(|state| state.proto.close(clock::now(), code, reason.clone()));
-            }
             self.incoming.notify_waiters();
-            std::mem::take(&mut state.incoming)
+            (state.all_connections(), std::mem::take(&mut state.incoming))
         };
+        for connection in connections {
+            connection.act(|state| state.proto.close(clock::now(), code, reason.clone()));
+        }
         // Dropped without the lock: dropping may lock a connection.
         drop(unaccepted);
     }
 
     pub(super) fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
         let socket = Arc::new(Socket::new(socket, self.config.socket_buffer_bytes, self.config.may_segment)?);
-        let mut state = self.lock();
-        for connection in state.connections.iter().flatten() {
+        let connections = {
+            let mut state = self.lock();
+            state.previous_socket = Some(std::mem::replace(&mut state.socket, socket.clone()));
+            state.wake_driver();
+            state.all_connections()
+        };
+        for connection in connections {
             connection.act(|state| {
                 state.socket = socket.clone();
                 state.proto.handle_path_change(clock::now());
             });
         }
-        state.previous_socket = Some(std::mem::replace(&mut state.socket, socket));
-        state.wake_driver();
         Ok(())
     }
 }
@@ -223,13 +231,28 @@ impl EndpointState {
         self.connections.get(handle.0).cloned().flatten()
     }
 
-    pub(super) fn take_events(&mut self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+    /// What `connection` has to tell, unless it has been forgotten: its handle may be another's by now.
+    pub(super) fn take_events(
+        &mut self,
+        handle: ConnectionHandle,
+        connection: &Arc<ConnectionShared>,
+        events: &mut Vec<EndpointEvent>,
+    ) {
         for event in events.drain(..) {
+            let known = self.connections.get(handle.0).and_then(Option::as_ref);
+            if known.is_none_or(|known| !Arc::ptr_eq(known, connection)) {
+                continue;
+            }
             if event == EndpointEvent::Drained {
                 self.connections[handle.0] = None;
             }
             self.proto.handle_event(handle, event);
         }
+    }
+
+    /// Those there are. They are not to be locked while the endpoint is: one may be at work for a while.
+    pub(super) fn all_connections(&self) -> Vec<Arc<ConnectionShared>> {
+        self.connections.iter().flatten().cloned().collect()
     }
 
     pub(super) fn register_driver(&mut self, cx: &Context<'_>) {
