@@ -64,7 +64,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             }
         });
     }
-    Ok(())
+    Err(Failure::Other("the socket has failed".into()))
 }
 
 /// Serves the streams of one connection, all at the same time; `report` hears what came of each.

@@ -158,6 +158,11 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
                 "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
             )),
+            TransportErrorCode::ConnectionRefused if matches!(reason, ConnectionError::Transport(_)) => {
+                Failure::Unreachable(format!(
+                    "{peer}: nobody listens at this port (another is given with -p PORT)"
+                ))
+            }
             TransportErrorCode::ConnectionRefused => {
                 Failure::Unreachable(format!("{peer} takes no connections"))
             }

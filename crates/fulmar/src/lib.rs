@@ -89,6 +89,7 @@ mod error;
 pub mod identity;
 mod panics;
 mod recv_stream;
+mod refusals;
 mod send_stream;
 mod socket;
 

@@ -431,3 +431,27 @@ async fn a_handshake_that_takes_long_holds_up_nobody() {
     go_on.send(()).unwrap();
     soon(slow_connection).await.unwrap();
 }
+
+/// Linux tells with ICMP; the handshake would go on for a minute.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_port_is_noticed() {
+    let pair = Pair::new();
+    for (local, host) in [("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "127.0.0.1"), ("[::]:0", "::1")] {
+        let Ok(nobody) = std::net::UdpSocket::bind((host, 0)) else { continue };
+        let Ok(client) = Endpoint::client(local.parse().unwrap()) else { continue };
+        client.set_client_config(pair.client_config());
+        let address = nobody.local_addr().unwrap();
+        drop(nobody);
+        let connecting = client.connect(address, "localhost").unwrap();
+        let error = tokio::time::timeout(Duration::from_secs(20), connecting).await.unwrap().unwrap_err();
+        assert!(
+            matches!(&error, ConnectionError::Transport(error)
+            if error.code == TransportErrorCode::ConnectionRefused),
+            "{local} {host}: {error}"
+        );
+        // Others are reached through the same socket.
+        let server = pair.server();
+        connect(&client, &server).await;
+    }
+}

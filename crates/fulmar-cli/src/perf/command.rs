@@ -129,7 +129,8 @@ async fn serve(args: &Args) -> Result<(), Failure> {
         println!("Waiting for `fulmar perf -c` at {}", listener.address);
     }
     loop {
-        let Some(incoming) = listener.next().await else { return Ok(()) };
+        let failed = || Failure::Other("the socket has failed".into());
+        let incoming = listener.next().await.ok_or_else(failed)?;
         if args.one_off {
             // A visitor that is turned away does not use up the one test.
             match incoming.await {

@@ -17,6 +17,17 @@ fn nobody_there() {
 }
 
 #[test]
+fn a_closed_port_is_said_to_be_one() {
+    let (home, here) = (Home::new(), Folder::new());
+    here.write("f", 10, 1);
+    let port = {
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        nobody.local_addr().unwrap().port().to_string()
+    };
+    home.run(&["cp", "-p", &port, &here.arg("f"), "127.0.0.1:"]).fails_with(3).says("nobody listens");
+}
+
+#[test]
 fn who_is_waited_for_is_said_before_patience_ends() {
     let (home, here) = (Home::new(), Folder::new());
     here.write("f", 10, 1);

@@ -14,7 +14,9 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use fulmar_proto as proto;
-use proto::{ClientConfig, ConnectionHandle, EndpointEvent, ServerConfig};
+use proto::{
+    ClientConfig, ConnectionHandle, EndpointEvent, ServerConfig, TransportError, TransportErrorCode,
+};
 use tokio::sync::Notify;
 
 use super::config::EndpointConfig;
@@ -22,7 +24,7 @@ use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
 use crate::connection::driver::ConnectionDriver;
-use crate::connection::shared::ConnectionShared;
+use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
 use crate::error::ConnectError;
 use crate::socket::Socket;
 
@@ -52,6 +54,8 @@ pub struct EndpointStats {
 pub(crate) struct EndpointShared {
     state: Mutex<EndpointState>,
     config: EndpointConfig,
+    /// It was made without being a server: it listens for what the network says about closed ports.
+    is_client: bool,
     /// Short waits of the connections' tasks.
     pub(crate) alarms: Alarms,
     /// A client knocks, or the endpoint was closed.
@@ -74,7 +78,17 @@ pub(super) struct EndpointState {
     pub(super) incoming: VecDeque<Incoming>,
     is_closed: bool,
     driver: Option<Waker>,
+    watch: Option<Watch>,
     pub(super) stats: EndpointStats,
+}
+
+/// A task that ends with this.
+struct Watch(tokio::task::AbortHandle);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl EndpointShared {
@@ -83,7 +97,9 @@ impl EndpointShared {
         server: Option<Arc<ServerConfig>>,
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
-        let socket = Arc::new(Socket::new(socket, config.socket_buffer_bytes, config.may_segment)?);
+        let is_client = server.is_none();
+        let socket = Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client)?;
+        let socket = Arc::new(socket);
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
         let proto_config = proto::EndpointConfig { reset_key: config.reset_key };
@@ -97,9 +113,11 @@ impl EndpointShared {
                 incoming: VecDeque::new(),
                 is_closed: false,
                 driver: None,
+                watch: None,
                 stats: EndpointStats::default(),
             }),
             config: config.clone(),
+            is_client,
             alarms: Alarms::new(),
             incoming: Notify::new(),
             idle: Notify::new(),
@@ -204,14 +222,49 @@ impl EndpointShared {
         drop(unaccepted);
     }
 
-    pub(super) fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
-        let socket = Arc::new(Socket::new(socket, self.config.socket_buffer_bytes, self.config.may_segment)?);
+    /// Starts to listen for what the network says about closed ports, instead of an answer.
+    pub(super) fn watch(self: &Arc<Self>) {
+        if !self.is_client {
+            return;
+        }
+        let socket = self.lock().socket.clone();
+        let endpoint = Arc::downgrade(self);
+        let watching = tokio::spawn(async move {
+            while let Ok(refused) = socket.refusals().await {
+                let Some(endpoint) = endpoint.upgrade() else { return };
+                endpoint.on_refused(&refused);
+            }
+        });
+        self.lock().watch = Some(Watch(watching.abort_handle()));
+    }
+
+    /// Nobody listens at these addresses: what is only beginning there ends. One word from the network, which somebody may
+    /// have forged, is no reason to end more.
+    fn on_refused(&self, refused: &[SocketAddr]) {
+        let connections = self.lock().all_connections();
+        let mut wakers = Wakers::new();
+        for connection in connections {
+            let mut state = connection.lock();
+            let is_beginning = state.proto.is_handshaking() && state.proto.stats().received_datagrams == 0;
+            if is_beginning && refused.contains(&state.proto.remote()) {
+                let why =
+                    TransportError::new(TransportErrorCode::ConnectionRefused, "nobody listens at this port");
+                connection.fail(&mut state, why, &mut wakers);
+            }
+        }
+        wake_all(&mut wakers);
+    }
+
+    pub(super) fn rebind(self: &Arc<Self>, socket: std::net::UdpSocket) -> io::Result<()> {
+        let EndpointConfig { socket_buffer_bytes, may_segment, .. } = self.config;
+        let socket = Arc::new(Socket::new(socket, socket_buffer_bytes, may_segment, self.is_client)?);
         let connections = {
             let mut state = self.lock();
             state.previous_socket = Some(std::mem::replace(&mut state.socket, socket.clone()));
             state.wake_driver();
             state.all_connections()
         };
+        self.watch();
         for connection in connections {
             connection.act(|state| {
                 state.socket = socket.clone();
