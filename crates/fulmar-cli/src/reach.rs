@@ -16,6 +16,9 @@ use crate::units::parse_seconds;
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
 
+/// With this code a server closes a connection whose client wants it to send in a way that is not allowed.
+pub const CODE_PROFILE: u64 = 1;
+
 /// Silence after which a connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -75,8 +78,65 @@ impl ClientArgs {
 pub struct ServerArgs {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Name of the profile, for clients that name none.
+    /// Name of the profile this side sends with.
     pub profile: String,
+    /// What clients may have it send with instead.
+    pub allowed: AllowedProfiles,
+}
+
+/// Profiles that clients may choose for what a server sends to them. Some of the published ones do not obey congestion, and
+/// settings can keep any from it: those are for the server's owner to allow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AllowedProfiles {
+    /// Those that obey congestion, as they are.
+    #[default]
+    Obeying,
+    /// These, with any settings.
+    Only(Vec<String>),
+    /// Any.
+    All,
+}
+
+/// Profiles whose windows shrink when packets are lost or delayed.
+const OBEYING: [&str; 9] = [
+    "auto",
+    "newreno",
+    "cubic",
+    "reno",
+    "tcp-fec",
+    "tcp-fec-interleave",
+    "ctcp",
+    "tcp-nc",
+    "tcp-nc-adaptive",
+];
+
+impl AllowedProfiles {
+    /// A connection sends with this profile at the wish of its client; the reason why that cannot be, if so.
+    fn refusal(&self, profile: &str, own: &str) -> Option<String> {
+        let family = profile.split(':').next().unwrap_or_default();
+        let is_allowed = match self {
+            Self::Obeying => OBEYING.contains(&profile),
+            Self::Only(names) => names.iter().any(|name| name == family),
+            Self::All => true,
+        };
+        let why = || format!("this server does not send with {profile}: its --allow-profiles says with what");
+        (!is_allowed && profile != own).then(why)
+    }
+}
+
+impl std::str::FromStr for AllowedProfiles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        match names.iter().find(|name| !fulmar::PROFILE_NAMES.contains(&name.as_str())) {
+            Some(unknown) => Err(format!("`{unknown}` is no profile (see `fulmar profiles`), nor `all`")),
+            None => Ok(Self::Only(names)),
+        }
+    }
 }
 
 /// A server's socket.
@@ -87,6 +147,9 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Of its key.
     pub fingerprint: String,
+    /// What it sends with.
+    profile: String,
+    allowed: AllowedProfiles,
 }
 
 impl Listener {
@@ -94,10 +157,17 @@ impl Listener {
     pub async fn next(&self) -> Option<impl Future<Output = Result<Session, Failure>> + Send + use<>> {
         let incoming = self.endpoint.accept().await?;
         let endpoint = self.endpoint.clone();
+        let (profile, allowed) = (self.profile.clone(), self.allowed.clone());
         Some(async move {
             let peer = incoming.remote_address().to_string();
             match incoming.await {
-                Ok(connection) => Ok(Session::new(connection, endpoint)),
+                Ok(connection) => match allowed.refusal(&connection.stats().profile, &profile) {
+                    Some(why) => {
+                        connection.close(CODE_PROFILE, why.as_bytes());
+                        Err(Failure::Usage(format!("{peer}: {why}")))
+                    }
+                    None => Ok(Session::new(connection, endpoint)),
+                },
                 Err(reason) => Err(session::explain(&reason, &peer, None)),
             }
         })
@@ -219,22 +289,24 @@ fn bind(
         }
         Err(error) => tracing::warn!("clients will not hear of a restart at once: {error}"),
     }
-    listen_on(socket, &args.profile, crypto, identity, &config)
+    listen_on(socket, args, crypto, identity, &config)
 }
 
 fn listen_on(
     socket: UdpSocket,
-    profile: &str,
+    args: &ServerArgs,
     crypto: crypto::ServerConfig,
     identity: &Identity,
     endpoint_config: &EndpointConfig,
 ) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(profile)?);
+    config.transport = Arc::new(transport(&args.profile)?);
     let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
-    Ok(Listener { endpoint, address, fingerprint: identity.public_key().fingerprint().to_string() })
+    let fingerprint = identity.public_key().fingerprint().to_string();
+    let (profile, allowed) = (args.profile.clone(), args.allowed.clone());
+    Ok(Listener { endpoint, address, fingerprint, profile, allowed })
 }
 
 fn transport(profile: &str) -> Result<TransportConfig, Failure> {
@@ -262,8 +334,8 @@ pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
 /// Both ends in one program, with keys that exist only there: for the demo.
 pub mod private {
     use super::{
-        Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, Service, Session, SocketAddr,
-        UdpSocket, crypto,
+        AllowedProfiles, Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, ServerArgs,
+        Service, Session, SocketAddr, UdpSocket, crypto,
     };
     use crate::trust::OnlyKey;
 
@@ -286,7 +358,9 @@ pub mod private {
         let only = Arc::new(OnlyKey(keys.client.public_key()));
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
-        super::listen_on(socket, "auto", crypto, &keys.server, &EndpointConfig::default())
+        let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
+        let args = ServerArgs { listen, profile: "auto".into(), allowed: AllowedProfiles::All };
+        super::listen_on(socket, &args, crypto, &keys.server, &EndpointConfig::default())
     }
 
     /// Connects to the one server, which may be behind a relay.
@@ -315,5 +389,23 @@ mod tests {
         assert_eq!(parse_profile("ctcp: k=16"), Ok("ctcp:k=16".into()));
         assert!(parse_profile("vegas").unwrap_err().to_string().contains("auto"));
         assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name).is_ok()));
+    }
+
+    #[test]
+    fn what_clients_may_choose() {
+        assert_eq!("all".parse(), Ok(AllowedProfiles::All));
+        let some: AllowedProfiles = "cubic, ctcp".parse().unwrap();
+        assert!("cubic,vegas".parse::<AllowedProfiles>().unwrap_err().contains("vegas"));
+        assert_eq!(some.refusal("ctcp:k=16", "auto"), None);
+        assert_eq!(some.refusal("auto", "auto"), None, "its own");
+        assert!(some.refusal("dfcp:rate=2000", "auto").unwrap().contains("dfcp:rate=2000"));
+        assert!(some.refusal("auto:cc=unlimited", "auto").is_some());
+        let default = AllowedProfiles::default();
+        assert!(OBEYING.iter().all(|name| default.refusal(name, "auto").is_none()));
+        for bad in ["dfcp", "dfcp-raptorq:rate=2000,persistent=1", "no-cc", "lt-tcp", "cubic:wmin=9000"] {
+            assert!(
+                default.refusal(bad, "auto").is_some() && AllowedProfiles::All.refusal(bad, "auto").is_none()
+            );
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::cp::error::TransferError;
 use crate::cp::server::{Handled, Served};
 use crate::cp::work::SHARE;
 use crate::exit::Failure;
-use crate::reach::{self, DEFAULT_PORT, ServerArgs, Service};
+use crate::reach::{self, AllowedProfiles, DEFAULT_PORT, ServerArgs, Service};
 use crate::session::Session;
 use crate::units;
 
@@ -27,9 +27,13 @@ pub struct Args {
     /// Only give files, take none
     #[arg(long)]
     read_only: bool,
-    /// How to send: auto, cubic or newreno
+    /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
+    /// Profiles that clients may choose for what is sent to them: names with commas between, or all. By
+    /// default those that obey congestion
+    #[arg(long, value_name = "NAMES")]
+    allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output, a line for each event
     #[arg(long)]
     pub json: bool,
@@ -38,7 +42,8 @@ pub struct Args {
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
-    let server = ServerArgs { listen: args.listen, profile: args.profile };
+    let allowed = args.allow_profiles.unwrap_or_default();
+    let server = ServerArgs { listen: args.listen, profile: args.profile, allowed };
     let listener = reach::listen(&server, Service::Copy)?;
     let root = std::fs::canonicalize(&args.root).unwrap_or(args.root);
     if args.json {

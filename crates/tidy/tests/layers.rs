@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar", &["fulmar-proto", "fulmar-control"]),
     ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto", "fulmar-control"]),
     ("fulmar-cli", &["fulmar", "fulmar-lab", "fulmar-net", "fulmar-proto", "fulmar-control"]),
+    ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-control"]),
     ("tidy", &[]),
 ];
 

@@ -6,7 +6,7 @@ use super::protocol::Load;
 use super::report::Interval;
 use super::{client, server};
 use crate::exit::Failure;
-use crate::reach::{self, ClientArgs, ServerArgs, Service};
+use crate::reach::{self, AllowedProfiles, ClientArgs, ServerArgs, Service};
 use crate::units::{self, parse_seconds, parse_size};
 
 /// Seconds of a test that says neither how long nor how much.
@@ -51,6 +51,10 @@ pub struct Args {
     /// Server: end after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
+    /// Server: profiles that clients may choose for what it sends to them: names with commas between, or all.
+    /// By default those that obey congestion
+    #[arg(long, value_name = "NAMES", requires = "server")]
+    allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -121,7 +125,8 @@ fn describe(load: Load, is_reverse: bool) -> String {
 
 async fn serve(args: &Args) -> Result<(), Failure> {
     let listen = reach::any_address(args.net.port);
-    let server = ServerArgs { listen, profile: args.net.profile() };
+    let allowed = args.allow_profiles.clone().unwrap_or_default();
+    let server = ServerArgs { listen, profile: args.net.profile(), allowed };
     let listener = reach::listen(&server, Service::Perf)?;
     if args.json {
         println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));
