@@ -402,7 +402,7 @@ mod tests {
         assert!(some.refusal("auto:cc=unlimited", "auto").is_some());
         let default = AllowedProfiles::default();
         assert!(OBEYING.iter().all(|name| default.refusal(name, "auto").is_none()));
-        for bad in ["dfcp", "dfcp-raptorq:rate=2000,persistent=1", "no-cc", "lt-tcp", "cubic:wmin=9000"] {
+        for bad in ["dfcp", "dfcp-raptorq:rate=2000,persistent=1", "no-cc", "lt-tcp", "cubic:wmin=900"] {
             assert!(
                 default.refusal(bad, "auto").is_some() && AllowedProfiles::All.refusal(bad, "auto").is_none()
             );

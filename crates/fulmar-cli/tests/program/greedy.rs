@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::common::{Folder, Home, assert_same};
+use crate::common::{Folder, Home, assert_same, wait_until};
 use fulmar::crypto::{self, PublicKey, Refusal, VerifyPeer};
 use fulmar::{ClientConfig, Connection, Endpoint, RecvStream, SendStream};
 use fulmar_cli::cp::message::{self, Message, Meta};
@@ -57,7 +57,8 @@ async fn uploads_that_stand_still_hold_up_nobody() {
     }
     let streams = stalling.join_all().await;
     assert_eq!(streams.len(), 600);
-    assert!(server.status("Threads") < 200, "{} threads", server.status("Threads"));
+    // Threads that have worked stay for a while in case there is more to do; none may be held.
+    wait_until("no thread waits for them", || server.status("Threads") < 64);
 
     let (port, source) = (server.port(), here.arg("honest"));
     let copy = tokio::task::spawn_blocking(move || {

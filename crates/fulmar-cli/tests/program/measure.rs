@@ -164,7 +164,7 @@ fn a_server_sends_with_what_its_owner_allows() {
         home.run(&["perf", "-c", "127.0.0.1", "-p", &port, "-R", "-n", "100K", "-J", "--profile", profile])
     };
     let server = Server::start(home.command(&["perf", "-s", "-p", "0", "--json"]));
-    for profile in ["dfcp:rate=2000", "no-cc", "cubic:wmin=9000"] {
+    for profile in ["dfcp:rate=2000", "no-cc", "cubic:wmin=900"] {
         let finished = measure(&server, profile);
         // Refused, or served with the server's own.
         if finished.code() == 0 {
