@@ -18,7 +18,7 @@ use crate::roads::Roads;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Ways to send that the clients ask for.
-const PROFILES: [&str; 5] = ["auto", "cubic", "newreno", "ctcp", "lt-tcp"];
+const PROFILES: [&str; 5] = ["auto", "cubic", "newreno", "ctcp", "tcp-fec"];
 
 /// The key of who is let in and then misbehaves.
 pub(crate) const GREEDY: &str = "greedy";

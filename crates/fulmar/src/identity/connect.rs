@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fulmar_proto::crypto::{self, Fingerprint, Identity, PublicKey, Refusal, VerifyPeer};
-use fulmar_proto::{ClientConfig, ConnectionError, TransportConfig};
+use fulmar_proto::{ClientConfig, ConnectionError, TransportConfig, TransportErrorCode};
 
 use super::file::StoreError;
 use super::home::Home;
@@ -142,10 +142,10 @@ impl Attempt<'_> {
                     return self.connect_to(address).await;
                 }
                 // Another address of the same host may be within reach.
-                Err(
-                    error @ (HostError::Connect { .. }
-                    | HostError::Connection { error: ConnectionError::TimedOut, .. }),
-                ) => last = error,
+                Err(error @ HostError::Connect { .. }) => last = error,
+                Err(HostError::Connection { host, error }) if is_nobody(&error) => {
+                    last = HostError::Connection { host, error };
+                }
                 other => return other,
             }
         }
@@ -183,6 +183,15 @@ impl Attempt<'_> {
             Some(Finding::Unreadable(error)) => HostError::Store(error),
             None => HostError::Connection { host, error },
         })
+    }
+}
+
+/// Whether there was no answer, or word that there will be none.
+fn is_nobody(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::TimedOut => true,
+        ConnectionError::Transport(error) => error.code == TransportErrorCode::ConnectionRefused,
+        _ => false,
     }
 }
 
