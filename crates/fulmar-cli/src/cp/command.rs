@@ -65,14 +65,7 @@ pub async fn run(mut args: Args) -> Result<(), Failure> {
     let way = Way::of(&args.sources, &args.destination)?;
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
     let begin = Instant::now();
-    let (direction, plan) = match way.plan(&session, args.recursive).await {
-        Ok(plan) => plan,
-        Err(error) => {
-            let failure = session.explain(error);
-            session.close().await;
-            return Err(failure);
-        }
-    };
+    let (session, direction, plan) = make_plan(&way, session, &args).await?;
     let skipped = plan.skipped;
 
     let progress = Arc::new(Progress::default());
@@ -155,6 +148,28 @@ impl Way {
     }
 }
 
+/// Finds out what is to be copied, over as many connections as it takes.
+async fn make_plan(
+    way: &Way,
+    mut session: Session,
+    args: &Args,
+) -> Result<(Session, Direction, Plan), Failure> {
+    let mut attempts = 0;
+    loop {
+        let error = match way.plan(&session, args.recursive).await {
+            Ok((direction, plan)) => return Ok((session, direction, plan)),
+            Err(error) => error,
+        };
+        let failure = session.explain(error);
+        session.close().await;
+        if !matches!(failure, Failure::Unreachable(_)) {
+            return Err(failure);
+        }
+        session =
+            connect_again(way.host(), args, &|text| eprintln!("{text}"), &mut attempts, failure).await?;
+    }
+}
+
 /// Works until everything is done, over as many connections as it takes. Gives back the last of them.
 async fn carry_out(
     job: &mut Job,
@@ -178,7 +193,7 @@ async fn carry_out(
         if job.moved_bytes() > moved_before {
             (attempts, moved_before) = (0, job.moved_bytes());
         }
-        session = match connect_again(host, args, line, &mut attempts, failure).await {
+        session = match connect_again(host, args, &|text| line.say(text), &mut attempts, failure).await {
             Ok(again) => again,
             Err(failure) => return (session, Err(failure)),
         };
@@ -188,7 +203,7 @@ async fn carry_out(
 async fn connect_again(
     host: &str,
     args: &Args,
-    line: &Line,
+    say: &(dyn Fn(&str) + Sync),
     attempts: &mut u32,
     mut failure: Failure,
 ) -> Result<Session, Failure> {
@@ -198,7 +213,7 @@ async fn connect_again(
             return Err(failure);
         }
         if !args.quiet && !args.json {
-            line.say(&format!("{failure}; trying again"));
+            say(&format!("{failure}; trying again"));
         }
         tokio::time::sleep(job::pause(*attempts)).await;
         match reach::connect(host, Service::Copy, &args.client).await {
