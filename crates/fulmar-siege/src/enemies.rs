@@ -16,11 +16,14 @@ use crate::castle::Castle;
 use crate::chance::Chance;
 use crate::honest::GREEDY;
 
-/// Datagrams of one flood in a second.
-const FLOOD_PER_SECOND: u64 = 2_000;
+/// Pieces that a second's flood comes in.
+const WAVES_PER_SECOND: u32 = 20;
 
 /// First packets of handshakes that are kept to be sent again and again.
-const INITIALS: usize = 4_000;
+const INITIALS: usize = 20_000;
+
+/// Where a first packet has the id that it calls the server by.
+const CONNECTION_ID: std::ops::Range<usize> = 5..14;
 
 /// Uploads and downloads that are begun and left to stand.
 const STALLED: usize = 150;
@@ -50,11 +53,13 @@ pub(crate) fn let_loose(
     field: &Arc<Field>,
     castle: &Castle,
     runtime: &tokio::runtime::Runtime,
+    per_second: u64,
 ) -> io::Result<Enemies> {
     let server = castle.address();
     let initials = runtime.block_on(initials())?;
     field.verdict.count(format!("first packets of handshakes kept for the flood: {}", initials.len()));
-    let floods = [flood(field, server, noise()), flood(field, server, again(initials))];
+    let floods =
+        [flood(field, server, per_second, noise()), flood(field, server, per_second, again(initials))];
     let identity = Home::at(field.folder.join(GREEDY)).identity().map_err(io::Error::other)?;
     let greedy = Arc::clone(field);
     runtime.spawn(async move {
@@ -77,16 +82,17 @@ pub(crate) fn let_loose(
 fn flood(
     field: &Arc<Field>,
     server: SocketAddr,
+    per_second: u64,
     mut next: impl FnMut() -> Vec<u8> + Send + 'static,
 ) -> JoinHandle<()> {
     let field = Arc::clone(field);
     std::thread::spawn(move || {
         while !field.is_over() {
             let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else { continue };
-            for _ in 0..FLOOD_PER_SECOND / 20 {
+            for _ in 0..per_second / u64::from(WAVES_PER_SECOND) {
                 let _ = socket.send_to(&next(), server);
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_secs(1) / WAVES_PER_SECOND);
         }
     })
 }
@@ -121,7 +127,7 @@ fn again(initials: Vec<Vec<u8>>) -> impl FnMut() -> Vec<u8> + Send {
 async fn initials() -> io::Result<Vec<Vec<u8>>> {
     let ear = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
     let address = ear.local_addr()?;
-    let mut initials = Vec::with_capacity(INITIALS);
+    let mut initials = std::collections::BTreeMap::new();
     let mut buffer = vec![0; 2000];
     while initials.len() < INITIALS {
         let caller = Endpoint::client("127.0.0.1:0".parse().map_err(io::Error::other)?)?;
@@ -131,18 +137,16 @@ async fn initials() -> io::Result<Vec<Vec<u8>>> {
             let config = ClientConfig::new(Arc::new(crypto.with_alpn(&[b"fulmar-cp/1"])));
             calls.push(caller.connect_with(&config, address, "x").map_err(io::Error::other)?);
         }
-        let hearing = async {
-            for _ in 0..100 {
-                let length = ear.recv(&mut buffer).await?;
-                initials.push(buffer[..length].to_vec());
+        // Among them are second copies, and farewells.
+        while let Ok(heard) = tokio::time::timeout(Duration::from_millis(20), ear.recv(&mut buffer)).await {
+            let initial = &buffer[..heard?];
+            if initial.len() >= 1200 {
+                initials.insert(initial[CONNECTION_ID].to_vec(), initial.to_vec());
             }
-            Ok::<_, io::Error>(())
-        };
-        // Some may get lost in a full buffer; there are more.
-        let _ = tokio::time::timeout(Duration::from_secs(2), hearing).await;
+        }
         drop(calls);
     }
-    Ok(initials)
+    Ok(initials.into_values().collect())
 }
 
 type Held = (Endpoint, Connection, Vec<(SendStream, RecvStream)>);

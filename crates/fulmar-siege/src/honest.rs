@@ -152,6 +152,7 @@ impl Client<'_> {
         command.args(["cp", "--json", "--accept-new", "--connect-timeout", "10", "--retries", "12"]);
         command.args(["--profile", *chance.pick(&PROFILES), "-p", &road.port().to_string(), from, to]);
         command.env("FULMAR_HOME", self.home).env_remove("RUST_LOG");
+        let begin = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let killed_after = chance.is_one_in(12).then(|| Duration::from_millis(chance.below(2000)));
         let Some((code, said, complained)) = wait(child, killed_after)? else {
@@ -163,7 +164,7 @@ impl Client<'_> {
         let verdict = &self.field.verdict;
         Ok(match code {
             Some(0) => {
-                verdict.count("copies that arrived");
+                verdict.on_arrival(begin.elapsed());
                 End::Done
             }
             None if killed_after.is_some() => {

@@ -46,6 +46,9 @@ struct Args {
     /// Honest clients that copy all the time
     #[arg(long, default_value_t = 50)]
     clients: usize,
+    /// Datagrams in a second of each of the two floods: noise, and first packets of handshakes
+    #[arg(long, default_value_t = 2000)]
+    flood: u64,
     /// What happens is drawn from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -100,7 +103,7 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
     println!("besieging {} for {} min with seed {}", castle.address(), args.minutes, args.seed);
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let enemies = enemies::let_loose(&field, &castle, &runtime)?;
+    let enemies = enemies::let_loose(&field, &castle, &runtime, args.flood)?;
     let clients: Vec<_> = homes
         .into_iter()
         .enumerate()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Complaints that are printed; more are counted.
 const SHOWN: usize = 20;
@@ -15,12 +16,19 @@ pub(crate) struct Verdict(Mutex<Inner>);
 struct Inner {
     counts: BTreeMap<String, u64>,
     complaints: Vec<String>,
+    /// Of copies that arrived, in milliseconds.
+    took_ms: Vec<u64>,
 }
 
 impl Verdict {
     /// Something that may happen has happened.
     pub(crate) fn count(&self, what: impl Into<String>) {
         *self.inner().counts.entry(what.into()).or_default() += 1;
+    }
+
+    /// A copy has arrived after so long.
+    pub(crate) fn on_arrival(&self, took: Duration) {
+        self.inner().took_ms.push(took.as_millis() as u64);
     }
 
     /// Something that must not happen has happened.
@@ -45,6 +53,16 @@ impl fmt::Display for Verdict {
         for (what, count) in &inner.counts {
             writeln!(f, "{count:>8}  {what}")?;
         }
+        let mut took_ms = inner.took_ms.clone();
+        took_ms.sort_unstable();
+        let share = |percent: usize| took_ms.get(took_ms.len() * percent / 100).map_or(0, |ms| *ms);
+        writeln!(
+            f,
+            "{:>8}  copies that arrived: half within {} ms, 99 % within {} ms",
+            took_ms.len(),
+            share(50),
+            share(99)
+        )?;
         for complaint in inner.complaints.iter().take(SHOWN) {
             writeln!(f, "BROKEN    {complaint}")?;
         }

@@ -455,3 +455,48 @@ async fn a_closed_port_is_noticed() {
         connect(&client, &server).await;
     }
 }
+
+/// First packets of handshakes, complete and all different, from people who say no more.
+async fn first_packets(pair: &Pair, count: usize) -> Vec<Vec<u8>> {
+    let ear = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+    let address = ear.local_addr().unwrap();
+    let mut packets = std::collections::BTreeMap::new();
+    while packets.len() < count {
+        let caller = pair.client();
+        let _calls: Vec<_> = (0..50).map(|_| caller.connect(address, "localhost").unwrap()).collect();
+        let mut buffer = vec![0; 2000];
+        // Among them are second copies, and farewells.
+        while let Ok(Ok(length)) =
+            tokio::time::timeout(Duration::from_millis(20), ear.recv(&mut buffer)).await
+        {
+            if length >= 1200 {
+                packets.insert(buffer[5..14].to_vec(), buffer[..length].to_vec());
+            }
+        }
+    }
+    packets.into_values().take(count).collect()
+}
+
+/// At default settings: the counter that makes a server ask for proof fell back when a hello had been read, so it never did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_first_packets_has_to_prove_its_address() {
+    let pair = Pair::new();
+    let packets = first_packets(&pair, 3000).await;
+    let server = pair.server();
+    let flood = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+    for packet in &packets {
+        soon(flood.send_to(packet, server.local_addr().unwrap())).await.unwrap();
+    }
+    let is_over = async {
+        while server.stats().received_datagrams < packets.len() as u64 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(is_over).await;
+    assert!(server.stats().answered_datagrams >= 1000, "{:?}", server.stats());
+    assert!(server.open_connections() <= 1100, "{}", server.open_connections());
+    let client = pair.client();
+    let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
+    let honest = soon(connecting).await.unwrap();
+    soon(honest.open_uni()).await.unwrap();
+}

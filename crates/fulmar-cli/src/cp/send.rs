@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,6 +27,9 @@ const CHUNK_BYTES: u64 = 32 * 1024;
 
 /// Chunks read in one go; as many are read ahead of the network.
 const CHUNKS_AT_ONCE: usize = 16;
+
+/// How long the reason of a receiver that has stopped listening may take to arrive.
+const LAST_WORD_MAX: Duration = Duration::from_secs(10);
 
 /// A file to be sent.
 #[derive(Debug)]
@@ -112,7 +116,7 @@ where
         Ok(hash) => hash,
         // The receiver stopped listening: it has said why, and that is the better reason.
         Err(error @ TransferError::Connection(_)) => {
-            let said = tokio::time::timeout(std::time::Duration::from_secs(2), stored).await;
+            let said = tokio::time::timeout(LAST_WORD_MAX, stored).await;
             return Err(match said {
                 Ok(Err(reason @ TransferError::Remote(_))) => reason,
                 _ => error,
