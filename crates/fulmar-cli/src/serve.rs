@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::allowed::AllowedProfiles;
 use crate::cp::error::TransferError;
 use crate::cp::server::{Handled, Served};
 use crate::cp::work::SHARE;
 use crate::exit::Failure;
-use crate::reach::{self, AllowedProfiles, DEFAULT_PORT, ServerArgs, Service};
+use crate::reach::{self, DEFAULT_PORT, ServerArgs, Service};
 use crate::session::Session;
 use crate::units;
 

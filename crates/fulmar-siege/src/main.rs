@@ -33,8 +33,9 @@ use verdict::Verdict;
 /// Between two deeds against the server.
 const PEACE: Duration = Duration::from_secs(9);
 
-/// After the last deed the server has so long to come to rest before its figures are taken.
-const REST: Duration = Duration::from_secs(15);
+/// After the last deed the server has so long to come to rest before its figures are taken: longer than the timeout by which it
+/// notices that somebody has left without a word.
+const REST: Duration = Duration::from_secs(45);
 
 /// Besiege `fulmar serve`
 #[derive(Debug, Parser)]

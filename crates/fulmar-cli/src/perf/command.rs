@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::protocol::Load;
 use super::report::Interval;
 use super::{client, server};
+use crate::allowed::AllowedProfiles;
 use crate::exit::Failure;
-use crate::reach::{self, AllowedProfiles, ClientArgs, ServerArgs, Service};
+use crate::reach::{self, ClientArgs, ServerArgs, Service};
 use crate::units::{self, parse_seconds, parse_size};
 
 /// Seconds of a test that says neither how long nor how much.
