@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 CARGO ?= cargo
 # Crates that must also build without the standard library.
-NO_STD := fulmar-gf fulmar-fec fulmar-control
+NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
 .PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results bench-codes siege fuzz-quick release lab install
 

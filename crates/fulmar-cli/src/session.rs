@@ -242,8 +242,7 @@ pub struct WireStats {
 impl WireStats {
     fn new(stats: &ConnectionStats, header_bytes: u64) -> Self {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let mbps =
-            |rate: Option<fulmar_control::Rate>| rate.map_or(0.0, |r| r.bits_per_second() as f64 / 1e6);
+        let mbps = |rate: Option<fulmar::Rate>| rate.map_or(0.0, |r| r.bits_per_second() as f64 / 1e6);
         let sent = &stats.coding_sent;
         Self {
             profile: stats.profile.clone(),

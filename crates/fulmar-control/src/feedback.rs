@@ -1,12 +1,14 @@
 //! The one record every algorithm is fed.
 //!
-//! It was fixed before any algorithm was written, because everything hangs on it: rate-based control needs delivery
-//! rate and rounds, LT-TCP needs raw loss beside marks, TCP-FEC needs to know what a code repaired and what it could
-//! not, TCP/NC counts degrees of freedom. Units stand in the names.
+//! It was fixed before any algorithm was written, because everything hangs on it: rate-based control needs
+//! delivery rate and rounds, LT-TCP needs raw loss beside marks, TCP-FEC needs to know what a code repaired
+//! and what it could not, TCP/NC counts degrees of freedom. Units stand in the names.
 
 use core::time::Duration;
 
-use crate::{Instant, LossView, Rate};
+use fulmar_units::{Instant, Rate};
+
+use crate::LossView;
 
 /// One packet (or one train of equal packets) that just left.
 #[derive(Copy, Clone, Debug)]
@@ -14,24 +16,19 @@ use crate::{Instant, LossView, Rate};
 pub struct Sent {
     /// When it left.
     pub now: Instant,
-    /// Packet number, in the order of sending.
-    pub packet_number: u64,
     /// Size of the UDP payload.
     pub bytes: u32,
-    /// It carried a repair symbol or a copy of a symbol sent before.
-    pub is_repair: bool,
-    /// The application had nothing more to send after it.
-    pub is_app_limited: bool,
 }
 
 impl Sent {
-    /// A record for a packet of new data.
-    pub fn new(now: Instant, packet_number: u64, bytes: u32) -> Self {
-        Self { now, packet_number, bytes, is_repair: false, is_app_limited: false }
+    /// `bytes` left at `now`.
+    pub fn new(now: Instant, bytes: u32) -> Self {
+        Self { now, bytes }
     }
 }
 
-/// A sample of the delivery rate (draft-ietf-ccwg-bbr, "delivery rate samples"; Cheng et al., delivery-rate-estimation).
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr, "delivery rate samples"; Cheng et al.,
+/// delivery-rate-estimation).
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
 pub struct RateSample {
@@ -43,8 +40,6 @@ pub struct RateSample {
     pub lost_bytes: u64,
     /// The longer of the send interval and the ACK interval.
     pub interval: Duration,
-    /// Bytes in flight when the sampled packet was sent, itself included.
-    pub in_flight_bytes_at_send: u64,
     /// The sender had too little data while the sample was taken, so the rate is a lower bound.
     pub is_app_limited: bool,
 }
@@ -57,13 +52,17 @@ impl RateSample {
             delivered_bytes,
             lost_bytes: 0,
             interval,
-            in_flight_bytes_at_send: 0,
             is_app_limited: false,
         }
     }
 }
 
-/// What the loss detector found in one pass.
+/// What the loss detector found since the last record.
+///
+/// A *burst* is a maximal run of packets lost one after another, in the order of packet numbers and over the
+/// whole connection: only packets known to have arrived divide runs. Whoever detects losses counts a run
+/// once, when its first packet is declared lost; the rest of it may follow in later records, which then tell
+/// of more packets and of no burst.
 #[derive(Copy, Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LossEvent {
@@ -71,14 +70,12 @@ pub struct LossEvent {
     pub bytes: u64,
     /// Packets declared lost.
     pub packets: u32,
-    /// Runs of consecutive packet numbers among them: `packets / bursts` samples the mean burst length.
+    /// Bursts that begin with one of them, at most `packets`: sums of `packets` and `bursts` give the mean
+    /// length.
     pub bursts: u32,
-    /// When the last of them was sent: a loss of something sent before the last reduction is the same congestion event.
+    /// When the last of them was sent: a loss of something sent before the last reduction is the same
+    /// congestion event.
     pub newest_sent_at: Option<Instant>,
-    /// Packet number of the first of them; `None` if not known.
-    pub oldest_packet_number: Option<u64>,
-    /// Packet number of the last of them.
-    pub newest_packet_number: Option<u64>,
 }
 
 /// What one ACK (or one expiry of the loss timer) taught the sender.
@@ -93,21 +90,19 @@ pub struct Feedback {
     pub acked_packets: u32,
     /// When the newest of the packets newly acknowledged was sent.
     pub newest_acked_sent_at: Option<Instant>,
-    /// Packet number of the newest packet newly acknowledged.
-    pub newest_acked_packet_number: Option<u64>,
-    /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no sample.
+    /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no
+    /// sample.
     pub rtt: Option<Duration>,
     /// Packets newly declared lost on the wire, whether or not a code repairs them.
     pub lost: LossEvent,
-    /// Bytes once declared lost that arrived after all.
-    pub spurious_bytes: u64,
     /// Packets once declared lost that arrived after all.
     pub spurious_packets: u32,
     /// Packets newly reported with an ECN congestion mark.
     pub ecn_ce_packets: u32,
     /// Symbols whose packet was lost and that were since decoded from repair.
     pub repaired_packets: u32,
-    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the last feedback.
+    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
+    /// last feedback.
     pub unrepairable_packets: u32,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
@@ -119,7 +114,8 @@ pub struct Feedback {
     pub round: u64,
     /// Bytes in flight before this feedback was applied.
     pub in_flight_bytes_before: u64,
-    /// The sender was held back by the congestion window or the pacer, not by lack of data, since the last feedback.
+    /// The sender was held back by the congestion window or the pacer, not by lack of data, since the last
+    /// feedback.
     pub is_window_limited: bool,
 }
 
@@ -128,6 +124,56 @@ impl Feedback {
     pub fn at(now: Instant) -> Self {
         Self { now, ..Self::default() }
     }
+
+    /// Panics in debug builds if the record contradicts itself. Whoever makes records calls it before anybody
+    /// is told.
+    pub fn check(&self) {
+        debug_assert_eq!(self.contradiction(), None, "{self:?}");
+    }
+
+    /// What in the record cannot be true together with the rest.
+    fn contradiction(&self) -> Option<&'static str> {
+        let lost = &self.lost;
+        // Those that had been declared lost are reported as well when they arrive after all.
+        let arrived_packets = self.acked_packets.saturating_add(self.spurious_packets);
+        let is_later = |at: Option<Instant>| at.is_some_and(|at| at > self.now);
+        let rules = [
+            (
+                !is_size_of(self.acked_bytes, self.acked_packets),
+                "bytes acknowledged in no packet, or none in some",
+            ),
+            (!is_size_of(lost.bytes, lost.packets), "bytes lost in no packet, or none in some"),
+            (lost.bursts > lost.packets, "more bursts than lost packets"),
+            (
+                lost.newest_sent_at.is_some() != (lost.packets > 0),
+                "losses without the time of sending, or the reverse",
+            ),
+            (
+                self.newest_acked_sent_at.is_some() != (arrived_packets > 0),
+                "packets acknowledged without the time of sending, or the reverse",
+            ),
+            (self.rtt.is_some() && self.acked_packets == 0, "an RTT of no packet"),
+            (
+                self.dof_delivered.saturating_add(self.dof_redundant) > arrived_packets,
+                "more degrees of freedom than packets",
+            ),
+            (
+                self.acked_bytes.saturating_add(lost.bytes) > self.in_flight_bytes_before,
+                "more left the path than was on it",
+            ),
+            (self.rate_sample.is_some_and(|sample| sample.interval.is_zero()), "a rate over no time"),
+            (
+                is_later(self.newest_acked_sent_at) || is_later(lost.newest_sent_at),
+                "sent after it was settled",
+            ),
+        ];
+        rules.into_iter().find_map(|(is_broken, rule)| is_broken.then_some(rule))
+    }
+}
+
+/// Can so many packets have so many bytes? A packet has at least one.
+fn is_size_of(bytes: u64, packets: u32) -> bool {
+    bytes >= u64::from(packets) && (packets > 0 || bytes == 0)
 }
 
 /// What every algorithm may know about the path at the moment it is asked.
@@ -170,6 +216,52 @@ impl PathView {
             // RFC 9002 7.2.
             window_bytes: 10 * u64::from(mtu_bytes),
             loss: LossView::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Feedback {
+        let now = Instant::from_nanos(1_000_000);
+        let mut feedback = Feedback::at(now);
+        (feedback.acked_packets, feedback.acked_bytes) = (3, 3600);
+        (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(now - Instant::ZERO));
+        feedback.lost = LossEvent { bytes: 2400, packets: 2, bursts: 0, newest_sent_at: Some(Instant::ZERO) };
+        feedback.in_flight_bytes_before = 6000;
+        feedback.dof_delivered = 3;
+        feedback
+    }
+
+    #[test]
+    fn a_sound_record_passes_and_an_empty_one_too() {
+        assert_eq!(sound().contradiction(), None);
+        assert_eq!(Feedback::at(Instant::ZERO).contradiction(), None);
+        sound().check();
+    }
+
+    #[test]
+    fn every_rule_is_kept() {
+        type Break = fn(&mut Feedback);
+        let broken: [(&str, Break); 10] = [
+            ("bytes acknowledged", |f| f.acked_bytes = 2),
+            ("bytes lost", |f| f.lost.bytes = 0),
+            ("more bursts", |f| f.lost.bursts = 3),
+            ("losses without", |f| f.lost.newest_sent_at = None),
+            ("packets acknowledged without", |f| f.newest_acked_sent_at = None),
+            ("an RTT", |f| (f.acked_packets, f.acked_bytes, f.spurious_packets) = (0, 0, 3)),
+            ("more degrees", |f| f.dof_redundant = 1),
+            ("more left", |f| f.in_flight_bytes_before = 5999),
+            ("a rate", |f| f.rate_sample = Some(RateSample::new(1, Duration::ZERO))),
+            ("sent after", |f| f.lost.newest_sent_at = Some(Instant::from_nanos(1_000_001))),
+        ];
+        for (rule, break_it) in broken {
+            let mut feedback = sound();
+            break_it(&mut feedback);
+            let found = feedback.contradiction();
+            assert!(found.is_some_and(|found| found.starts_with(rule)), "{rule}: {found:?}");
         }
     }
 }

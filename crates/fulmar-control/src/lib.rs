@@ -1,10 +1,11 @@
-//! What to send, when and how fast: congestion controllers, RTT and loss-rate estimators, redundancy policies,
-//! and the pacer that obeys them.
+//! What to send, when and how fast: congestion controllers, RTT and loss-rate estimators, redundancy
+//! policies, and the pacer that obeys them.
 //!
-//! Everything here knows numbers and time, and no bytes: no packet contents, no codec, no socket, no clock. Each
-//! algorithm is one file behind one small trait, chosen per connection at run time. All of them are fed by one
-//! record, [`Feedback`], which carries what several papers need side by side: raw loss, loss that a code repaired,
-//! congestion marks, degrees of freedom. An algorithm may ignore a signal; the engine never hides one (RFC 9265).
+//! Everything here knows numbers and time, and no bytes: no packet contents, no codec, no socket, no clock.
+//! Each algorithm is one file behind one small trait, chosen per connection at run time. All of them are fed
+//! by one record, [`Feedback`], which carries what several papers need side by side: raw loss, loss that a
+//! code repaired, congestion marks, degrees of freedom. An algorithm may ignore a signal; the engine never
+//! hides one (RFC 9265).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,9 +13,7 @@ extern crate alloc;
 
 mod feedback;
 mod pacer;
-mod rate;
 mod sizing;
-mod time;
 pub mod windowed;
 
 pub mod congestion;
@@ -29,12 +28,10 @@ pub use congestion::{
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
-pub use rate::Rate;
 pub use redundancy::{
     AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid,
-    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Reading, RedundancyPolicy,
-    RepairReason, Slot, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Opportunity, Reading,
+    RedundancyPolicy, RepairReason, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
-pub use rtt::RttEstimator;
+pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, backed_off};
 pub use sizing::{FixedSizing, Sizing, WindowSizing};
-pub use time::Instant;

@@ -1,24 +1,27 @@
 //! When the next packet may leave.
 //!
-//! A token bucket that is filled at [`SendBudget::pacing`] and holds [`SendBudget::burst_bytes`], and beside that what a
-//! late timer did not send: whoever was told when to come and comes later finds what has been earned meanwhile, up
-//! to [`LATENESS_MAX`]. So lateness is made up for and the average rate does not drift, whatever the bursts a controller
-//! wants; and because no more than that stays, a pause is never followed by a flood. Constant time and space.
+//! A token bucket that is filled at [`SendBudget::pacing`] and holds [`SendBudget::burst_bytes`], and beside
+//! that what a late timer did not send: whoever was told when to come and comes later finds what has been
+//! earned meanwhile, up to [`LATENESS_MAX`]. So lateness is made up for and the average rate does not drift,
+//! whatever the bursts a controller wants; and because no more than that stays, a pause is never followed by
+//! a flood. Constant time and space.
 //!
-//! Credit is counted in bytes as `f64`: at 10 Gb/s a nanosecond is 1.25 bytes, and whole bytes would lose a fifth.
-//! Invariant: over any interval at a constant rate, bytes sent are at most `burst_bytes + rate * (interval + lateness)`
-//! plus one packet, with the lateness of the timer before the interval.
+//! Credit is counted in bytes as `f64`: at 10 Gb/s a nanosecond is 1.25 bytes, and whole bytes would lose a
+//! fifth. Invariant: over any interval at a constant rate, bytes sent are at most `burst_bytes + rate *
+//! (interval + lateness)` plus one packet, with the lateness of the timer before the interval.
 
 use core::time::Duration;
 
-use crate::{Instant, Rate, SendBudget};
+use fulmar_units::{Instant, Rate};
+
+use crate::SendBudget;
 
 /// Rounding of `f64` must not leave a deadline that is reached and yet not met.
 const ROUNDING_BYTES: f64 = 1e-3;
 
-/// Most lateness of a timer that is made up for; whoever comes later than that had nothing to send. tokio's timers are
-/// 1 ms late on the average, those of a busy machine several; a sender that measures the rate it reaches would take that
-/// for the path's, and slow down further each round.
+/// Most lateness of a timer that is made up for; whoever comes later than that had nothing to send. tokio's
+/// timers are 1 ms late on the average, those of a busy machine several; a sender that measures the rate it
+/// reaches would take that for the path's, and slow down further each round.
 const LATENESS_MAX: Duration = Duration::from_millis(10);
 
 /// Obeys the pace of a congestion controller.

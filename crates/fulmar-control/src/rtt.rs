@@ -1,28 +1,39 @@
 //! How long a round trip takes, how much it varies, and how long to wait for an answer.
 //!
-//! Source: RFC 9002 sections 5 and 6.2.1 (estimate, probe timeout), RFC 6298 (retransmission timeout). The arithmetic
-//! of both RFCs is the same exponential filter (1/8 for the mean, 1/4 for the variation); they differ in whether the
-//! peer's ACK delay is taken out and in the bounds of the timer.
+//! Source: RFC 9002 sections 5 and 6.2.1 (estimate, probe timeout), RFC 6298 (retransmission timeout). The
+//! arithmetic of both RFCs is the same exponential filter (1/8 for the mean, 1/4 for the variation); they
+//! differ in whether the peer's ACK delay is taken out and in the bounds of the timer.
 //!
-//! Inputs: RTT samples of the newest packet newly acknowledged, and the ACK delay the peer reports. Samples of zero
-//! are raised to one nanosecond. Invariants: `min() <= latest()` of every sample inside the window; the smoothed
-//! value lies between the smallest and the largest sample; no timeout is shorter than one granule.
+//! Inputs: RTT samples of the newest packet newly acknowledged, and the ACK delay the peer reports. Samples
+//! of zero are raised to one nanosecond. Invariants: `min() <= latest()` of every sample inside the window;
+//! the smoothed value lies between the smallest and the largest sample; no timeout is shorter than one
+//! granule.
 
 use core::time::Duration;
 
+use fulmar_units::{Instant, whole_nanos};
+
+use crate::PathView;
 use crate::windowed::WindowedMin;
-use crate::{Instant, PathView};
 
 /// RFC 9002 6.1.2: timers are not finer than this.
 pub const GRANULARITY: Duration = Duration::from_millis(1);
 /// RFC 9002 6.2.2: assumed before the first sample.
 pub const INITIAL_RTT: Duration = Duration::from_millis(333);
+/// RFC 6298 (2.1): the retransmission timeout before there is a sample.
+pub const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// RFC 6298 (2.4): a retransmission timeout is at least this long.
 pub const RTO_MIN: Duration = Duration::from_secs(1);
 /// RFC 6298 (2.5): a maximum, if there is one, is at least this long.
 pub const RTO_MAX: Duration = Duration::from_secs(60);
 /// A doubled timeout is never doubled more often than this.
 const BACKOFF_MAX: u32 = 16;
+
+/// A timeout of `first`, doubled for each of `expiries` in a row (RFC 6298 5.5, RFC 9002 6.2.1): at most
+/// `max`, but never below `first`.
+pub fn backed_off(first: Duration, expiries: u32, max: Duration) -> Duration {
+    first.saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max.max(first))
+}
 
 /// Round-trip time of one path.
 #[derive(Clone, Debug)]
@@ -53,24 +64,26 @@ impl RttEstimator {
         Self::with_min(MinRtt::Forever(Duration::MAX))
     }
 
-    /// An estimator whose minimum is that of the last `window`, so that it follows a route that became longer.
+    /// An estimator whose minimum is that of the last `window`, so that it follows a route that became
+    /// longer.
     pub fn with_min_window(window: Duration) -> Self {
-        Self::with_min(MinRtt::Windowed(WindowedMin::new(nanos(window))))
+        Self::with_min(MinRtt::Windowed(WindowedMin::new(whole_nanos(window))))
     }
 
     fn with_min(min: MinRtt) -> Self {
         Self { latest: INITIAL_RTT, smoothed: INITIAL_RTT, var: INITIAL_RTT / 2, min, has_sample: false }
     }
 
-    /// Takes a sample. `ack_delay` is what the peer says it waited, already limited to the `max_ack_delay` it promised
-    /// (RFC 9002 5.3).
+    /// Takes a sample. `ack_delay` is what the peer says it waited, already limited to the `max_ack_delay` it
+    /// promised (RFC 9002 5.3).
     pub fn on_sample(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
         let latest = latest.max(Duration::from_nanos(1));
         self.latest = latest;
         match &mut self.min {
-            // RFC 9002 5.2: the ACK delay is not taken out of the minimum, which would allow a peer to make it too small.
+            // RFC 9002 5.2: the ACK delay is not taken out of the minimum, which would allow a peer to make
+            // it too small.
             MinRtt::Forever(min) => *min = latest.min(*min),
-            MinRtt::Windowed(filter) => filter.update(now.as_nanos(), nanos(latest)),
+            MinRtt::Windowed(filter) => filter.update(now.as_nanos(), whole_nanos(latest)),
         }
         if !self.has_sample {
             // RFC 9002 5.3, RFC 6298 (2.2).
@@ -127,29 +140,29 @@ impl RttEstimator {
         self.has_sample
     }
 
-    /// The larger of the newest and the smoothed RTT, on which time-threshold loss detection rests (RFC 9002 6.1.2).
+    /// The larger of the newest and the smoothed RTT, on which time-threshold loss detection rests (RFC 9002
+    /// 6.1.2).
     pub fn conservative(&self) -> Duration {
         self.latest.max(self.smoothed)
+    }
+
+    /// By when an answer that is not delayed has come: SRTT + max(G, 4 RTTVAR) (RFC 6298 2.3, RFC 9002
+    /// 6.2.1).
+    pub fn answered_within(&self) -> Duration {
+        self.smoothed + (self.var * 4).max(GRANULARITY)
     }
 
     /// How long to wait for an ACK before probing, after `expiries` probe timeouts in a row (RFC 9002 6.2.1).
     /// `max_ack_delay` is zero while the handshake lasts.
     pub fn probe_timeout(&self, max_ack_delay: Duration, expiries: u32) -> Duration {
-        let base = self.smoothed + (self.var * 4).max(GRANULARITY) + max_ack_delay;
-        base.saturating_mul(1 << expiries.min(BACKOFF_MAX))
+        backed_off(self.answered_within() + max_ack_delay, expiries, Duration::MAX)
     }
 
-    /// The retransmission timeout of RFC 6298 after `expiries` in a row, within `min` and `max` ([`RTO_MIN`] and
-    /// [`RTO_MAX`] by the RFC). One second before the first sample (2.1).
-    pub fn retransmission_timeout(&self, expiries: u32, min: Duration, max: Duration) -> Duration {
-        let base = if self.has_sample {
-            // (2.3): SRTT + max(G, K * RTTVAR), K = 4.
-            self.smoothed + (self.var * 4).max(GRANULARITY)
-        } else {
-            Duration::from_secs(1)
-        };
-        // (5.5): back off the timer; the maximum holds for the doubled value.
-        base.max(min).saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max)
+    /// The retransmission timeout of RFC 6298, not yet [backed off](backed_off): within `min` and `max`
+    /// ([`RTO_MIN`] and [`RTO_MAX`] by the RFC), and `initial` ([`RTO_INITIAL`]) before the first sample
+    /// (2.1).
+    pub fn retransmission_timeout(&self, initial: Duration, min: Duration, max: Duration) -> Duration {
+        if self.has_sample { self.answered_within().max(min).min(max) } else { initial }
     }
 
     /// Copies what is known into `path`.
@@ -160,10 +173,6 @@ impl RttEstimator {
         path.rtt_min = self.min();
         path.has_rtt_sample = self.has_sample;
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -195,7 +204,8 @@ mod tests {
         rtt.on_sample(Instant::ZERO, ms(120), ms(24));
         // adjusted 96; var = (3 * 40 + |80 - 96|) / 4 = 34; smoothed = (7 * 80 + 96) / 8 = 82.
         assert_eq!((rtt.smoothed(), rtt.var(), rtt.latest()), (ms(82), ms(34), ms(120)));
-        // 90 < 80 + 24: the delay is not taken out. var = (102 + 8) / 4 = 27.5; smoothed = (574 + 90) / 8 = 83.
+        // 90 < 80 + 24: the delay is not taken out. var = (102 + 8) / 4 = 27.5; smoothed = (574 + 90) / 8 =
+        // 83.
         rtt.on_sample(Instant::ZERO, ms(90), ms(24));
         assert_eq!((rtt.smoothed(), rtt.var()), (ms(83), Duration::from_micros(27_500)));
         assert_eq!(rtt.min(), ms(80));
@@ -216,13 +226,16 @@ mod tests {
     #[test]
     fn rto_is_bounded_below_and_above() {
         let mut rtt = RttEstimator::new();
-        assert_eq!(rtt.retransmission_timeout(0, RTO_MIN, RTO_MAX), ms(1000));
-        assert_eq!(rtt.retransmission_timeout(3, RTO_MIN, RTO_MAX), ms(8000));
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, RTO_MIN, RTO_MAX), ms(1000));
         rtt.on_sample(Instant::ZERO, ms(100), ms(0));
         // 100 + 4 * 50 = 300 is below the minimum.
-        assert_eq!(rtt.retransmission_timeout(0, RTO_MIN, RTO_MAX), ms(1000));
-        assert_eq!(rtt.retransmission_timeout(0, ms(200), RTO_MAX), ms(300));
-        assert_eq!(rtt.retransmission_timeout(10, ms(200), RTO_MAX), RTO_MAX);
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, RTO_MIN, RTO_MAX), ms(1000));
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, ms(200), RTO_MAX), ms(300));
+        assert_eq!(rtt.retransmission_timeout(RTO_INITIAL, ms(200), ms(250)), ms(250));
+        assert_eq!(backed_off(ms(300), 0, RTO_MAX), ms(300));
+        assert_eq!(backed_off(ms(300), 3, RTO_MAX), ms(2400));
+        assert_eq!(backed_off(ms(300), 10, RTO_MAX), RTO_MAX);
+        assert_eq!(backed_off(ms(300), u32::MAX, ms(200)), ms(300), "never below the first");
     }
 
     #[test]

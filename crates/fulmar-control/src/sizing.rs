@@ -1,7 +1,8 @@
 //! How long the next block is to be.
 //!
-//! LT-TCP keeps this apart as its "packet and block size calculator" (Hourt 2014, section 4.2). The size of packets follows
-//! the path MTU, which the engine discovers; what is left to choose is how many symbols share a block.
+//! LT-TCP keeps this apart as its "packet and block size calculator" (Hourt 2014, section 4.2). The size of
+//! packets follows the path MTU, which the engine discovers; what is left to choose is how many symbols share
+//! a block.
 
 use core::fmt::Debug;
 
@@ -18,10 +19,11 @@ pub trait Sizing: Debug + Send {
 
 /// LT-TCP's blocks: a share of the window.
 ///
-/// The thesis names the calculator and leaves it open. Its predecessors (Tickoo et al. 2005, Subramanian et al. 2006) make a
-/// block of a window of data, granulated into at least ten packets or so, for a block of few packets wastes repair: one
-/// packet of it is already a large share. With one block per window, though, a block's repair is asked for while nothing else
-/// is under way. So several blocks share the window, four unless set, as long as none becomes shorter than the least length.
+/// The thesis names the calculator and leaves it open. Its predecessors (Tickoo et al. 2005, Subramanian et
+/// al. 2006) make a block of a window of data, granulated into at least ten packets or so, for a block of few
+/// packets wastes repair: one packet of it is already a large share. With one block per window, though, a
+/// block's repair is asked for while nothing else is under way. So several blocks share the window, four
+/// unless set, as long as none becomes shorter than the least length.
 #[derive(Copy, Clone, Debug)]
 pub struct WindowSizing {
     blocks_per_window: u32,
@@ -30,7 +32,8 @@ pub struct WindowSizing {
 }
 
 impl WindowSizing {
-    /// `blocks_per_window` (at least 1) blocks per window, each of `symbols_min` (at least 1) to `symbols_max`.
+    /// `blocks_per_window` (at least 1) blocks per window, each of `symbols_min` (at least 1) to
+    /// `symbols_max`.
     pub fn new(blocks_per_window: u32, symbols_min: u32, symbols_max: u32) -> Self {
         let symbols_min = symbols_min.max(1);
         Self {

@@ -1,9 +1,9 @@
 //! Running minimum and maximum over a sliding window, in constant time and space.
 //!
-//! Kathleen Nichols' algorithm (Linux `lib/win_minmax.c`): the best, second best and third best sample are kept, each
-//! newer than the one before, so that when the best grows old its successor is at hand. The position is any number
-//! that never falls: nanoseconds, rounds, cycles. The result is exact for a monotone series and never older than the
-//! window.
+//! Kathleen Nichols' algorithm (Linux `lib/win_minmax.c`): the best, second best and third best sample are
+//! kept, each newer than the one before, so that when the best grows old its successor is at hand. The
+//! position is any number that never falls: nanoseconds, rounds, cycles. The result is exact for a monotone
+//! series and never older than the window.
 
 /// The best of what a [`Windowed`] filter saw lately.
 #[derive(Copy, Clone, Debug)]
@@ -55,7 +55,8 @@ impl Extreme {
                 *best = [best[1], best[2], new];
             }
         } else if best[1].at == best[0].at && age > self.window / 4 {
-            // A quarter of the window passed without a better second choice: take one from the second quarter.
+            // A quarter of the window passed without a better second choice: take one from the second
+            // quarter.
             best[1] = new;
             best[2] = new;
         } else if best[2].at == best[1].at && age > self.window / 2 {

@@ -19,7 +19,8 @@ fn share(link: &Link, controller: Box<dyn CongestionController>, seconds: f64) -
     let flow = &run.flows[0];
     let share = flow.received_bytes as f64 * 8.0 / seconds / limit;
     println!(
-        "{name:8} {:4} Mb/s {:3} ms q {:4.2} p {:4.2} E {:4.1}: {share:.3} of the limit, queue {:.2} RTT (max {:.2}), drops {}, losses {}, timeouts {}, burst {:.1}",
+        "{name:8} {:4} Mb/s {:3} ms q {:4.2} p {:4.2} E {:4.1}: {share:.3} of the limit, \
+         queue {:.2} RTT (max {:.2}), drops {}, losses {}, timeouts {}, burst {:.1}",
         link.bits_per_second / 1_000_000,
         link.rtt.as_millis(),
         link.queue_bdp,

@@ -8,11 +8,12 @@ use bottleneck::Draws;
 use fulmar_control::{
     AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView,
     Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
-    FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, Instant, LossEstimator, LossEvent, LossView,
-    LtTcp, LtTcpConfig, NewReno, Oracle, Pacer, PathView, Pooled, Rate, RateSample, ReceiveWindow,
-    RedundancyPolicy, Reno, Sent, Sizing, Slot, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
-    TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
+    FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, LossEstimator, LossEvent, LossView, LtTcp,
+    LtTcpConfig, NewReno, Opportunity, Oracle, Pacer, PathView, Pooled, RateSample, ReceiveWindow,
+    RedundancyPolicy, Reno, Sent, Sizing, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig, TokenBucket,
+    Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
 };
+use fulmar_units::{Instant, Rate};
 
 const MTU: u32 = 1200;
 const SEEDS: u64 = 60;
@@ -113,16 +114,13 @@ fn feedback(now: Instant, round: u64, draws: &mut Draws) -> Feedback {
     feedback.acked_packets = small(draws);
     let sent_at = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
     feedback.newest_acked_sent_at = sent_at;
-    feedback.newest_acked_packet_number = Some(number(draws));
     feedback.rtt = Some(duration(draws)).filter(|_| draws.chance(0.7));
     if draws.chance(0.5) {
         let mut lost = LossEvent::default();
         lost.bytes = number(draws);
         lost.packets = small(draws);
-        lost.bursts = small(draws);
+        lost.bursts = small(draws).min(lost.packets);
         lost.newest_sent_at = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
-        lost.oldest_packet_number = Some(number(draws)).filter(|_| draws.chance(0.5));
-        lost.newest_packet_number = Some(number(draws)).filter(|_| draws.chance(0.8));
         feedback.lost = lost;
     }
     feedback.spurious_packets = if draws.chance(0.1) { small(draws) } else { 0 };
@@ -157,7 +155,7 @@ fn controllers_keep_a_window_and_a_pace_whatever_happens() {
                 match draws.below(20) {
                     0 => controller.on_timeout(now, small(&mut draws) % 8, &path),
                     1 if draws.chance(0.1) => controller.on_path_change(now, &path),
-                    2..=5 => controller.on_sent(&Sent::new(now, number(&mut draws), path.mtu_bytes), &path),
+                    2..=5 => controller.on_sent(&Sent::new(now, path.mtu_bytes), &path),
                     _ => controller.on_feedback(&feedback(now, round, &mut draws), &path),
                 }
                 let budget = controller.budget();
@@ -200,32 +198,29 @@ fn estimators_stay_probabilities_whatever_they_are_told() {
     }
 }
 
-/// A slot that a coding layer could show.
-fn slot(now: Instant, before: &Slot, draws: &mut Draws) -> Slot {
-    let mut slot = Slot::idle(now);
-    slot.has_new_data = draws.chance(0.5);
-    slot.missing_symbols = small(draws);
-    slot.missing = slot.missing_symbols.saturating_sub(small(draws));
-    slot.repairs_in_flight = small(draws);
-    slot.recovering_symbols = small(draws);
-    slot.unacked_symbols = small(draws);
-    slot.sources_since_repair = small(draws);
-    slot.newest_source = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
-    slot.repairs_since_source = small(draws);
-    slot.proactive_in_flight = small(draws);
-    slot.window_max = before.window_max;
-    slot.sources_sent = before.sources_sent.saturating_add(number(draws) >> 8);
-    slot.repairs_sent = before.repairs_sent;
+/// A opportunity that a coding layer could show.
+fn opportunity(now: Instant, before: &Opportunity, draws: &mut Draws) -> Opportunity {
+    let mut opportunity = Opportunity::idle(now);
+    opportunity.has_new_data = draws.chance(0.5);
+    opportunity.missing_symbols = small(draws);
+    opportunity.missing = opportunity.missing_symbols.saturating_sub(small(draws));
+    opportunity.recovering_symbols = small(draws);
+    opportunity.unacked_symbols = small(draws);
+    opportunity.sources_since_repair = small(draws);
+    opportunity.newest_source = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
+    opportunity.repairs_since_source = small(draws);
+    opportunity.window_max = before.window_max;
+    opportunity.sources_sent = before.sources_sent.saturating_add(number(draws) >> 8);
+    opportunity.repairs_sent = before.repairs_sent;
     if draws.chance(0.7) {
-        slot.block = BlockView {
+        opportunity.block = BlockView {
             symbols: small(draws).max(1),
-            symbols_planned: small(draws).max(1),
             repairs: small(draws),
             is_open: draws.chance(0.4),
             undecoded: small(draws),
         };
     }
-    slot
+    opportunity
 }
 
 #[test]
@@ -233,37 +228,44 @@ fn policies_never_choose_what_is_not_there() {
     for seed in 0..SEEDS {
         let mut draws = Draws::new(seed + 2000);
         for mut policy in policies() {
-            let (mut now, mut before) = (Instant::ZERO, Slot::idle(Instant::ZERO));
+            let (mut now, mut before) = (Instant::ZERO, Opportunity::idle(Instant::ZERO));
             before.window_max = small(&mut draws);
             for step in 0..STEPS {
                 now += Duration::from_nanos(draws.below(20_000_000));
                 let path = path(&mut draws);
                 policy.on_feedback(&feedback(now, u64::from(step), &mut draws), &path);
-                let slot = slot(now, &before, &mut draws);
-                let choice = policy.choose(&slot, &path);
+                let opportunity = opportunity(now, &before, &mut draws);
+                let choice = policy.choose(&opportunity, &path);
+                // Not every choice leaves.
+                if !matches!(choice, Choice::Wait(_)) && draws.chance(0.7) {
+                    policy.on_emitted(choice, &opportunity, &path);
+                }
                 let is_sound = match choice {
-                    Choice::Source => slot.has_new_data,
-                    Choice::Recover => slot.missing > 0 || slot.block.undecoded > 0,
-                    Choice::Insure => slot.recovering_symbols > 0,
+                    Choice::Source => opportunity.has_new_data,
+                    Choice::Recover => opportunity.missing > 0 || opportunity.block.undecoded > 0,
+                    Choice::Insure => opportunity.recovering_symbols > 0,
                     // Over the newest symbols, or of the newest block.
                     Choice::Repair { symbols, .. } => {
-                        symbols > 0 && (symbols <= slot.window_max.max(1) || symbols == slot.block.symbols)
+                        symbols > 0
+                            && (symbols <= opportunity.window_max.max(1)
+                                || symbols == opportunity.block.symbols)
                     }
                     Choice::Group { symbols, groups, group } => {
-                        group < groups && u32::from(groups) <= symbols && symbols <= slot.window_max
+                        group < groups && u32::from(groups) <= symbols && symbols <= opportunity.window_max
                     }
                     Choice::Combine { symbols } => {
-                        slot.has_new_data && symbols > 0 && symbols <= slot.window_max
+                        opportunity.has_new_data && symbols > 0 && symbols <= opportunity.window_max
                     }
                     // Only a window of blocks holds data back.
                     Choice::Wait(until) => {
-                        (!slot.has_new_data || (policy.name() == "fountain" && slot.block.undecoded > 0))
+                        (!opportunity.has_new_data
+                            || (policy.name() == "fountain" && opportunity.block.undecoded > 0))
                             && until.is_none_or(|until| until > now)
                     }
                 };
-                assert!(is_sound, "{} seed {seed}: {choice:?} for {slot:?}", policy.name());
+                assert!(is_sound, "{} seed {seed}: {choice:?} for {opportunity:?}", policy.name());
                 assert!(policy.ratio().is_finite() && policy.ratio() >= 0.0);
-                before = slot;
+                before = opportunity;
             }
         }
     }
@@ -276,16 +278,16 @@ fn policies_stop_when_the_path_is_idle() {
         let mut path = path(&mut draws);
         path.rtt_smoothed = Duration::from_millis(50);
         path.loss = LossView { rate: 0.5, burst_packets: 3.0, weight_packets: 1e6 };
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.sources_sent, slot.unacked_symbols, slot.window_max) = (100, 100, 128);
-        slot.newest_source = Some(Instant::ZERO);
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.sources_sent, opportunity.unacked_symbols, opportunity.window_max) = (100, 100, 128);
+        opportunity.newest_source = Some(Instant::ZERO);
         let mut repairs = 0;
         for millis in 0..10_000 {
-            slot.now = Instant::ZERO + Duration::from_millis(millis);
-            if let Choice::Repair { .. } = policy.choose(&slot, &path) {
+            opportunity.now = Instant::ZERO + Duration::from_millis(millis);
+            if let repair @ Choice::Repair { .. } = policy.choose(&opportunity, &path) {
+                policy.on_emitted(repair, &opportunity, &path);
                 repairs += 1;
-                slot.repairs_since_source += 1;
-                slot.proactive_in_flight += 1;
+                opportunity.repairs_since_source += 1;
             }
         }
         assert!(repairs <= 140, "{}: {repairs} for 100 symbols at 50 % loss", policy.name());

@@ -1,12 +1,13 @@
-//! The default controller where the path is not just a rate, a delay and a loss rate: black-outs, changes, marks,
-//! bunched ACKs, tiny queues, thin flows.
+//! The default controller where the path is not just a rate, a delay and a loss rate: black-outs, changes,
+//! marks, bunched ACKs, tiny queues, thin flows.
 
 mod bottleneck;
 
 use std::time::Duration;
 
 use bottleneck::{App, Bottleneck, Flow, Link, MTU};
-use fulmar_control::{Auto, Instant};
+use fulmar_control::Auto;
+use fulmar_units::Instant;
 
 fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
@@ -52,7 +53,8 @@ fn a_blackout_freezes_the_model_and_is_forgotten() {
         let mut link = Link::new(20, 100).lossy(loss, 0.0);
         link.blackouts = vec![(at(5.0), at(5.5)), (at(10.0), at(12.0))];
         let run = run(link, App::Bulk, 20.0);
-        // 17.5 s of light; up to a doubled probe timeout is slept through after each black-out, start-up takes 0.7 s.
+        // 17.5 s of light; up to a doubled probe timeout is slept through after each black-out, start-up
+        // takes 0.7 s.
         let share = run.megabits() / (20.0 * (1.0 - loss) * 17.5 / 20.0);
         assert!((0.85..=1.0).contains(&share), "{share}");
     }

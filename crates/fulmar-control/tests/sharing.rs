@@ -1,5 +1,5 @@
-//! Several flows on one bottleneck: who gets how much, and how long the queue is. Flows start a second apart; the first
-//! five seconds are left out.
+//! Several flows on one bottleneck: who gets how much, and how long the queue is. Flows start a second apart;
+//! the first five seconds are left out.
 
 mod bottleneck;
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use fulmar_control::{Instant, Rate};
 use fulmar_net::parse::model::{loss, queue};
 use fulmar_net::topology::Dumbbell;
 use fulmar_net::{Datagram, Ecn, Jitter, Link, LinkConfig, Network, Order};
+use fulmar_units::{Instant, Rate};
 
 const PACKETS: u32 = 3_000_000;
 

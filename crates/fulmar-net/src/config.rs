@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use fulmar_control::Rate;
+use fulmar_units::Rate;
 
 use crate::{Intervals, LinkRate, Loss, Probability, QueueConfig, QueueLimit};
 

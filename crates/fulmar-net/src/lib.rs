@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use fulmar_control::{Instant, Rate};
+//! use fulmar_units::{Instant, Rate};
 //! use fulmar_net::{Datagram, Link, LinkConfig, Loss, Probability};
 //!
 //! let config = LinkConfig::new(Rate::from_bits_per_second(12_000_000), Duration::from_millis(10))

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use crate::loss::LossProcess;
 use crate::queue::{Bound, Queue, Queued, try_mark};

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use crate::{Probability, Rng};
 

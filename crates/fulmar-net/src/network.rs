@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use crate::{Ecn, Link, LinkConfig, Payload};
 

@@ -1,6 +1,6 @@
 //! Two links, one per direction.
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use crate::{Link, LinkConfig, Payload};
 

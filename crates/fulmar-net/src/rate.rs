@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use fulmar_control::{Instant, Rate};
+use fulmar_units::{Instant, Rate, whole_nanos};
 
 /// How fast a link takes packets out of its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -129,8 +129,7 @@ impl RateTrace {
 
     /// The rate at a time and when it ends; `None` if it lasts for ever.
     fn step_at(&self, at: Instant) -> (Rate, Option<Instant>) {
-        let period =
-            self.period.map_or(u64::MAX, |period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
+        let period = self.period.map_or(u64::MAX, whole_nanos);
         let offset = Instant::from_nanos(at.as_nanos() % period);
         let index = self.steps.partition_point(|step| step.0 <= offset) - 1;
         let end = self.steps.get(index + 1).map(|step| step.0);

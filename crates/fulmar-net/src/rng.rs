@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use fulmar_units::whole_nanos;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -43,7 +44,7 @@ impl Rng {
 
     /// Uniform over `0..=max`.
     pub fn up_to(&mut self, max: Duration) -> Duration {
-        let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = whole_nanos(max);
         Duration::from_nanos(self.below(nanos.saturating_add(1)))
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 /// Disjoint intervals of time, in order. Each contains its start and not its end.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use core::ops::AddAssign;
 use core::time::Duration;
 
+use fulmar_units::whole_nanos;
+
 /// Packets and their bytes (whole IP packets).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
 pub struct Count {
@@ -93,7 +95,7 @@ impl Default for DelayHistogram {
 impl DelayHistogram {
     /// Adds one sample.
     pub fn record(&mut self, delay: Duration) {
-        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = whole_nanos(delay);
         self.counts[bucket_of(nanos)] += 1;
         self.samples += 1;
         self.sum_nanos += u128::from(nanos);

@@ -3,7 +3,7 @@
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Ordering;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 /// A packet on the wire.
 #[derive(Clone, Debug)]

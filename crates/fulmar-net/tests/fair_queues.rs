@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::*;
-use fulmar_control::Instant;
 use fulmar_net::*;
+use fulmar_units::Instant;
 
 /// A flow that sends a packet of `bytes` each `gap`.
 #[derive(Copy, Clone)]

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use fulmar_control::{Instant, Rate};
 use fulmar_net::*;
+use fulmar_units::{Instant, Rate};
 
 #[test]
 fn a_packet_takes_its_transmission_time_and_the_delay() {

@@ -3,9 +3,9 @@
 mod common;
 
 use common::*;
-use fulmar_control::Instant;
 use fulmar_net::topology::{Dumbbell, ParkingLot, Place};
 use fulmar_net::*;
+use fulmar_units::Instant;
 
 fn delay(delay_ms: u64) -> LinkConfig {
     LinkConfig { delay: ms(delay_ms), ..LinkConfig::default() }
@@ -131,7 +131,7 @@ fn the_long_flow_of_a_parking_lot_crosses_every_bottleneck() {
 fn a_link_that_is_opened_again_goes_on() {
     let mut network = Network::new(1);
     let (a, b) = (network.add_node(), network.add_node());
-    let closed = LinkConfig { rate: fulmar_control::Rate::ZERO.into(), ..LinkConfig::default() };
+    let closed = LinkConfig { rate: fulmar_units::Rate::ZERO.into(), ..LinkConfig::default() };
     let link = network.add_link(a, b, closed);
     network.send(Instant::ZERO, a, b, Probe::new(0, Instant::ZERO)).expect("a way");
     assert_eq!(network.poll_timeout(), None);

@@ -3,9 +3,9 @@
 mod common;
 
 use common::*;
-use fulmar_control::Rate;
 use fulmar_net::parse::model::{intervals, loss, loss_pattern, mahimahi_trace, queue, rate_trace};
 use fulmar_net::*;
+use fulmar_units::Rate;
 use proptest::prelude::*;
 
 #[test]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::*;
-use fulmar_control::{Instant, Rate};
 use fulmar_net::*;
+use fulmar_units::{Instant, Rate};
 use proptest::prelude::*;
 
 fn durations(max_us: u64) -> impl Strategy<Value = Duration> {

@@ -25,7 +25,8 @@ pub use connection::{
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};
-pub use fulmar_control::{Instant, Rate};
+pub use fulmar_control::LossView;
+pub use fulmar_units::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
 pub use profile::{Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError};

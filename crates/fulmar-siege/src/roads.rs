@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use fulmar_cli::relay::{Relay, RelayConfig};
-use fulmar_control::Rate;
 use fulmar_net::{Direction, LinkConfig, Loss, Probability};
+use fulmar_units::Rate;
 
 use crate::chance::Chance;
 

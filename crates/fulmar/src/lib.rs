@@ -99,10 +99,12 @@ pub use error::{
     ClosedStream, ConnectError, FinishError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,
     WriteError,
 };
+pub use fulmar_proto::coding::{ReceiverStats, SenderStats};
+pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
-    ClientConfig, ConnectionError, ConnectionStats, Dir, PROFILE_NAMES, Profile, ProfileBuilder,
-    ProfileError, ServerConfig, Side, StreamId, TransportConfig, TransportError, TransportErrorCode, crypto,
-    profile,
+    ClientConfig, ConnectionError, ConnectionStats, Dir, LossView, PROFILE_NAMES, Profile, ProfileBuilder,
+    ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig, TransportError, TransportErrorCode,
+    crypto, profile,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

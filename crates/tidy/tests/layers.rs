@@ -6,21 +6,23 @@ use tidy::{Dependencies, files, read};
 
 /// Each crate and all that it may use of the workspace: the list of ARCHITECTURE.md, no more and no less.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("fulmar-units", &[]),
     ("fulmar-gf", &[]),
     ("fulmar-fec", &["fulmar-gf"]),
-    ("fulmar-control", &[]),
-    ("fulmar-net", &["fulmar-control"]),
-    ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf"]),
-    ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec"]),
-    ("fulmar", &["fulmar-proto", "fulmar-control"]),
-    ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto", "fulmar-control"]),
-    ("fulmar-cli", &["fulmar", "fulmar-lab", "fulmar-net", "fulmar-proto", "fulmar-control"]),
-    ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-control"]),
+    ("fulmar-control", &["fulmar-units"]),
+    ("fulmar-net", &["fulmar-units"]),
+    ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf", "fulmar-units"]),
+    ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec", "fulmar-units"]),
+    ("fulmar", &["fulmar-proto"]),
+    ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto"]),
+    ("fulmar-cli", &["fulmar", "fulmar-lab", "fulmar-net", "fulmar-units"]),
+    ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-units"]),
     ("tidy", &[]),
 ];
 
 /// No I/O, no clock, no global random numbers, no threads in these.
-const CORE: &[&str] = &["fulmar-gf", "fulmar-fec", "fulmar-control", "fulmar-net", "fulmar-proto"];
+const CORE: &[&str] =
+    &["fulmar-units", "fulmar-gf", "fulmar-fec", "fulmar-control", "fulmar-net", "fulmar-proto"];
 
 /// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc and rustls are allowed: the engine
 /// drives their QUIC interface, which has neither; the keys they make are the one thing that must not be repeatable.)

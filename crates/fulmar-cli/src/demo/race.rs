@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fulmar_control::Rate;
 use fulmar_net::{LinkConfig, LinkStats, Loss, Probability, QueueConfig, QueueLimit, TwoState};
+use fulmar_units::Rate;
 use serde_json::json;
 
 use super::Args;

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use fulmar_control::Instant;
 use fulmar_net::{Datagram, Direction, Path};
+use fulmar_units::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::port::{Buffers, Port, Received};

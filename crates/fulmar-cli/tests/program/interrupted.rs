@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::{Folder, Home, assert_same, wait_until};
 use fulmar_cli::relay::{Relay, RelayConfig};
-use fulmar_control::Rate;
 use fulmar_net::LinkConfig;
+use fulmar_units::Rate;
 
 const FILE_BYTES: usize = 12_000_000;
 

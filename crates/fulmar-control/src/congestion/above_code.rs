@@ -1,14 +1,16 @@
 //! TCP above a coding layer: what the code makes good, TCP does not see.
 //!
-//! Source: Medina-Ruiz et al. 2012, sections II and IV-B, after Sundararajan et al. 2009. There an unchanged TCP (Reno in
-//! the simulations) runs above the coding layer, which acknowledges every degree of freedom, so that a loss shows only
-//! when the code could not make it good. Here any controller is wrapped: losses on the wire are hidden, the
-//! packets for which repair had to be asked are shown in their place, and marks pass.
+//! Source: Medina-Ruiz et al. 2012, sections II and IV-B, after Sundararajan et al. 2009. There an unchanged
+//! TCP (Reno in the simulations) runs above the coding layer, which acknowledges every degree of freedom, so
+//! that a loss shows only when the code could not make it good. Here any controller is wrapped: losses on the
+//! wire are hidden, the packets for which repair had to be asked are shown in their place, and marks pass.
 
 use alloc::boxed::Box;
 
+use fulmar_units::{Instant, Rate};
+
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, LossEvent, PathView, Rate, Sent};
+use crate::{Feedback, LossEvent, PathView, Sent};
 
 /// A controller that sees the path through a code.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ fn above_code(feedback: &Feedback) -> Feedback {
             ..feedback.lost
         }
     };
-    Feedback { lost, spurious_packets: 0, spurious_bytes: 0, ..feedback.clone() }
+    Feedback { lost, spurious_packets: 0, ..feedback.clone() }
 }
 
 impl CongestionController for AboveCode {
@@ -60,10 +62,6 @@ impl CongestionController for AboveCode {
 
     fn budget(&self) -> SendBudget {
         self.0.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.0.ssthresh_bytes()
     }
 
     fn bandwidth(&self) -> Option<Rate> {

@@ -1,7 +1,8 @@
-//! The window of TCP: slow start, additive increase, multiplicative decrease. What Reno, NewReno and their kin share.
+//! The window of TCP: slow start, additive increase, multiplicative decrease. What Reno, NewReno and their
+//! kin share.
 //!
-//! Source: RFC 5681 (slow start, congestion avoidance, timeout), RFC 3465 (byte counting), RFC 9002 section 7.
-//! Which signal reduces the window, and by how much, is the affair of each controller.
+//! Source: RFC 5681 (slow start, congestion avoidance, timeout), RFC 3465 (byte counting), RFC 9002 section
+//! 7. Which signal reduces the window, and by how much, is the affair of each controller.
 
 use core::time::Duration;
 
@@ -21,7 +22,7 @@ pub(super) struct Windows {
 
 /// Window, threshold, and the congestion event in progress.
 #[derive(Clone, Debug)]
-pub(super) struct Aimd {
+pub struct Aimd {
     config: WindowConfig,
     mtu_bytes: u32,
     pub(super) windows: Windows,
@@ -54,7 +55,8 @@ impl Aimd {
         self.windows.window_bytes < self.windows.ssthresh_bytes
     }
 
-    /// A congestion event: the window times `factor`. With `is_loss`, all of its losses coming back undoes it.
+    /// A congestion event: the window times `factor`. With `is_loss`, all of its losses coming back undoes
+    /// it.
     pub(super) fn reduce(&mut self, feedback: &Feedback, factor: f64, is_loss: bool) {
         self.epoch.start(feedback, self.windows, is_loss);
         self.shrink(factor);
@@ -67,7 +69,8 @@ impl Aimd {
         self.acked_bytes = 0;
     }
 
-    /// Growth by what was acknowledged, unless it was sent before the last reduction or the application was the limit.
+    /// Growth by what was acknowledged, unless it was sent before the last reduction or the application was
+    /// the limit.
     pub(super) fn grow(&mut self, feedback: &Feedback) {
         if !self.epoch.covers(feedback.newest_acked_sent_at) {
             self.grow_in_recovery_too(feedback);
@@ -128,10 +131,6 @@ impl Aimd {
 
     pub(super) fn budget(&self) -> SendBudget {
         self.config.budget(self.windows.window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
-    }
-
-    pub(super) fn ssthresh_bytes(&self) -> Option<u64> {
-        (self.windows.ssthresh_bytes != u64::MAX).then_some(self.windows.ssthresh_bytes)
     }
 
     pub(super) fn phase(&self) -> &'static str {

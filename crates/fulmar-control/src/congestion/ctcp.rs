@@ -1,37 +1,43 @@
 //! Coded TCP's congestion control: on loss the window shrinks by as much as the queue has grown.
 //!
-//! Source: Leith, Medard et al., "Coded TCP", slide "Congestion control on lossy paths": the backoff of AIMD on loss
-//! becomes cwnd <- cwnd * RTTmin / RTT. Where the loss is noise the queue is empty, RTT = RTTmin, and the window
-//! stays; where a queue of one bandwidth-delay product overflowed, RTT = 2 RTTmin, and it is TCP's one half.
+//! Source: Leith, Medard et al., "Coded TCP", slide "Congestion control on lossy paths": the backoff of AIMD
+//! on loss becomes cwnd <- cwnd * RTTmin / RTT. Where the loss is noise the queue is empty, RTT = RTTmin, and
+//! the window stays; where a queue of one bandwidth-delay product overflowed, RTT = 2 RTTmin, and it is TCP's
+//! one half.
 //!
-//! Decided here, for the slides are silent: RTT is the least of the round in progress and the one before, because a late ACK,
-//! or one that waited for a second packet, is no queue; one reduction per round of loss as in NewReno, marks halve (a mark
-//! is never noise), timeouts as TCP. The window grows as Reno's, also in a round with losses: at 10 % every round has some, and
-//! a window that did not grow in them would never grow. The first loss ends slow start, even where it keeps the window.
-//! Inputs: losses on the wire whether repaired or not ("never ignores packet loss"), RTTs. Invariant: window >= 2 packets.
+//! Decided here, for the slides are silent: RTT is the least of the round in progress and the one before,
+//! because a late ACK, or one that waited for a second packet, is no queue; one reduction per round of loss
+//! as in NewReno, marks halve (a mark is never noise), timeouts as TCP. The window grows as Reno's, also in a
+//! round with losses: at 10 % every round has some, and a window that did not grow in them would never grow.
+//! The first loss ends slow start, even where it keeps the window. Inputs: losses on the wire whether
+//! repaired or not ("never ignores packet loss"), RTTs. Invariant: window >= 2 packets.
 
 use core::time::Duration;
 
 use super::aimd::{Aimd, REDUCTION};
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// AIMD with the backoff RTTmin / RTT.
-#[derive(Clone, Debug)]
-pub struct Ctcp {
-    aimd: Aimd,
+pub type Ctcp = WindowController<ByQueue>;
+
+impl Ctcp {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
+        Self::with_response(mtu_bytes, config, ByQueue::default())
+    }
+}
+
+/// Shrinks the window by as much as the queue has grown.
+#[derive(Clone, Debug, Default)]
+pub struct ByQueue {
     round: u64,
     /// Least RTT of the round before and of this one.
     least: [Option<Duration>; 2],
 }
 
-impl Ctcp {
-    /// A controller for a path of `mtu_bytes`.
-    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self { aimd: Aimd::new(mtu_bytes, config), round: 0, least: [None; 2] }
-    }
-
+impl ByQueue {
     fn measure(&mut self, feedback: &Feedback) {
         if feedback.round != self.round {
             self.round = feedback.round;
@@ -50,50 +56,29 @@ impl Ctcp {
     }
 }
 
-impl CongestionController for Ctcp {
-    fn name(&self) -> &'static str {
-        "ctcp"
-    }
+impl Response for ByQueue {
+    const NAME: &'static str = "ctcp";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, path: &PathView) {
         self.measure(feedback);
-        self.aimd.on_path(path);
-        self.aimd.on_spurious(feedback.spurious_packets);
-        if self.aimd.epoch.is_new_loss(feedback) {
-            self.aimd.reduce(feedback, self.backoff(path), true);
-        } else if self.aimd.epoch.is_new_mark(feedback) {
-            self.aimd.reduce(feedback, REDUCTION, false);
+        window.on_spurious(feedback.spurious_packets);
+        if window.epoch.is_new_loss(feedback) {
+            window.reduce(feedback, self.backoff(path), true);
+        } else if window.epoch.is_new_mark(feedback) {
+            window.reduce(feedback, REDUCTION, false);
         } else {
-            self.aimd.grow_in_recovery_too(feedback);
+            window.grow_in_recovery_too(feedback);
         }
     }
 
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.aimd.on_timeout(count);
-    }
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.aimd.restart(path);
+    fn on_path_change(&mut self) {
         self.least = [None; 2];
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.aimd.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.aimd.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.aimd.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CongestionController;
     use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
 
@@ -134,7 +119,7 @@ mod tests {
             (feedback.round, feedback.rtt) = (round, Some(Duration::from_millis(rtt)));
             controller.on_feedback(&feedback, &path_with(25));
             let expected = if round < 2 { 1.0 } else { 0.5 };
-            assert!((controller.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
+            assert!((controller.response.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
         }
     }
 

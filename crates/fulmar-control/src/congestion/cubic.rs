@@ -1,21 +1,24 @@
 //! CUBIC: the window follows a cubic function of the time since the last reduction.
 //!
-//! Source: RFC 9438; section numbers stand at each rule. Slow start by bytes acknowledged (RFC 9002 7.3.1), optionally
-//! with HyStart++ (RFC 9406). On ECN marks the milder factor of RFC 8511 (ABE). Inputs as for NewReno; the clock is
-//! the time of the feedback. Windows are bytes in the state and packets (segments) in the formulas, as in the RFC.
+//! Source: RFC 9438; section numbers stand at each rule. Slow start by bytes acknowledged (RFC 9002 7.3.1),
+//! optionally with HyStart++ (RFC 9406). On ECN marks the milder factor of RFC 8511 (ABE). Inputs as for
+//! NewReno; the clock is the time of the feedback. Windows are bytes in the state and packets (segments) in
+//! the formulas, as in the RFC.
 //!
-//! Differences: reduces from the window rather than from the bytes in flight (4.6 allows it where, as here, the window
-//! does not grow while the application is the limit); probe timeouts count as the RFC's retransmission timeout once
-//! congestion persists (RFC 9002 7.6).
+//! Differences: reduces from the window rather than from the bytes in flight (4.6 allows it where, as here,
+//! the window does not grow while the application is the limit); probe timeouts count as the RFC's
+//! retransmission timeout once congestion persists (RFC 9002 7.6).
 //!
 //! Invariants: window >= 2 packets; growth per round at most 50 % (4.2); one reduction per round of loss.
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, SlowStart};
 use super::window::{Epoch, WindowConfig, pacing_rtt};
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// RFC 9438 4.1 (5): how fast the window grows, in packets per second cubed.
 const C: f64 = 0.4;
@@ -153,7 +156,8 @@ impl Cubic {
     /// The stage begins with its first ACK in congestion avoidance.
     fn begin_stage(&mut self, now: Instant) -> Stage {
         let window = self.state.window_packets;
-        // 4.8, 4.10: without a plateau above it (after slow start or a timeout) the window is its own plateau, K = 0.
+        // 4.8, 4.10: without a plateau above it (after slow start or a timeout) the window is its own
+        // plateau, K = 0.
         if self.state.max_packets < window {
             self.state.max_packets = window;
         }
@@ -178,7 +182,8 @@ impl Cubic {
             let from_plateau = t - stage.k_seconds;
             C * from_plateau * from_plateau * from_plateau + self.state.max_packets
         };
-        // (4): Reno's average rate at CUBIC's beta, until the window of the last event is reached; Reno's pace after.
+        // (4): Reno's average rate at CUBIC's beta, until the window of the last event is reached; Reno's
+        // pace after.
         let alpha =
             if stage.reno_packets < self.prior_packets { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
         stage.reno_packets += alpha * acked_packets / window;
@@ -243,7 +248,8 @@ impl CongestionController for Cubic {
         if count != self.config.window.collapse_timeouts() {
             return;
         }
-        // 4.8: as a loss, but from one (here: the smallest) window in slow start, and the old plateau is forgotten.
+        // 4.8: as a loss, but from one (here: the smallest) window in slow start, and the old plateau is
+        // forgotten.
         self.reduce(&Feedback::at(now), true);
         self.epoch.reset();
         self.state.max_packets = 0.0;
@@ -260,11 +266,6 @@ impl CongestionController for Cubic {
         self.config.window.budget(window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
     }
 
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        let ssthresh = self.state.ssthresh_packets;
-        ssthresh.is_finite().then_some((ssthresh * f64::from(self.mtu_bytes)) as u64)
-    }
-
     fn phase(&self) -> &'static str {
         match self.state.stage {
             _ if self.is_slow_start() => "slow start",
@@ -276,5 +277,4 @@ impl CongestionController for Cubic {
 }
 
 #[cfg(test)]
-#[path = "cubic_tests.rs"]
 mod tests;

@@ -1,71 +1,50 @@
 //! LT-TCP's congestion control: marks are congestion, losses are not.
 //!
-//! Source: Hourt 2014, sections 1.1 and 2.2.3: "Explicit Congestion Notification eliminates the assumption that losses
-//! are a reliable indicator of congestion". The window shrinks on ECN-echo and on the retransmission timeout only, and
-//! then by TCP's rules: halved once per window of data (RFC 3168 6.1.2), down to slow start on a timeout (RFC 5681
-//! 3.1). Table 2.7 shows the thesis' own code backing off less than TCP does, for which its authors suspect "not
-//! adjusting its congestion window by the same rules"; here the rules are one implementation (`aimd`).
+//! Source: Hourt 2014, sections 1.1 and 2.2.3: "Explicit Congestion Notification eliminates the assumption
+//! that losses are a reliable indicator of congestion". The window shrinks on ECN-echo and on the
+//! retransmission timeout only, and then by TCP's rules: halved once per window of data (RFC 3168 6.1.2),
+//! down to slow start on a timeout (RFC 5681 3.1). Table 2.7 shows the thesis' own code backing off less than
+//! TCP does, for which its authors suspect "not adjusting its congestion window by the same rules"; here the
+//! rules are one implementation (`aimd`).
 //!
 //! Inputs: bytes acknowledged, marks, when the newest packet acknowledged was sent. Losses are not read.
 //! Invariant: window >= 2 packets.
 
 use super::aimd::{Aimd, REDUCTION};
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// Reno that hears marks and timeouts, and is deaf to losses.
+pub type EcnOnly = WindowController<OnMarks>;
+
+/// Halves on marks.
 #[derive(Clone, Debug)]
-pub struct EcnOnly(Aimd);
+pub struct OnMarks;
 
 impl EcnOnly {
     /// A controller for a path of `mtu_bytes`.
     pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self(Aimd::new(mtu_bytes, config))
+        Self::with_response(mtu_bytes, config, OnMarks)
     }
 }
 
-impl CongestionController for EcnOnly {
-    fn name(&self) -> &'static str {
-        "ecn-only"
-    }
+impl Response for OnMarks {
+    const NAME: &'static str = "ecn-only";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.0.on_path(path);
-        if self.0.epoch.is_new_mark(feedback) {
-            self.0.reduce(feedback, REDUCTION, false);
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
+        if window.epoch.is_new_mark(feedback) {
+            window.reduce(feedback, REDUCTION, false);
         } else {
-            self.0.grow(feedback);
+            window.grow(feedback);
         }
-    }
-
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.0.on_timeout(count);
-    }
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.0.restart(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.0.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.0.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.0.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{MTU, acked, at, lost, path, window};
-    use super::super::{NewReno, Reno};
+    use super::super::told::{MTU, acked, at, lost, path, ssthresh, window};
+    use super::super::{CongestionController, NewReno, Reno};
     use super::*;
 
     #[test]
@@ -87,7 +66,7 @@ mod tests {
             feedback
         };
         controller.on_feedback(&mark(200, 100), &path());
-        assert_eq!((window(&controller), controller.ssthresh_bytes()), (20_000, Some(20_000)));
+        assert_eq!((window(&controller), ssthresh(&controller)), (20_000, Some(20_000)));
         // Sent before the reduction: the same window of data.
         controller.on_feedback(&mark(250, 200), &path());
         assert_eq!(window(&controller), 20_000);
@@ -117,7 +96,7 @@ mod tests {
         let config = WindowConfig { is_timeout_final: true, ..WindowConfig::default() };
         let mut controller = EcnOnly::new(MTU, config);
         controller.on_timeout(at(1000), 1, &path());
-        assert_eq!((window(&controller), controller.ssthresh_bytes()), (2_000, Some(5_000)));
+        assert_eq!((window(&controller), ssthresh(&controller)), (2_000, Some(5_000)));
         assert_eq!(controller.phase(), "slow start");
     }
 }

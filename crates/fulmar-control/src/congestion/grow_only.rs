@@ -1,54 +1,42 @@
 //! TCP without congestion control: the window grows and never shrinks.
 //!
-//! Source: LT-TCP (Hourt 2014), section 2.3, "TCP without congestion control": "a null operation congestion control module
-//! for TCP [..] which never shrinks the congestion window, only grows it". A baseline for what retransmission alone
-//! reaches when no loss is taken for congestion. The receiver's window is all that bounds it.
+//! Source: LT-TCP (Hourt 2014), section 2.3, "TCP without congestion control": "a null operation congestion
+//! control module for TCP [..] which never shrinks the congestion window, only grows it". A baseline for what
+//! retransmission alone reaches when no loss is taken for congestion. The receiver's window is all that
+//! bounds it.
 
 use super::aimd::Aimd;
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// Slow start for ever.
+pub type GrowOnly = WindowController<Never>;
+
+/// Answers nothing.
 #[derive(Clone, Debug)]
-pub struct GrowOnly(Aimd);
+pub struct Never;
 
 impl GrowOnly {
     /// A controller for a path of `mtu_bytes`.
     pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self(Aimd::new(mtu_bytes, config))
+        Self::with_response(mtu_bytes, config, Never)
     }
 }
 
-impl CongestionController for GrowOnly {
-    fn name(&self) -> &'static str {
-        "grow-only"
+impl Response for Never {
+    const NAME: &'static str = "grow-only";
+
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
+        window.grow(feedback);
     }
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.0.on_path(path);
-        self.0.grow(feedback);
-    }
-
-    fn on_timeout(&mut self, _now: Instant, _count: u32, _path: &PathView) {}
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.0.restart(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.0.budget()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.0.phase()
-    }
+    fn on_timeout(&mut self, _window: &mut Aimd, _count: u32) {}
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CongestionController;
     use super::super::told::{MTU, acked, at, lost, path, window};
     use super::*;
 

@@ -1,8 +1,9 @@
 //! When slow start should end before it has filled the queue.
 //!
-//! Source: RFC 9406 (HyStart++), section 4.2 and 4.3. Per round the smallest RTT of the first samples is compared with that of
-//! the round before: a rise ends slow start provisionally (conservative slow start, growth a quarter as fast); if the
-//! RTT falls back it was noise, if not for five rounds the threshold is set. Inputs: round number and RTT samples.
+//! Source: RFC 9406 (HyStart++), section 4.2 and 4.3. Per round the smallest RTT of the first samples is
+//! compared with that of the round before: a rise ends slow start provisionally (conservative slow start,
+//! growth a quarter as fast); if the RTT falls back it was noise, if not for five rounds the threshold is
+//! set. Inputs: round number and RTT samples.
 
 use core::time::Duration;
 

@@ -2,7 +2,9 @@
 
 use core::fmt::Debug;
 
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use fulmar_units::{Instant, Rate};
+
+use crate::{Feedback, PathView, Sent};
 
 mod above_code;
 mod aimd;
@@ -14,6 +16,7 @@ mod grow_only;
 mod hystart;
 mod receive_window;
 mod reno;
+mod response;
 mod tcp_fec;
 #[cfg(test)]
 mod told;
@@ -62,11 +65,6 @@ pub trait CongestionController: Debug + Send {
 
     /// What may be sent now.
     fn budget(&self) -> SendBudget;
-
-    /// Slow-start threshold in bytes, where the algorithm has one.
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        None
-    }
 
     /// The controller's estimate of the bottleneck rate, where it has one.
     fn bandwidth(&self) -> Option<Rate> {

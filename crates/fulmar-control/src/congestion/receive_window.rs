@@ -1,14 +1,16 @@
 //! TCP's receive window beside the congestion window: never more in flight than the smaller of the two.
 //!
-//! Source: RFC 9293 3.8.6; 65535 bytes without window scaling (Medina-Ruiz et al. 2012, Table I). Our own flow control is far
-//! wider; this is for comparing with a TCP whose window was narrow. While it is the limit the congestion window does not
-//! grow, so that a reduction is of what was in flight (RFC 5681 3.1, equation 4).
-//! Invariant: window >= 2 packets.
+//! Source: RFC 9293 3.8.6; 65535 bytes without window scaling (Medina-Ruiz et al. 2012, Table I). Our own
+//! flow control is far wider; this is for comparing with a TCP whose window was narrow. While it is the limit
+//! the congestion window does not grow, so that a reduction is of what was in flight (RFC 5681 3.1, equation
+//! 4). Invariant: window >= 2 packets.
 
 use alloc::boxed::Box;
 
+use fulmar_units::{Instant, Rate};
+
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// A controller under a receive window.
 #[derive(Debug)]
@@ -59,10 +61,6 @@ impl CongestionController for ReceiveWindow {
     fn budget(&self) -> SendBudget {
         let budget = self.inner.budget();
         SendBudget { window_bytes: budget.window_bytes.min(self.cap_bytes()), ..budget }
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.inner.ssthresh_bytes()
     }
 
     fn bandwidth(&self) -> Option<Rate> {

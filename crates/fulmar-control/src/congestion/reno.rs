@@ -1,82 +1,62 @@
 //! Reno and NewReno: the window grows by a packet per round trip and is halved on congestion.
 //!
-//! Source: RFC 5681 (slow start, congestion avoidance, fast recovery, timeout), RFC 6582 (NewReno: one reduction for
-//! all losses of a window), RFC 9002 section 7 and appendix B (the same with byte counting, packet numbers and ECN).
-//! Inputs: bytes acknowledged and lost, marks, when the newest of them was sent; whether the window was the limit.
+//! Source: RFC 5681 (slow start, congestion avoidance, fast recovery, timeout), RFC 6582 (NewReno: one
+//! reduction for all losses of a window), RFC 9002 section 7 and appendix B (the same with byte counting,
+//! packet numbers and ECN). Inputs: bytes acknowledged and lost, marks, when the newest of them was sent;
+//! whether the window was the limit.
 //!
-//! `Reno` differs in recovery only. RFC 5681 leaves fast recovery at the first new ACK, so every further hole of the
-//! same window costs another round trip and another halving. A sender with ACK ranges sees all holes at once; here
-//! a second one halves the window again one round later, and more of them cost what they cost Reno, a timeout's
-//! slow start, which is what RFC 6582 was written to end.
-//! And RFC 5681 3.1 falls back to one packet on the first retransmission timeout, NewReno (in RFC 9002's terms) when
-//! congestion persisted.
+//! `Reno` differs in recovery only. RFC 5681 leaves fast recovery at the first new ACK, so every further hole
+//! of the same window costs another round trip and another halving. A sender with ACK ranges sees all holes
+//! at once; here a second one halves the window again one round later, and more of them cost what they cost
+//! Reno, a timeout's slow start, which is what RFC 6582 was written to end. And RFC 5681 3.1 falls back to
+//! one packet on the first retransmission timeout, NewReno (in RFC 9002's terms) when congestion persisted.
 //!
-//! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one reduction per
-//! round of loss (NewReno).
+//! Invariants: window >= 2 packets; no growth while the application is the limit (RFC 9002 7.8); one
+//! reduction per round of loss (NewReno).
 
 use super::aimd::{Aimd, REDUCTION};
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView};
 
-/// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits for the
-/// timeout (Fall and Floyd 1996, section 4).
+/// Reno recovers a second loss of a window by a second fast retransmit; with three or more it mostly waits
+/// for the timeout (Fall and Floyd 1996, section 4).
 const HOLES_MAX: u32 = 1;
 
 /// NewReno: one reduction for all losses of a window.
+pub type NewReno = WindowController<PerWindow>;
+
+/// Halves once for all that a window loses.
 #[derive(Clone, Debug)]
-pub struct NewReno(Aimd);
+pub struct PerWindow;
 
 impl NewReno {
     /// A controller for a path of `mtu_bytes`.
     pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self(Aimd::new(mtu_bytes, config))
+        Self::with_response(mtu_bytes, config, PerWindow)
     }
 }
 
-impl CongestionController for NewReno {
-    fn name(&self) -> &'static str {
-        "newreno"
-    }
+impl Response for PerWindow {
+    const NAME: &'static str = "newreno";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.0.on_path(path);
-        self.0.on_spurious(feedback.spurious_packets);
-        let is_loss = self.0.epoch.is_new_loss(feedback);
-        if is_loss || self.0.epoch.is_new_mark(feedback) {
-            self.0.reduce(feedback, REDUCTION, is_loss);
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
+        window.on_spurious(feedback.spurious_packets);
+        let is_loss = window.epoch.is_new_loss(feedback);
+        if is_loss || window.epoch.is_new_mark(feedback) {
+            window.reduce(feedback, REDUCTION, is_loss);
         } else {
-            self.0.grow(feedback);
+            window.grow(feedback);
         }
-    }
-
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.0.on_timeout(count);
-    }
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.0.restart(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.0.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.0.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.0.phase()
     }
 }
 
 /// Reno: every hole in a window costs a halving of its own.
-#[derive(Clone, Debug)]
-pub struct Reno {
-    aimd: Aimd,
+pub type Reno = WindowController<PerHole>;
+
+/// Halves for every hole in a window.
+#[derive(Clone, Debug, Default)]
+pub struct PerHole {
     /// Lost packets of the window that have not yet cost their halving.
     holes: u32,
 }
@@ -84,89 +64,68 @@ pub struct Reno {
 impl Reno {
     /// A controller for a path of `mtu_bytes`.
     pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self { aimd: Aimd::new(mtu_bytes, config), holes: 0 }
-    }
-
-    fn reduce(&mut self, feedback: &Feedback, is_loss: bool) {
-        self.aimd.reduce(feedback, REDUCTION, is_loss);
+        Self::with_response(mtu_bytes, config, PerHole::default())
     }
 }
 
-impl CongestionController for Reno {
-    fn name(&self) -> &'static str {
-        "reno"
-    }
+impl Response for PerHole {
+    const NAME: &'static str = "reno";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.aimd.on_path(path);
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
         if feedback.spurious_packets > 0 {
             self.holes = self.holes.saturating_sub(feedback.spurious_packets);
-            self.aimd.on_spurious(feedback.spurious_packets);
+            window.on_spurious(feedback.spurious_packets);
         }
         let is_in_recovery =
-            self.aimd.epoch.covers(feedback.newest_acked_sent_at.or(feedback.lost.newest_sent_at));
+            window.epoch.covers(feedback.newest_acked_sent_at.or(feedback.lost.newest_sent_at));
         if is_in_recovery {
             // RFC 5681 3.2: known holes wait for the retransmission of the first to be acknowledged.
-            self.aimd.epoch.is_new_loss(feedback);
+            window.epoch.is_new_loss(feedback);
             self.holes = self.holes.saturating_add(feedback.lost.packets);
         } else if feedback.lost.packets > 0 {
             self.holes = self.holes.saturating_add(feedback.lost.packets - 1);
-            self.reduce(feedback, true);
+            window.reduce(feedback, REDUCTION, true);
         } else if self.holes > HOLES_MAX {
             self.holes = 0;
-            self.aimd.collapse();
+            window.collapse();
         } else if self.holes > 0 {
             self.holes -= 1;
-            self.reduce(feedback, true);
-        } else if self.aimd.epoch.is_new_mark(feedback) {
-            self.reduce(feedback, false);
+            window.reduce(feedback, REDUCTION, true);
+        } else if window.epoch.is_new_mark(feedback) {
+            window.reduce(feedback, REDUCTION, false);
         } else {
-            self.aimd.grow(feedback);
+            window.grow(feedback);
         }
     }
 
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+    fn on_timeout(&mut self, window: &mut Aimd, count: u32) {
         // RFC 5681 3.1 (equation 4): once, and not again for the retransmission's own timeouts.
         if count == 1 {
             self.holes = 0;
-            self.aimd.collapse();
+            window.collapse();
         }
     }
 
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+    fn on_path_change(&mut self) {
         self.holes = 0;
-        self.aimd.restart(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.aimd.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.aimd.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.aimd.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{MTU, acked, at, lost, path, window};
+    use super::super::CongestionController;
+    use super::super::told::{MTU, acked, at, lost, path, ssthresh, window};
     use super::*;
 
     #[test]
     fn slow_start_doubles_and_avoidance_adds_a_packet_per_window() {
         let mut reno = NewReno::new(MTU, WindowConfig::default());
-        assert_eq!((window(&reno), reno.phase(), reno.ssthresh_bytes()), (10_000, "slow start", None));
+        assert_eq!((window(&reno), reno.phase(), ssthresh(&reno)), (10_000, "slow start", None));
         reno.on_feedback(&acked(100, 0, 10_000), &path());
         assert_eq!(window(&reno), 20_000);
         reno.on_feedback(&lost(200, 150, 1), &path());
         assert_eq!(
-            (window(&reno), reno.ssthresh_bytes(), reno.phase()),
+            (window(&reno), ssthresh(&reno), reno.phase()),
             (10_000, Some(10_000), "congestion avoidance")
         );
         reno.on_feedback(&acked(310, 250, 9_999), &path());
@@ -228,7 +187,7 @@ mod tests {
         reno.on_feedback(&spurious, &path());
         assert_eq!(window(&reno), 5_000);
         reno.on_feedback(&spurious, &path());
-        assert_eq!((window(&reno), reno.ssthresh_bytes()), (10_000, None));
+        assert_eq!((window(&reno), ssthresh(&reno)), (10_000, None));
     }
 
     #[test]
@@ -248,10 +207,10 @@ mod tests {
         newreno.on_timeout(at(0), 1, &path());
         assert_eq!((window(&reno), window(&newreno)), (2_000, 10_000));
         newreno.on_timeout(at(0), 2, &path());
-        assert_eq!((window(&newreno), newreno.ssthresh_bytes()), (2_000, Some(5_000)));
+        assert_eq!((window(&newreno), ssthresh(&newreno)), (2_000, Some(5_000)));
         reno.on_timeout(at(0), 2, &path());
-        assert_eq!(reno.ssthresh_bytes(), Some(5_000), "one timeout, one halving of the threshold");
+        assert_eq!(ssthresh(&reno), Some(5_000), "one timeout, one halving of the threshold");
         newreno.on_path_change(at(1), &path());
-        assert_eq!((window(&newreno), newreno.ssthresh_bytes()), (10_000, None));
+        assert_eq!((window(&newreno), ssthresh(&newreno)), (10_000, None));
     }
 }

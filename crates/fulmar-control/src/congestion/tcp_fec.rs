@@ -1,82 +1,60 @@
 //! TCP-FEC's congestion control: a loss that was repaired is congestion too, but is answered gently.
 //!
-//! Source: Sato 2019, section 5.2. The receiver returns ECN-echo when it repairs a loss, and the sender then does
-//! cwnd = r * cwnd (5.1), 0 < r <= 1: 0.5 is NewReno's answer, 0.8 CUBIC's, 1 none; 0.7 served best. A loss that
-//! cannot be repaired is what duplicate ACKs announce there (section 4.3), and costs what it costs NewReno.
+//! Source: Sato 2019, section 5.2. The receiver returns ECN-echo when it repairs a loss, and the sender then
+//! does cwnd = r * cwnd (5.1), 0 < r <= 1: 0.5 is NewReno's answer, 0.8 CUBIC's, 1 none; 0.7 served best. A
+//! loss that cannot be repaired is what duplicate ACKs announce there (section 4.3), and costs what it costs
+//! NewReno.
 //!
-//! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per window, and
-//! so is a real mark, which a TCP-FEC sender could not tell from it. With r = 1 there is no reduction and slow start
-//! goes on. Losses that wait for their group's repair are not answered: that is the suppression of duplicate ACKs.
-//! Nothing is undone: reordering has no effect here unless repair had to be asked for.
+//! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per
+//! window, and so is a real mark, which a TCP-FEC sender could not tell from it. With r = 1 there is no
+//! reduction and slow start goes on. Losses that wait for their group's repair are not answered: that is the
+//! suppression of duplicate ACKs. Nothing is undone: reordering has no effect here unless repair had to be
+//! asked for.
 //!
 //! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
 
 use super::aimd::{Aimd, REDUCTION};
+use super::response::{Response, WindowController};
 use super::window::WindowConfig;
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// NewReno below an erasure code that reports what it repaired.
+pub type TcpFec = WindowController<Gently>;
+
+/// Multiplies the window by the source's r on what was repaired, and halves it on what was not.
 #[derive(Clone, Debug)]
-pub struct TcpFec {
-    aimd: Aimd,
+pub struct Gently {
     reduction: f64,
 }
 
 impl TcpFec {
-    /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and at most 1.
+    /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and
+    /// at most 1.
     pub fn new(mtu_bytes: u32, config: WindowConfig, reduction: f64) -> Self {
         let is_sound = reduction.is_finite() && reduction > 0.0;
-        Self {
-            aimd: Aimd::new(mtu_bytes, config),
-            reduction: if is_sound { reduction.min(1.0) } else { REDUCTION },
-        }
+        let reduction = if is_sound { reduction.min(1.0) } else { REDUCTION };
+        Self::with_response(mtu_bytes, config, Gently { reduction })
     }
 }
 
-impl CongestionController for TcpFec {
-    fn name(&self) -> &'static str {
-        "tcp-fec"
-    }
+impl Response for Gently {
+    const NAME: &'static str = "tcp-fec";
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
-
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.aimd.on_path(path);
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
         let is_notice = feedback.repaired_packets > 0 || feedback.ecn_ce_packets > 0;
-        if self.aimd.epoch.is_new_unrepairable(feedback) {
-            self.aimd.reduce(feedback, REDUCTION, false);
-        } else if is_notice && self.reduction < 1.0 && !self.aimd.epoch.covers(feedback.newest_acked_sent_at)
-        {
-            self.aimd.reduce(feedback, self.reduction, false);
+        if window.epoch.is_new_unrepairable(feedback) {
+            window.reduce(feedback, REDUCTION, false);
+        } else if is_notice && self.reduction < 1.0 && !window.epoch.covers(feedback.newest_acked_sent_at) {
+            window.reduce(feedback, self.reduction, false);
         } else {
-            self.aimd.grow(feedback);
+            window.grow(feedback);
         }
-    }
-
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        self.aimd.on_timeout(count);
-    }
-
-    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        self.aimd.restart(path);
-    }
-
-    fn budget(&self) -> SendBudget {
-        self.aimd.budget()
-    }
-
-    fn ssthresh_bytes(&self) -> Option<u64> {
-        self.aimd.ssthresh_bytes()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.aimd.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CongestionController;
     use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
 
@@ -118,7 +96,7 @@ mod tests {
         feedback.unrepairable_packets = 2;
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 20_000);
-        feedback.lost.newest_sent_at = Some(crate::Instant::ZERO);
+        feedback.lost.newest_sent_at = Some(fulmar_units::Instant::ZERO);
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 20_000, "the same window");
     }

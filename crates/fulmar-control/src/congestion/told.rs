@@ -1,9 +1,13 @@
-//! What the tests of controllers tell them: feedback by milliseconds and bytes, over a path of 1000-byte packets.
+//! What the tests of controllers tell them: feedback by milliseconds and bytes, over a path of 1000-byte
+//! packets.
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::CongestionController;
-use crate::{Feedback, Instant, LossEvent, PathView};
+use super::response::WindowController;
+use crate::{Feedback, LossEvent, PathView};
 
 pub(super) const MTU: u32 = 1000;
 
@@ -41,4 +45,10 @@ pub(super) fn lost(now: u64, sent: u64, packets: u32) -> Feedback {
 
 pub(super) fn window(controller: &impl CongestionController) -> u64 {
     controller.budget().window_bytes
+}
+
+/// The slow-start threshold, once there is one.
+pub(super) fn ssthresh<R>(controller: &WindowController<R>) -> Option<u64> {
+    let ssthresh_bytes = controller.window.windows.ssthresh_bytes;
+    (ssthresh_bytes != u64::MAX).then_some(ssthresh_bytes)
 }

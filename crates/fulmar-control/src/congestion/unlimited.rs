@@ -1,14 +1,17 @@
 //! No congestion control: a fixed rate, or none at all.
 //!
-//! Source: DFCP (Solymos 2014) sends at the maximum rate or at a set rate and leaves fairness to the routers. The set
-//! rate is a token bucket, which is what the pacer is; without one only the window, which is as large as asked for,
-//! bounds what a peer must hold. Every signal is ignored, so it belongs on paths of one's own.
+//! Source: DFCP (Solymos 2014) sends at the maximum rate or at a set rate and leaves fairness to the routers.
+//! The set rate is a token bucket, which is what the pacer is; without one only the window, which is as large
+//! as asked for, bounds what a peer must hold. Every signal is ignored, so it belongs on paths of one's own.
 //!
-//! [`TokenBucket`] has the thesis' four parameters (section 3.12.2). Its kernel adds tokens every 4 ms and then sends them
-//! at once; our pacer adds them continuously, so the rate is the same and a tick's burst is spread over the tick.
+//! [`TokenBucket`] has the thesis' four parameters (section 3.12.2). Its kernel adds tokens every 4 ms and
+//! then sends them at once; our pacer adds them continuously, so the rate is the same and a tick's burst is
+//! spread over the tick.
+
+use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use crate::{Feedback, PathView, Sent};
 
 /// Settings of no congestion control.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -28,7 +31,8 @@ impl Default for UnlimitedConfig {
     }
 }
 
-/// DFCP's rate limiter in its own terms (Solymos 2014, section 3.12.2); a token is a byte, here of UDP payload.
+/// DFCP's rate limiter in its own terms (Solymos 2014, section 3.12.2); a token is a byte, here of UDP
+/// payload.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     /// Most tokens that can gather.
@@ -45,7 +49,8 @@ impl TokenBucket {
     /// Ticks per second of the thesis' kernel.
     const TICKS_PER_SECOND: u64 = 250;
 
-    /// (3.3): inctokens = floor(bandwidth * 1024 * 1024 / (8 * 250)) for a bandwidth in the thesis' Mbps of 2^20 bits.
+    /// (3.3): inctokens = floor(bandwidth * 1024 * 1024 / (8 * 250)) for a bandwidth in the thesis' Mbps of
+    /// 2^20 bits.
     pub fn inctokens_for(mbps: f64) -> u64 {
         libm::floor(mbps * 1024.0 * 1024.0 / (8 * Self::TICKS_PER_SECOND) as f64) as u64
     }
@@ -163,7 +168,7 @@ mod tests {
         let bucket = TokenBucket { maxtokens: 65_536, numtokens: 5_000, inctokens: 4_000, inttokens: 1 };
         let mut controller = Unlimited::with_tokens(1200, bucket);
         assert_eq!(controller.budget().burst_bytes, 5_000);
-        controller.on_sent(&Sent::new(Instant::ZERO, 0, 1200), &PathView::unknown(1200));
+        controller.on_sent(&Sent::new(Instant::ZERO, 1200), &PathView::unknown(1200));
         assert_eq!(controller.budget().burst_bytes, 65_536);
     }
 }

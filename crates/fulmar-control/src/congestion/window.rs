@@ -1,15 +1,18 @@
 //! What window-based controllers share: their settings, what counts as one congestion event, and its undoing.
 //!
-//! One reduction per round of loss (RFC 6582; RFC 9002 7.3.2): losses and marks of packets sent before the last
-//! reduction belong to the event that caused it. If all losses of an event turn out to be mere reordering, the window
-//! is given back (RFC 9438 4.9; RFC 4015).
+//! One reduction per round of loss (RFC 6582; RFC 9002 7.3.2): losses and marks of packets sent before the
+//! last reduction belong to the event that caused it. If all losses of an event turn out to be mere
+//! reordering, the window is given back (RFC 9438 4.9; RFC 4015).
 
 use core::time::Duration;
 
-use crate::{Feedback, Instant, PathView, Rate, SendBudget};
+use fulmar_units::{Instant, Rate};
 
-/// Probe timeouts in a row after which everything outstanding is taken for lost to congestion. The second expires
-/// three probe timeouts after the newest packet (1 + 2), which is RFC 9002 7.6.1's kPersistentCongestionThreshold.
+use crate::{Feedback, PathView, SendBudget};
+
+/// Probe timeouts in a row after which everything outstanding is taken for lost to congestion. The second
+/// expires three probe timeouts after the newest packet (1 + 2), which is RFC 9002 7.6.1's
+/// kPersistentCongestionThreshold.
 const PERSISTENT_TIMEOUTS: u32 = 2;
 
 /// Largest burst above the initial window: a few GSO batches.
@@ -25,8 +28,8 @@ pub struct WindowConfig {
     pub min_packets: u32,
     /// Spread packets over the round trip (RFC 9002 7.7), rather than leave them to the ACK clock.
     pub is_paced: bool,
-    /// The first timeout is a retransmission timeout and collapses the window (RFC 5681 3.1). Otherwise timeouts are
-    /// probes, and the window collapses when congestion persists (RFC 9002 7.6).
+    /// The first timeout is a retransmission timeout and collapses the window (RFC 5681 3.1). Otherwise
+    /// timeouts are probes, and the window collapses when congestion persists (RFC 9002 7.6).
     pub is_timeout_final: bool,
 }
 
@@ -50,8 +53,8 @@ impl WindowConfig {
         if self.is_timeout_final { 1 } else { PERSISTENT_TIMEOUTS }
     }
 
-    /// RFC 9002 7.7: pace at N * window / srtt, N small but above 1; Linux takes 2 in slow start, where the window may
-    /// double within the round, and 1.2 later. RFC 9002 names 1.25.
+    /// RFC 9002 7.7: pace at N * window / srtt, N small but above 1; Linux takes 2 in slow start, where the
+    /// window may double within the round, and 1.2 later. RFC 9002 names 1.25.
     pub(super) fn budget(
         &self,
         window_bytes: u64,
@@ -64,8 +67,8 @@ impl WindowConfig {
             .filter(|_| self.is_paced)
             .and_then(|rtt| Rate::from_bytes_in(window_bytes, rtt))
             .map(|rate| rate.scaled(gain).max(Rate::from_bytes_per_second(u64::from(mtu_bytes))));
-        // RFC 9002 7.7: bursts up to the initial window are fine. At high rates a timer rings too late for that, and a
-        // millisecond's worth is what it takes to keep the pace.
+        // RFC 9002 7.7: bursts up to the initial window are fine. At high rates a timer rings too late for
+        // that, and a millisecond's worth is what it takes to keep the pace.
         let per_timer_bytes = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)));
         let burst_bytes = per_timer_bytes.min(BURST_BYTES_MAX).max(self.initial_bytes(mtu_bytes));
         SendBudget { window_bytes, pacing, burst_bytes }
@@ -98,7 +101,8 @@ impl<T: Copy> Epoch<T> {
         matches!((self.started_at, sent_at), (Some(started_at), Some(sent_at)) if sent_at <= started_at)
     }
 
-    /// Do the losses of `feedback` begin a new event? If they belong to the last one they are counted for its undoing.
+    /// Do the losses of `feedback` begin a new event? If they belong to the last one they are counted for its
+    /// undoing.
     pub(super) fn is_new_loss(&mut self, feedback: &Feedback) -> bool {
         if feedback.lost.packets == 0 {
             return false;
@@ -112,13 +116,14 @@ impl<T: Copy> Epoch<T> {
         false
     }
 
-    /// Do the marks of `feedback` begin a new event? (RFC 3168: once per window; RFC 9002 B.7: by the newest packet acknowledged.)
+    /// Do the marks of `feedback` begin a new event? (RFC 3168: once per window; RFC 9002 B.7: by the newest
+    /// packet acknowledged.)
     pub(super) fn is_new_mark(&self, feedback: &Feedback) -> bool {
         feedback.ecn_ce_packets > 0 && !self.covers(feedback.newest_acked_sent_at)
     }
 
-    /// Do the packets of `feedback` that a code could not repair begin a new event? The loss that made one so may have
-    /// been found earlier, and then the notice counts from the newest packet acknowledged.
+    /// Do the packets of `feedback` that a code could not repair begin a new event? The loss that made one so
+    /// may have been found earlier, and then the notice counts from the newest packet acknowledged.
     pub(super) fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
         let sent_at = feedback.lost.newest_sent_at.or(feedback.newest_acked_sent_at);
         feedback.unrepairable_packets > 0 && !self.covers(sent_at)

@@ -1,18 +1,20 @@
 //! An autoregressive model of the loss rate: the next round's, predicted from the last ones.
 //!
-//! Source: LT-TCP (Hourt 2014), chapter 5, names it as future work: "replace the Exponentially Weighted Moving Average model
-//! with an Auto-Regressive model, which reportedly yields more accurate results" (Jeske et al. 2002). The model AR(m) is
-//! s_n = c + a_1 s_(n-1) + .. + a_m s_(n-m) + noise over the samples of rounds; the estimate is its prediction of the next one.
-//! An EWMA is the special case c = 0, a_i = a (1 - a)^(i-1) with weights set beforehand; here they are learned.
+//! Source: LT-TCP (Hourt 2014), chapter 5, names it as future work: "replace the Exponentially Weighted
+//! Moving Average model with an Auto-Regressive model, which reportedly yields more accurate results" (Jeske
+//! et al. 2002). The model AR(m) is s_n = c + a_1 s_(n-1) + .. + a_m s_(n-m) + noise over the samples of
+//! rounds; the estimate is its prediction of the next one. An EWMA is the special case c = 0, a_i = a (1 -
+//! a)^(i-1) with weights set beforehand; here they are learned.
 //!
-//! Coefficients by recursive least squares with exponential forgetting (Haykin, Adaptive Filter Theory, table 10.1):
-//! k = P x / (lambda + x'P x), theta += k (s - theta'x), P = (P - k x'P) / lambda. On a stationary channel of independent
-//! losses the a_i tend to 0 and c to the mean, so that the estimate is a long average; in a switching one they learn how
-//! much a bad round tells of the next.
+//! Coefficients by recursive least squares with exponential forgetting (Haykin, Adaptive Filter Theory, table
+//! 10.1): k = P x / (lambda + x'P x), theta += k (s - theta'x), P = (P - k x'P) / lambda. On a stationary
+//! channel of independent losses the a_i tend to 0 and c to the mean, so that the estimate is a long average;
+//! in a switching one they learn how much a bad round tells of the next.
 //!
-//! Until there are m samples, the estimate is their mean. Burst lengths are averaged with weight 1/8 a round.
+//! Until there are m samples, the estimate is their mean. Burst lengths are a mean over many (`bursts`).
 //! Cost: O(m^2) per round. Invariants: the rate stays within 0 and 1; P stays bounded and symmetric.
 
+use super::bursts::Bursts;
 use super::rounds::{Rounds, Sample};
 use super::{LossEstimator, LossView};
 use crate::Feedback;
@@ -20,11 +22,12 @@ use crate::Feedback;
 /// Highest order.
 const ORDER_MAX: usize = 8;
 const DIMENSIONS_MAX: usize = ORDER_MAX + 1;
-/// P at the beginning: nothing is known. Loss rates are of the order of 0.1, so this is worth a handful of samples.
+/// P at the beginning: nothing is known. Loss rates are of the order of 0.1, so this is worth a handful of
+/// samples.
 const UNCERTAINTY: f64 = 100.0;
-/// P must not wind up while the channel says nothing new (all samples equal): forgetting stops above this trace.
+/// P must not wind up while the channel says nothing new (all samples equal): forgetting stops above this
+/// trace.
 const TRACE_MAX: f64 = 1e6;
-const BURST_GAIN: f64 = 0.125;
 
 /// Settings of the autoregressive estimator.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -32,7 +35,8 @@ const BURST_GAIN: f64 = 0.125;
 pub struct AutoregressiveConfig {
     /// m, 1 to 8. Default: 3.
     pub order: u32,
-    /// lambda, the weight a sample keeps from round to round, 0.5 to 1. Default: 0.98, a memory of fifty rounds.
+    /// lambda, the weight a sample keeps from round to round, 0.5 to 1. Default: 0.98, a memory of fifty
+    /// rounds.
     pub forgetting: f64,
 }
 
@@ -48,6 +52,7 @@ pub struct Autoregressive {
     order: usize,
     forgetting: f64,
     rounds: Rounds,
+    bursts: Bursts,
     /// The last samples, newest first.
     samples: [f64; ORDER_MAX],
     count: u64,
@@ -68,6 +73,7 @@ impl Autoregressive {
             order: (config.order as usize).clamp(1, ORDER_MAX),
             forgetting,
             rounds: Rounds::default(),
+            bursts: Bursts::default(),
             samples: [0.0; ORDER_MAX],
             count: 0,
             coefficients: [0.0; DIMENSIONS_MAX],
@@ -121,10 +127,6 @@ impl Autoregressive {
             self.samples[..known].iter().sum::<f64>() / known as f64
         };
         self.view.rate = rate.clamp(0.0, 1.0);
-        if let Some(burst) = sample.burst_packets {
-            let old = self.view.burst_packets;
-            self.view.burst_packets = if old == 0.0 { burst } else { old + BURST_GAIN * (burst - old) };
-        }
         self.view.weight_packets = sample.packets + self.forgetting * self.view.weight_packets;
     }
 }
@@ -135,13 +137,14 @@ impl LossEstimator for Autoregressive {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
+        self.bursts.count(feedback);
         if let Some(sample) = self.rounds.count(feedback) {
             self.learn(&sample);
         }
     }
 
     fn view(&self) -> LossView {
-        self.view
+        LossView { burst_packets: self.bursts.mean_packets(), ..self.view }
     }
 }
 
@@ -155,12 +158,13 @@ mod tests {
 
     fn learn(estimator: &mut Autoregressive, rates: impl IntoIterator<Item = f64>) {
         for rate in rates {
-            estimator.learn(&Sample { packets: 100.0, rate, burst_packets: (rate > 0.0).then_some(2.0) });
+            estimator.learn(&Sample { packets: 100.0, rate });
         }
     }
 
-    /// One step by hand, m = 1, lambda = 1: samples 0.2, 0.4. x = (1, 0.2), P x = (100, 20), scale = 1 + 100 + 4 = 105, error
-    /// 0.4: theta = (100, 20) / 105 * 0.4 = (0.380952, 0.076190). Prediction after 0.4: 0.380952 + 0.4 * 0.076190 = 0.411429.
+    /// One step by hand, m = 1, lambda = 1: samples 0.2, 0.4. x = (1, 0.2), P x = (100, 20), error 0.4, and
+    /// scale = 1 + 100 + 4 = 105: theta = (100, 20) / 105 * 0.4 = (0.380952, 0.076190). The prediction after 0.4
+    /// is 0.380952 + 0.4 * 0.076190 = 0.411429.
     #[test]
     fn one_step_of_least_squares() {
         let mut estimator = estimator(1, 1.0);
@@ -168,7 +172,6 @@ mod tests {
         assert_eq!(estimator.view().rate, 0.2);
         learn(&mut estimator, [0.4]);
         assert!((estimator.view().rate - 0.411_428_571).abs() < 1e-9, "{:?}", estimator.view());
-        assert_eq!(estimator.view().burst_packets, 2.0);
     }
 
     /// s_n = 0.3 - 0.5 s_(n-1) has no noise: it is found, and predicted exactly.
@@ -184,7 +187,8 @@ mod tests {
         assert!((estimator.view().rate - next()).abs() < 2e-3, "{:?}", estimator.view());
     }
 
-    /// A channel of two rates that switches every round: an EWMA stays between them, this one knows what comes.
+    /// A channel of two rates that switches every round: an EWMA stays between them, this one knows what
+    /// comes.
     #[test]
     fn it_learns_how_the_channel_switches() {
         let mut estimator = estimator(2, 0.98);

@@ -1,13 +1,14 @@
 //! LT-TCP's estimators: an exponentially weighted mean of the loss rate of each round.
 //!
-//! Source: LT-TCP (Hourt 2014) section 3.1. A sample s is the share of packets found lost among those a round resolved.
-//! Static: r = a s + (1 - a) r with a = 0.6. Dynamic (the older one): a = s / (r + s), which follows a rise quickly
-//! and a fall slowly, and so overestimates under bursts. A packet that arrives after all takes its loss back from
-//! the round in progress.
+//! Source: LT-TCP (Hourt 2014) section 3.1. A sample s is the share of packets found lost among those a round
+//! resolved. Static: r = a s + (1 - a) r with a = 0.6. Dynamic (the older one): a = s / (r + s), which
+//! follows a rise quickly and a fall slowly, and so overestimates under bursts. A packet that arrives after
+//! all takes its loss back from the round in progress.
 //!
-//! The burst length is averaged with the same weight, over rounds that lost something.
+//! Of burst lengths the source measures none; they are averaged as everywhere here (`bursts`).
 //! Invariants: the rate stays within 0 and 1; a round without packets is no sample.
 
+use super::bursts::Bursts;
 use super::rounds::{Rounds, Sample};
 use super::{LossEstimator, LossView};
 use crate::Feedback;
@@ -27,6 +28,7 @@ enum Gain {
 pub struct Ewma {
     gain: Gain,
     rounds: Rounds,
+    bursts: Bursts,
     view: LossView,
 }
 
@@ -47,11 +49,11 @@ impl Ewma {
     }
 
     fn new(gain: Gain) -> Self {
-        Self { gain, rounds: Rounds::default(), view: LossView::default() }
+        Self { gain, rounds: Rounds::default(), bursts: Bursts::default(), view: LossView::default() }
     }
 
     fn learn(&mut self, sample: &Sample) {
-        let Sample { packets, rate, burst_packets } = *sample;
+        let Sample { packets, rate } = *sample;
         let gain = match self.gain {
             Gain::Static(gain) => gain,
             Gain::Dynamic if rate > 0.0 => rate / (self.view.rate + rate),
@@ -62,12 +64,7 @@ impl Ewma {
                 small / (self.view.rate + small)
             }
         };
-        let mean = |old: f64, new: f64| gain * new + (1.0 - gain) * old;
-        self.view.rate = mean(self.view.rate, rate);
-        if let Some(burst) = burst_packets {
-            let old = self.view.burst_packets;
-            self.view.burst_packets = if old == 0.0 { burst } else { mean(old, burst) };
-        }
+        self.view.rate = gain * rate + (1.0 - gain) * self.view.rate;
         self.view.weight_packets = packets + (1.0 - gain) * self.view.weight_packets;
     }
 }
@@ -81,20 +78,23 @@ impl LossEstimator for Ewma {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
+        self.bursts.count(feedback);
         if let Some(sample) = self.rounds.count(feedback) {
             self.learn(&sample);
         }
     }
 
     fn view(&self) -> LossView {
-        self.view
+        LossView { burst_packets: self.bursts.mean_packets(), ..self.view }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::{Instant, LossEvent};
+    use crate::LossEvent;
 
     fn round(estimator: &mut Ewma, round: u64, acked: u32, lost: u32, bursts: u32) {
         let mut feedback = Feedback::at(Instant::ZERO);
@@ -108,13 +108,13 @@ mod tests {
     fn static_gain_as_in_the_thesis() {
         let mut ewma = Ewma::fixed();
         round(&mut ewma, 0, 90, 10, 5);
-        assert_eq!(ewma.view(), LossView::default());
+        assert_eq!((ewma.view().rate, ewma.view().burst_packets), (0.0, 2.0));
         round(&mut ewma, 1, 80, 20, 5);
-        // 0.6 * 0.10 = 0.06; bursts of 2.
-        assert!((ewma.view().rate - 0.06).abs() < 1e-12 && (ewma.view().burst_packets - 2.0).abs() < 1e-12);
+        // 0.6 * 0.10 = 0.06; ten bursts of 3.
+        assert!((ewma.view().rate - 0.06).abs() < 1e-12 && (ewma.view().burst_packets - 3.0).abs() < 0.02);
         round(&mut ewma, 2, 100, 0, 0);
-        // 0.6 * 0.20 + 0.4 * 0.06 = 0.144; bursts 0.6 * 4 + 0.4 * 2 = 3.2.
-        assert!((ewma.view().rate - 0.144).abs() < 1e-12 && (ewma.view().burst_packets - 3.2).abs() < 1e-12);
+        // 0.6 * 0.20 + 0.4 * 0.06 = 0.144.
+        assert!((ewma.view().rate - 0.144).abs() < 1e-12);
         round(&mut ewma, 3, 100, 0, 0);
         assert!((ewma.view().rate - 0.0576).abs() < 1e-12);
         assert!((ewma.view().weight_packets - (100.0 + 0.4 * (100.0 + 0.4 * 100.0))).abs() < 1e-9);

@@ -1,6 +1,7 @@
 //! The oracle: the loss rate is configured, not measured.
 //!
-//! Source: LT-TCP section 2.3, where it shows what estimation errors cost. Useful wherever the channel is known.
+//! Source: LT-TCP section 2.3, where it shows what estimation errors cost. Useful wherever the channel is
+//! known.
 
 use super::{LossEstimator, LossView};
 use crate::Feedback;

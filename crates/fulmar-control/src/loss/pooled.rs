@@ -1,16 +1,19 @@
 //! The default estimator: counts pooled over a recent stretch of packets, forgotten exponentially.
 //!
-//! A round of a long fast path has hundreds of packets, one of a thin flow has ten, so a mean of per-round rates is
-//! either too nervous or too slow. Here packets, losses and bursts are counted, and the counts decay with every packet
-//! resolved, with a memory of the larger of 8 rounds and 1000 packets: at p = 1 % that is ten losses, a standard
-//! error of a third, and at 20 % one of 6 %. Bursts of mean length E raise the error by about
-//! sqrt((1 + rho) / (1 - rho)), rho = 1 - 1 / (E (1 - p)).
+//! A round of a long fast path has hundreds of packets, one of a thin flow has ten, so a mean of per-round
+//! rates is either too nervous or too slow. Here packets, losses and bursts are counted, and the counts decay
+//! with every packet resolved, with a memory of the larger of 8 rounds and 1000 packets: at p = 1 % that is
+//! ten losses, a standard error of a third, and at 20 % one of 6 %. Bursts of mean length E raise the error
+//! by about sqrt((1 + rho) / (1 - rho)), rho = 1 - 1 / (E (1 - p)).
 //!
-//! A run of losses longer than a round trip is a black-out, which is no loss rate: nothing is learned from it.
-//! Inputs: packets acknowledged, lost and taken back, round numbers. Invariants: 0 <= losses <= packets; the rate
-//! stays within 0 and 1; the burst length is at least 1 once there was a loss.
+//! Burst lengths have a memory of their own (`bursts`).
+//!
+//! A run of losses longer than a round trip is a black-out, which is no loss rate: nothing is learned from
+//! it. Inputs: packets acknowledged, lost and taken back, round numbers. Invariants: 0 <= losses <= packets;
+//! the rate stays within 0 and 1.
 
-use super::{BurstCounter, LossEstimator, LossView};
+use super::bursts::Bursts;
+use super::{LossEstimator, LossView};
 use crate::Feedback;
 
 /// Memory in rounds.
@@ -27,12 +30,11 @@ const BLACKOUT_PACKETS_MIN: u32 = 24;
 pub struct Pooled {
     packets: f64,
     lost_packets: f64,
-    lost_bursts: f64,
+    bursts: Bursts,
     round: u64,
     round_packets: u32,
     /// Smoothed number of packets resolved per round.
     packets_per_round: f64,
-    bursts: BurstCounter,
 }
 
 impl Pooled {
@@ -79,26 +81,27 @@ impl LossEstimator for Pooled {
         let lost = self.lost_packets * kept + f64::from(feedback.lost.packets)
             - f64::from(feedback.spurious_packets);
         self.lost_packets = lost.clamp(0.0, self.packets);
-        self.lost_bursts = self.lost_bursts * kept + f64::from(self.bursts.count(&feedback.lost));
+        self.bursts.count(feedback);
     }
 
     fn view(&self) -> LossView {
         if self.packets == 0.0 {
             return LossView::default();
         }
-        let burst_packets = if self.lost_packets > 0.0 && self.lost_bursts > 0.0 {
-            (self.lost_packets / self.lost_bursts).max(1.0)
-        } else {
-            0.0
-        };
-        LossView { rate: self.lost_packets / self.packets, burst_packets, weight_packets: self.packets }
+        LossView {
+            rate: self.lost_packets / self.packets,
+            burst_packets: self.bursts.mean_packets(),
+            weight_packets: self.packets,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::{Instant, LossEvent};
+    use crate::LossEvent;
 
     fn feedback(round: u64, acked: u32, lost: u32, bursts: u32) -> Feedback {
         let mut feedback = Feedback::at(Instant::ZERO);
@@ -154,17 +157,6 @@ mod tests {
         let before = pooled.view();
         pooled.on_feedback(&feedback(10, 1, 100, 1));
         assert_eq!(pooled.view(), before);
-    }
-
-    #[test]
-    fn a_burst_found_in_pieces_is_one_burst() {
-        let mut pooled = Pooled::new();
-        for newest in [10_u64, 11, 12] {
-            let mut piece = feedback(0, 1, 1, 1);
-            piece.lost.newest_packet_number = Some(newest);
-            pooled.on_feedback(&piece);
-        }
-        assert!((pooled.view().burst_packets - 3.0).abs() < 0.02, "{:?}", pooled.view());
     }
 
     #[test]

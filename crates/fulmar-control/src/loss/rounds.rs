@@ -1,6 +1,5 @@
 //! Loss samples by packet-timed rounds.
 
-use super::BurstCounter;
 use crate::Feedback;
 
 /// What one round showed.
@@ -10,19 +9,15 @@ pub(super) struct Sample {
     pub(super) packets: f64,
     /// The share of them that was lost.
     pub(super) rate: f64,
-    /// Mean length of its bursts, at least 1; `None` if nothing was lost.
-    pub(super) burst_packets: Option<f64>,
 }
 
-/// The round in progress. LT-TCP (Hourt 2014, sections 3.1, 3.3): s = unacked / total; a packet that arrives after all takes
-/// its loss back.
+/// The round in progress. LT-TCP (Hourt 2014, sections 3.1, 3.3): s = unacked / total; a packet that arrives
+/// after all takes its loss back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     round: u64,
     packets: u64,
     lost_packets: i64,
-    lost_bursts: u64,
-    bursts: BurstCounter,
 }
 
 impl Rounds {
@@ -32,15 +27,12 @@ impl Rounds {
         self.round = feedback.round;
         self.packets += u64::from(feedback.acked_packets) + u64::from(feedback.lost.packets);
         self.lost_packets += i64::from(feedback.lost.packets) - i64::from(feedback.spurious_packets);
-        self.lost_bursts += u64::from(self.bursts.count(&feedback.lost));
         ended
     }
 
     fn end(&mut self) -> Option<Sample> {
         let (packets, lost) = (self.packets as f64, self.lost_packets.max(0) as f64);
-        let burst_packets =
-            (lost > 0.0 && self.lost_bursts > 0).then(|| (lost / self.lost_bursts as f64).max(1.0));
-        (self.packets, self.lost_packets, self.lost_bursts) = (0, 0, 0);
-        (packets > 0.0).then(|| Sample { packets, rate: (lost / packets).min(1.0), burst_packets })
+        (self.packets, self.lost_packets) = (0, 0);
+        (packets > 0.0).then(|| Sample { packets, rate: (lost / packets).min(1.0) })
     }
 }

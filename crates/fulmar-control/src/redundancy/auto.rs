@@ -1,30 +1,34 @@
 //! The default policy: repair where it buys time, nothing where it buys nothing.
 //!
 //! Three regimes, seen and not configured:
-//! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well as any
-//!    code; insurance of the recovery is bought when it is likely needed, and its waste limited to 1 % of the sources.
-//! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within about one
-//!    round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the two-state channel
-//!    ([`Channel::decay`]). It uses only chances to send that new data leave free.
-//! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than there is
-//!    repair) under (p, E), because nothing later would reveal the loss before a timeout.
+//! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
+//!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to 1 %
+//!    of the sources.
+//! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
+//!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
+//!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
+//! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than
+//!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout.
 //!
 //! Below 0.2 % loss, and while the loss rate is unknown, there is no repair at all: others pay for waste.
-//! Inputs: the slot's counts, the loss estimate, whether feedback found the window the limit. State: a few averages.
-//! Invariants: never `Source` without data, `Recover` with nothing missing or `Insure` with nothing
-//! being recovered; repairs per source bounded.
+//! Inputs: the opportunity's counts, the loss estimate, whether feedback found the window the limit. State: a
+//! few averages. Invariants: never `Source` without data, `Recover` with nothing missing or `Insure` with
+//! nothing being recovered; repairs per source bounded.
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::arq::asked_or_source;
-use super::{Channel, Choice, RedundancyPolicy, RepairReason, Slot};
-use crate::{Feedback, Instant, PathView};
+use super::{Channel, Choice, Opportunity, RedundancyPolicy, RepairReason};
+use crate::{Feedback, PathView};
 
 /// Loss below which repair costs more than it saves.
 const LOSS_MIN: f64 = 0.002;
 /// Packets the estimate must rest on before it is believed.
 const WEIGHT_MIN: f64 = 20.0;
-/// Share of symbols of a thin flow that may still miss their round trip (by Chernoff's bound, several times the truth).
+/// Share of symbols of a thin flow that may still miss their round trip (by Chernoff's bound, several times
+/// the truth).
 const THIN_RESIDUAL: f64 = 3e-3;
 /// The same for a tail and for repair that was asked for.
 const TAIL_RESIDUAL: f64 = 5e-3;
@@ -36,10 +40,14 @@ const LIMITED_GAIN: f64 = 1.0 / 32.0;
 const SCHEDULES: [(u32, u32); 9] = [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (1, 1), (1, 2)];
 /// Longest window of a proactive repair symbol: cost is one multiply-add per symbol.
 const WINDOW_SYMBOLS_MAX: u32 = 64;
-/// Probable waste that asked-for repair of bulk data may cause, per source symbol, and how much of it may be saved up.
+/// Proactive repair that may be saved up.
+const PROACTIVE_MAX: f64 = 4.0;
+/// Probable waste that asked-for repair of bulk data may cause, per source symbol, and how much of it may be
+/// saved up.
 const WASTE_PER_SOURCE: f64 = 0.01;
 const WASTE_MAX: f64 = 4.0;
-/// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in flight.
+/// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
+/// flight.
 const INSURED_WASTE_MAX: f64 = 0.5;
 /// Tail repair allowed at any time, and beyond it per source symbol sent.
 const TAIL_REPAIRS_MIN: u32 = 8;
@@ -51,16 +59,37 @@ const TAIL_CREDIT_MAX: f64 = 64.0;
 pub struct AutoRedundancy {
     /// Share of feedback that found the window the limit.
     limited_share: f64,
-    sources_sent: u64,
-    newest_source: Option<Instant>,
     /// Smoothed time between source symbols, pauses longer than a round trip left out.
     source_gap: Option<Duration>,
     schedule: Option<(u32, u32)>,
     planned_at: Option<Instant>,
-    /// Proactive repair earned by sources.
-    proactive_due: f64,
-    waste_credit: f64,
-    tail_credit: f64,
+    credit: Credit,
+}
+
+/// What sources have earned and repair has not yet spent.
+#[derive(Copy, Clone, Debug)]
+struct Credit {
+    /// When so many source symbols had been sent.
+    sources_sent: u64,
+    /// Proactive repair symbols.
+    proactive: f64,
+    /// Probable waste.
+    waste: f64,
+    /// Tail repair symbols beyond those always allowed.
+    tail: f64,
+}
+
+impl Credit {
+    /// The credit now, if `ratio` proactive repair symbols are due for each source symbol.
+    fn at(self, opportunity: &Opportunity, ratio: f64) -> Self {
+        let new_sources = opportunity.sources_sent.saturating_sub(self.sources_sent) as f64;
+        Self {
+            sources_sent: opportunity.sources_sent,
+            proactive: (self.proactive + new_sources * ratio).min(PROACTIVE_MAX),
+            waste: (self.waste + new_sources * WASTE_PER_SOURCE).min(WASTE_MAX),
+            tail: (self.tail + new_sources * TAIL_PER_SOURCE).min(TAIL_CREDIT_MAX),
+        }
+    }
 }
 
 impl Default for AutoRedundancy {
@@ -74,14 +103,10 @@ impl AutoRedundancy {
     pub fn new() -> Self {
         Self {
             limited_share: 0.0,
-            sources_sent: 0,
-            newest_source: None,
             source_gap: None,
             schedule: None,
             planned_at: None,
-            proactive_due: 0.0,
-            waste_credit: 0.0,
-            tail_credit: TAIL_CREDIT_MAX / 2.0,
+            credit: Credit { sources_sent: 0, proactive: 0.0, waste: 0.0, tail: TAIL_CREDIT_MAX / 2.0 },
         }
     }
 
@@ -93,21 +118,17 @@ impl AutoRedundancy {
         path.loss.rate >= LOSS_MIN && path.loss.weight_packets >= WEIGHT_MIN
     }
 
-    /// Counts what was sent since the last slot.
-    fn observe(&mut self, slot: &Slot, path: &PathView) {
-        let new_sources = slot.sources_sent.saturating_sub(self.sources_sent) as f64;
-        self.sources_sent = slot.sources_sent;
-        self.proactive_due = (self.proactive_due + new_sources * self.ratio()).min(4.0);
-        self.waste_credit = (self.waste_credit + new_sources * WASTE_PER_SOURCE).min(WASTE_MAX);
-        self.tail_credit = (self.tail_credit + new_sources * TAIL_PER_SOURCE).min(TAIL_CREDIT_MAX);
-        if let (Some(new), Some(old)) = (slot.newest_source, self.newest_source)
-            && new > old
-            && new - old <= path.rtt_smoothed
-        {
-            let gap = new - old;
+    fn credit(&self, opportunity: &Opportunity) -> Credit {
+        self.credit.at(opportunity, self.ratio())
+    }
+
+    /// A source symbol leaves.
+    fn measure_gap(&mut self, opportunity: &Opportunity, path: &PathView) {
+        let Some(before) = opportunity.newest_source else { return };
+        let gap = opportunity.now - before;
+        if !gap.is_zero() && gap <= path.rtt_smoothed {
             self.source_gap = Some(self.source_gap.map_or(gap, |average| (average * 7 + gap) / 8));
         }
-        self.newest_source = slot.newest_source;
     }
 
     /// Once per round trip: the sparsest schedule that closes holes in time.
@@ -131,62 +152,63 @@ impl AutoRedundancy {
         self.schedule = SCHEDULES.into_iter().find(is_in_time).or(Some(SCHEDULES[SCHEDULES.len() - 1]));
     }
 
-    /// Is a combination over the symbols being recovered worth sending, against the loss of the recovery itself?
-    fn is_insurance_worthwhile(&mut self, slot: &Slot, path: &PathView) -> bool {
-        let recovering = slot.recovering_symbols;
-        if recovering == 0 || !Self::has_loss(path) {
+    /// Is a combination over the symbols being recovered worth sending, against the loss of the recovery
+    /// itself?
+    fn is_insurance_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        if opportunity.recovering_symbols == 0 || !Self::has_loss(path) {
             return false;
         }
-        // The copies suffice by themselves, and the insurance is wasted, if none of them is lost.
-        let waste = Channel::new(&path.loss).suffices(recovering, recovering);
+        let waste = insurance_waste(opportunity, path);
         if waste >= 1.0 - TAIL_RESIDUAL {
             return false;
         }
-        if !slot.has_new_data && !self.is_bulk() {
-            return true;
-        }
-        let is_affordable = waste <= INSURED_WASTE_MAX && self.waste_credit >= waste;
-        if is_affordable {
-            self.waste_credit -= waste;
-        }
-        is_affordable
+        let is_affordable = waste <= INSURED_WASTE_MAX && self.credit(opportunity).waste >= waste;
+        !self.pays_for_insurance(opportunity) || is_affordable
     }
 
-    /// How long new data must have been missing before this is a tail: twice the usual gap, at most a quarter of a
-    /// round trip.
+    /// Insurance costs credit where its packet could carry something else.
+    fn pays_for_insurance(&self, opportunity: &Opportunity) -> bool {
+        opportunity.has_new_data || self.is_bulk()
+    }
+
+    /// How long new data must have been missing before this is a tail: twice the usual gap, at most a quarter
+    /// of a round trip.
     fn tail_patience(&self, path: &PathView) -> Duration {
         self.source_gap.map_or(Duration::ZERO, |gap| (gap * 2).min(path.rtt_smoothed / 4))
     }
 
-    fn choose_idle(&mut self, slot: &Slot, path: &PathView) -> Choice {
-        let symbols = slot.unacked_symbols.min(slot.window_max).min(WINDOW_SYMBOLS_MAX);
+    fn choose_idle(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        let symbols = opportunity.unacked_symbols.min(opportunity.window_max).min(WINDOW_SYMBOLS_MAX);
         if symbols == 0 || !Self::has_loss(path) {
             return Choice::Wait(None);
         }
-        if self.proactive_due >= 1.0 && !self.is_bulk() {
-            self.proactive_due -= 1.0;
+        if self.credit(opportunity).proactive >= 1.0 && !self.is_bulk() {
             return Choice::Repair { symbols, reason: RepairReason::Proactive };
         }
-        self.choose_tail(slot, path)
+        self.choose_tail(opportunity, path)
     }
 
-    fn choose_tail(&mut self, slot: &Slot, path: &PathView) -> Choice {
-        let symbols = slot.unacked_symbols.min(slot.window_max);
-        let allowed = TAIL_REPAIRS_MIN.saturating_add(self.tail_credit as u32);
+    fn choose_tail(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        let symbols = opportunity.unacked_symbols.min(opportunity.window_max);
+        let allowed = TAIL_REPAIRS_MIN.saturating_add(self.credit(opportunity).tail as u32);
         let needed = Channel::new(&path.loss).repairs_for(symbols, TAIL_RESIDUAL, allowed);
-        if needed <= slot.proactive_in_flight.max(slot.repairs_since_source) {
+        if needed <= opportunity.repairs_since_source {
             return Choice::Wait(None);
         }
-        let Some(newest) = slot.newest_source else { return Choice::Wait(None) };
+        let Some(newest) = opportunity.newest_source else { return Choice::Wait(None) };
         let at = newest + self.tail_patience(path);
-        if slot.now < at {
+        if opportunity.now < at {
             return Choice::Wait(Some(at));
-        }
-        if slot.repairs_since_source >= TAIL_REPAIRS_MIN {
-            self.tail_credit -= 1.0;
         }
         Choice::Repair { symbols, reason: RepairReason::Tail }
     }
+}
+
+/// How likely the combination over the symbols being recovered is wasted: the copies suffice by themselves if
+/// none of them is lost.
+fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
+    let recovering = opportunity.recovering_symbols;
+    Channel::new(&path.loss).suffices(recovering, recovering)
 }
 
 impl RedundancyPolicy for AutoRedundancy {
@@ -199,16 +221,35 @@ impl RedundancyPolicy for AutoRedundancy {
         self.limited_share += LIMITED_GAIN * (limited - self.limited_share);
     }
 
-    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice {
-        self.observe(slot, path);
-        self.plan(slot.now, path);
-        if slot.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
-        if self.is_insurance_worthwhile(slot, path) {
+        if self.is_insurance_worthwhile(opportunity, path) {
             return Choice::Insure;
         }
-        if slot.has_new_data { asked_or_source(slot) } else { self.choose_idle(slot, path) }
+        if opportunity.has_new_data {
+            asked_or_source(opportunity)
+        } else {
+            self.choose_idle(opportunity, path)
+        }
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
+        let mut credit = self.credit(opportunity);
+        match choice {
+            Choice::Insure if self.pays_for_insurance(opportunity) => {
+                credit.waste -= insurance_waste(opportunity, path);
+            }
+            Choice::Repair { reason: RepairReason::Proactive, .. } => credit.proactive -= 1.0,
+            Choice::Repair { .. } if opportunity.repairs_since_source >= TAIL_REPAIRS_MIN => {
+                credit.tail -= 1.0
+            }
+            Choice::Source => self.measure_gap(opportunity, path),
+            _ => {}
+        }
+        self.credit = credit;
+        self.plan(opportunity.now, path);
     }
 
     fn ratio(&self) -> f64 {
@@ -217,5 +258,4 @@ impl RedundancyPolicy for AutoRedundancy {
 }
 
 #[cfg(test)]
-#[path = "auto_tests.rs"]
 mod tests;

@@ -1,14 +1,17 @@
 //! Repair that follows the source symbols of a block: what LT-TCP and CTCP have in common.
 //!
-//! A block is its source symbols, then its proactive repair, then the next block begins; repair that was asked for goes
-//! before new data. The amount of repair is settled when the last source symbol of the block has been sent. When data end
-//! within a block (LT-TCP's FIN block, Hourt 2014, section 3.2) it ends there; because the core cannot know that a writer
-//! will not come back, it waits a fraction of a round trip for more.
+//! A block is its source symbols, then its proactive repair, then the next block begins; repair that was
+//! asked for goes before new data. The amount of repair is settled when the last source symbol of the block
+//! has been sent. When data end within a block (LT-TCP's FIN block, Hourt 2014, section 3.2) it ends there;
+//! because the core cannot know that a writer will not come back, it waits a fraction of a round trip for
+//! more.
 
 use core::time::Duration;
 
-use super::{Choice, RepairReason, Slot};
-use crate::{Instant, PathView};
+use fulmar_units::Instant;
+
+use super::{Choice, Opportunity, RepairReason};
+use crate::PathView;
 
 /// An unfinished block or group waits this share of a round trip for more data before its repair is sent.
 const PAUSE_PER_RTT: u32 = 8;
@@ -16,8 +19,8 @@ const PAUSE_PER_RTT: u32 = 8;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// When data have ended for all we can tell: nothing new for a while after the newest source symbol.
-pub(super) fn ended_at(slot: &Slot, path: &PathView) -> Instant {
-    let newest = slot.newest_source.unwrap_or(slot.now);
+pub(super) fn ended_at(opportunity: &Opportunity, path: &PathView) -> Instant {
+    let newest = opportunity.newest_source.unwrap_or(opportunity.now);
     newest + (path.rtt_smoothed / PAUSE_PER_RTT).max(PAUSE_MIN)
 }
 
@@ -29,47 +32,70 @@ pub(super) struct BlockRepair {
 }
 
 impl BlockRepair {
-    /// The next packet. `plan` gives the number of proactive repair symbols of a block of so many source symbols; it is
-    /// asked once per block.
-    pub(super) fn choose(&mut self, slot: &Slot, path: &PathView, plan: impl FnOnce(u32) -> u32) -> Choice {
-        if slot.block.is_open || slot.block.symbols == 0 {
-            return self.within_block(slot, path, plan);
+    /// The next packet. `plan` gives the number of proactive repair symbols of a block of so many source
+    /// symbols.
+    pub(super) fn choose(
+        &self,
+        opportunity: &Opportunity,
+        path: &PathView,
+        plan: impl FnOnce(u32) -> u32,
+    ) -> Choice {
+        if opportunity.block.is_open || opportunity.block.symbols == 0 {
+            return self.within_block(opportunity, path, plan);
         }
-        if slot.block.repairs < self.planned(slot, plan) {
-            return proactive(slot);
+        if opportunity.block.repairs < self.planned(opportunity, plan) {
+            return proactive(opportunity);
         }
-        super::arq::asked_or_source(slot)
+        super::arq::asked_or_source(opportunity)
     }
 
-    fn within_block(&mut self, slot: &Slot, path: &PathView, plan: impl FnOnce(u32) -> u32) -> Choice {
-        if slot.missing > 0 {
+    fn within_block(
+        &self,
+        opportunity: &Opportunity,
+        path: &PathView,
+        plan: impl FnOnce(u32) -> u32,
+    ) -> Choice {
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
-        if slot.has_new_data {
+        if opportunity.has_new_data {
             return Choice::Source;
         }
-        if slot.block.symbols == 0 {
+        if opportunity.block.symbols == 0 {
             return Choice::Wait(None);
         }
-        let ended_at = ended_at(slot, path);
-        if ended_at > slot.now {
+        let ended_at = ended_at(opportunity, path);
+        if ended_at > opportunity.now {
             return Choice::Wait(Some(ended_at));
         }
         // With nothing to add there is no reason to end the block.
-        if self.planned(slot, plan) == 0 { Choice::Wait(None) } else { proactive(slot) }
+        if self.planned(opportunity, plan) == 0 { Choice::Wait(None) } else { proactive(opportunity) }
     }
 
-    /// The plan for the block that ends here. It stands until another source symbol is sent.
-    fn planned(&mut self, slot: &Slot, plan: impl FnOnce(u32) -> u32) -> u32 {
-        let planned = match self.planned {
-            Some((sources_sent, planned)) if sources_sent == slot.sources_sent => planned,
-            _ => plan(slot.block.symbols),
-        };
-        self.planned = Some((slot.sources_sent, planned));
-        planned
+    /// A packet leaves. The first after the newest block's last source symbol settles the plan for it, which
+    /// stands until another source symbol is sent. `plan` as above, asked once per block.
+    pub(super) fn on_emitted(
+        &mut self,
+        choice: Choice,
+        opportunity: &Opportunity,
+        plan: impl FnOnce(u32) -> u32,
+    ) {
+        let block = &opportunity.block;
+        let has_ended = block.symbols > 0 && (!block.is_open || matches!(choice, Choice::Repair { .. }));
+        if has_ended {
+            self.planned = Some((opportunity.sources_sent, self.planned(opportunity, plan)));
+        }
+    }
+
+    /// The plan for the block that ends here.
+    fn planned(&self, opportunity: &Opportunity, plan: impl FnOnce(u32) -> u32) -> u32 {
+        match self.planned {
+            Some((sources_sent, planned)) if sources_sent == opportunity.sources_sent => planned,
+            _ => plan(opportunity.block.symbols),
+        }
     }
 }
 
-fn proactive(slot: &Slot) -> Choice {
-    Choice::Repair { symbols: slot.block.symbols.max(1), reason: RepairReason::Proactive }
+fn proactive(opportunity: &Opportunity) -> Choice {
+    Choice::Repair { symbols: opportunity.block.symbols.max(1), reason: RepairReason::Proactive }
 }

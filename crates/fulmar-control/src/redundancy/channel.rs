@@ -1,9 +1,9 @@
 //! The two-state loss channel, and how much repair it takes.
 //!
-//! Source: LT-TCP's correlated losses (p, E): P(lost | lost) = rho + (1 - rho) p and P(lost | ok) = (1 - rho) p with
-//! rho = 1 - 1 / (E (1 - p)); E = 1 / (1 - p) is independent loss. Sums over few packets are exact (a chain over the number
-//! of losses), over many packets they are normal with a continuity correction, the variance being
-//! n p (1 - p) (1 + rho) / (1 - rho).
+//! Source: LT-TCP's correlated losses (p, E): P(lost | lost) = rho + (1 - rho) p and P(lost | ok) = (1 - rho)
+//! p with rho = 1 - 1 / (E (1 - p)); E = 1 / (1 - p) is independent loss. Sums over few packets are exact (a
+//! chain over the number of losses), over many packets they are normal with a continuity correction, the
+//! variance being n p (1 - p) (1 + rho) / (1 - rho).
 //!
 //! Invariants: probabilities within 0 and 1; every search ends at a stated bound.
 
@@ -17,8 +17,8 @@ const EXACT_LOST_MAX: u32 = 40;
 const EXACT_STEPS_MAX: u32 = 1600;
 /// More loss than this is not planned for.
 const LOSS_MAX: f64 = 0.9;
-/// Longer memory than this is a black-out, which repair cannot cross.
-const CORRELATION_MAX: f64 = 0.95;
+/// Longer memory than this is a black-out, which repair cannot cross: the variance grows at most 19-fold.
+const CORRELATION_MAX: f64 = 0.9;
 
 /// A channel with loss rate p and correlation rho.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -40,7 +40,13 @@ impl Channel {
         self.loss
     }
 
-    fn lost_after_lost(&self) -> f64 {
+    /// By how much bursts widen the variance of a number of losses, against independent ones.
+    pub fn variance_stretch(&self) -> f64 {
+        (1.0 + self.correlation) / (1.0 - self.correlation)
+    }
+
+    /// P(lost | the packet before was lost).
+    pub fn lost_after_lost(&self) -> f64 {
         self.correlation + (1.0 - self.correlation) * self.loss
     }
 
@@ -83,14 +89,13 @@ impl Channel {
 
     fn at_most_normal(&self, lost_max: u32, packets: u32) -> f64 {
         let n = f64::from(packets);
-        let stretch = (1.0 + self.correlation) / (1.0 - self.correlation);
-        let deviation = sqrt(n * self.loss * (1.0 - self.loss) * stretch);
+        let deviation = sqrt(n * self.loss * (1.0 - self.loss) * self.variance_stretch());
         let z = (f64::from(lost_max) + 0.5 - n * self.loss) / deviation;
         0.5 * erfc(-z / core::f64::consts::SQRT_2)
     }
 
-    /// The fewest repair symbols, at most `repairs_max`, with which `sources` unacknowledged symbols are all decodable
-    /// with probability 1 - `residual`: no more are lost than there is repair.
+    /// The fewest repair symbols, at most `repairs_max`, with which `sources` unacknowledged symbols are all
+    /// decodable with probability 1 - `residual`: no more are lost than there is repair.
     pub fn repairs_for(&self, sources: u32, residual: f64, repairs_max: u32) -> u32 {
         // Fewer than are lost on average never do.
         let mean = (self.loss * f64::from(sources)) as u32;
@@ -104,9 +109,9 @@ impl Channel {
         if needed > sent { 0.0 } else { self.at_most(sent - needed, sent) }
     }
 
-    /// The fewest packets, at least 1 and at most `packets_max`, of which at least one arrives with probability
-    /// 1 - `residual`: how many probes to send after silence. A burst is counted in packets, so one probe per timeout
-    /// would sit it out timeout by timeout.
+    /// The fewest packets, at least 1 and at most `packets_max`, of which at least one arrives with
+    /// probability 1 - `residual`: how many probes to send after silence. A burst is counted in packets, so
+    /// one probe per timeout would sit it out timeout by timeout.
     pub fn probes_for(&self, residual: f64, packets_max: u32) -> u32 {
         (1..packets_max).find(|&sent| self.all_lost(sent) <= residual).unwrap_or(packets_max.max(1))
     }
@@ -116,12 +121,14 @@ impl Channel {
         libm::pow(self.lost_after_lost(), f64::from(packets))
     }
 
-    /// How fast a sliding window catches up: the factor by which, per period of `sources` source symbols followed by
-    /// `repairs` repair symbols, the probability falls that a hole is still open. 1 if it never catches up.
+    /// How fast a sliding window catches up: the factor by which, per period of `sources` source symbols
+    /// followed by `repairs` repair symbols, the probability falls that a hole is still open. 1 if it never
+    /// catches up.
     ///
-    /// The number of symbols short is a random walk, one more for each source lost, one less for each repair arrived;
-    /// Chernoff's bound on its lasting is the spectral radius of the walk's tilted transition matrix, at the best
-    /// tilt z: each step is the chain's matrix with z on a lost source and 1/z on an arrived repair.
+    /// The number of symbols short is a random walk, one more for each source lost, one less for each repair
+    /// arrived; Chernoff's bound on its lasting is the spectral radius of the walk's tilted transition
+    /// matrix, at the best tilt z: each step is the chain's matrix with z on a lost source and 1/z on an
+    /// arrived repair.
     pub fn decay(&self, sources: u32, repairs: u32) -> f64 {
         const TILTS: u32 = 24;
         (1..=TILTS)
@@ -148,8 +155,8 @@ impl Channel {
         (trace + sqrt((trace * trace - 4.0 * determinant).max(0.0))) / 2.0
     }
 
-    /// Periods of `sources` + `repairs` after which a hole that opened is closed with probability 1 - `residual` of
-    /// all symbols; infinite if the repair does not keep up.
+    /// Periods of `sources` + `repairs` after which a hole that opened is closed with probability 1 -
+    /// `residual` of all symbols; infinite if the repair does not keep up.
     pub fn periods_to(&self, residual: f64, sources: u32, repairs: u32) -> f64 {
         let decay = self.decay(sources, repairs);
         if self.loss <= residual {
@@ -194,6 +201,15 @@ mod tests {
         // All three ok: 0.8 * 0.95^2 = 0.722; all three lost: 0.2 * 0.8^2 = 0.128.
         assert!((bursty.at_most(0, 3) - 0.722).abs() < 1e-12);
         assert!((bursty.at_most(2, 3) - 0.872).abs() < 1e-12);
+    }
+
+    /// rho = 1 - 1 / (E (1 - p)): 0.875 at E = 10 and p = 0.2.
+    #[test]
+    fn bursts_widen_the_variance_up_to_a_black_out() {
+        assert!((channel(0.2, 1.25).variance_stretch() - 1.0).abs() < 1e-12);
+        assert!((channel(0.2, 10.0).variance_stretch() - 15.0).abs() < 1e-9);
+        assert!((channel(0.2, 1e9).variance_stretch() - 19.0).abs() < 1e-9);
+        assert_eq!(channel(0.2, 0.0).variance_stretch(), 1.0, "unknown bursts are none");
     }
 
     #[test]

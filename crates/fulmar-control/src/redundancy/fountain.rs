@@ -1,17 +1,18 @@
 //! DFCP's sending: a window of blocks, each a fountain from which symbols are drawn until it is acknowledged.
 //!
-//! Source: Solymos 2014, sections 3.8, 3.9 and 3.12.1. Every packet is a coded symbol of one block. At most so many blocks
-//! are unacknowledged (the window size), served round robin, a segment each. There a block is sent from until its ACK
-//! arrives, a round trip after enough was sent; that is the setting `is_persistent`.
+//! Source: Solymos 2014, sections 3.8, 3.9 and 3.12.1. Every packet is a coded symbol of one block. At most
+//! so many blocks are unacknowledged (the window size), served round robin, a segment each. There a block is
+//! sent from until its ACK arrives, a round trip after enough was sent; that is the setting `is_persistent`.
 //!
-//! The default counts instead: as many symbols as the receiver needs, and more as soon as some are known lost, so that at
-//! loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The parameter *redundancy*, the coded bytes
-//! after which the thesis' receiver decodes a block of 65536, says how many are sent at once rather than after a loss is known:
-//! what it is above 65536 is added to what the code is expected to need. 0 leaves all to counting.
+//! The default counts instead: as many symbols as the receiver needs, and more as soon as some are known
+//! lost, so that at loss rate p a share 1 - p of what is sent is useful, whatever the round trip. The
+//! parameter *redundancy*, the coded bytes after which the thesis' receiver decodes a block of 65536, says
+//! how many are sent at once rather than after a loss is known: what it is above 65536 is added to what the
+//! code is expected to need. 0 leaves all to counting.
 //!
 //! Invariant: never more blocks under way than the window.
 
-use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
 use crate::{Feedback, PathView};
 
 /// Bytes of a block after its outer code (Solymos 2014, section 3.7.1): the unit of `redundancy_bytes`.
@@ -25,7 +26,8 @@ pub struct FountainConfig {
     pub window_blocks: u32,
     /// Go on sending from every block until it is acknowledged. Default: no.
     pub is_persistent: bool,
-    /// The thesis' *redundancy*: coded bytes to send at once for a block of 65536; 0 for no more than needed. Default: 0.
+    /// The thesis' *redundancy*: coded bytes to send at once for a block of 65536; 0 for no more than needed.
+    /// Default: 0.
     pub redundancy_bytes: u32,
 }
 
@@ -47,7 +49,8 @@ impl Fountain {
         Self { config }
     }
 
-    /// Coded symbols that are sent of a block of `sources` symbols beyond those it is expected to need, whatever is known.
+    /// Coded symbols that are sent of a block of `sources` symbols beyond those it is expected to need,
+    /// whatever is known.
     fn at_once(&self, sources: u32) -> u32 {
         let extra_bytes = self.config.redundancy_bytes.saturating_sub(DFCP_BLOCK_BYTES);
         let coded_bytes = u64::from(sources) * u64::from(extra_bytes);
@@ -62,16 +65,16 @@ impl RedundancyPolicy for Fountain {
 
     fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
 
-    fn choose(&mut self, slot: &Slot, _path: &PathView) -> Choice {
-        let block = slot.block;
-        if slot.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, _path: &PathView) -> Choice {
+        let block = opportunity.block;
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
         if !block.is_open && block.undecoded > 0 && block.repairs < self.at_once(block.symbols) {
             return Choice::Repair { symbols: block.symbols.max(1), reason: RepairReason::Proactive };
         }
         let has_room = block.is_open || block.undecoded < self.config.window_blocks.max(1);
-        if slot.has_new_data && has_room {
+        if opportunity.has_new_data && has_room {
             return Choice::Source;
         }
         if self.config.is_persistent && block.undecoded > 0 {
@@ -87,44 +90,45 @@ impl RedundancyPolicy for Fountain {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_units::Instant;
+
     use super::super::BlockView;
     use super::*;
-    use crate::Instant;
 
-    fn slot(undecoded: u32) -> Slot {
-        let mut slot = Slot::idle(Instant::ZERO);
-        slot.has_new_data = true;
-        slot.block = BlockView { symbols: 44, symbols_planned: 44, repairs: 0, is_open: false, undecoded };
-        slot
+    fn opportunity(undecoded: u32) -> Opportunity {
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        opportunity.has_new_data = true;
+        opportunity.block = BlockView { symbols: 44, repairs: 0, is_open: false, undecoded };
+        opportunity
     }
 
-    fn choose(config: FountainConfig, slot: &Slot) -> Choice {
-        Fountain::new(config).choose(slot, &PathView::unknown(1454))
+    fn choose(config: FountainConfig, opportunity: &Opportunity) -> Choice {
+        Fountain::new(config).choose(opportunity, &PathView::unknown(1454))
     }
 
     #[test]
     fn blocks_begin_while_the_window_has_room() {
         let config = FountainConfig { window_blocks: 3, ..FountainConfig::default() };
-        assert_eq!(choose(config, &slot(2)), Choice::Source);
-        assert_eq!(choose(config, &slot(3)), Choice::Wait(None));
-        let mut lacking = slot(2);
+        assert_eq!(choose(config, &opportunity(2)), Choice::Source);
+        assert_eq!(choose(config, &opportunity(3)), Choice::Wait(None));
+        let mut lacking = opportunity(2);
         lacking.missing = 1;
         assert_eq!(choose(config, &lacking), Choice::Recover);
         let persistent = FountainConfig { is_persistent: true, ..config };
-        assert_eq!(choose(persistent, &slot(3)), Choice::Recover);
-        assert_eq!(choose(persistent, &Slot::idle(Instant::ZERO)), Choice::Wait(None));
+        assert_eq!(choose(persistent, &opportunity(3)), Choice::Recover);
+        assert_eq!(choose(persistent, &Opportunity::idle(Instant::ZERO)), Choice::Wait(None));
     }
 
     /// 44 symbols, 68813 - 65536 = 3277 bytes of 65536: 44 * 0.05 = 2.2, so three more are sent at once.
     #[test]
     fn redundancy_is_sent_at_once() {
         let config = FountainConfig { redundancy_bytes: 68_813, ..FountainConfig::default() };
-        let mut slot = slot(1);
+        let mut opportunity = opportunity(1);
         for repairs in 0..3 {
-            slot.block.repairs = repairs;
-            assert!(matches!(choose(config, &slot), Choice::Repair { symbols: 44, .. }), "{repairs}");
+            opportunity.block.repairs = repairs;
+            assert!(matches!(choose(config, &opportunity), Choice::Repair { symbols: 44, .. }), "{repairs}");
         }
-        slot.block.repairs = 3;
-        assert_eq!(choose(config, &slot), Choice::Source);
+        opportunity.block.repairs = 3;
+        assert_eq!(choose(config, &opportunity), Choice::Source);
     }
 }

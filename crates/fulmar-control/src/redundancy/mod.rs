@@ -1,11 +1,13 @@
-//! Redundancy policies: at each chance to send, choose among repair that was asked for, repair that is due, and a
-//! new source symbol.
+//! Redundancy policies: at each chance to send, choose among repair that was asked for, repair that is due,
+//! and a new source symbol.
 //!
 //! A policy sees counts and time, never symbols: the coding layer turns its choice into a packet.
 
 use core::fmt::Debug;
 
-use crate::{Feedback, Instant, PathView};
+use fulmar_units::Instant;
+
+use crate::{Feedback, PathView};
 
 mod arq;
 mod auto;
@@ -48,11 +50,10 @@ pub enum RepairReason {
 pub struct BlockView {
     /// Source symbols it has so far.
     pub symbols: u32,
-    /// Source symbols it was planned to have when it was begun ([`Sizing`](crate::Sizing)).
-    pub symbols_planned: u32,
     /// Repair symbols sent for it.
     pub repairs: u32,
-    /// More source symbols can join it. The first repair symbol closes it, and so does the last symbol planned.
+    /// More source symbols can join it. The first repair symbol closes it, and so does the last symbol
+    /// planned.
     pub is_open: bool,
     /// Blocks that the receiver is not known to have decoded, this one included.
     pub undecoded: u32,
@@ -61,7 +62,7 @@ pub struct BlockView {
 /// One chance to send one packet, as the coding layer sees it. Symbols are counted, not named.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
-pub struct Slot {
+pub struct Opportunity {
     /// Now.
     pub now: Instant,
     /// There is new data for a source symbol, and flow control allows it.
@@ -71,8 +72,6 @@ pub struct Slot {
     pub missing: u32,
     /// Symbols known missing, in total.
     pub missing_symbols: u32,
-    /// Repair in flight for symbols known missing.
-    pub repairs_in_flight: u32,
     /// Symbols that were missing, of which a copy is in flight, and that no [`Choice::Insure`] covers yet.
     pub recovering_symbols: u32,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
@@ -85,8 +84,6 @@ pub struct Slot {
     pub newest_source: Option<Instant>,
     /// Proactive and tail repair symbols sent since the newest source symbol.
     pub repairs_since_source: u32,
-    /// Proactive and tail repair symbols in flight: neither acknowledged nor known lost.
-    pub proactive_in_flight: u32,
     /// The longest window that code and receiver allow a repair symbol to cover.
     pub window_max: u32,
     /// Source symbols sent so far.
@@ -97,22 +94,20 @@ pub struct Slot {
     pub block: BlockView,
 }
 
-impl Slot {
-    /// A slot with nothing to do, for tests and drivers to fill.
+impl Opportunity {
+    /// One with nothing to do, for tests and drivers to fill.
     pub fn idle(now: Instant) -> Self {
         Self {
             now,
             has_new_data: false,
             missing: 0,
             missing_symbols: 0,
-            repairs_in_flight: 0,
             recovering_symbols: 0,
             unacked_symbols: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
             newest_source: None,
             repairs_since_source: 0,
-            proactive_in_flight: 0,
             window_max: 0,
             sources_sent: 0,
             repairs_sent: 0,
@@ -126,24 +121,26 @@ impl Slot {
 pub enum Choice {
     /// A new source symbol.
     Source,
-    /// Repair that was asked for, of exactly the symbols known missing: copies of them first (the systematic part of a
-    /// random linear code over the missing set), combinations where the receiver already holds equations over them. With a
-    /// code that has blocks: the next repair symbol of the oldest block that lacks one, or else, in turn, of any block that
-    /// is not known to be decoded.
+    /// Repair that was asked for, of exactly the symbols known missing: copies of them first (the systematic
+    /// part of a random linear code over the missing set), combinations where the receiver already holds
+    /// equations over them. With a code that has blocks: the next repair symbol of the oldest block that
+    /// lacks one, or else, in turn, of any block that is not known to be decoded.
     Recover,
-    /// One combination more over the symbols being recovered, against the loss of the recovery itself: with it any
-    /// m of the packets sent for m missing symbols restore them, and a lost retransmission costs no round trip.
+    /// One combination more over the symbols being recovered, against the loss of the recovery itself: with
+    /// it any m of the packets sent for m missing symbols restore them, and a lost retransmission costs no
+    /// round trip.
     Insure,
-    /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair symbol of the
-    /// newest block, whatever `symbols` says.
+    /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair
+    /// symbol of the newest block, whatever `symbols` says.
     Repair {
         /// How many of the newest source symbols it covers, at least 1.
         symbols: u32,
         /// Why.
         reason: RepairReason,
     },
-    /// The repair symbol of one of several interleaved groups over the newest `symbols` source symbols: symbol i belongs to
-    /// group i mod `groups`. A code that has no groups makes a repair symbol over all of them.
+    /// The repair symbol of one of several interleaved groups over the newest `symbols` source symbols:
+    /// symbol i belongs to group i mod `groups`. A code that has no groups makes a repair symbol over all of
+    /// them.
     Group {
         /// How many of the newest source symbols the groups share, at least `groups`.
         symbols: u32,
@@ -152,8 +149,8 @@ pub enum Choice {
         /// Which of them, below `groups`.
         group: u16,
     },
-    /// A new source symbol that is not sent itself: in its place goes a combination of it with the `symbols` - 1 before it.
-    /// Without a code that can, the symbol itself.
+    /// A new source symbol that is not sent itself: in its place goes a combination of it with the `symbols`
+    /// - 1 before it. Without a code that can, the symbol itself.
     Combine {
         /// How many of the newest source symbols it covers, the new one included, at least 1.
         symbols: u32,
@@ -170,10 +167,18 @@ pub trait RedundancyPolicy: Debug + Send {
     /// An ACK arrived or losses were detected.
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 
-    /// Decides what the next packet carries. Called only when congestion control and the pacer let one leave.
-    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `slot.has_new_data`, nor [`Choice::Recover`] without
-    /// `slot.missing` or `slot.block.undecoded`, nor [`Choice::Insure`] without `slot.recovering_symbols`.
-    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice;
+    /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is
+    /// answered. Asked only when congestion control and the pacer let a packet leave.
+    ///
+    /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor
+    /// [`Choice::Recover`] without `opportunity.missing` or `opportunity.block.undecoded`, nor
+    /// [`Choice::Insure`] without `opportunity.recovering_symbols`.
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
+
+    /// The packet has left for which [`choose`](Self::choose) answered `choice` to just these arguments: only
+    /// here is credit spent. Also called if there was nothing for the choice to carry, lest it be made for
+    /// ever; never for [`Choice::Wait`].
+    fn on_emitted(&mut self, _choice: Choice, _opportunity: &Opportunity, _path: &PathView) {}
 
     /// The share of repair the policy aims at now, repair symbols per source symbol, for statistics.
     fn ratio(&self) -> f64 {

@@ -1,21 +1,21 @@
 //! TCP-FEC's redundancy: one XOR packet per group, the group following the congestion window.
 //!
-//! Source: Sato 2019. Section 3.3: one redundant packet for the cwnd packets before it, redundancy 1 / cwnd, and static
-//! variants of one for every 1, 10 or 40. Section 4.2: redundancy 1 / min(cwnd - 1, fmax). Section 5.3: g groups per
-//! cwnd, dealt out round robin, group size limited by l (0: no limit), and g = 1 when cwnd < 2 g. The size is settled
-//! anew at the end of each group, so it is up to one round trip old, as there.
+//! Source: Sato 2019. Section 3.3: one redundant packet for the cwnd packets before it, redundancy 1 / cwnd,
+//! and static variants of one for every 1, 10 or 40. Section 4.2: redundancy 1 / min(cwnd - 1, fmax). Section
+//! 5.3: g groups per cwnd, dealt out round robin, group size limited by l (0: no limit), and g = 1 when cwnd
+//! < 2 g. The size is settled anew at the end of each group, so it is up to one round trip old, as there.
 //!
-//! Figure 5.7, which shows how the size of interleaved groups is calculated, is lost. Here it is floor(cwnd / g) - 1: a
-//! redundant packet is one of the cwnd packets, as in section 4.2, which it equals for g = 1; and it is at least 1
-//! exactly if cwnd >= 2 g, which is the source's bound.
+//! Figure 5.7, which shows how the size of interleaved groups is calculated, is lost. Here it is floor(cwnd /
+//! g) - 1: a redundant packet is one of the cwnd packets, as in section 4.2, which it equals for g = 1; and
+//! it is at least 1 exactly if cwnd >= 2 g, which is the source's bound.
 //!
-//! A group ends early when data end, or a loss in it would wait for a timeout. What a group cannot repair is asked for
-//! and sent before anything else ("through the original TCP operation").
-//! Invariant: a repair symbol covers only symbols sent since the last one of its kind.
+//! A group ends early when data end, or a loss in it would wait for a timeout. What a group cannot repair is
+//! asked for and sent before anything else ("through the original TCP operation"). Invariant: a repair symbol
+//! covers only symbols sent since the last one of its kind.
 
 use super::arq::asked_or_source;
 use super::block_repair::ended_at;
-use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
 use crate::{Feedback, PathView};
 
 /// How long a group is.
@@ -44,6 +44,13 @@ pub enum GroupSize {
 struct Deal {
     groups: u16,
     symbols: u32,
+}
+
+impl Deal {
+    /// With so many symbols the groups are complete.
+    fn complete(self, opportunity: &Opportunity) -> u32 {
+        self.symbols.min(opportunity.window_max.max(1))
+    }
 }
 
 impl GroupSize {
@@ -82,24 +89,32 @@ impl TcpFecGroups {
         Self { size, begun_at: 0, deal: None, due: None, ratio: 0.0 }
     }
 
-    /// The next repair symbol of groups that are complete.
-    fn repair(&mut self) -> Option<Choice> {
-        let (deal, group) = self.due.take()?;
-        if group + 1 < deal.groups {
-            self.due = Some((deal, group + 1));
-        }
-        Some(if deal.groups == 1 {
-            Choice::Repair { symbols: deal.symbols, reason: RepairReason::Proactive }
-        } else {
-            Choice::Group { symbols: deal.symbols, groups: deal.groups, group }
-        })
+    /// Symbols of the groups in progress that have been sent.
+    fn sent(&self, opportunity: &Opportunity) -> u32 {
+        u32::try_from(opportunity.sources_sent.saturating_sub(self.begun_at)).unwrap_or(u32::MAX)
     }
 
-    /// The groups in progress end with the newest source symbol.
-    fn close(&mut self, slot: &Slot, symbols: u32, groups: u16) {
-        (self.begun_at, self.deal) = (slot.sources_sent, None);
-        let groups = groups.min(u16::try_from(symbols).unwrap_or(u16::MAX));
-        self.due = Some((Deal { groups, symbols }, 0));
+    /// The groups in progress, as they are settled or would be now.
+    fn deal(&self, path: &PathView) -> Deal {
+        let window_packets = path.window_bytes / u64::from(path.mtu_bytes.max(1));
+        self.deal.unwrap_or_else(|| self.size.deal(u32::try_from(window_packets).unwrap_or(u32::MAX)))
+    }
+
+    /// What is due if the groups in progress end here.
+    fn ended(&self, opportunity: &Opportunity, path: &PathView) -> (Deal, u16) {
+        let deal = self.deal(path);
+        let symbols = self.sent(opportunity).min(deal.complete(opportunity));
+        let groups = deal.groups.min(u16::try_from(symbols).unwrap_or(u16::MAX));
+        (Deal { groups, symbols }, 0)
+    }
+}
+
+/// The repair symbol of one group.
+fn repair((deal, group): (Deal, u16)) -> Choice {
+    if deal.groups == 1 {
+        Choice::Repair { symbols: deal.symbols, reason: RepairReason::Proactive }
+    } else {
+        Choice::Group { symbols: deal.symbols, groups: deal.groups, group }
     }
 }
 
@@ -110,32 +125,45 @@ impl RedundancyPolicy for TcpFecGroups {
 
     fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
 
-    fn choose(&mut self, slot: &Slot, path: &PathView) -> Choice {
-        if slot.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
-        if let Some(repair) = self.repair() {
-            return repair;
+        if let Some(due) = self.due {
+            return repair(due);
         }
-        let sent = u32::try_from(slot.sources_sent.saturating_sub(self.begun_at)).unwrap_or(u32::MAX);
+        let sent = self.sent(opportunity);
         if sent == 0 {
-            return asked_or_source(slot);
+            return asked_or_source(opportunity);
         }
-        let window_packets = path.window_bytes / u64::from(path.mtu_bytes.max(1));
-        let size = self.size;
-        let deal =
-            *self.deal.get_or_insert_with(|| size.deal(u32::try_from(window_packets).unwrap_or(u32::MAX)));
-        self.ratio = f64::from(deal.groups) / f64::from(deal.symbols);
-        let complete = deal.symbols.min(slot.window_max.max(1));
-        if sent < complete && slot.has_new_data {
+        let complete = self.deal(path).complete(opportunity);
+        if sent < complete && opportunity.has_new_data {
             return Choice::Source;
         }
-        let ended_at = ended_at(slot, path);
-        if sent < complete && ended_at > slot.now {
+        let ended_at = ended_at(opportunity, path);
+        if sent < complete && ended_at > opportunity.now {
             return Choice::Wait(Some(ended_at));
         }
-        self.close(slot, sent.min(complete), deal.groups);
-        self.repair().unwrap_or(Choice::Wait(None))
+        repair(self.ended(opportunity, path))
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
+        let deal = self.deal(path);
+        match choice {
+            Choice::Source => {
+                self.deal = Some(deal);
+                self.ratio = f64::from(deal.groups) / f64::from(deal.symbols);
+            }
+            Choice::Repair { .. } | Choice::Group { .. } => {
+                let (due, group) = self.due.unwrap_or_else(|| {
+                    let ended = self.ended(opportunity, path);
+                    (self.begun_at, self.deal) = (opportunity.sources_sent, None);
+                    ended
+                });
+                self.due = (group + 1 < due.groups).then_some((due, group + 1));
+            }
+            _ => {}
+        }
     }
 
     fn ratio(&self) -> f64 {
@@ -147,8 +175,9 @@ impl RedundancyPolicy for TcpFecGroups {
 mod tests {
     use core::time::Duration;
 
+    use fulmar_units::Instant;
+
     use super::*;
-    use crate::Instant;
 
     fn path(window_packets: u64) -> PathView {
         let mut path = PathView::unknown(1000);
@@ -160,13 +189,15 @@ mod tests {
     /// What leaves in `packets` chances: s for a source, digits for the repair of a group.
     fn line(size: GroupSize, window_packets: u64, packets: u32) -> alloc::string::String {
         let (mut policy, path) = (TcpFecGroups::new(size), path(window_packets));
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.has_new_data, slot.window_max) = (true, 256);
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.has_new_data, opportunity.window_max) = (true, 256);
         let mut line = alloc::string::String::new();
         for _ in 0..packets {
-            match policy.choose(&slot, &path) {
+            let choice = policy.choose(&opportunity, &path);
+            policy.on_emitted(choice, &opportunity, &path);
+            match choice {
                 Choice::Source => {
-                    slot.sources_sent += 1;
+                    opportunity.sources_sent += 1;
                     line.push('s');
                 }
                 Choice::Repair { symbols, .. } => {
@@ -210,27 +241,33 @@ mod tests {
     fn a_group_ends_when_data_end() {
         let (mut policy, path) =
             (TcpFecGroups::new(GroupSize::Interleaved { groups: 3, limit: 0 }), path(60));
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.sources_sent, slot.window_max, slot.newest_source) = (2, 64, Some(Instant::ZERO));
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.sources_sent, opportunity.window_max, opportunity.newest_source) =
+            (2, 64, Some(Instant::ZERO));
         let after = Instant::ZERO + Duration::from_millis(10);
-        assert_eq!(policy.choose(&slot, &path), Choice::Wait(Some(after)));
-        slot.now = after;
-        assert_eq!(policy.choose(&slot, &path), Choice::Group { symbols: 2, groups: 2, group: 0 });
-        slot.missing = 1;
-        assert_eq!(policy.choose(&slot, &path), Choice::Recover);
-        slot.missing = 0;
-        assert_eq!(policy.choose(&slot, &path), Choice::Group { symbols: 2, groups: 2, group: 1 });
-        assert_eq!(policy.choose(&slot, &path), Choice::Wait(None));
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(Some(after)));
+        opportunity.now = after;
+        for (missing, expected) in [
+            (0, Choice::Group { symbols: 2, groups: 2, group: 0 }),
+            (1, Choice::Recover),
+            (0, Choice::Group { symbols: 2, groups: 2, group: 1 }),
+        ] {
+            opportunity.missing = missing;
+            assert_eq!(policy.choose(&opportunity, &path), expected);
+            policy.on_emitted(expected, &opportunity, &path);
+        }
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
     }
 
     #[test]
     fn the_size_is_settled_with_the_first_symbol_of_a_group() {
         let mut policy = TcpFecGroups::new(GroupSize::Bounded { fmax: 0 });
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.has_new_data, slot.window_max, slot.sources_sent) = (true, 64, 1);
-        assert_eq!(policy.choose(&slot, &path(4)), Choice::Source);
-        slot.sources_sent = 3;
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.has_new_data, opportunity.window_max) = (true, 64);
+        assert_eq!(policy.choose(&opportunity, &path(4)), Choice::Source);
+        policy.on_emitted(Choice::Source, &opportunity, &path(4));
+        opportunity.sources_sent = 3;
         let expected = Choice::Repair { symbols: 3, reason: RepairReason::Proactive };
-        assert_eq!(policy.choose(&slot, &path(40)), expected);
+        assert_eq!(policy.choose(&opportunity, &path(40)), expected);
     }
 }

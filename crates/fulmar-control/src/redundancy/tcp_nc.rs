@@ -1,24 +1,27 @@
 //! TCP/NC: for every packet from TCP, on average R random combinations of the newest W.
 //!
-//! Source: Medina-Ruiz et al. 2012, section II and Algorithm 2, after Sundararajan et al. 2009: NUM <- NUM + R for each packet;
-//! floor(NUM) combinations of the packets in the coding window are sent, and NUM keeps the fraction. R is fixed here
-//! ([`TcpNcCombinations::new`]), or adapted by Algorithm 1 ([`AdaptiveRedundancy`]).
+//! Source: Medina-Ruiz et al. 2012, section II and Algorithm 2, after Sundararajan et al. 2009: NUM <- NUM +
+//! R for each packet; floor(NUM) combinations of the packets in the coding window are sent, and NUM keeps the
+//! fraction. R is fixed here ([`TcpNcCombinations::new`]), or adapted by Algorithm 1
+//! ([`AdaptiveRedundancy`]).
 //!
-//! The first combination for a packet goes in the packet's own place ([`Choice::Combine`]): nothing is sent plain, unless
-//! the systematic variant is asked for. R below 1 would send fewer combinations than there are packets and never decode;
-//! it is taken for 1. R is counted in thousandths, so that ten packets at R = 1.1 are eleven and not ten.
+//! The first combination for a packet goes in the packet's own place ([`Choice::Combine`]): nothing is sent
+//! plain, unless the systematic variant is asked for. R below 1 would send fewer combinations than there are
+//! packets and never decode; it is taken for 1. R is counted in thousandths, so that ten packets at R = 1.1
+//! are eleven and not ten.
 //!
 //! Invariant: combinations sent <= R * packets + 1, beside those asked for.
 
 use super::vegas::{AdaptiveConfig, AdaptiveRedundancy};
-use super::{Choice, RedundancyPolicy, RepairReason, Slot};
+use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
 use crate::{Feedback, PathView};
 
 /// Settings of TCP/NC's sender.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpNcConfig {
-    /// Most packets in a combination: the source's W, at least 1. Default: 64, more than its receive window holds.
+    /// Most packets in a combination: the source's W, at least 1. Default: 64, more than its receive window
+    /// holds.
     pub window_packets: u32,
     /// Send each packet itself first, and combinations only beyond it. Default: no.
     pub is_systematic: bool,
@@ -78,15 +81,22 @@ impl TcpNcCombinations {
         libm::round(redundancy * UNIT as f64) as u64
     }
 
-    /// NUM grows with each packet that came from TCP since, less the combination that went in its place.
-    fn count(&mut self, slot: &Slot) {
-        let packets = slot.sources_sent.saturating_sub(self.sources_sent);
-        self.sources_sent = slot.sources_sent;
-        self.num = self.num.saturating_add(packets.saturating_mul(self.redundancy_units() - UNIT));
+    /// NUM now: it has grown with each packet that came from TCP since, less the combination that went in its
+    /// place.
+    fn num_at(&self, opportunity: &Opportunity) -> u64 {
+        let packets = opportunity.sources_sent.saturating_sub(self.sources_sent);
+        let num = self.num.saturating_add(packets.saturating_mul(self.redundancy_units() - UNIT));
+        // With nothing in the coding window there is nothing to combine.
+        if self.window(opportunity) == 0 { num.min(UNIT - 1) } else { num }
     }
 
-    fn covered(&self, symbols: u32, slot: &Slot) -> u32 {
-        symbols.min(self.config.window_packets.max(1)).min(slot.window_max)
+    /// Packets in the coding window.
+    fn window(&self, opportunity: &Opportunity) -> u32 {
+        self.covered(opportunity.unacked_symbols, opportunity)
+    }
+
+    fn covered(&self, symbols: u32, opportunity: &Opportunity) -> u32 {
+        symbols.min(self.config.window_packets.max(1)).min(opportunity.window_max)
     }
 }
 
@@ -104,26 +114,33 @@ impl RedundancyPolicy for TcpNcCombinations {
         }
     }
 
-    fn choose(&mut self, slot: &Slot, _path: &PathView) -> Choice {
-        self.count(slot);
-        if slot.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, _path: &PathView) -> Choice {
+        if opportunity.missing > 0 {
             return Choice::Recover;
         }
-        let symbols = self.covered(slot.unacked_symbols, slot);
-        if self.num >= UNIT && symbols > 0 {
-            self.num -= UNIT;
-            return Choice::Repair { symbols, reason: RepairReason::Proactive };
+        if self.num_at(opportunity) >= UNIT {
+            return Choice::Repair { symbols: self.window(opportunity), reason: RepairReason::Proactive };
         }
-        if symbols == 0 {
-            // Nothing in the coding window.
-            self.num = self.num.min(UNIT - 1);
-        }
-        if !slot.has_new_data {
+        if !opportunity.has_new_data {
             return Choice::Wait(None);
         }
-        match self.covered(slot.unacked_symbols.saturating_add(1), slot) {
+        match self.covered(opportunity.unacked_symbols.saturating_add(1), opportunity) {
             symbols if symbols > 0 && !self.config.is_systematic => Choice::Combine { symbols },
             _ => Choice::Source,
+        }
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, _path: &PathView) {
+        self.num = self.num_at(opportunity);
+        self.sources_sent = opportunity.sources_sent;
+        match choice {
+            Choice::Repair { .. } => self.num = self.num.saturating_sub(UNIT),
+            // Counted at once, for Algorithm 1 reckons in single packets.
+            Choice::Source | Choice::Combine { .. } => {
+                self.num = self.num.saturating_add(self.redundancy_units() - UNIT);
+                self.sources_sent += 1;
+            }
+            _ => {}
         }
     }
 
@@ -134,37 +151,42 @@ impl RedundancyPolicy for TcpNcCombinations {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::Instant;
+    use fulmar_units::Instant;
 
-    /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for one more.
+    use super::*;
+
+    /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for
+    /// one more.
     fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {
         let config = TcpNcConfig { window_packets: 4, is_systematic };
-        let mut policy = TcpNcCombinations::new(config, redundancy);
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.has_new_data, slot.window_max) = (true, 64);
+        let (mut policy, path) = (TcpNcCombinations::new(config, redundancy), PathView::unknown(1000));
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.has_new_data, opportunity.window_max) = (true, 64);
         let mut line = alloc::string::String::new();
         for _ in 0..packets {
-            let kind = match policy.choose(&slot, &PathView::unknown(1000)) {
+            let choice = policy.choose(&opportunity, &path);
+            policy.on_emitted(choice, &opportunity, &path);
+            let kind = match choice {
                 Choice::Combine { symbols } => {
-                    assert_eq!(symbols, (slot.unacked_symbols + 1).min(4));
+                    assert_eq!(symbols, (opportunity.unacked_symbols + 1).min(4));
                     'C'
                 }
                 Choice::Source => 's',
                 Choice::Repair { symbols, .. } => {
-                    assert_eq!(symbols, slot.unacked_symbols.min(4));
+                    assert_eq!(symbols, opportunity.unacked_symbols.min(4));
                     'r'
                 }
                 other => panic!("{other:?}"),
             };
-            slot.sources_sent += u64::from(kind != 'r');
-            slot.unacked_symbols += u32::from(kind != 'r');
+            opportunity.sources_sent += u64::from(kind != 'r');
+            opportunity.unacked_symbols += u32::from(kind != 'r');
             line.push(kind);
         }
         line
     }
 
-    /// Algorithm 2: R = 1.1: NUM is 1.1, 2.2 - 1 = .., the tenth packet makes it 2. R = 1.5: 1, 2, 1, 2. R = 2.5: 2, 3.
+    /// Algorithm 2: R = 1.1: NUM is 1.1, 2.2 - 1 = .., the tenth packet makes it 2. R = 1.5: 1, 2, 1, 2. R =
+    /// 2.5: 2, 3.
     #[test]
     fn floor_of_num_combinations_for_each_packet() {
         assert_eq!(line(1.1, false, 23), "CCCCCCCCCCrCCCCCCCCCCrC");
@@ -177,12 +199,12 @@ mod tests {
 
     #[test]
     fn what_the_code_cannot_make_good_goes_first_and_an_empty_window_needs_nothing() {
-        let mut policy = TcpNcCombinations::new(TcpNcConfig::default(), 3.0);
-        let mut slot = Slot::idle(Instant::ZERO);
-        (slot.window_max, slot.sources_sent, slot.missing) = (64, 4, 1);
-        assert_eq!(policy.choose(&slot, &PathView::unknown(1000)), Choice::Recover);
-        slot.missing = 0;
-        assert_eq!(policy.choose(&slot, &PathView::unknown(1000)), Choice::Wait(None));
+        let policy = TcpNcCombinations::new(TcpNcConfig::default(), 3.0);
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.window_max, opportunity.sources_sent, opportunity.missing) = (64, 4, 1);
+        assert_eq!(policy.choose(&opportunity, &PathView::unknown(1000)), Choice::Recover);
+        opportunity.missing = 0;
+        assert_eq!(policy.choose(&opportunity, &PathView::unknown(1000)), Choice::Wait(None));
         assert_eq!(policy.ratio(), 2.0);
     }
 }

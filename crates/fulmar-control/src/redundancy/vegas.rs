@@ -1,25 +1,30 @@
 //! Algorithm 1 of TCP/NC: R by the Vegas loss predictor and by duplicate ACKs.
 //!
-//! Source: Medina-Ruiz et al. 2012, section III. On each ACK, qv = (window / BaseRTT - windowAcked / RTT) * BaseRTT (1): the
-//! packets queued at the bottleneck. With alpha = 1 and beta = 3:
+//! Source: Medina-Ruiz et al. 2012, section III. On each ACK, qv = (window / BaseRTT - windowAcked / RTT) *
+//! BaseRTT (1): the packets queued at the bottleneck. With alpha = 1 and beta = 3:
 //!
-//! - **as printed** (Algorithm 1): qv >= beta: R = 1.1. alpha <= qv < beta: R + 0.2 with two duplicate ACKs or more, R + 0.1 with
-//!   one, R - 0.1 with none. qv < alpha: R = 1.1.
-//! - **as described** (the text before it): "if the value of (1) is below the threshold that indicates a congested network
-//!   and some DUPACKS have been received, it is because packets are being dropped by the noisy channel [..] In these
-//!   situations the correct approach is to increase R". So every qv < beta is treated as the printed alpha <= qv < beta.
+//! - **as printed** (Algorithm 1): qv >= beta: R = 1.1. alpha <= qv < beta: R + 0.2 with two duplicate ACKs
+//!   or more, R + 0.1 with one, R - 0.1 with none. qv < alpha: R = 1.1.
+//! - **as described** (the text before it): "if the value of (1) is below the threshold that indicates a
+//!   congested network and some DUPACKS have been received, it is because packets are being dropped by the
+//!   noisy channel [..] In these situations the correct approach is to increase R". So every qv < beta is
+//!   treated as the printed alpha <= qv < beta.
 //!
-//! The second is the default. Random loss with an empty queue, the paper's whole subject, has qv near 0: as printed R would
-//! then stay 1.1 whatever is lost, and its figure 7 shows R rising at duplicate ACKs. By the text R never falls below its initial
-//! value, to which even congestion brings it back; as printed it may fall to 1, for fewer combinations than packets never decode.
-//! Above it is bounded by a setting: the source has no bound.
+//! The second is the default. Random loss with an empty queue, the paper's whole subject, has qv near 0: as
+//! printed R would then stay 1.1 whatever is lost, and its figure 7 shows R rising at duplicate ACKs. By the
+//! text R never falls below its initial value, to which even congestion brings it back; as printed it may
+//! fall to 1, for fewer combinations than packets never decode. Above it is bounded by a setting: the source
+//! has no bound.
 //!
-//! Terms: `window`, "the difference between newest and oldest byte in transit", is source packets sent less degrees of freedom
-//! delivered; `windowAcked / RTT`, "seen during the last RTT", is the degrees of freedom delivered in the last whole round
-//! by its length. All in packets, as Vegas' thresholds are. A duplicate ACK is a packet that added no degree of freedom, or
-//! one the code could not make good; they are counted from ACK to ACK until one advances without.
+//! Terms: `window`, "the difference between newest and oldest byte in transit", is source packets sent less
+//! degrees of freedom delivered; `windowAcked / RTT`, "seen during the last RTT", is the degrees of freedom
+//! delivered in the last whole round by its length. All in packets, as Vegas' thresholds are. A duplicate ACK
+//! is a packet that added no degree of freedom, or one the code could not make good; they are counted from
+//! ACK to ACK until one advances without.
 
-use crate::{Feedback, Instant, PathView};
+use fulmar_units::Instant;
+
+use crate::{Feedback, PathView};
 
 /// Which of its two descriptions of the algorithm to follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -40,7 +45,8 @@ pub struct AdaptiveConfig {
     pub alpha: f64,
     /// From it on the path is congested, in packets. Default: 3.
     pub beta: f64,
-    /// R changes by this for one duplicate ACK, by twice this for more, and back by this for none. Default: 0.1.
+    /// R changes by this for one duplicate ACK, by twice this for more, and back by this for none. Default:
+    /// 0.1.
     pub step: f64,
     /// Largest R. Default: 2.
     pub redundancy_max: f64,
@@ -190,8 +196,8 @@ mod tests {
         assert_eq!(adaptive.redundancy(), 2.0);
     }
 
-    /// (1) by hand: 40 packets in transit, BaseRTT 100 ms, 38 delivered in a round of 100 ms: (400 - 380) * 0.1 = 2.
-    /// Delivered in a round of 125 ms: (400 - 304) * 0.1 = 9.6, congested.
+    /// (1) by hand: 40 packets in transit, BaseRTT 100 ms, 38 delivered in a round of 100 ms: (400 - 380) *
+    /// 0.1 = 2. Delivered in a round of 125 ms: (400 - 304) * 0.1 = 9.6, congested.
     #[test]
     fn qv_from_what_was_sent_and_delivered() {
         for (round_millis, expected) in [(100, 1.0), (125, 1.1)] {

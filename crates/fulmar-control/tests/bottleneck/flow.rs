@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fulmar_control::{
-    Channel, CongestionController, Feedback, Instant, LossEstimator, LossEvent, Pacer, PathView, Pooled,
-    RateSample, RttEstimator, Sent,
+    Channel, CongestionController, Feedback, LossEstimator, LossEvent, Pacer, PathView, Pooled, RateSample,
+    RttEstimator, Sent,
 };
+use fulmar_units::Instant;
 
 use super::MTU;
 
@@ -34,7 +35,6 @@ struct Packet {
     delivered_at: Instant,
     first_sent_at: Instant,
     lost_bytes: u64,
-    in_flight_bytes: u64,
     is_app_limited: bool,
 }
 
@@ -57,6 +57,7 @@ pub struct Flow {
     packets: VecDeque<Packet>,
     base: u64,
     unresolved: u64,
+    last_lost: Option<u64>,
     largest_acked: Option<u64>,
     in_flight_bytes: u64,
     delivered_bytes: u64,
@@ -95,6 +96,7 @@ impl Flow {
             packets: VecDeque::new(),
             base: 0,
             unresolved: 0,
+            last_lost: None,
             largest_acked: None,
             in_flight_bytes: 0,
             delivered_bytes: 0,
@@ -181,12 +183,11 @@ impl Flow {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost_bytes: self.total_lost_bytes,
-            in_flight_bytes: self.in_flight_bytes,
             is_app_limited: self.app_limited_until > 0,
         });
         self.pacer.on_sent(now, u64::from(MTU));
         self.sent_packets += 1;
-        let sent = Sent::new(now, packet_number, MTU);
+        let sent = Sent::new(now, MTU);
         let path = self.path();
         self.controller.on_sent(&sent, &path);
         (packet_number, MTU)
@@ -206,7 +207,6 @@ impl Flow {
         let Some((packet_number, packet)) = newest else { return };
         self.delivered_at = now;
         feedback.newest_acked_sent_at = Some(packet.sent_at);
-        feedback.newest_acked_packet_number = Some(packet_number);
         if self.largest_acked.is_none_or(|largest| packet_number > largest) {
             self.largest_acked = Some(packet_number);
             feedback.rtt = Some(now - packet.sent_at);
@@ -250,13 +250,13 @@ impl Flow {
         }
         let mut sample = RateSample::new(self.delivered_bytes - packet.delivered_bytes, interval);
         sample.lost_bytes = self.total_lost_bytes - packet.lost_bytes;
-        sample.in_flight_bytes_at_send = packet.in_flight_bytes;
         sample.is_app_limited = packet.is_app_limited;
         Some(sample)
     }
 
     fn report(&mut self, mut feedback: Feedback) {
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
+        feedback.check();
         self.loss.on_feedback(&feedback);
         let path = self.path();
         self.controller.on_feedback(&feedback, &path);
@@ -278,7 +278,6 @@ impl Flow {
         let Some(largest) = self.largest_acked else { return };
         let patience = self.rtt.conservative() * 9 / 8;
         let mut lost = LossEvent::default();
-        let mut last_lost = None;
         while self.unresolved <= largest {
             let packet = &mut self.packets[(self.unresolved - self.base) as usize];
             if packet.state == State::Flying {
@@ -291,11 +290,9 @@ impl Flow {
                 self.lost_packets += 1;
                 lost.packets += 1;
                 lost.bytes += u64::from(MTU);
-                lost.bursts += u32::from(last_lost != self.unresolved.checked_sub(1) || last_lost.is_none());
-                lost.oldest_packet_number.get_or_insert(self.unresolved);
-                lost.newest_packet_number = Some(self.unresolved);
+                lost.bursts += u32::from(self.last_lost.is_none_or(|last| last + 1 != self.unresolved));
                 lost.newest_sent_at = Some(packet.sent_at);
-                last_lost = Some(self.unresolved);
+                self.last_lost = Some(self.unresolved);
             }
             self.unresolved += 1;
         }

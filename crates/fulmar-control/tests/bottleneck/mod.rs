@@ -1,6 +1,7 @@
-//! A small packet-level bottleneck in virtual time, for controllers alone: one link with a rate, a DropTail queue and
-//! loss on the wire after the queue, any number of bulk or thin flows, an ACK per packet, packet-threshold and
-//! time-threshold loss detection. Every packet counts as useful (an ideal code), so goodput is what arrived.
+//! A small packet-level bottleneck in virtual time, for controllers alone: one link with a rate, a DropTail
+//! queue and loss on the wire after the queue, any number of bulk or thin flows, an ACK per packet,
+//! packet-threshold and time-threshold loss detection. Every packet counts as useful (an ideal code), so
+//! goodput is what arrived.
 //!
 //! A run is a function of its configuration: draws are integers from a seeded generator.
 #![allow(dead_code, unreachable_pub)]
@@ -9,7 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use fulmar_control::{CongestionController, Instant};
+use fulmar_control::CongestionController;
+use fulmar_units::Instant;
 
 mod flow;
 

@@ -22,7 +22,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use fulmar_control::Rate;
+use fulmar_units::Rate;
 
 use crate::{LinkRate, Probability, QueueLimit};
 use decimal::Decimal;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use fulmar_control::{Instant, Rate};
+use fulmar_units::{Instant, Rate};
 
 use super::{ParseError, duration, milli, probability, queue_limit, rate};
 use crate::{

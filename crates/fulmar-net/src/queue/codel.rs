@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use super::fifo::Fifo;
 use super::{Bound, Discipline, QueueLimit, Queued, try_mark};

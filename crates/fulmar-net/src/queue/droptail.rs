@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use super::fifo::Fifo;
 use super::{Bound, Discipline, Queued};

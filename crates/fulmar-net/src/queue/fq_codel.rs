@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use super::codel::{Control, Law};
 use super::fifo::Fifo;

@@ -12,7 +12,7 @@ mod wfq;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use crate::stats::{Backlog, LinkStats};
 use crate::{Ecn, LinkRate, Payload, Rng};

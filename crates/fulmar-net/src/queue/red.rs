@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use fulmar_control::{Instant, Rate};
+use fulmar_units::{Instant, Rate};
 
 use super::fifo::Fifo;
 use super::{Bound, Discipline, QueueLimit, Queued, try_mark};

@@ -8,7 +8,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use super::flows::Flows;
 use super::{Bound, Discipline, QueueLimit, Queued};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use fulmar_control::{Instant, Rate};
 use fulmar_net::{Ecn, Link, LinkConfig, Payload};
+use fulmar_units::{Instant, Rate};
 
 /// A packet that knows when it was sent and whether it was damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,8 +43,6 @@ pub struct SymbolReceiver {
     recovered: Vec<u8>,
     symbol_bytes: usize,
     parts: PartsIn,
-    /// Innovative combinations less the symbols they led to.
-    equations: u32,
     /// Blocks that repair symbols told of and that are not decoded, by first symbol; `None` where the code has no blocks.
     open: Option<BTreeMap<SymbolId, u32>>,
     stats: ReceiverStats,
@@ -71,7 +69,6 @@ impl SymbolReceiver {
             recovered: Vec::new(),
             symbol_bytes,
             parts: PartsIn::default(),
-            equations: 0,
             open: matches!(code.shape().geometry, Geometry::Block { .. }).then(BTreeMap::new),
             stats: ReceiverStats::default(),
         }
@@ -154,7 +151,7 @@ impl SymbolReceiver {
         };
         self.hear(last)?;
         match self.decoder.on_repair(cover, repair.key, repair.payload).map_err(refused)? {
-            Innovation::Innovative => self.equations += 1,
+            Innovation::Innovative => {}
             Innovation::Redundant => self.stats.redundant += 1,
             Innovation::OutOfReach => self.stats.out_of_reach += 1,
         }
@@ -182,14 +179,10 @@ impl SymbolReceiver {
     ) -> Result<(), TransportError> {
         while self.decoder.poll_recovered(&mut self.recovered).is_some() {
             self.stats.recovered += 1;
-            self.equations = self.equations.saturating_sub(1);
             deliver(&self.recovered)?;
         }
-        if self.decoder.decoded_below() >= self.heard_below {
-            self.equations = 0;
-            if self.recovered.capacity() > 0 {
-                self.recovered = Vec::new();
-            }
+        if self.decoder.decoded_below() >= self.heard_below && self.recovered.capacity() > 0 {
+            self.recovered = Vec::new();
         }
         Ok(())
     }
@@ -208,12 +201,7 @@ impl SymbolReceiver {
             Some(open) => open_blocks(open, &*self.decoder),
             None => self.open_span(decoded_below).into_iter().collect(),
         };
-        CodingState {
-            decoded_below,
-            seen_below: self.decoder.seen_below().max(decoded_below),
-            equations: self.equations,
-            windows,
-        }
+        CodingState { decoded_below, seen_below: self.decoder.seen_below().max(decoded_below), windows }
     }
 
     /// From the lowest undecoded symbol to the highest heard of.

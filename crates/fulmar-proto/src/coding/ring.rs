@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use fulmar_fec::{SymbolId, Symbols};
 
-use super::sender::Fill;
 use super::sets::SetNumber;
+use super::source::Source;
 use crate::wire::frame;
 
 /// What the sender knows of one symbol.
@@ -38,8 +38,9 @@ impl SymbolState {
     }
 }
 
+/// One symbol in the ring.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct Held {
     /// Its bytes; empty once they can no longer be needed.
     bytes: Vec<u8>,
     pub(super) state: SymbolState,
@@ -54,7 +55,7 @@ pub(super) struct Slot {
 /// Symbols from the oldest one not delivered to the newest, with the bytes of all that may still be asked for.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
-    slots: VecDeque<Slot>,
+    symbols: VecDeque<Held>,
     base: u64,
     /// Buffers to use again.
     pool: Vec<Vec<u8>>,
@@ -67,7 +68,7 @@ const POOL_MAX: usize = 64;
 impl Ring {
     /// Id of the next symbol.
     pub(super) fn next_id(&self) -> SymbolId {
-        SymbolId(self.base + self.slots.len() as u64)
+        SymbolId(self.base + self.symbols.len() as u64)
     }
 
     /// The oldest symbol held.
@@ -93,10 +94,10 @@ impl Ring {
         }
     }
 
-    /// Takes in the next symbol, of at most `bytes_max`; `None` if `fill` has nothing to send.
-    pub(super) fn take_in(&mut self, bytes_max: usize, fill: &mut Fill<'_>) -> Option<SymbolId> {
+    /// Takes in the next symbol, of at most `bytes_max`; `None` if `source` has nothing to send.
+    pub(super) fn take_in(&mut self, bytes_max: usize, source: &mut dyn Source) -> Option<SymbolId> {
         let mut symbol = self.buffer();
-        fill(&mut symbol, bytes_max);
+        source.fill(&mut symbol, bytes_max);
         if symbol.is_empty() {
             self.recycle(symbol);
             return None;
@@ -116,7 +117,7 @@ impl Ring {
     fn push(&mut self, bytes: Vec<u8>) -> SymbolId {
         let id = self.next_id();
         self.held_bytes += bytes.len() as u64;
-        self.slots.push_back(Slot {
+        self.symbols.push_back(Held {
             bytes,
             state: SymbolState::InFlight(0),
             was_lost: false,
@@ -126,18 +127,18 @@ impl Ring {
         id
     }
 
-    pub(super) fn slot(&self, id: SymbolId) -> Option<&Slot> {
-        self.slots.get(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
+    pub(super) fn held(&self, id: SymbolId) -> Option<&Held> {
+        self.symbols.get(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
     }
 
-    pub(super) fn slot_mut(&mut self, id: SymbolId) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
+    pub(super) fn held_mut(&mut self, id: SymbolId) -> Option<&mut Held> {
+        self.symbols.get_mut(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
     }
 
     /// Lets go of the bytes of one symbol.
     pub(super) fn release_bytes(&mut self, id: SymbolId) {
-        if let Some(slot) = self.slot_mut(id) {
-            let bytes = std::mem::take(&mut slot.bytes);
+        if let Some(held) = self.held_mut(id) {
+            let bytes = std::mem::take(&mut held.bytes);
             self.held_bytes -= bytes.len() as u64;
             self.recycle(bytes);
         }
@@ -145,13 +146,13 @@ impl Ring {
 
     /// Drops delivered symbols at the front. When nothing is left, memory goes too: idle connections hold none.
     pub(super) fn pop_delivered(&mut self) {
-        while self.slots.front().is_some_and(|slot| slot.state == SymbolState::Delivered) {
+        while self.symbols.front().is_some_and(|held| held.state == SymbolState::Delivered) {
             self.release_bytes(SymbolId(self.base));
-            self.slots.pop_front();
+            self.symbols.pop_front();
             self.base += 1;
         }
-        if self.slots.is_empty() {
-            self.slots = VecDeque::new();
+        if self.symbols.is_empty() {
+            self.symbols = VecDeque::new();
             self.pool = Vec::new();
         }
     }
@@ -159,6 +160,6 @@ impl Ring {
 
 impl Symbols for Ring {
     fn get(&self, id: SymbolId) -> Option<&[u8]> {
-        self.slot(id).map(|slot| slot.bytes.as_slice()).filter(|bytes| !bytes.is_empty())
+        self.held(id).map(|held| held.bytes.as_slice()).filter(|bytes| !bytes.is_empty())
     }
 }

@@ -36,6 +36,14 @@ impl SenderStats {
         }
     }
 
+    /// A copy leaves, or a piece of one. It counts under its reason, and as a copy where it was asked for.
+    pub(super) fn count_copy(&mut self, reason: RepairReason) {
+        match reason {
+            RepairReason::Asked => self.copies += 1,
+            _ => self.count_repair(reason),
+        }
+    }
+
     /// Everything sent that carried a symbol.
     pub fn symbols_sent(&self) -> u64 {
         self.sources + self.repairs_sent()

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Instant, RepairReason};
+use fulmar_control::{Choice, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId};
+use fulmar_units::Instant;
 
-use super::{Emitted, SymbolReceiver, SymbolSender, symbol_sender};
+use super::strategy::Strategy;
+use super::{Content, Source, SymbolReceiver, strategy};
 use crate::TransportError;
 use crate::wire::frame::{Frame, Frames, RepairSpan};
 
@@ -14,8 +16,21 @@ const NOW: Instant = Instant::ZERO;
 const RTT: Duration = Duration::from_millis(100);
 const SPACE: usize = 150;
 
+/// Makes symbols by a function.
+pub(super) struct Made<F>(pub(super) F);
+
+impl<F: FnMut(&mut Vec<u8>, usize)> Source for Made<F> {
+    fn has_pending(&self) -> bool {
+        true
+    }
+
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
+        (self.0)(symbol, bytes_max);
+    }
+}
+
 struct Pair {
-    sender: Box<dyn SymbolSender>,
+    sender: Box<dyn Strategy>,
     receiver: SymbolReceiver,
     delivered: Vec<Vec<u8>>,
 }
@@ -28,19 +43,26 @@ impl Pair {
     fn of(code: Arc<dyn Code>) -> Self {
         let limits = DecoderLimits { symbols_max: 256, equations_max: 64 };
         let receiver = SymbolReceiver::new(&*code, 100, limits);
-        Self { sender: symbol_sender(code, 100, 256), receiver, delivered: Vec::new() }
+        Self { sender: strategy(code, 100, 256), receiver, delivered: Vec::new() }
     }
 
-    fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Emitted)> {
+    fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Content)> {
         let mut packet = Vec::new();
-        let id = self.sender.next_id().0;
-        let emitted = self
-            .sender
-            .emit(NOW, choice, &mut packet, SPACE, &mut |symbol, _| symbol.resize(100, id as u8 + 1));
-        emitted.map(|emitted| (packet, emitted))
+        let id = self.sender.ledger().ring.next_id().0;
+        let mut source = Made(|symbol: &mut Vec<u8>, _| symbol.resize(100, id as u8 + 1));
+        let content = self.sender.emit(NOW, choice, &mut packet, SPACE, &mut source);
+        content.map(|content| (packet, content))
     }
 
-    fn arrive(&mut self, packet: &[u8], emitted: Emitted) {
+    fn missing(&self) -> u32 {
+        self.sender.opportunity(NOW, false, RTT).missing
+    }
+
+    fn is_all_delivered(&self) -> bool {
+        self.sender.ledger().is_all_delivered()
+    }
+
+    fn arrive(&mut self, packet: &[u8], content: Content) {
         let delivered = &mut self.delivered;
         let mut deliver = |symbol: &[u8]| -> Result<(), TransportError> {
             delivered.push(symbol.to_vec());
@@ -55,25 +77,25 @@ impl Pair {
             other => panic!("{other:?}"),
         }
         .expect("a sound sender");
-        self.sender.on_acked(emitted.content, false);
+        self.sender.on_arrived(content, false);
     }
 
     /// Sends `count` new symbols, of which those at `lost` do not arrive.
     fn send(&mut self, count: u64, lost: &[u64]) {
         let mut gone = Vec::new();
         for at in 0..count {
-            let (packet, emitted) = self.emit(Choice::Source).expect("new data");
-            if lost.contains(&at) { gone.push(emitted) } else { self.arrive(&packet, emitted) }
+            let (packet, content) = self.emit(Choice::Source).expect("new data");
+            if lost.contains(&at) { gone.push(content) } else { self.arrive(&packet, content) }
         }
-        gone.into_iter().for_each(|emitted| {
-            self.sender.on_lost(NOW, emitted.content);
+        gone.into_iter().for_each(|content| {
+            self.sender.on_lost(NOW, content);
         });
         self.report();
     }
 
     fn report(&mut self) {
         let state = self.receiver.state();
-        self.sender.on_peer_state(NOW, state).expect("a true report");
+        self.sender.on_report(NOW, &state).expect("a true report");
     }
 }
 
@@ -82,17 +104,17 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
     let mut pair = Pair::new(RlcWindow::new(64).unwrap());
     let lost = [3u64, 7, 8, 15];
     pair.send(20, &lost);
-    assert_eq!(pair.sender.slot(NOW, false, RTT).missing, 4);
+    assert_eq!(pair.missing(), 4);
     let mut copies = Vec::new();
     let mut named = Vec::new();
-    while pair.sender.slot(NOW, false, RTT).missing > 0 {
-        let (packet, emitted) = pair.emit(Choice::Recover).expect("something is missing");
+    while pair.missing() > 0 {
+        let (packet, content) = pair.emit(Choice::Recover).expect("something is missing");
         let Some(Ok(Frame::Source { id, .. })) = Frames::new(&packet).next() else { panic!("not a copy") };
         named.push(u64::from(id));
-        copies.push((packet, emitted));
+        copies.push((packet, content));
     }
     assert_eq!(named, lost);
-    let (insurance, emitted) = pair.emit(Choice::Insure).expect("copies are under way");
+    let (insurance, content) = pair.emit(Choice::Insure).expect("copies are under way");
     let Some(Ok(Frame::Repair(repair))) = Frames::new(&insurance).next() else { panic!("no combination") };
     let RepairSpan::Set(gaps) = &repair.span else { panic!("not over a set") };
     let mut ids = Vec::new();
@@ -101,16 +123,16 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
 
     // Any four of the five restore the four: the copy of 7 is lost too, and costs no round trip.
     let (_, seven) = copies.remove(1);
-    for (packet, emitted) in copies {
-        pair.arrive(&packet, emitted);
+    for (packet, content) in copies {
+        pair.arrive(&packet, content);
     }
     assert_eq!(pair.delivered.len(), 19);
-    pair.arrive(&insurance, emitted);
+    pair.arrive(&insurance, content);
     assert_eq!(pair.delivered.len(), 20);
-    pair.sender.on_lost(NOW, seven.content);
-    assert_eq!(pair.sender.slot(NOW, false, RTT).missing, 0, "what was decoded is not asked for");
+    pair.sender.on_lost(NOW, seven);
+    assert_eq!(pair.missing(), 0, "what was decoded is not asked for");
     pair.report();
-    assert!(pair.sender.is_all_delivered());
+    assert!(pair.is_all_delivered());
 }
 
 #[test]
@@ -118,14 +140,14 @@ fn without_a_code_repair_is_a_copy_of_each() {
     let mut pair = Pair::new(NoCode);
     pair.send(20, &[0, 19]);
     for id in [0, 19] {
-        let (packet, emitted) = pair.emit(Choice::Recover).expect("something is missing");
+        let (packet, content) = pair.emit(Choice::Recover).expect("something is missing");
         assert!(
             matches!(Frames::new(&packet).next(), Some(Ok(Frame::Source { id: copied, .. })) if copied == id)
         );
-        pair.arrive(&packet, emitted);
+        pair.arrive(&packet, content);
     }
     pair.report();
-    assert!(pair.emit(Choice::Recover).is_none() && pair.sender.is_all_delivered());
+    assert!(pair.emit(Choice::Recover).is_none() && pair.is_all_delivered());
 }
 
 #[test]
@@ -134,22 +156,24 @@ fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
         let mut pair = Pair::of(code);
         pair.send(5, &[2]);
         let mut pieces = 0;
-        while pair.sender.slot(NOW, false, RTT).missing > 0 {
+        while pair.missing() > 0 {
             let mut packet = Vec::new();
-            let emitted =
-                pair.sender.emit(NOW, Choice::Recover, &mut packet, 60, &mut |_, _| {}).expect("a piece");
+            let content = pair
+                .sender
+                .emit(NOW, Choice::Recover, &mut packet, 60, &mut Made(|_: &mut Vec<u8>, _| {}))
+                .expect("a piece");
             assert!(packet.len() <= 60);
             pieces += 1;
             // The first piece is lost at first.
             if pieces == 1 {
-                pair.sender.on_lost(NOW, emitted.content);
+                pair.sender.on_lost(NOW, content);
             } else {
-                pair.arrive(&packet, emitted);
+                pair.arrive(&packet, content);
             }
         }
         assert_eq!((pieces, pair.delivered.len()), (4, 5));
         pair.report();
-        assert!(pair.sender.is_all_delivered());
+        assert!(pair.is_all_delivered());
     }
 }
 
@@ -161,7 +185,7 @@ fn a_combination_whose_symbols_no_longer_fit_becomes_a_piece_of_a_copy() {
     }
     let mut packet = Vec::new();
     let tail = Choice::Repair { symbols: 5, reason: RepairReason::Tail };
-    assert!(pair.sender.emit(NOW, tail, &mut packet, 60, &mut |_, _| {}).is_some());
+    assert!(pair.sender.emit(NOW, tail, &mut packet, 60, &mut Made(|_: &mut Vec<u8>, _| {})).is_some());
     assert!(
         packet.len() <= 60
             && matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { id: 0, .. })))

@@ -17,7 +17,9 @@ impl Connection {
     /// What happened that the application may wait for.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
-            self.is_datagram_event_pending &= !matches!(event, Event::DatagramReceived);
+            if event == Event::DatagramReceived {
+                self.datagrams.on_told();
+            }
             return Some(event);
         }
         if let Some(event) = self.streams.poll_event() {
@@ -81,7 +83,7 @@ impl Connection {
 
     /// Reads bytes of a stream in order, up to the length of `out`.
     pub fn read(&mut self, now: Instant, id: StreamId, out: &mut [u8]) -> Result<Read<usize>, ReadError> {
-        let rtt = self.path.rtt.smoothed();
+        let rtt = self.path.recovery.rtt().smoothed();
         self.streams.read(id, out, now, rtt)
     }
 
@@ -92,7 +94,7 @@ impl Connection {
         id: StreamId,
         bytes_max: usize,
     ) -> Result<Read<Bytes>, ReadError> {
-        let rtt = self.path.rtt.smoothed();
+        let rtt = self.path.recovery.rtt().smoothed();
         self.streams.read_chunk(id, bytes_max, now, rtt)
     }
 
@@ -108,7 +110,7 @@ impl Connection {
     /// Most bytes an unreliable datagram may have now; `None` if the peer takes none (or is not known yet).
     pub fn datagram_bytes_max(&self) -> Option<usize> {
         let peer = self.peer_parameters.as_ref()?.datagram_bytes_max;
-        let path = usize::from(self.path.mtu.current_bytes()) - DATAGRAM_OVERHEAD_BYTES;
+        let path = usize::from(self.path.recovery.mtu_bytes()) - DATAGRAM_OVERHEAD_BYTES;
         (peer > 0).then(|| usize::try_from(peer).unwrap_or(usize::MAX).min(path))
     }
 
@@ -155,14 +157,14 @@ impl Connection {
     }
 
     fn end(&mut self, now: Instant, close: Close, error: ConnectionError) {
-        let probe_timeout = self.path.probe_timeout(self.ack_delay_max(), 0);
+        let probe_timeout = self.probe_timeout();
         self.state = State::closing(now, close, probe_timeout);
         self.on_ended(error);
     }
 
     /// Ends the connection without a word.
     pub(super) fn drain(&mut self, now: Instant, error: ConnectionError) {
-        self.state = State::draining(now, self.path.probe_timeout(self.ack_delay_max(), 0));
+        self.state = State::draining(now, self.probe_timeout());
         self.on_ended(error);
     }
 
@@ -200,7 +202,7 @@ impl Connection {
 
     /// Something written has not reached the peer yet, as far as this end knows.
     pub fn has_unacked(&self) -> bool {
-        !self.streams.is_idle() || !self.symbols_out.is_all_delivered()
+        !self.streams.is_idle() || !self.coding.is_all_delivered()
     }
 
     /// The peer's address.
@@ -220,7 +222,7 @@ impl Connection {
 
     /// Smoothed RTT.
     pub fn rtt(&self) -> Duration {
-        self.path.rtt.smoothed()
+        self.path.recovery.rtt().smoothed()
     }
 
     /// Fills `out` with secret bytes that both ends derive alike (RFC 8446 7.5).
@@ -248,33 +250,41 @@ impl Connection {
         if matches!(self.state, State::Established) {
             self.is_ping_pending = true;
             self.stats.path_changes += 1;
-            self.last_activity_at = now;
+            self.liveness.on_path_change(now);
         }
     }
 
     /// Counts and current values.
     pub fn stats(&self) -> ConnectionStats {
-        let budget = self.path.budget();
+        let recovery = &self.path.recovery;
+        let (budget, view, counts) = (recovery.budget(), recovery.view(), recovery.stats());
         ConnectionStats {
             profile: self.profile_name.clone(),
-            controller: self.path.congestion.name(),
-            phase: self.path.congestion.phase(),
-            rtt: self.path.rtt.smoothed(),
-            rtt_min: self.path.rtt.min(),
-            rtt_var: self.path.rtt.var(),
+            controller: recovery.congestion().name(),
+            phase: recovery.congestion().phase(),
+            rtt: view.rtt_smoothed,
+            rtt_min: view.rtt_min,
+            rtt_var: view.rtt_var,
             window_bytes: budget.window_bytes,
-            in_flight_bytes: self.sent.in_flight_bytes(),
+            in_flight_bytes: recovery.in_flight_bytes(),
             pacing: budget.pacing,
-            bandwidth: self.path.congestion.bandwidth(),
-            loss: self.path.loss.view(),
-            mtu_bytes: self.path.mtu.current_bytes(),
-            is_ecn_capable: self.path.ecn.is_capable(),
-            symbols_held_bytes: self.symbols_out.held_bytes(),
+            bandwidth: recovery.congestion().bandwidth(),
+            loss: view.loss,
+            mtu_bytes: recovery.mtu_bytes(),
+            is_ecn_capable: recovery.ecn().is_capable(),
+            lost_packets: counts.lost_packets,
+            recoveries: counts.recoveries,
+            spurious_packets: counts.spurious_packets,
+            ecn_ce_packets: counts.ecn_ce_packets,
+            probe_timeouts: counts.probe_timeouts,
+            mtu_probes_passed: counts.mtu_probes_passed,
+            black_holes: counts.black_holes,
+            symbols_held_bytes: self.coding.held_bytes(),
             decoder_bytes: self.symbols_in.memory_bytes(),
             datagrams_dropped: self.datagrams.dropped,
-            coding_sent: *self.symbols_out.stats(),
+            coding_sent: *self.coding.stats(),
             coding_received: *self.symbols_in.stats(),
-            redundancy: self.redundancy.ratio(),
+            redundancy: self.coding.redundancy(),
             streams: self.streams.stats(),
             ..self.stats.clone()
         }

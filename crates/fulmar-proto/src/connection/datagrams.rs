@@ -31,6 +31,8 @@ pub(super) struct Datagrams {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     is_blocked: bool,
+    /// The application was told of arrivals, and has not looked yet.
+    is_announced: bool,
     /// Arrived while the queue was full, so that older ones were dropped.
     pub(super) dropped: u64,
 }
@@ -44,6 +46,7 @@ impl Datagrams {
             incoming: VecDeque::new(),
             incoming_bytes: 0,
             is_blocked: false,
+            is_announced: false,
             dropped: 0,
         }
     }
@@ -92,6 +95,16 @@ impl Datagrams {
         }
         self.incoming_bytes += data.len();
         self.incoming.push_back(Bytes::copy_from_slice(data));
+    }
+
+    /// True if the application must be told that something arrived.
+    pub(super) fn poll_announcement(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_announced, true)
+    }
+
+    /// The application has been told.
+    pub(super) fn on_told(&mut self) {
+        self.is_announced = false;
     }
 
     pub(super) fn read(&mut self) -> Option<Bytes> {

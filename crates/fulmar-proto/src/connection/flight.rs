@@ -29,8 +29,8 @@ impl Connection {
             self.write_long_packet(now, level, buf, start + limit, pad_to);
         }
         let must_keep_talking = self.side.is_client() && !self.is_confirmed;
-        let timeout =
-            self.path.rtt.has_sample().then(|| self.path.rtt.probe_timeout(std::time::Duration::ZERO, 0));
+        let rtt = self.path.recovery.rtt();
+        let timeout = rtt.has_sample().then(|| rtt.probe_timeout(std::time::Duration::ZERO, 0));
         self.handshake.arm(now, timeout, must_keep_talking);
         buf.len() > start
     }
@@ -45,9 +45,9 @@ impl Connection {
     ) {
         let header = match level {
             Level::Initial => {
-                PacketHeader::Initial { dcid: self.peer_cid, scid: self.local_cid, token: &self.token }
+                PacketHeader::Initial { dcid: self.cids.peer, scid: self.cids.local, token: &self.cids.token }
             }
-            Level::Handshake => PacketHeader::Handshake { dcid: self.peer_cid, scid: self.local_cid },
+            Level::Handshake => PacketHeader::Handshake { dcid: self.cids.peer, scid: self.cids.local },
         };
         // A packet that cannot hold a useful frame is not begun.
         if buf.len() + header.wire_bytes() + TAG_BYTES + 32 > limit {
@@ -62,7 +62,7 @@ impl Connection {
             let delay_us = space.received.delay_us(now);
             let room = frames_limit - buf.len();
             if frame::put_ack(buf, space.received.ranges(), delay_us, None, None, room) {
-                space.received.on_ack_sent();
+                space.received.on_ack_sent(now);
             }
         }
         let mut range = 0..0;
@@ -117,13 +117,13 @@ impl Connection {
         {
             frame::put_close(buf, &close, draft.limit.saturating_sub(buf.len()));
             let _ = self.seal(&draft, buf);
-            self.sent.push_untracked();
+            self.path.recovery.on_sent_untracked();
         }
         buf.len() > start
     }
 
     fn write_close_at(&mut self, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
-        let (dcid, scid) = (self.peer_cid, self.local_cid);
+        let (dcid, scid) = (self.cids.peer, self.cids.local);
         let Some(space) = self.handshake.space(level) else { return };
         let header = match level {
             Level::Initial => PacketHeader::Initial { dcid, scid, token: &[] },

@@ -3,6 +3,7 @@
 use super::close::State;
 use super::handshake::Level;
 use super::path::Validation;
+use super::setup::udp_payload_max;
 use super::{Connection, DatagramMeta, Event};
 use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
 use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
@@ -90,16 +91,14 @@ impl Connection {
 
     fn on_retry(&mut self, datagram: &[u8]) {
         // RFC 9000 17.2.5.2: at most one, before anything else.
-        if self.retry_cid.is_some()
+        if self.cids.retry.is_some()
             || self.stats.opened_packets > 0
             || !matches!(self.state, State::Handshaking)
         {
             return;
         }
-        let Ok(retry) = retry::open(datagram, &self.original_cid) else { return };
-        self.token = retry.token.to_vec();
-        self.retry_cid = Some(retry.scid);
-        self.peer_cid = retry.scid;
+        let Ok(retry) = retry::open(datagram, &self.cids.original) else { return };
+        self.cids.on_retry(retry.scid, retry.token);
         self.handshake.restart(PacketKeys::initial(&retry.scid, Side::Client));
     }
 
@@ -122,10 +121,7 @@ impl Connection {
             self.stats.duplicate_packets += 1;
             return Ok(());
         }
-        if self.side.is_client() && self.peer_chose_cid.is_none() {
-            self.peer_chose_cid = Some(scid);
-            self.peer_cid = scid;
-        }
+        self.cids.on_first_packet(self.side, scid);
         if self.side.is_server() && level == Level::Handshake {
             // RFC 9000 8.1: the client can only have this key if it received at its address. RFC 9001 4.9.1.
             self.path.validation = Validation::Done;
@@ -135,7 +131,7 @@ impl Connection {
         if let Some(space) = self.handshake.space(level) {
             space.received.on_packet(now, number, None, is_ack_eliciting);
         }
-        self.touch(now);
+        self.liveness.on_heard(now);
         Ok(())
     }
 
@@ -166,7 +162,7 @@ impl Connection {
                 Frame::Padding => continue,
                 Frame::Ack(ack) => {
                     if let Some(rtt) = self.handshake.on_ack(now, level, &ack)? {
-                        self.path.on_rtt(now, rtt, std::time::Duration::ZERO);
+                        self.path.recovery.on_handshake_rtt(now, rtt);
                     }
                     continue;
                 }
@@ -216,7 +212,7 @@ impl Connection {
 
     fn on_handshake_complete(&mut self, now: Instant) {
         self.state = State::Established;
-        self.handshake_deadline = None;
+        self.liveness.on_handshake_complete();
         self.path.validation = match std::mem::replace(&mut self.path.validation, Validation::Done) {
             Validation::ByHandshake => Validation::Done,
             other => other,
@@ -249,7 +245,7 @@ impl Connection {
         packet: &ProtectedPacket,
         bytes: &mut [u8],
     ) -> Result<(), TransportError> {
-        let pto = self.path.probe_timeout(self.ack_delay_max(), 0);
+        let pto = self.probe_timeout();
         let expected = self.received.expected();
         let Some(keys) = &mut self.keys else { return Ok(()) };
         let opened = keys.open(bytes, packet.pn_offset, expected, now, pto);
@@ -266,7 +262,7 @@ impl Connection {
         if is_largest && meta.remote != self.path.remote && is_ack_eliciting {
             self.on_peer_moved(now, meta, bytes.len() as u64);
         }
-        self.touch(now);
+        self.liveness.on_heard(now);
         Ok(())
     }
 
@@ -274,7 +270,7 @@ impl Connection {
     fn on_frames_while_closing(&mut self, now: Instant, payload: &[u8]) -> Result<(), TransportError> {
         for frame in Frames::new(payload).flatten() {
             if let Frame::Close(_) = frame {
-                self.state = State::draining(now, self.path.probe_timeout(self.ack_delay_max(), 0));
+                self.state = State::draining(now, self.probe_timeout());
                 return Ok(());
             }
         }
@@ -300,7 +296,7 @@ impl Connection {
             }
         }
         self.received.on_packet(now, number, ecn, is_ack_eliciting);
-        self.received_since_eliciting += u64::from(is_ack_eliciting);
+        self.path.recovery.on_received(number);
         if wants_ack_now {
             self.received.request_ack();
         }
@@ -347,8 +343,7 @@ impl Connection {
         }
         self.datagrams.receive(data);
         self.stats.datagrams_received += 1;
-        if !self.is_datagram_event_pending {
-            self.is_datagram_event_pending = true;
+        if self.datagrams.poll_announcement() {
             self.events.push_back(Event::DatagramReceived);
         }
         Ok(())
@@ -375,7 +370,8 @@ impl Connection {
         let is_other_path = meta.remote.ip() != self.path.remote.ip();
         self.path.rebind(meta.remote, meta.local_ip, challenge, datagram_bytes);
         if is_other_path {
-            self.reset_path_measures(now);
+            let limit = self.peer_parameters.as_ref().map(|peer| udp_payload_max(peer));
+            self.path.recovery.on_path_change(now, limit);
         }
         self.stats.path_changes += 1;
     }
@@ -385,10 +381,11 @@ impl Connection {
 fn deliver(streams: &mut Streams, received: &mut Received, symbol: &[u8]) -> Result<(), TransportError> {
     for frame in SymbolFrames::new(symbol) {
         match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
-            SymbolFrame::AckPolicy { every_packets, delay_us } => {
+            SymbolFrame::AckPolicy { every_packets, delay_us, repeats } => {
                 let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
                 let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
-                received.set_policy(AckPolicy { every_packets, delay });
+                let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
+                received.set_policy(AckPolicy { every_packets, delay, repeats });
             }
             frame => streams.on_frame(frame)?,
         }

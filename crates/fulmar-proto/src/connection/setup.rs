@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use fulmar_fec::{Code, CodeId, DecoderLimits, Geometry, NoCode};
 
+use super::cids::Cids;
+use super::path::Validation;
 use crate::config::TransportConfig;
 use crate::crypto::ResetToken;
 use crate::params::Parameters;
-use crate::profile::WINDOW_SYMBOLS;
-use crate::recovery::AckPolicy;
+use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS};
+use crate::recovery::{self, AckPolicy};
 use crate::stream::StreamConfig;
 use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
 use crate::wire::packet::{SHORT_HEADER_BYTES, TAG_BYTES};
@@ -40,10 +42,53 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
 }
 
+impl Setup {
+    pub(super) fn cids(&self) -> Cids {
+        Cids {
+            local: self.local_cid,
+            peer: self.peer_cid,
+            peer_chose: self.side.is_server().then_some(self.peer_cid),
+            original: self.original_cid,
+            retry: self.retry_cid,
+            token: Vec::new(),
+        }
+    }
+
+    pub(super) fn validation(&self) -> Validation {
+        if self.is_address_validated || self.side.is_client() {
+            Validation::Done
+        } else {
+            Validation::ByHandshake
+        }
+    }
+}
+
+/// The modules of `profile` that recovery needs.
+pub(super) fn recovery_modules(profile: &Profile, context: &MakeContext) -> recovery::Modules {
+    recovery::Modules {
+        congestion: (profile.congestion)(context),
+        loss: (profile.loss)(context),
+        config: profile.recovery,
+    }
+}
+
+pub(super) fn path_limits(config: &TransportConfig) -> recovery::PathLimits {
+    recovery::PathLimits {
+        initial_mtu_bytes: config.initial_mtu_bytes,
+        mtu_max_bytes: config.mtu_max_bytes,
+        is_ecn_enabled: config.is_ecn_enabled,
+    }
+}
+
 /// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`: with the longest header that a repair symbol over it
 /// can have, it fills a packet.
 pub(super) fn symbol_bytes(mtu_bytes: u16) -> usize {
     usize::from(mtu_bytes) - SHORT_HEADER_BYTES - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
+}
+
+/// Largest UDP payload that the peer takes.
+pub(super) fn udp_payload_max(peer: &Parameters) -> u16 {
+    u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX)
 }
 
 /// Codes this implementation can decode: all of its own.

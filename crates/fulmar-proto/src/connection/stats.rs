@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fulmar_control::{LossView, Rate};
+use fulmar_control::LossView;
+use fulmar_units::Rate;
 
 use crate::coding::{ReceiverStats, SenderStats};
 use crate::stream::StreamStats;

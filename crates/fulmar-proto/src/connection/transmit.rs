@@ -1,12 +1,13 @@
 //! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
 
-use fulmar_control::{Choice, Sent};
-
 use super::close::State;
+use super::feedback::Carried;
+use super::setup::symbol_bytes;
 use super::{Connection, Transmit};
-use crate::coding::Emitted;
+use crate::coding::{Content, Next, Source, Turn};
 use crate::crypto::SealError;
-use crate::recovery::{BASE_BYTES, Content, SentPacket};
+use crate::recovery::{AckSpacing, BASE_BYTES, Permit};
+use crate::stream::Streams;
 use crate::wire::frame;
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES};
 use crate::wire::symbol::SymbolFrame;
@@ -14,8 +15,6 @@ use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
 
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
-/// So often a policy is asked for one packet: a choice may be impossible, as a combination of symbols that no longer fit.
-const CHOICES_MAX: usize = 4;
 /// So many probe timeouts in a row send packets of full size.
 const PROBES_FULL_SIZED: u32 = 2;
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
@@ -24,12 +23,23 @@ const BATCH_BYTES_MAX: usize = 65_000;
 const SYMBOL_BYTES_WORTHWHILE: usize = 200;
 
 /// What the next 1-RTT packet is to carry besides ACK and control frames.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug)]
 enum Payload {
     Nothing,
     Probe,
     Datagram,
-    Symbol(Choice),
+    Symbol(Turn),
+}
+
+impl Payload {
+    fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    /// It can be cut to fit beside an ACK.
+    fn is_cuttable(&self) -> bool {
+        matches!(self, Self::Symbol(turn) if turn.is_cuttable())
+    }
 }
 
 /// A 1-RTT packet being written.
@@ -42,8 +52,44 @@ pub(super) struct Draft {
     pub(super) limit: usize,
     is_ack_eliciting: bool,
     has_ack: bool,
-    content: Content,
-    is_repair: bool,
+    content: Option<Content>,
+}
+
+impl Draft {
+    /// Bytes that frames may still take.
+    fn room(&self, buf: &[u8]) -> usize {
+        self.limit.saturating_sub(buf.len())
+    }
+
+    fn is_empty(&self, buf: &[u8]) -> bool {
+        buf.len() == self.span.payload_start()
+    }
+}
+
+/// The streams as a source of symbols. What this end asks of the other's ACKs goes first.
+struct Outflow<'a> {
+    streams: &'a mut Streams,
+    acks: &'a mut AckSpacing,
+    symbol_bytes_max: usize,
+}
+
+impl Source for Outflow<'_> {
+    fn has_pending(&self) -> bool {
+        self.streams.has_pending()
+    }
+
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
+        if let Some(policy) = self.acks.poll() {
+            let frame = SymbolFrame::AckPolicy {
+                every_packets: u64::from(policy.every_packets),
+                delay_us: policy.delay.as_micros() as u64,
+                repeats: u64::from(policy.repeats),
+            };
+            frame.put(symbol);
+        }
+        let left = bytes_max.min(self.symbol_bytes_max).saturating_sub(symbol.len());
+        self.streams.fill(symbol, left);
+    }
 }
 
 impl Connection {
@@ -73,7 +119,7 @@ impl Connection {
         Some(Transmit {
             destination: self.path.remote,
             src_ip: self.path.local_ip,
-            ecn: if matches!(self.state, State::Established) { self.path.ecn.mark() } else { None },
+            ecn: if matches!(self.state, State::Established) { self.path.recovery.mark() } else { None },
             bytes,
             segment_bytes: (bytes > segment_bytes).then_some(segment_bytes),
         })
@@ -89,7 +135,7 @@ impl Connection {
         } else if let Some(bytes) = self.write_mtu_probe(now, buf) {
             return Some(bytes);
         }
-        let mtu = usize::from(self.path.mtu.current_bytes());
+        let mtu = usize::from(self.path.recovery.mtu_bytes());
         for _ in usize::from(segment_bytes.is_some())..segments_max.max(1) {
             let start = buf.len();
             if start + mtu > BATCH_BYTES_MAX.max(mtu) || !self.write_packet(now, buf, mtu) {
@@ -112,115 +158,73 @@ impl Connection {
 
     /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
     fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
-        (0..CHOICES_MAX).find_map(|_| self.try_packet(now, buf, mtu)).unwrap_or(false)
-    }
-
-    /// The same for one choice of the policy; `None` if that could not be carried out.
-    fn try_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> Option<bool> {
         let start = buf.len();
         let room = mtu.min(self.path.room_bytes(start));
         if room < PACKET_BYTES_MIN {
-            return Some(false);
+            return false;
         }
         // What an address that is not validated leaves room for is kept for control frames and ACKs.
         let payload = if room < mtu { Payload::Nothing } else { self.choose_payload(now, mtu) };
         let is_ack_due = self.received.is_ack_due(now);
         let has_control =
-            self.path_response.is_some() || self.is_ping_pending || self.path_challenge_is_due();
-        if payload == Payload::Nothing && !is_ack_due && !has_control {
-            return Some(false);
+            self.path_response.is_some() || self.is_ping_pending || self.path.is_challenge_due();
+        if payload.is_nothing() && !is_ack_due && !has_control {
+            return false;
         }
-        let Some(mut draft) = self.begin(buf, start, room) else { return Some(false) };
+        let Some(mut draft) = self.begin(buf, start, room) else { return false };
         self.put_control(now, &mut draft, buf);
-        // Only a new symbol can be cut to fit beside an ACK; everything else gets a packet of its own after it.
-        let carries_new = matches!(payload, Payload::Symbol(Choice::Source));
-        if is_ack_due || (self.received.has_news() && carries_new) {
+        // Only a new symbol can be cut to fit beside an ACK. Everything else gets a packet of its own after it: nothing is
+        // booked before it is in a packet, so the policy is simply asked again.
+        if is_ack_due || (self.received.has_news() && payload.is_cuttable()) {
             self.put_ack(now, &mut draft, buf);
         }
-        if carries_new || buf.len() == draft.span.payload_start() {
+        if payload.is_cuttable() || draft.is_empty(buf) {
             self.put_payload(now, payload, &mut draft, buf);
         }
-        if buf.len() == draft.span.payload_start() {
-            self.wait(now, None);
+        if draft.is_empty(buf) {
             buf.truncate(start);
-            return None;
+            return false;
         }
-        Some(self.complete(now, draft, buf))
-    }
-
-    /// Nothing is to be sent until the policy's time, or until a missing symbol is overdue.
-    fn wait(&mut self, now: Instant, at: Option<Instant>) {
-        let overdue_at = self.symbols_out.overdue_at(self.path.rtt.smoothed());
-        self.policy_at = [at, overdue_at].into_iter().flatten().filter(|&at| at > now).min();
+        self.complete(now, draft, buf)
     }
 
     /// Decides what may leave now, and remembers what holds it back.
     fn choose_payload(&mut self, now: Instant, mtu: usize) -> Payload {
-        if self.probes_pending > 0 {
+        let recovery = &mut self.path.recovery;
+        if recovery.probe_due().is_some() {
             return Payload::Probe;
         }
-        let has_new_data = self.has_room_for_symbols() && self.streams.has_pending();
-        if has_new_data && self.symbols_out.needs_plan() {
-            let view = self.path.view(self.sent.in_flight_bytes());
-            let symbols = self.sizing.block_symbols(&view);
-            self.symbols_out.plan_block(symbols);
-        }
-        let slot = self.symbols_out.slot(now, has_new_data, self.path.rtt.smoothed());
-        let has_work = has_new_data || slot.missing > 0 || self.datagrams.has_pending();
-        let in_flight = self.sent.in_flight_bytes();
-        let budget = self.path.budget();
-        if in_flight > 0 && in_flight + mtu as u64 > budget.window_bytes {
-            self.is_window_limited |= has_work;
-            return Payload::Nothing;
-        }
-        if let Err(at) = self.path.pacer.poll(now, mtu as u64) {
-            self.is_window_limited |= has_work;
-            let may_have_more = has_work
-                || slot.unacked_symbols > 0
-                || slot.recovering_symbols > 0
-                || slot.missing_symbols > 0;
-            self.pacer_at = may_have_more.then_some(at);
+        let has_pending = self.streams.has_pending();
+        let permit = recovery.permit(now, mtu as u64);
+        if permit != Permit::Leave {
+            let demand = self.coding.demand(now, recovery.rtt().smoothed(), has_pending);
+            let has_work = demand.is_urgent || self.datagrams.has_pending();
+            if has_work {
+                recovery.on_held_back();
+            }
+            if let Permit::Wait(at) = permit {
+                recovery.wake_for_pacer((has_work || demand.may_come).then_some(at));
+            }
             return Payload::Nothing;
         }
         if self.datagrams.has_pending() {
             return Payload::Datagram;
         }
-        let view = self.path.view(in_flight);
-        match self.redundancy.choose(&slot, &view) {
-            Choice::Wait(at) => {
-                self.wait(now, at);
-                self.path.sampler.on_app_limited(in_flight);
+        match self.coding.next(now, &recovery.view(), has_pending) {
+            Next::Packet(turn) => Payload::Symbol(turn),
+            Next::Nothing => {
+                recovery.on_app_limited();
                 Payload::Nothing
             }
-            choice => Payload::Symbol(choice),
         }
-    }
-
-    /// The bounds on symbols that are not known to be decoded leave room for another.
-    fn has_room_for_symbols(&self) -> bool {
-        self.symbols_out.held_bytes() < self.config.symbols_held_bytes
-            && self.symbols_out.span_symbols() < crate::coding::SYMBOLS_AHEAD_MAX / 2
     }
 
     pub(super) fn begin(&mut self, buf: &mut Vec<u8>, start: usize, bytes_max: usize) -> Option<Draft> {
         self.keys.as_ref()?;
-        let number = self.sent.next_number();
-        let span = PacketHeader::OneRtt { dcid: self.peer_cid }.put(number, buf);
+        let number = self.path.recovery.next_number();
+        let span = PacketHeader::OneRtt { dcid: self.cids.peer }.put(number, buf);
         let limit = start + bytes_max - TAG_BYTES;
-        Some(Draft {
-            number,
-            span,
-            start,
-            limit,
-            is_ack_eliciting: false,
-            has_ack: false,
-            content: Content::Control,
-            is_repair: false,
-        })
-    }
-
-    fn path_challenge_is_due(&self) -> bool {
-        matches!(self.path.validation, super::path::Validation::Challenged { is_due: true, .. })
+        Some(Draft { number, span, start, limit, is_ack_eliciting: false, has_ack: false, content: None })
     }
 
     fn put_control(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
@@ -242,23 +246,25 @@ impl Connection {
         // An ACK may be all the peer waits for, and its packets are all this end may send for: whoever is acknowledged has been
         // challenged too, so that not both fall silent (docs/wire.md 5.5.2).
         if let Some(token) = self.path.challenge()
-            && buf.len() == draft.span.payload_start()
+            && draft.is_empty(buf)
         {
             frame::put_path_challenge(buf, token);
             draft.is_ack_eliciting = true;
         }
         let state = self.symbols_in.state();
         let received = &mut self.received;
-        let room = draft.limit.saturating_sub(buf.len());
+        let room = draft.room(buf);
         let delay_us = received.delay_us(now);
         if frame::put_ack(buf, received.ranges(), delay_us, received.ecn_counts(), Some(&state), room) {
             draft.has_ack = true;
-            received.on_ack_sent();
+            received.on_ack_sent(now);
             self.stats.acks_sent += 1;
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
+            let recovery = &self.path.recovery;
             if !draft.is_ack_eliciting
-                && now - self.last_eliciting_at > self.path.rtt.smoothed() * 2
-                && self.hears_much()
+                && now - recovery.last_eliciting_at() > recovery.rtt().smoothed() * 2
+                && received.hears_much()
+                && draft.room(buf) > 0
             {
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
@@ -266,23 +272,18 @@ impl Connection {
         }
     }
 
-    /// Data is coming in, so that there is something to acknowledge now and again.
-    fn hears_much(&self) -> bool {
-        self.received_since_eliciting >= 8
-    }
-
     fn put_payload(&mut self, now: Instant, payload: Payload, draft: &mut Draft, buf: &mut Vec<u8>) {
         match payload {
             Payload::Nothing => {}
             Payload::Probe => {
-                self.probes_pending -= 1;
+                let expiries = self.path.recovery.probe_due().unwrap_or_default();
+                self.path.recovery.take_probe();
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                let emitted = self.symbols_out.emit_probe(buf, self.probe_room(draft, buf.len()));
-                self.note(draft, emitted);
+                draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
             }
             Payload::Datagram => {
-                let packet_room = usize::from(self.path.mtu.current_bytes()) - DATAGRAM_OVERHEAD_BYTES;
+                let packet_room = usize::from(self.path.recovery.mtu_bytes()) - DATAGRAM_OVERHEAD_BYTES;
                 let room = draft.limit.saturating_sub(buf.len() + 3);
                 if let Some(data) = self.datagrams.poll_send(room, packet_room) {
                     frame::put_datagram(buf, &data);
@@ -290,112 +291,58 @@ impl Connection {
                     self.stats.datagrams_sent += 1;
                 }
             }
-            Payload::Symbol(choice) => self.put_symbol(now, choice, draft, buf),
+            Payload::Symbol(turn) => self.put_symbol(now, turn, draft, buf),
         }
     }
 
-    /// Room for a probe. When several went unanswered, large packets may be what the path no longer carries.
-    fn probe_room(&self, draft: &Draft, written: usize) -> usize {
-        let limit = if self.probe_expiries > PROBES_FULL_SIZED {
-            draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)
-        } else {
-            draft.limit
-        };
-        limit.saturating_sub(written)
-    }
-
-    fn put_symbol(&mut self, now: Instant, choice: Choice, draft: &mut Draft, buf: &mut Vec<u8>) {
-        let room = draft.limit.saturating_sub(buf.len());
-        // A repair symbol over this one must fit a packet too, with its longer header.
-        let symbol_max = self.symbol_bytes_max();
+    fn put_symbol(&mut self, now: Instant, turn: Turn, draft: &mut Draft, buf: &mut Vec<u8>) {
+        let recovery = &mut self.path.recovery;
+        // Beside an ACK a new symbol is cut so that a PING still fits.
+        let room = draft.room(buf) - usize::from(turn.is_cuttable());
         if draft.has_ack && room < SYMBOL_BYTES_WORTHWHILE {
             return;
         }
         let frame_start = buf.len();
-        let (streams, policy) = (&mut self.streams, &mut self.ack_policy_pending);
-        let mut held_room = self.config.symbols_held_bytes.saturating_sub(self.symbols_out.held_bytes());
-        let emitted = self.symbols_out.emit(now, choice, buf, room, &mut |symbol, space| {
-            // A block may be taken in whole.
-            if held_room == 0 {
-                return;
-            }
-            if let Some(policy) = policy.take() {
-                let frame = SymbolFrame::AckPolicy {
-                    every_packets: u64::from(policy.every_packets),
-                    delay_us: policy.delay.as_micros() as u64,
-                };
-                frame.put(symbol);
-            }
-            let left = space.min(symbol_max).saturating_sub(symbol.len());
-            streams.fill(symbol, left);
-            held_room = held_room.saturating_sub(symbol.len() as u64);
-        });
-        self.note(draft, emitted);
-        if emitted.is_some()
-            && choice == Choice::Source
-            && !self.streams.has_pending()
-            && self.may_ask_for_ack(now)
-        {
+        let (view, rtt) = (recovery.view(), recovery.rtt().smoothed());
+        // A repair symbol over this one must fit a packet too, with its longer header.
+        let symbol_bytes_max = symbol_bytes(recovery.mtu_bytes());
+        let mut source = Outflow { streams: &mut self.streams, acks: recovery.acks(), symbol_bytes_max };
+        draft.content = self.coding.emit(turn, &view, buf, room, &mut source);
+        draft.is_ack_eliciting |= draft.content.is_some();
+        let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.streams.has_pending();
+        // The last symbol of a flight asks to be acknowledged at once.
+        if is_last && draft.room(buf) > 0 && recovery.acks().may_ask_now(now, rtt) {
             buf.insert(frame_start, frame::PING);
-        }
-    }
-
-    /// The last symbol of a flight asks to be acknowledged at once, but not every one of a trickle at high speed.
-    fn may_ask_for_ack(&mut self, now: Instant) -> bool {
-        let may = now - self.last_ack_asked_at > self.path.rtt.smoothed() / 8;
-        if may {
-            self.last_ack_asked_at = now;
-        }
-        may
-    }
-
-    fn note(&mut self, draft: &mut Draft, emitted: Option<Emitted>) {
-        if let Some(Emitted { content, is_repair }) = emitted {
-            draft.content = content;
-            draft.is_repair = is_repair;
-            draft.is_ack_eliciting = true;
         }
     }
 
     /// Seals the packet and records it.
     fn complete(&mut self, now: Instant, draft: Draft, buf: &mut Vec<u8>) -> bool {
-        if let Err(error) = self.seal(&draft, buf) {
-            buf.truncate(draft.start);
-            self.fail(now, TransportError::new(TransportErrorCode::KeyUpdate, error.to_string()));
+        if !self.seal_or_fail(now, &draft, buf) {
             return false;
         }
         let bytes = (buf.len() - draft.start) as u32;
+        debug_assert!(buf.len() <= draft.limit + TAG_BYTES, "a datagram longer than the path carries");
         if !draft.is_ack_eliciting {
-            self.sent.push_untracked();
+            self.path.recovery.on_sent_untracked();
             return true;
         }
-        let is_ect = self.path.ecn.mark().is_some();
-        if is_ect {
-            self.path.ecn.on_sent();
-        }
-        let in_flight = self.sent.in_flight_bytes() + u64::from(bytes);
-        let stamp = self.path.sampler.on_sent(now, u64::from(bytes), in_flight);
         let largest_acked = draft.has_ack.then(|| self.received.largest()).flatten();
-        self.sent.push(SentPacket {
-            sent_at: now,
-            bytes,
-            content: draft.content,
-            largest_acked,
-            is_ect,
-            stamp,
-        });
-        let mut sent = Sent::new(now, draft.number.0, bytes);
-        sent.is_repair = draft.is_repair;
-        sent.is_app_limited = !self.streams.has_pending();
-        self.path.on_sent(&sent, in_flight);
-        self.last_eliciting_at = now;
-        self.received_since_eliciting = 0;
-        if !self.has_sent_since_heard {
-            // RFC 9000 10.1: the first ack-eliciting packet after hearing from the peer restarts the idle timer.
-            self.has_sent_since_heard = true;
-            self.last_activity_at = now;
-        }
+        self.path.recovery.on_sent(now, bytes, Carried { content: draft.content, largest_acked });
+        self.on_eliciting_sent(now);
         true
+    }
+
+    fn on_eliciting_sent(&mut self, now: Instant) {
+        self.received.on_eliciting_sent();
+        self.liveness.on_eliciting_sent(now);
+    }
+
+    fn seal_or_fail(&mut self, now: Instant, draft: &Draft, buf: &mut Vec<u8>) -> bool {
+        let Err(error) = self.seal(draft, buf) else { return true };
+        buf.truncate(draft.start);
+        self.fail(now, TransportError::new(TransportErrorCode::KeyUpdate, error.to_string()));
+        false
     }
 
     pub(super) fn seal(&mut self, draft: &Draft, buf: &mut Vec<u8>) -> Result<(), SealError> {
@@ -405,30 +352,34 @@ impl Connection {
         }
     }
 
-    /// The path is in use, and known to carry the smallest size.
-    pub(super) fn may_probe_mtu(&self) -> bool {
-        self.is_confirmed && self.path.is_validated() && self.sent.largest_acked().is_some()
-    }
-
     /// A probe for a larger MTU, on a path in use. Returns its size.
     fn write_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
-        if !self.may_probe_mtu() || !(self.path.mtu.is_searching() || self.has_unsettled()) {
+        if !self.may_probe_mtu() {
             return None;
         }
-        let probe = self.path.mtu.poll_probe(now)?;
+        let is_active = self.has_unsettled();
+        let probe = self.path.recovery.poll_mtu_probe(now, is_active)?;
         let bytes = usize::from(probe.bytes);
         let start = buf.len();
-        let mut draft = self.begin(buf, start, bytes)?;
+        let draft = self.begin(buf, start, bytes)?;
         frame::put_ping(buf);
         buf.resize(draft.limit, 0);
-        draft.is_ack_eliciting = true;
-        draft.content = Content::MtuProbe;
-        let number = draft.number;
-        self.complete(now, draft, buf).then(|| {
-            self.path.mtu.on_probe_sent(number, probe);
+        self.seal_or_fail(now, &draft, buf).then(|| {
+            self.path.recovery.on_mtu_probe_sent(now, probe);
+            self.on_eliciting_sent(now);
             bytes
         })
     }
+}
+
+/// Room for a probe. When several went unanswered, large packets may be what the path no longer carries.
+fn probe_room(draft: &Draft, expiries: u32, buf: &[u8]) -> usize {
+    let limit = if expiries > PROBES_FULL_SIZED {
+        draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)
+    } else {
+        draft.limit
+    };
+    limit.saturating_sub(buf.len())
 }
 
 /// Bytes of a packet that carries one datagram, besides the datagram.

@@ -9,7 +9,7 @@
 use super::keys::{self, OpenError, SealError};
 use crate::ids::PacketNumber;
 use crate::wire::packet::{HeaderSpan, KEY_PHASE};
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
 use std::fmt;
 use std::ops::Range;

@@ -17,7 +17,7 @@
 use crate::ids::ConnectionId;
 use crate::wire::{Malformed, Reader};
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 use rand_core::RngCore;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

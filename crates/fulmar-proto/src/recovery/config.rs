@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::RttEstimator;
+use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, backed_off};
 
 /// A probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
 /// known; a path that was gone, or lost every probe in a burst, is found again soon.
@@ -45,20 +45,16 @@ impl Default for RecoveryConfig {
 
 impl Timeout {
     /// RFC 6298 with its own figures: 1 s at first and at least (2.1, 2.4), at most 60 s (2.5).
-    pub const RFC_6298: Self = Self::Retransmission {
-        initial: Duration::from_secs(1),
-        min: Duration::from_secs(1),
-        max: Duration::from_secs(60),
-    };
+    pub const RFC_6298: Self = Self::Retransmission { initial: RTO_INITIAL, min: RTO_MIN, max: RTO_MAX };
 
     /// The timeout without ACK delay or doubling.
     pub(crate) fn base(&self, rtt: &RttEstimator) -> Duration {
-        let full = rtt.probe_timeout(Duration::ZERO, 0);
         match *self {
-            Self::Probe if rtt.has_sample() => full.min(rtt.smoothed() * 3 / 2 + Duration::from_millis(1)),
-            Self::Probe => full,
-            Self::Retransmission { min, max, .. } if rtt.has_sample() => full.max(min).min(max),
-            Self::Retransmission { initial, .. } => initial,
+            Self::Probe if rtt.has_sample() => {
+                rtt.answered_within().min(rtt.smoothed() * 3 / 2 + Duration::from_millis(1))
+            }
+            Self::Probe => rtt.answered_within(),
+            Self::Retransmission { initial, min, max } => rtt.retransmission_timeout(initial, min, max),
         }
     }
 
@@ -68,14 +64,14 @@ impl Timeout {
             Self::Probe => PROBE_TIMEOUT_MAX,
             Self::Retransmission { max, .. } => max,
         };
-        (first * (1 << expiries.min(10))).min(first.max(max))
+        backed_off(first, expiries, max)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fulmar_control::Instant;
+    use fulmar_units::Instant;
 
     #[test]
     fn retransmission_timeouts_as_in_rfc_6298() {

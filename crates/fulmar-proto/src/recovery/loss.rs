@@ -7,10 +7,8 @@
 
 use std::time::Duration;
 
-use fulmar_control::Instant;
-
 use super::{Lost, SentPackets};
-use crate::PacketNumber;
+use crate::{Instant, PacketNumber};
 
 /// Beyond this distance only time decides.
 const THRESHOLD_MAX_PACKETS: u64 = 1000;
@@ -61,31 +59,24 @@ impl LossDetector {
         (rtt * self.window_eighths / 8).max(GRANULARITY)
     }
 
-    /// Declares lost what is lost at `now`, calls `each` for it, and returns when time will decide next.
-    pub fn detect(
+    /// Declares the next packet lost that is lost at `now`; where there is none, says when time will decide next.
+    pub fn poll<T: Copy>(
         &self,
         now: Instant,
         rtt: Duration,
-        sent: &mut SentPackets,
-        mut each: impl FnMut(Lost),
-    ) -> LossTime {
-        let largest = sent.largest_acked()?;
-        let delay = self.delay(rtt);
+        sent: &mut SentPackets<T>,
+    ) -> Result<Lost<T>, LossTime> {
+        let largest = sent.largest_acked().ok_or(None)?;
         // Numbers and send times both ascend, so the first packet that is not lost ends the search.
-        while let Some((number, packet)) = sent.oldest() {
-            if number > largest {
-                return None;
-            }
-            let lost_at = packet.sent_at + delay;
-            let is_lost_by_packets = largest.0 - number.0 >= self.threshold_packets;
-            if !is_lost_by_packets && lost_at > now {
-                return Some(lost_at);
-            }
-            if let Some(lost) = sent.declare_oldest_lost() {
-                each(lost);
-            }
+        let Some((number, packet)) = sent.oldest().filter(|(number, _)| *number <= largest) else {
+            return Err(None);
+        };
+        let lost_at = packet.sent_at + self.delay(rtt);
+        let is_lost_by_packets = largest.0 - number.0 >= self.threshold_packets;
+        if !is_lost_by_packets && lost_at > now {
+            return Err(Some(lost_at));
         }
-        None
+        sent.declare_oldest_lost().ok_or(None)
     }
 
     /// A packet that had been declared lost was acknowledged in an ACK whose largest number is `largest`.
@@ -112,7 +103,7 @@ impl LossDetector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{Content, RateSampler, SentPacket};
+    use crate::recovery::{Cargo, RateSampler, SentPacket};
 
     const RTT: Duration = Duration::from_millis(80);
 
@@ -120,27 +111,32 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    fn send(sent: &mut SentPackets, sent_at: Instant) {
+    fn send(sent: &mut SentPackets<()>, sent_at: Instant) {
         let stamp = RateSampler::default().on_sent(sent_at, 1000, 1000);
         sent.push(SentPacket {
             sent_at,
             bytes: 1000,
-            content: Content::Control,
-            largest_acked: None,
+            cargo: Cargo::Given(()),
             is_ect: false,
+            ordinal: 0,
             stamp,
         });
     }
 
-    fn ack(sent: &mut SentPackets, number: u64) -> bool {
+    fn ack(sent: &mut SentPackets<()>, number: u64) -> bool {
         let mut was_lost = false;
         sent.on_ack_range(PacketNumber(number), PacketNumber(number), |acked| was_lost |= acked.was_lost);
         was_lost
     }
 
-    fn detect(detector: &LossDetector, sent: &mut SentPackets, now: Instant) -> (Vec<u64>, LossTime) {
+    fn detect(detector: &LossDetector, sent: &mut SentPackets<()>, now: Instant) -> (Vec<u64>, LossTime) {
         let mut lost = Vec::new();
-        let next = detector.detect(now, RTT, sent, |l| lost.push(l.number.0));
+        let next = loop {
+            match detector.poll(now, RTT, sent) {
+                Ok(found) => lost.push(found.number.0),
+                Err(next) => break next,
+            }
+        };
         (lost, next)
     }
 

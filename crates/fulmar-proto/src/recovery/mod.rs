@@ -1,23 +1,277 @@
-//! Loss recovery below the coding layer: which packets arrived, which are lost, how fast they are delivered.
+//! Loss recovery below the coding layer: when a packet may leave, which packets arrived, which are lost, how fast they are
+//! delivered.
 //!
-//! Each question is a struct of its own with its own tests; the connection only wires them. Nothing here retransmits:
-//! a lost packet is a fact for the coding layer and the controllers.
+//! [`Recovery`] owns all that is known of one path's traffic, and all of its timers: packets under way, loss detection, rate
+//! samples, RTT, ECN, path MTU, loss estimate, congestion controller, pacer, the spacing of ACKs. Each of these questions is
+//! a struct of its own with its own tests. What a packet carries is somebody else's affair: an opaque `T` comes back with
+//! its [`Fate`]. Nothing here retransmits: a lost packet is a fact for the layer above and for the controllers.
+//!
+//! ```text
+//! permit(now, bytes)       may a packet leave?
+//! on_sent(.., T)           it has left
+//! on_ack(ack) -> Findings  which T arrived, were lost, came back; settled above, and then
+//! finish(findings, news)   the one feedback record is complete, and everyone is told
+//! ```
+//!
+//! [`Received`] is the other direction: what arrived here, and when to say so.
 
+use std::time::Duration;
+
+use fulmar_control::{CongestionController, LossEstimator, Pacer, PathView, RttEstimator, SendBudget};
+
+use crate::{Instant, PacketNumber};
+
+mod ack_spacing;
 mod config;
 mod ecn;
+mod learn;
 mod loss;
 mod mtu;
 mod ranges;
 mod rate_sample;
 mod received;
+mod send;
 mod sent;
+mod stats;
+mod timers;
+mod way_back;
 
+#[cfg(test)]
+mod tests;
+
+pub use ack_spacing::AckSpacing;
 pub use config::{RecoveryConfig, Timeout};
 pub use ecn::{Ecn, EcnState};
+pub use learn::{Fate, Findings, News};
 pub use loss::{LossDetector, LossTime};
 pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
 pub use rate_sample::{RateSampler, Stamp};
 pub use received::{AckPolicy, Arrival, Received};
-pub use sent::{Acked, Content, Lost, SentPacket, SentPackets};
+pub use send::Permit;
+pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
+pub use stats::RecoveryStats;
+use timers::Silence;
+pub use way_back::WayBack;
+
+/// The modules that a profile picks for recovery, made for one path.
+#[derive(Debug)]
+pub struct Modules {
+    /// How much may be in flight, and how fast it may leave.
+    pub congestion: Box<dyn CongestionController>,
+    /// How often packets are lost.
+    pub loss: Box<dyn LossEstimator>,
+    /// Loss detection and timeouts.
+    pub config: RecoveryConfig,
+}
+
+/// Limits of a path, known before anything is measured on it.
+#[derive(Copy, Clone, Debug)]
+pub struct PathLimits {
+    /// Largest UDP payload that it is trusted to carry, at least 1200.
+    pub initial_mtu_bytes: u16,
+    /// Largest UDP payload that is probed for.
+    pub mtu_max_bytes: u16,
+    /// Packets may be marked as ECN-capable.
+    pub is_ecn_enabled: bool,
+}
+
+/// Recovery on one path: see the [module](self).
+#[derive(Debug)]
+pub struct Recovery<T> {
+    limits: PathLimits,
+    sent: SentPackets<T>,
+    /// Packets that elicited an ACK, probes for a larger MTU left out.
+    eliciting_sent: u32,
+    detector: LossDetector,
+    /// The newest packet declared lost, by its ordinal: a run of losses goes on where it ended.
+    newest_lost: Option<u32>,
+    /// A loss of a packet below this belongs to a recovery that has begun.
+    recovery_below: PacketNumber,
+    sampler: RateSampler,
+    rtt: RttEstimator,
+    timeout: Timeout,
+    /// [`Self::probe_timeout`] without ACK delay or doubling. Asked for far more often than the RTT changes.
+    probe_base: Duration,
+    ecn: EcnState,
+    mtu: MtuDiscovery,
+    loss: Box<dyn LossEstimator>,
+    congestion: Box<dyn CongestionController>,
+    budget: SendBudget,
+    pacer: Pacer,
+    acks: AckSpacing,
+    way_back: WayBack,
+    /// The window or the pacer held something back since the last feedback.
+    is_window_limited: bool,
+    /// Probes that a timeout has earned and that have not left yet.
+    probes_pending: u32,
+    probe_expiries: u32,
+    silence: Silence,
+    /// When time decides the next loss.
+    loss_at: LossTime,
+    pacer_at: Option<Instant>,
+    last_eliciting_at: Instant,
+    /// Room for the next findings.
+    scratch: Vec<Fate<T>>,
+    stats: RecoveryStats,
+}
+
+impl<T: Copy> Recovery<T> {
+    /// A path of which nothing is known.
+    pub fn new(now: Instant, modules: Modules, limits: PathLimits) -> Self {
+        let rtt = RttEstimator::new();
+        let budget = modules.congestion.budget();
+        Self {
+            limits,
+            sent: SentPackets::default(),
+            eliciting_sent: 0,
+            detector: LossDetector::new(modules.config.reordering_packets),
+            newest_lost: None,
+            recovery_below: PacketNumber(0),
+            sampler: RateSampler::default(),
+            timeout: modules.config.timeout,
+            probe_base: modules.config.timeout.base(&rtt),
+            rtt,
+            ecn: EcnState::new(limits.is_ecn_enabled),
+            mtu: MtuDiscovery::new(limits.initial_mtu_bytes, limits.mtu_max_bytes),
+            loss: modules.loss,
+            congestion: modules.congestion,
+            budget,
+            pacer: Pacer::new(now, budget),
+            acks: AckSpacing::default(),
+            way_back: WayBack::default(),
+            is_window_limited: false,
+            probes_pending: 0,
+            probe_expiries: 0,
+            silence: Silence::default(),
+            loss_at: None,
+            pacer_at: None,
+            last_eliciting_at: now,
+            scratch: Vec::new(),
+            stats: RecoveryStats::default(),
+        }
+    }
+
+    /// Other modules, before anything was measured for the old ones.
+    pub fn adopt(&mut self, now: Instant, modules: Modules) {
+        self.congestion = modules.congestion;
+        self.loss = modules.loss;
+        self.detector = LossDetector::new(modules.config.reordering_packets);
+        self.timeout = modules.config.timeout;
+        self.probe_base = self.timeout.base(&self.rtt);
+        self.budget = self.congestion.budget();
+        self.pacer = Pacer::new(now, self.budget);
+    }
+
+    /// What was measured belongs to another path: begin anew. `udp_payload_max` is the peer's limit.
+    pub fn on_path_change(&mut self, now: Instant, udp_payload_max: Option<u16>) {
+        let view = PathView::unknown(u32::from(self.mtu.current_bytes()));
+        self.rtt.reset();
+        self.probe_base = self.timeout.base(&self.rtt);
+        self.congestion.on_path_change(now, &view);
+        self.mtu = MtuDiscovery::new(self.limits.initial_mtu_bytes, self.limits.mtu_max_bytes);
+        if let Some(limit) = udp_payload_max {
+            self.mtu.set_limit(limit);
+        }
+        self.ecn = EcnState::new(self.limits.is_ecn_enabled);
+        self.way_back = WayBack::default();
+        self.apply_budget(now);
+    }
+
+    /// The peer takes no datagrams beyond `bytes`.
+    pub fn set_udp_payload_max(&mut self, bytes: u16) {
+        self.mtu.set_limit(bytes);
+    }
+
+    /// The path as every algorithm sees it.
+    pub fn view(&self) -> PathView {
+        let mut view = PathView::unknown(u32::from(self.mtu.current_bytes()));
+        self.rtt.fill(&mut view);
+        view.in_flight_bytes = self.sent.in_flight_bytes();
+        view.window_bytes = self.budget.window_bytes;
+        view.loss = self.loss.view();
+        view
+    }
+
+    /// What the congestion controller allows now.
+    pub fn budget(&self) -> SendBudget {
+        self.budget
+    }
+
+    /// The congestion controller.
+    pub fn congestion(&self) -> &dyn CongestionController {
+        &*self.congestion
+    }
+
+    /// The RTT estimate.
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// What ECN is known to do on this path.
+    pub fn ecn(&self) -> &EcnState {
+        &self.ecn
+    }
+
+    /// Largest UDP payload the path is known to carry.
+    pub fn mtu_bytes(&self) -> u16 {
+        self.mtu.current_bytes()
+    }
+
+    /// Number of the next packet.
+    pub fn next_number(&self) -> PacketNumber {
+        self.sent.next_number()
+    }
+
+    /// Largest packet number acknowledged so far.
+    pub fn largest_acked(&self) -> Option<PacketNumber> {
+        self.sent.largest_acked()
+    }
+
+    /// Bytes neither acknowledged nor declared lost.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.sent.in_flight_bytes()
+    }
+
+    /// Packets whose fate is not known.
+    pub fn has_outstanding(&self) -> bool {
+        self.sent.outstanding_packets() > 0
+    }
+
+    /// The longest time for which the peer may hold back an ACK.
+    pub fn ack_delay_max(&self) -> Duration {
+        self.acks.delay_max()
+    }
+
+    /// A packet of the other end arrived: its number tells what the path back loses.
+    pub fn on_received(&mut self, number: PacketNumber) {
+        self.way_back.on_packet(number);
+    }
+
+    /// What the path back does to packets.
+    pub fn way_back(&self) -> &WayBack {
+        &self.way_back
+    }
+
+    /// Nothing has come for a while: what was kept for speed goes.
+    pub fn release_memory(&mut self) {
+        self.scratch = Vec::new();
+    }
+
+    /// How the peer is asked to space its ACKs.
+    pub fn acks(&mut self) -> &mut AckSpacing {
+        &mut self.acks
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> &RecoveryStats {
+        &self.stats
+    }
+
+    /// The controller was told something: its budget may be another.
+    fn apply_budget(&mut self, now: Instant) {
+        self.budget = self.congestion.budget();
+        self.pacer.on_budget(now, self.budget);
+    }
+}

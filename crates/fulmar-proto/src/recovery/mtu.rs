@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 
 use crate::PacketNumber;
 

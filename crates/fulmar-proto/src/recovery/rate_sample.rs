@@ -3,7 +3,8 @@
 //! The rate at which data were delivered between the sending of a packet and its ACK, taken over the longer of the
 //! time it took to send them and the time it took to acknowledge them, so that ACK compression cannot inflate it.
 
-use fulmar_control::{Instant, RateSample};
+use fulmar_control::RateSample;
+use fulmar_units::Instant;
 
 /// State a packet carries from its sending to its ACK.
 #[derive(Copy, Clone, Debug, Default)]
@@ -12,7 +13,6 @@ pub struct Stamp {
     delivered_at: Instant,
     first_sent_at: Instant,
     lost_bytes: u64,
-    in_flight_bytes: u64,
     is_app_limited: bool,
 }
 
@@ -54,7 +54,6 @@ impl RateSampler {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost_bytes: self.lost_bytes,
-            in_flight_bytes,
             is_app_limited: self.app_limited_until > self.delivered_bytes,
         }
     }
@@ -91,7 +90,6 @@ impl RateSampler {
         let mut sample =
             RateSample::new(self.delivered_bytes.saturating_sub(stamp.delivered_bytes), interval);
         sample.lost_bytes = self.lost_bytes.saturating_sub(stamp.lost_bytes);
-        sample.in_flight_bytes_at_send = stamp.in_flight_bytes;
         sample.is_app_limited = stamp.is_app_limited;
         Some(sample)
     }

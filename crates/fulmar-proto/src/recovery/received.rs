@@ -6,14 +6,15 @@
 
 use std::time::Duration;
 
-use fulmar_control::Instant;
-
 use super::{Ecn, RangeSet};
-use crate::PacketNumber;
 use crate::wire::frame::EcnCounts;
+use crate::{Instant, PacketNumber};
 
 /// Ranges remembered. At 20 % loss that is some 1,000 packets of tolerance to reordering.
 const RANGES_MAX: usize = 256;
+
+/// From so many packets on that were acknowledged and asked for nothing, an ACK asks to be acknowledged now and again.
+const UNANSWERED_MANY: u64 = 8;
 
 /// How the peer wants its packets acknowledged.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -22,12 +23,19 @@ pub struct AckPolicy {
     pub every_packets: u32,
     /// At least after so long.
     pub delay: Duration,
+    /// An ACK after which nothing comes is repeated so often: it may be lost, and the other end wait for it.
+    pub repeats: u8,
+}
+
+impl AckPolicy {
+    /// No ACK is repeated more often, whatever the peer asks for.
+    pub const REPEATS_MAX: u8 = 10;
 }
 
 impl Default for AckPolicy {
     fn default() -> Self {
         // RFC 9000 13.2.2: every second packet; 18.2: max_ack_delay of 25 ms.
-        Self { every_packets: 2, delay: Duration::from_millis(25) }
+        Self { every_packets: 2, delay: Duration::from_millis(25), repeats: 0 }
     }
 }
 
@@ -55,6 +63,11 @@ pub struct Received {
     is_due_now: bool,
     /// An out-of-order arrival was answered at once since the last regular ACK.
     gap_reports: u32,
+    /// Packets that elicited an ACK since this end last elicited one.
+    unanswered_packets: u64,
+    /// When the last ACK is repeated, and how often it may still be.
+    repeat_at: Option<Instant>,
+    repeats_left: u8,
 }
 
 impl Received {
@@ -70,6 +83,9 @@ impl Received {
             due_at: None,
             is_due_now: false,
             gap_reports: 0,
+            unanswered_packets: 0,
+            repeat_at: None,
+            repeats_left: 0,
         }
     }
 
@@ -110,6 +126,9 @@ impl Received {
             return;
         }
         self.unacked_packets += 1;
+        self.unanswered_packets += 1;
+        self.repeat_at = None;
+        self.repeats_left = self.policy.repeats;
         // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed, that would be
         // nearly every packet, so gaps count as one more packet each toward the regular ACK instead.
         let is_gap = previous_max.is_some_and(|max| number.0 != max + 1);
@@ -137,7 +156,8 @@ impl Received {
 
     /// Whether an ACK must be sent at `now`, in a packet of its own if need be.
     pub fn is_ack_due(&self, now: Instant) -> bool {
-        self.is_due_now || self.due_at.is_some_and(|at| at <= now)
+        let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        self.is_due_now || is_past(self.due_at) || is_past(self.repeat_at)
     }
 
     /// Whether there is something new to acknowledge, worth putting into a packet that leaves anyway.
@@ -147,7 +167,7 @@ impl Received {
 
     /// When an ACK becomes due by time.
     pub fn timeout(&self) -> Option<Instant> {
-        self.due_at
+        self.due_at.or(self.repeat_at)
     }
 
     /// Largest packet number received.
@@ -175,8 +195,22 @@ impl Received {
         (self.ecn != EcnCounts::default()).then_some(self.ecn)
     }
 
+    /// A packet left that elicits an ACK.
+    pub fn on_eliciting_sent(&mut self) {
+        self.unanswered_packets = 0;
+    }
+
+    /// Data is coming in and nothing of this end asks for ACKs of its ACKs.
+    pub fn hears_much(&self) -> bool {
+        self.unanswered_packets >= UNANSWERED_MANY
+    }
+
     /// An ACK of everything has left.
-    pub fn on_ack_sent(&mut self) {
+    pub fn on_ack_sent(&mut self, now: Instant) {
+        self.repeat_at = self.repeats_left.checked_sub(1).map(|left| {
+            self.repeats_left = left;
+            now + self.policy.delay * 2
+        });
         self.unacked_packets = 0;
         self.gap_reports = 0;
         self.due_at = None;
@@ -211,8 +245,25 @@ mod tests {
         assert_eq!(received.timeout(), Some(at(25)));
         received.on_packet(at(1), PacketNumber(1), None, true);
         assert!(received.is_ack_due(at(1)));
-        received.on_ack_sent();
+        received.on_ack_sent(at(1));
         assert!(!received.is_ack_due(at(1000)) && !received.has_news());
+    }
+
+    #[test]
+    fn the_last_ack_is_repeated_as_often_as_asked_unless_more_comes() {
+        let policy = AckPolicy { every_packets: 1, delay: Duration::from_millis(5), repeats: 2 };
+        let mut received = Received::new(policy);
+        received.on_packet(at(0), PacketNumber(0), None, true);
+        received.on_ack_sent(at(0));
+        assert_eq!(received.timeout(), Some(at(10)));
+        assert!(!received.is_ack_due(at(9)) && received.is_ack_due(at(10)) && !received.has_news());
+        received.on_ack_sent(at(10));
+        received.on_ack_sent(at(20));
+        assert_eq!(received.timeout(), None, "twice");
+        received.on_packet(at(30), PacketNumber(1), None, true);
+        received.on_ack_sent(at(30));
+        received.on_packet(at(31), PacketNumber(2), None, false);
+        assert_eq!(received.timeout(), Some(at(40)));
     }
 
     #[test]
@@ -227,12 +278,12 @@ mod tests {
 
     #[test]
     fn the_first_gap_and_ce_are_reported_at_once() {
-        let policy = AckPolicy { every_packets: 100, delay: Duration::from_millis(25) };
+        let policy = AckPolicy { every_packets: 100, delay: Duration::from_millis(25), repeats: 0 };
         let mut received = Received::new(policy);
         received.on_packet(at(0), PacketNumber(0), None, true);
         received.on_packet(at(0), PacketNumber(2), None, true);
         assert!(received.is_ack_due(at(0)));
-        received.on_ack_sent();
+        received.on_ack_sent(at(1));
         received.on_packet(at(1), PacketNumber(3), Some(Ecn::Ce), true);
         assert!(received.is_ack_due(at(1)));
         assert_eq!(received.ecn_counts().map(|c| c.ce), Some(1));

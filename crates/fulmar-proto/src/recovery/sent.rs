@@ -7,82 +7,68 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fulmar_control::Instant;
-use fulmar_fec::SymbolId;
-
 use super::rate_sample::Stamp;
-use crate::PacketNumber;
-use crate::coding::Piece;
+use crate::{Instant, PacketNumber};
 
-/// What a packet carried that someone wants to hear of again.
+/// What a packet carries that somebody wants to hear of again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Nothing but frames that are not repeated.
-    Control,
-    /// A source symbol, for the first time.
-    Source(SymbolId),
-    /// A combination that brings this source symbol for the first time.
-    Combined(SymbolId),
-    /// A copy of a source symbol sent before.
-    Copy(SymbolId),
-    /// A piece of a source symbol that no longer fits a packet.
-    Part(Piece),
-    /// A repair symbol; the coding layer's number for it, or for its block.
-    Repair(u64),
-    /// A probe for a larger MTU.
+pub enum Cargo<T> {
+    /// What the sender gave.
+    Given(T),
+    /// A probe for a larger MTU: recovery's own, which nobody above hears of.
     MtuProbe,
 }
 
 /// One packet under way.
 #[derive(Copy, Clone, Debug)]
-pub struct SentPacket {
+pub struct SentPacket<T> {
     /// When it left.
     pub sent_at: Instant,
     /// Size of its datagram's payload.
     pub bytes: u32,
     /// What it carried.
-    pub content: Content,
-    /// The largest packet number that an ACK in it acknowledged.
-    pub largest_acked: Option<PacketNumber>,
+    pub cargo: Cargo<T>,
     /// It left with ECT(0).
     pub is_ect: bool,
+    /// How many packets that elicit an ACK left before it, probes for a larger MTU left out: neighbours in a run of losses.
+    pub ordinal: u32,
     /// State for the delivery rate.
     pub stamp: Stamp,
 }
 
 /// A packet newly acknowledged.
 #[derive(Copy, Clone, Debug)]
-pub struct Acked {
+pub struct Acked<T> {
     /// Its number.
     pub number: PacketNumber,
     /// What was kept of it.
-    pub packet: SentPacket,
+    pub packet: SentPacket<T>,
     /// It had been declared lost.
     pub was_lost: bool,
 }
 
 /// A packet newly declared lost.
 #[derive(Copy, Clone, Debug)]
-pub struct Lost {
+pub struct Lost<T> {
     /// Its number.
     pub number: PacketNumber,
     /// What was kept of it.
-    pub packet: SentPacket,
+    pub packet: SentPacket<T>,
 }
 
 #[derive(Copy, Clone, Debug)]
-enum Slot {
-    Outstanding(SentPacket),
-    Lost(SentPacket),
-    /// Nothing of interest here and in the next `n - 1` slots.
+enum Entry<T> {
+    Outstanding(SentPacket<T>),
+    Lost(SentPacket<T>),
+    /// Nothing of interest here and in the next `n - 1` entries.
     Gone(u32),
 }
 
 /// The packets of one packet-number space.
-#[derive(Debug, Default)]
-pub struct SentPackets {
-    slots: VecDeque<Slot>,
-    /// Number of the packet in the first slot.
+#[derive(Debug)]
+pub struct SentPackets<T> {
+    entries: VecDeque<Entry<T>>,
+    /// Number of the packet in the first entry.
     base: u64,
     /// No outstanding packet is below this: where loss detection goes on.
     scan_from: u64,
@@ -91,10 +77,23 @@ pub struct SentPackets {
     largest_acked: Option<PacketNumber>,
 }
 
-impl SentPackets {
+impl<T> Default for SentPackets<T> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            base: 0,
+            scan_from: 0,
+            outstanding: 0,
+            in_flight_bytes: 0,
+            largest_acked: None,
+        }
+    }
+}
+
+impl<T: Copy> SentPackets<T> {
     /// Number of the next packet.
     pub fn next_number(&self) -> PacketNumber {
-        PacketNumber(self.base + self.slots.len() as u64)
+        PacketNumber(self.base + self.entries.len() as u64)
     }
 
     /// Bytes neither acknowledged nor declared lost.
@@ -113,51 +112,51 @@ impl SentPackets {
     }
 
     /// The packet with the next number left and elicits an ACK.
-    pub fn push(&mut self, packet: SentPacket) {
+    pub fn push(&mut self, packet: SentPacket<T>) {
         self.in_flight_bytes += u64::from(packet.bytes);
         self.outstanding += 1;
-        self.slots.push_back(Slot::Outstanding(packet));
+        self.entries.push_back(Entry::Outstanding(packet));
     }
 
     /// The packet with the next number left and elicits no ACK: only its number is used up.
     pub fn push_untracked(&mut self) {
-        self.slots.push_back(Slot::Gone(1));
+        self.entries.push_back(Entry::Gone(1));
         self.forget_front(Instant::ZERO, Duration::MAX);
     }
 
     /// Packets `low` to `high` are acknowledged; `each` is called for those that were not before, ascending.
     /// `high` must be below [`Self::next_number`].
-    pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked)) {
+    pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked<T>)) {
         debug_assert!(high < self.next_number());
         self.largest_acked = self.largest_acked.max(Some(high));
         let end = (high.0 + 1).saturating_sub(self.base) as usize;
         let mut at = self.find(low.0.saturating_sub(self.base) as usize);
         while at < end {
-            let slot = std::mem::replace(&mut self.slots[at], Slot::Gone(1));
+            let entry = std::mem::replace(&mut self.entries[at], Entry::Gone(1));
             let number = PacketNumber(self.base + at as u64);
-            match slot {
-                Slot::Outstanding(packet) => {
+            match entry {
+                Entry::Outstanding(packet) => {
                     self.outstanding -= 1;
                     self.in_flight_bytes -= u64::from(packet.bytes);
                     each(Acked { number, packet, was_lost: false });
                 }
-                Slot::Lost(packet) => each(Acked { number, packet, was_lost: true }),
-                Slot::Gone(_) => {}
+                Entry::Lost(packet) => each(Acked { number, packet, was_lost: true }),
+                Entry::Gone(_) => {}
             }
             at = self.find(at + 1);
         }
     }
 
-    /// First slot from `at` on that is not gone.
+    /// First entry from `at` on that is not gone.
     fn find(&mut self, at: usize) -> usize {
         let mut found = at;
-        while let Some(Slot::Gone(skip)) = self.slots.get(found) {
+        while let Some(Entry::Gone(skip)) = self.entries.get(found) {
             found += *skip as usize;
         }
         // Path compression: whoever passes here again jumps straight to the end.
         let mut passed = at;
         while passed < found
-            && let Some(Slot::Gone(skip)) = self.slots.get_mut(passed)
+            && let Some(Entry::Gone(skip)) = self.entries.get_mut(passed)
         {
             let next = passed + *skip as usize;
             *skip = u32::try_from(found - passed).unwrap_or(u32::MAX);
@@ -167,22 +166,22 @@ impl SentPackets {
     }
 
     /// The oldest packet that is neither acknowledged nor declared lost.
-    pub fn oldest(&mut self) -> Option<(PacketNumber, &SentPacket)> {
+    pub fn oldest(&mut self) -> Option<(PacketNumber, &SentPacket<T>)> {
         let mut at = self.find(self.scan_from.saturating_sub(self.base) as usize);
-        while let Some(Slot::Lost(_)) = self.slots.get(at) {
+        while let Some(Entry::Lost(_)) = self.entries.get(at) {
             at = self.find(at + 1);
         }
         self.scan_from = self.base + at as u64;
-        match self.slots.get(at) {
-            Some(Slot::Outstanding(packet)) => Some((PacketNumber(self.scan_from), packet)),
+        match self.entries.get(at) {
+            Some(Entry::Outstanding(packet)) => Some((PacketNumber(self.scan_from), packet)),
             _ => None,
         }
     }
 
     /// Declares the oldest outstanding packet lost.
-    pub fn declare_oldest_lost(&mut self) -> Option<Lost> {
+    pub fn declare_oldest_lost(&mut self) -> Option<Lost<T>> {
         let (number, packet) = self.oldest().map(|(number, packet)| (number, *packet))?;
-        self.slots[(number.0 - self.base) as usize] = Slot::Lost(packet);
+        self.entries[(number.0 - self.base) as usize] = Entry::Lost(packet);
         self.outstanding -= 1;
         self.in_flight_bytes -= u64::from(packet.bytes);
         Some(Lost { number, packet })
@@ -191,16 +190,16 @@ impl SentPackets {
     /// Forgets what can no longer matter: acknowledged packets at the front, and lost ones sent longer than `retention` ago.
     pub fn forget_front(&mut self, now: Instant, retention: Duration) {
         loop {
-            match self.slots.front() {
-                Some(Slot::Gone(_)) => {}
-                Some(Slot::Lost(packet)) if now - packet.sent_at > retention => {}
+            match self.entries.front() {
+                Some(Entry::Gone(_)) => {}
+                Some(Entry::Lost(packet)) if now - packet.sent_at > retention => {}
                 _ => break,
             }
-            self.slots.pop_front();
+            self.entries.pop_front();
             self.base += 1;
         }
-        if self.slots.is_empty() && self.slots.capacity() > 64 {
-            self.slots = VecDeque::new();
+        if self.entries.is_empty() && self.entries.capacity() > 64 {
+            self.entries = VecDeque::new();
         }
     }
 }
@@ -211,13 +210,13 @@ mod tests {
     use rand_core::{RngCore, SeedableRng};
     use std::collections::BTreeMap;
 
-    fn packet(bytes: u32) -> SentPacket {
+    fn packet(bytes: u32) -> SentPacket<()> {
         SentPacket {
             sent_at: Instant::ZERO,
             bytes,
-            content: Content::Control,
-            largest_acked: None,
+            cargo: Cargo::Given(()),
             is_ect: false,
+            ordinal: 0,
             stamp: Stamp::default(),
         }
     }

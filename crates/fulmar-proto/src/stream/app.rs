@@ -5,7 +5,7 @@ use super::schedule::Control;
 use super::{FinishError, Read, ReadError, RecvShared, Streams, WriteError};
 use crate::{Dir, StreamId};
 use bytes::Bytes;
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 use std::time::Duration;
 
 /// The stream, or the half of it that was meant, is not open.

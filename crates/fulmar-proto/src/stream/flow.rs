@@ -7,7 +7,7 @@
 //! waits for a gap to close.
 
 use crate::wire::VARINT_MAX;
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 use std::time::Duration;
 
 /// Half a window consumed in less than so many round trips doubles it.

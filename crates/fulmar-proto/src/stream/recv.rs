@@ -5,7 +5,7 @@ use super::flow::RecvWindow;
 use crate::TransportError;
 use crate::wire::VARINT_MAX;
 use bytes::Bytes;
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 use std::time::Duration;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

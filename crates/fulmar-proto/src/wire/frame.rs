@@ -166,8 +166,6 @@ pub struct CodingState {
     pub decoded_below: SymbolId,
     /// Every symbol below is seen.
     pub seen_below: SymbolId,
-    /// Independent repair symbols held that have not led to a decode yet.
-    pub equations: u32,
     /// Windows that are not decoded, with the degrees of freedom each lacks.
     pub windows: Vec<OpenWindow>,
 }
@@ -327,7 +325,6 @@ fn parse_ack<'a>(r: &mut Reader<'a>, kind: u8) -> Result<Ack<'a>, Malformed> {
 fn parse_coding(r: &mut Reader<'_>) -> Result<CodingState, Malformed> {
     let decoded_below = r.varint()?;
     let seen_below = decoded_below.checked_add(r.varint()?).filter(|&s| s <= VARINT_MAX).ok_or(Malformed)?;
-    let equations = u32::try_from(r.varint()?).map_err(|_| Malformed)?;
     let count = r.length()?;
     if count > OPEN_WINDOWS_MAX {
         return Err(Malformed);
@@ -341,12 +338,7 @@ fn parse_coding(r: &mut Reader<'_>) -> Result<CodingState, Malformed> {
         from = first + u64::from(len);
         windows.push(OpenWindow { window: Window { first: SymbolId(first), len }, deficit });
     }
-    Ok(CodingState {
-        decoded_below: SymbolId(decoded_below),
-        seen_below: SymbolId(seen_below),
-        equations,
-        windows,
-    })
+    Ok(CodingState { decoded_below: SymbolId(decoded_below), seen_below: SymbolId(seen_below), windows })
 }
 
 /// A number that counts bytes of one datagram.
@@ -525,7 +517,6 @@ pub fn put_ack(
 fn put_coding(out: &mut Vec<u8>, state: &CodingState) {
     put_varint(out, state.decoded_below.0);
     put_varint(out, state.seen_below.0.saturating_sub(state.decoded_below.0));
-    put_varint(out, u64::from(state.equations));
     let windows = &state.windows[..state.windows.len().min(OPEN_WINDOWS_MAX)];
     put_varint(out, windows.len() as u64);
     let mut from = state.decoded_below.0;

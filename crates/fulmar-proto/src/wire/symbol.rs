@@ -69,6 +69,8 @@ pub enum SymbolFrame<'a> {
         every_packets: u64,
         /// Acknowledge at least after so many microseconds.
         delay_us: u64,
+        /// How often an ACK is sent again when nothing follows, at most.
+        repeats: u64,
     },
 }
 
@@ -101,8 +103,8 @@ impl SymbolFrame<'_> {
             Self::MaxStreamData { id, max } => put_all(out, MAX_STREAM_DATA, &[id.0, max]),
             Self::MaxStreams { dir: Dir::Bi, max } => put_all(out, MAX_STREAMS_BI, &[max]),
             Self::MaxStreams { dir: Dir::Uni, max } => put_all(out, MAX_STREAMS_UNI, &[max]),
-            Self::AckPolicy { every_packets, delay_us } => {
-                put_all(out, ACK_POLICY, &[every_packets, delay_us])
+            Self::AckPolicy { every_packets, delay_us, repeats } => {
+                put_all(out, ACK_POLICY, &[every_packets, delay_us, repeats])
             }
         }
     }
@@ -115,7 +117,9 @@ impl SymbolFrame<'_> {
             Self::StopSending { id, code } => len_all(&[id.0, code]),
             Self::MaxData(max) | Self::MaxStreams { max, .. } => len_all(&[max]),
             Self::MaxStreamData { id, max } => len_all(&[id.0, max]),
-            Self::AckPolicy { every_packets, delay_us } => len_all(&[every_packets, delay_us]),
+            Self::AckPolicy { every_packets, delay_us, repeats } => {
+                len_all(&[every_packets, delay_us, repeats])
+            }
         }
     }
 }
@@ -160,7 +164,11 @@ impl<'a> SymbolFrames<'a> {
             MAX_STREAM_DATA => SymbolFrame::MaxStreamData { id: StreamId(r.varint()?), max: r.varint()? },
             MAX_STREAMS_BI => SymbolFrame::MaxStreams { dir: Dir::Bi, max: r.varint()? },
             MAX_STREAMS_UNI => SymbolFrame::MaxStreams { dir: Dir::Uni, max: r.varint()? },
-            ACK_POLICY => SymbolFrame::AckPolicy { every_packets: r.varint()?, delay_us: r.varint()? },
+            ACK_POLICY => SymbolFrame::AckPolicy {
+                every_packets: r.varint()?,
+                delay_us: r.varint()?,
+                repeats: r.varint()?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -199,7 +207,7 @@ mod tests {
             SymbolFrame::MaxStreamData { id, max: 65536 },
             SymbolFrame::MaxStreams { dir: Dir::Bi, max: 100 },
             SymbolFrame::MaxStreams { dir: Dir::Uni, max: 3 },
-            SymbolFrame::AckPolicy { every_packets: 10, delay_us: 5000 },
+            SymbolFrame::AckPolicy { every_packets: 10, delay_us: 5000, repeats: 3 },
         ]
     }
 

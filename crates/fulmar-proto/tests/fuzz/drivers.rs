@@ -1,16 +1,19 @@
 //! Entry points that take any bytes: the fuzz targets of `fuzz/` and an ordinary test call them. None may panic, and each
 //! checks what must hold of whatever was accepted.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fulmar_control::{
+    Choice, Feedback, FixedSizing, Opportunity, PathView, Pooled, RedundancyPolicy, RepairReason, Unlimited,
+};
 use fulmar_fec::{Code, DecoderLimits, SymbolId, Window};
 use fulmar_net::{Datagram, Direction, LinkConfig};
-use fulmar_proto::coding::{SymbolReceiver, SymbolSender, symbol_sender};
+use fulmar_proto::coding::{Coding, Content, Next, Source, SymbolReceiver};
 use fulmar_proto::crypto::{PacketKeys, retry};
-use fulmar_proto::recovery::{Content, LossDetector, RateSampler, SentPacket, SentPackets};
+use fulmar_proto::recovery::{Fate, Modules, PathLimits, Recovery, RecoveryConfig, Timeout};
 use fulmar_proto::wire::frame::{
-    ACK_RANGES_MAX, CodingState, Frame, Frames, OpenWindow, RepairSpan, SET_SYMBOLS_MAX,
+    ACK_RANGES_MAX, CodingState, Frame, Frames, OpenWindow, RepairSpan, SET_SYMBOLS_MAX, put_ack,
 };
 use fulmar_proto::wire::packet;
 use fulmar_proto::wire::symbol::SymbolFrames;
@@ -106,66 +109,109 @@ pub fn parameters(data: &[u8]) {
     }
 }
 
-/// Acknowledgements, losses and reports of the receiver, in any order: packets in flight and symbols missing are counted right.
-pub fn acks(data: &[u8]) {
-    let mut input = Input(data);
-    let mut sender = symbol_sender(code(input.byte()), 100, 64);
-    let (mut sent, mut sampler) = (SentPackets::default(), RateSampler::default());
-    let detector = LossDetector::new(3);
-    let mut now = Instant::ZERO;
-    while !input.is_empty() {
-        now += Duration::from_micros(input.number());
-        match input.byte() % 5 {
-            0 => send(now, &mut input, &mut *sender, &mut sent, &mut sampler),
-            1 if sent.next_number().0 > 0 => {
-                let high = input.number() % sent.next_number().0;
-                let low = high.saturating_sub(u64::from(input.byte()));
-                let mut contents = Vec::new();
-                sent.on_ack_range(PacketNumber(low), PacketNumber(high), |acked| {
-                    contents.push((acked.packet.content, acked.was_lost))
-                });
-                for (content, was_lost) in contents {
-                    sender.on_acked(content, was_lost);
-                }
-            }
-            2 => {
-                let mut contents = Vec::new();
-                let rtt = Duration::from_millis(u64::from(input.byte()));
-                detector.detect(now, rtt, &mut sent, |lost| contents.push(lost.packet.content));
-                for content in contents {
-                    sender.on_lost(now, content);
-                }
-            }
-            3 => {
-                let decoded_below = SymbolId(input.number() % 300);
-                let (len, deficit) = (u32::from(input.byte()) + 1, u32::from(input.byte()));
-                let window = OpenWindow { window: Window { first: decoded_below, len }, deficit };
-                let state = CodingState {
-                    decoded_below,
-                    seen_below: decoded_below,
-                    equations: u32::from(input.byte()),
-                    windows: vec![window],
-                };
-                let is_true = decoded_below <= sender.next_id();
-                assert_eq!(sender.on_peer_state(now, state).is_ok(), is_true);
-            }
-            _ => sent.forget_front(now, Duration::from_millis(u64::from(input.byte()))),
-        }
-        assert!(sender.span_symbols() <= sender.next_id().0);
-        assert!(sender.held_bytes() <= 100 * sender.span_symbols());
-        assert_eq!(sent.outstanding_packets() == 0, sent.in_flight_bytes() == 0);
+/// A policy that wants what it is told to.
+#[derive(Debug)]
+struct Told(Arc<Mutex<Choice>>);
+
+impl RedundancyPolicy for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+
+    fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
+
+    fn choose(&self, _opportunity: &Opportunity, _path: &PathView) -> Choice {
+        *self.0.lock().expect("one thread")
     }
 }
 
-fn send(
-    now: Instant,
-    input: &mut Input<'_>,
-    sender: &mut dyn SymbolSender,
-    sent: &mut SentPackets,
-    sampler: &mut RateSampler,
-) {
-    use fulmar_control::{Choice, RepairReason};
-    let choice = match input.byte() % 6 {
+/// Symbols of one length.
+struct Symbols(usize);
+
+impl Source for Symbols {
+    fn has_pending(&self) -> bool {
+        true
+    }
+
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
+        symbol.resize(self.0.min(bytes_max), 1);
+    }
+}
+
+/// Acknowledgements, losses and reports of the receiver, in any order: packets in flight and symbols missing are counted right.
+pub fn acks(data: &[u8]) {
+    let mut input = Input(data);
+    let choice = Arc::new(Mutex::new(Choice::Source));
+    let mut coding = Coding::new(Box::new(Told(choice.clone())), Box::new(FixedSizing::longest()), u64::MAX);
+    coding.set_code(code(input.byte()), 100, 64);
+    let mut now = Instant::ZERO;
+    let modules = Modules {
+        congestion: Box::new(Unlimited::new(1200, Default::default())),
+        loss: Box::new(Pooled::new()),
+        config: RecoveryConfig { reordering_packets: 3, timeout: Timeout::RFC_6298 },
+    };
+    let limits = PathLimits { initial_mtu_bytes: 1200, mtu_max_bytes: 1472, is_ecn_enabled: true };
+    let mut recovery: Recovery<Option<Content>> = Recovery::new(now, modules, limits);
+    while !input.is_empty() {
+        now += Duration::from_micros(input.number());
+        match input.byte() % 5 {
+            0 | 1 => {
+                *choice.lock().expect("one thread") = choice_of(&mut input);
+                send(now, &mut input, &mut coding, &mut recovery);
+            }
+            2 if recovery.next_number().0 > 0 => ack(now, &mut input, &mut coding, &mut recovery),
+            3 => {
+                if let Some(findings) = recovery.on_loss_timer(now) {
+                    let news = coding.settle(now, rtt(&recovery), contents(&findings.fates), None);
+                    recovery.finish(findings, news.expect("no report"));
+                }
+            }
+            _ => {
+                if let Some(findings) = recovery.on_probe_timer(now, !coding.is_all_delivered()) {
+                    coding.on_silence(now, contents(&findings.fates));
+                    recovery.drop_findings(findings);
+                }
+            }
+        }
+        assert_eq!(recovery.has_outstanding(), recovery.in_flight_bytes() > 0);
+        assert!(coding.held_bytes() <= 100 * coding.stats().sources);
+        assert!(recovery.timeout(true).is_some() || recovery.probe_due().is_some());
+    }
+}
+
+fn rtt(recovery: &Recovery<Option<Content>>) -> Duration {
+    recovery.rtt().smoothed()
+}
+
+fn contents(fates: &[Fate<Option<Content>>]) -> impl Iterator<Item = Fate<Content>> + '_ {
+    fates.iter().filter_map(|fate| match *fate {
+        Fate::Arrived(content) => content.map(Fate::Arrived),
+        Fate::Returned(content) => content.map(Fate::Returned),
+        Fate::Lost(content) => content.map(Fate::Lost),
+    })
+}
+
+/// An ACK of anything, with a report of anything.
+fn ack(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut Recovery<Option<Content>>) {
+    let high = input.number() % recovery.next_number().0;
+    let low = high.saturating_sub(u64::from(input.byte()));
+    let decoded_below = SymbolId(input.number() % 300);
+    let (len, deficit) = (u32::from(input.byte()) + 1, u32::from(input.byte()));
+    let window = OpenWindow { window: Window { first: decoded_below, len }, deficit };
+    let state = CodingState { decoded_below, seen_below: decoded_below, windows: vec![window] };
+    let mut bytes = Vec::new();
+    let ranges = [(PacketNumber(low), PacketNumber(high))];
+    assert!(put_ack(&mut bytes, ranges.into_iter(), input.number(), None, Some(&state), 1200));
+    let Some(Ok(Frame::Ack(ack))) = Frames::new(&bytes).next() else { panic!("an ACK") };
+    let findings = recovery.on_ack(now, &ack).expect("of packets that were sent");
+    let settled = coding.settle(now, rtt(recovery), contents(&findings.fates), ack.coding.as_ref());
+    assert_eq!(settled.is_ok(), decoded_below.0 <= coding.stats().sources);
+    let (feedback, view) = recovery.finish(findings, settled.unwrap_or_default());
+    coding.on_feedback(&feedback, &view);
+}
+
+fn choice_of(input: &mut Input<'_>) -> Choice {
+    match input.byte() % 6 {
         0 => Choice::Recover,
         1 => Choice::Insure,
         3 => Choice::Combine { symbols: u32::from(input.byte()) },
@@ -176,25 +222,20 @@ fn send(
         },
         2 => Choice::Repair { symbols: u32::from(input.byte()), reason: RepairReason::Tail },
         _ => Choice::Source,
-    };
+    }
+}
+
+fn send(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut Recovery<Option<Content>>) {
     let (space, len) = (usize::from(input.byte()), usize::from(input.byte()) % 100 + 1);
+    let view = recovery.view();
+    let Next::Packet(turn) = coding.next(now, &view, true) else { return };
     let mut packet = Vec::new();
-    let emitted =
-        sender.emit(now, choice, &mut packet, space, &mut |symbol, room| symbol.resize(len.min(room), 1));
-    assert!(packet.len() <= space.max(1), "{} bytes in {space}", packet.len());
-    if let Some(emitted) = emitted {
-        let stamp = sampler.on_sent(now, 100, 100);
-        let content: Content = emitted.content;
-        sent.push(SentPacket {
-            sent_at: now,
-            bytes: 100,
-            content,
-            largest_acked: None,
-            is_ect: false,
-            stamp,
-        });
-    } else {
-        sent.push_untracked();
+    let content = coding.emit(turn, &view, &mut packet, space, &mut Symbols(len));
+    assert!(packet.len() <= space, "{} bytes in {space}", packet.len());
+    assert_eq!(content.is_some(), !packet.is_empty(), "what left is what is booked");
+    match content {
+        Some(_) => recovery.on_sent(now, 100, content),
+        None => recovery.on_sent_untracked(),
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control as control;
-use fulmar_control::{GroupSize, Rate, RedundancyPolicy};
+use fulmar_control::{GroupSize, RedundancyPolicy};
 use fulmar_proto::{Make, Profile, RecoveryConfig, Timeout};
+use fulmar_units::Rate;
 
 use super::plan::Draw;
 

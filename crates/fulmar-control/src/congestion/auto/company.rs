@@ -1,13 +1,18 @@
 //! In the company of a flow that fills queues.
 //!
-//! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every round trip
-//! is longer than the shortest, so the rate measured at that window falls from cycle to cycle. Then the window is
-//! CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends when the queue is gone, and
-//! is interrupted every few seconds by a probe for the shortest RTT, to see whether the queue would go if we let it.
+//! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every
+//! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
+//! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends
+//! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
+//! whether the queue would go if we let it.
+
+use alloc::boxed::Box;
+
+use fulmar_units::Instant;
 
 use super::phase::Phase;
 use super::{Auto, Cubic, CubicConfig};
-use crate::{CongestionController, Feedback, Instant, LossEvent, PathView};
+use crate::{CongestionController, Feedback, LossEvent, PathView};
 
 /// Rounds of cruising in a row that must meet somebody else's queue.
 const FOREIGN_ROUNDS: u32 = 4;
@@ -17,23 +22,23 @@ const COMPETE_SIGMAS: f64 = 1.5;
 impl Auto {
     /// Rounds of cruising in a row met a queue that is not ours.
     pub(super) fn is_in_company(&self) -> bool {
-        self.foreign_rounds >= FOREIGN_ROUNDS
+        matches!(self.phase, Phase::Cruise { foreign_rounds } if foreign_rounds >= FOREIGN_ROUNDS)
     }
 
-    /// The window begins at what the rate needs at the present round trip: less would be a gift, more an attack.
+    /// The window begins at what the rate needs at the present round trip: less would be a gift, more an
+    /// attack.
     pub(super) fn enter_compete(&mut self, path: &PathView) {
         let rtt = self.tally.rtt_mean().unwrap_or(path.rtt_smoothed);
         let needed_bytes = self.model.rate().map_or(0, |rate| rate.bytes_in(rtt));
         let window_bytes = path.in_flight_bytes.max(needed_bytes);
-        self.rival = Some(Cubic::at_window(self.mtu_bytes, CubicConfig::default(), window_bytes));
+        let rival = Cubic::at_window(self.mtu_bytes, CubicConfig::default(), window_bytes);
         self.model.unbound_rate();
         self.bound_bytes = None;
-        self.enter(Phase::Compete);
+        self.enter(Phase::Compete(Box::new(rival)));
     }
 
     /// Over when the queue is gone, or to see whether it would go if we let it.
     pub(super) fn judge_compete(&mut self, now: Instant) {
-        self.phase_rounds += 1;
         self.model.next_cycle();
         let is_gone = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
         if is_gone || self.is_rtt_probe_due(now) {
@@ -43,9 +48,7 @@ impl Auto {
 
     /// In company the window is CUBIC's, except that loss up to the floor is none.
     pub(super) fn on_rival_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        if self.phase != Phase::Compete {
-            return;
-        }
+        let Phase::Compete(rival) = &mut self.phase else { return };
         let packets = self.tally.packets();
         let explained = self.floor.explained_packets(packets, &path.loss, COMPETE_SIGMAS);
         let is_excess = f64::from(self.tally.lost_packets) > explained + 0.5 && !self.tally.is_blackout;
@@ -56,8 +59,6 @@ impl Auto {
         if seen.lost.packets > 0 || seen.ecn_ce_packets > 0 {
             self.congested_at = Some(feedback.now);
         }
-        if let Some(rival) = &mut self.rival {
-            rival.on_feedback(&seen, path);
-        }
+        rival.on_feedback(&seen, path);
     }
 }

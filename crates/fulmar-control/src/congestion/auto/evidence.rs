@@ -1,27 +1,29 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
-//! A queue is a round trip longer than the shortest by more than `queue_slack`. Congestion is loss beyond what
-//! the floor explains, or a mark. Both are judged over the round in progress, so that a handful of packets never
-//! decides. Loss during a black-out is evidence of nothing.
+//! A queue is a round trip longer than the shortest by more than `queue_slack`. Congestion is loss beyond
+//! what the floor explains, or a mark. Both are judged over the round in progress, so that a handful of
+//! packets never decides. Loss during a black-out is evidence of nothing.
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::Auto;
 use super::floor::Floor;
-use super::phase::Phase;
-use crate::{Feedback, Instant, PathView};
+use super::phase::{Phase, Slow};
+use crate::{Feedback, PathView};
 
 /// Losses beyond the floor's explanation: standard deviations ..
 const EXCESS_SIGMAS: f64 = 2.5;
 /// .. and a share of the packets on top (BBRv2: 2 %).
 const EXCESS_SHARE: f64 = 0.02;
-/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor tells
-/// congestion from noise).
+/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor
+/// tells congestion from noise).
 const CONGESTION_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
-/// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to four
-/// flows of our own kind keep a third.
+/// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to
+/// four flows of our own kind keep a third.
 const FOREIGN_QUEUE: f64 = 0.5;
 /// A probe that moved the path counts for so long, and for so many rounds.
 const ALONE_MEMORY: Duration = Duration::from_secs(6);
@@ -32,9 +34,9 @@ const BUNCH_PACKETS_MIN: u64 = 16;
 const DRAINED_SAMPLES_MIN: u32 = 16;
 
 impl Auto {
-    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a millisecond
-    /// of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a queue
-    /// shorter than that cannot be seen.
+    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a
+    /// millisecond of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a
+    /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap())
@@ -42,8 +44,7 @@ impl Auto {
 
     /// The time between bunches of ACKs; zero if they come steadily.
     pub(super) fn bunch_gap(&self) -> Duration {
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
-        if self.ack_gap > rtt_min * 3 / 8 { self.ack_gap.min(rtt_min * 4) } else { Duration::ZERO }
+        self.bunches.gap(self.model.rtt_min().unwrap_or_default())
     }
 
     /// Keeps the longest gap between ACKs of the last rounds.
@@ -53,21 +54,16 @@ impl Auto {
         }
         // With few packets in flight gaps are nothing but the packets' own distance.
         let is_dense = feedback.in_flight_bytes_before >= BUNCH_PACKETS_MIN * u64::from(self.mtu_bytes);
-        if let Some(last) = self.last_ack_at.replace(feedback.now)
-            && is_dense
-            && self.timeouts == 0
-            && !self.tally.is_blackout
-        {
-            self.ack_gap = self.ack_gap.max(feedback.now - last);
-        }
+        let is_telling = is_dense && self.timeouts == 0 && !self.tally.is_blackout;
+        self.bunches.on_ack(feedback.now, is_telling);
     }
 
     pub(super) fn has_queue(&self, rtt: Duration) -> bool {
         self.model.rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
     }
 
-    /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the shortest of many
-    /// samples tells.
+    /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
+    /// shortest of many samples tells.
     fn is_drained(&self) -> bool {
         let shortest = (self.tally.rtt_samples >= DRAINED_SAMPLES_MIN).then_some(self.tally.rtt_min);
         let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.has_queue(rtt));
@@ -83,10 +79,10 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
-    /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything, enough to
-    /// probe less often.
+    /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
+    /// enough to probe less often.
     pub(super) fn watch_probe_loss(&mut self, now: Instant, path: &PathView) {
-        if self.sent_gain <= 1.0 || self.phase == Phase::Startup || self.tally.is_blackout {
+        if self.sent_gain <= 1.0 || self.phase.is_startup() || self.tally.is_blackout {
             return;
         }
         let explained = self.floor.explained_packets(self.tally.packets(), &path.loss, EXCESS_SIGMAS);
@@ -108,33 +104,35 @@ impl Auto {
         self.has_standing_queue = self.has_queue(rtt);
         let min = self.model.rtt_min().unwrap_or(rtt);
         let is_long = rtt > min + self.queue_slack() && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
-        self.foreign_rounds =
-            if is_long && self.phase == Phase::Cruise { self.foreign_rounds + 1 } else { 0 };
+        if let Phase::Cruise { foreign_rounds } = &mut self.phase {
+            *foreign_rounds = if is_long { *foreign_rounds + 1 } else { 0 };
+        }
     }
 
-    /// Our probing moved the path: the queue grew by it, or there was no more to be had. Where it only took from others,
-    /// who may overfill the queue as well as we, their loss cannot be told from the path's: then nothing is learned
-    /// about the floor, and it fades. (Several flows that each took the common loss for the path's would drive each
-    /// other up without end.)
+    /// Our probing moved the path: the queue grew by it, or there was no more to be had. Where it only took
+    /// from others, who may overfill the queue as well as we, their loss cannot be told from the path's: then
+    /// nothing is learned about the floor, and it fades. (Several flows that each took the common loss for
+    /// the path's would drive each other up without end.)
     fn is_alone(&self, now: Instant) -> bool {
-        let rounds = self.round.saturating_sub(self.alone_round);
-        self.alone_at.is_some_and(|at| now - at < ALONE_MEMORY || rounds < ALONE_ROUNDS)
+        self.alone.is_some_and(|(at, round)| {
+            now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
+        })
     }
 
     /// A probe moved the path.
     pub(super) fn on_alone(&mut self, now: Instant) {
-        self.alone_at = Some(now);
-        self.alone_round = self.round;
+        self.alone = Some((now, self.round));
     }
 
-    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower rate.
+    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
+    /// rate.
     pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
-        if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase == Phase::Startup {
+        if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup() {
             return false;
         }
         let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
         let before = self.floor.rate();
-        let is_slow = self.sent_gain <= Phase::Down.gain();
+        let is_slow = self.sent_gain <= Slow::Down.gain();
         let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);
         let is_drained = self.is_drained();
         if is_cut {
@@ -147,15 +145,15 @@ impl Auto {
         is_cut
     }
 
-    /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The first
-    /// round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
+    /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The
+    /// first round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
     pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
         let is_drained = self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
-        if let Some((packets, lost_packets)) = self.startup_round.take() {
+        let Phase::Startup(startup) = &mut self.phase else { return };
+        if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
             self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
         }
-        self.startup_round = newest;
     }
 
     /// Takes a sample of the RTT into the model.

@@ -1,31 +1,34 @@
 //! The loss floor: the loss that has nothing to do with our rate, and may therefore be compensated.
 //!
-//! Random loss does not care how fast we send; congestion loss does. So the floor is measured only in rounds that were
-//! sent below the bottleneck rate and found the queue drained (*clean* rounds), and it is a low quantile over the
-//! last of them: another flow's congestion comes in rare clusters, which a quantile does not see. A round of few
-//! packets says nothing, so rounds are pooled until there are enough.
+//! Random loss does not care how fast we send; congestion loss does. So the floor is measured only in rounds
+//! that were sent below the bottleneck rate and found the queue drained (*clean* rounds), and it is a low
+//! quantile over the last of them: another flow's congestion comes in rare clusters, which a quantile does
+//! not see. A round of few packets says nothing, so rounds are pooled until there are enough.
 //!
-//! "Loss, hence a higher rate, hence more loss" cannot happen: the floor is measured at less than the rate it would
-//! compensate. If it was too high by chance, the next clean rounds are sent at 0.98 of a rate that is too high, lose less than the floor
-//! says, and lower it. It is bounded, and without clean rounds it decays.
+//! "Loss, hence a higher rate, hence more loss" cannot happen: the floor is measured at less than the rate it
+//! would compensate. If it was too high by chance, the next clean rounds are sent at 0.98 of a rate that is
+//! too high, lose less than the floor says, and lower it. It is bounded, and without clean rounds it decays.
 //!
-//! And the floor is never clearly above what was lost in the rounds sent slowest, at three quarters of the rate.
+//! And the floor is never clearly above what was lost in the rounds sent slowest, at three quarters of the
+//! rate.
 //!
 //! Invariants: 0 <= floor <= `FLOOR_MAX`; a constant number of operations per round.
 
 use core::time::Duration;
 
-use crate::{Instant, LossView};
+use fulmar_units::Instant;
+
+use crate::{Channel, LossView};
 
 /// More than this is never taken for random.
 pub(super) const FLOOR_MAX: f64 = 0.5;
 /// Clean samples remembered.
 const SAMPLES: usize = 24;
-/// Rounds are pooled until a sample has this many packets, and as many times more as bursts widen the variance: at
-/// p = 5 % that is a standard error of 2 percentage points.
+/// Rounds are pooled until a sample has this many packets, and as many times more as bursts widen the
+/// variance: at p = 5 % that is a standard error of 2 percentage points.
 const SAMPLE_PACKETS: f64 = 96.0;
-/// Which of the sorted samples is the floor, as a share of their number. The median would follow a cluster in every
-/// other round, a low decile would lag behind the true rate by more than a standard error.
+/// Which of the sorted samples is the floor, as a share of their number. The median would follow a cluster in
+/// every other round, a low decile would lag behind the true rate by more than a standard error.
 const QUANTILE: f64 = 0.4;
 /// So long after the last clean round the floor begins to fall by half in every such time.
 const HALF_LIFE: Duration = Duration::from_secs(4);
@@ -37,8 +40,6 @@ const SLOW_PACKETS: f64 = 256.0;
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
-/// Longer bursts are black-outs: the variance grows at most 19-fold.
-const CORRELATION_MAX: f64 = 0.9;
 /// A floor lowered by more than this was wrong, not noisy.
 const CUT_MIN: f64 = 0.02;
 
@@ -98,8 +99,9 @@ impl Floor {
         }
     }
 
-    /// A round sent well below the rate settled `packets`, of which `lost_packets` were lost. If that is clearly less
-    /// than the floor, part of the floor was our own doing, however clean the rounds looked: returns true.
+    /// A round sent well below the rate settled `packets`, of which `lost_packets` were lost. If that is
+    /// clearly less than the floor, part of the floor was our own doing, however clean the rounds looked:
+    /// returns true.
     pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) -> bool {
         let before = self.rate;
         let (packets, lost_packets) = (f64::from(packets), f64::from(lost_packets));
@@ -107,7 +109,8 @@ impl Floor {
         self.slow_packets = self.slow_packets * kept + packets;
         self.slow_lost_packets = self.slow_lost_packets * kept + lost_packets;
         self.limit(loss);
-        // A round that alone is clearly below what the earlier ones said shows that we have slowed down enough only now.
+        // A round that alone is clearly below what the earlier ones said shows that we have slowed down
+        // enough only now.
         let newest = highest(packets, lost_packets, loss, SLOW_SIGMAS + 0.5);
         if packets >= SLOW_PACKETS_MIN && newest < self.rate {
             self.rate = newest;
@@ -151,7 +154,8 @@ impl Floor {
         sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
     }
 
-    /// Most losses among `packets` that the floor still explains, `sigmas` standard deviations above its mean.
+    /// Most losses among `packets` that the floor still explains, `sigmas` standard deviations above its
+    /// mean.
     pub(super) fn explained_packets(&self, packets: u32, loss: &LossView, sigmas: f64) -> f64 {
         let (n, p) = (f64::from(packets), self.rate);
         n * p + sigmas * libm::sqrt(n * p * (1.0 - p) * stretch(p, loss))
@@ -165,11 +169,9 @@ fn highest(packets: f64, lost_packets: f64, loss: &LossView, sigmas: f64) -> f64
     mean + sigmas * libm::sqrt(mean * (1.0 - mean) * stretch(mean, loss) / packets.max(1.0))
 }
 
-/// By how much bursts of mean length E widen the variance of a number of losses: (1 + rho) / (1 - rho),
-/// rho = 1 - 1 / (E (1 - p)).
+/// By how much bursts as long as the path's widen the variance of a number of losses at loss rate `rate`.
 fn stretch(rate: f64, loss: &LossView) -> f64 {
-    let correlation = (1.0 - 1.0 / (loss.burst_packets.max(1.0) * (1.0 - rate))).clamp(0.0, CORRELATION_MAX);
-    (1.0 + correlation) / (1.0 - correlation)
+    Channel::new(&LossView { rate, ..*loss }).variance_stretch()
 }
 
 #[cfg(test)]

@@ -1,53 +1,62 @@
 //! `auto`, the default controller: model-based, tolerant of random loss, obedient to congestion.
 //!
-//! It decides pace and window from a model of the path (`model`: the bottleneck's rate on the wire and the shortest
-//! round trip), from the loss floor (`floor`: the loss that does not depend on our rate) and from signs of congestion:
-//! loss above the floor, ECN marks, a growing RTT. It paces at the link's rate C and so delivers C (1 - p), where BBR
-//! delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
+//! It decides pace and window from a model of the path (`model`: the bottleneck's rate on the wire and the
+//! shortest round trip), from the loss floor (`floor`: the loss that does not depend on our rate) and from
+//! signs of congestion: loss above the floor, ECN marks, a growing RTT. It paces at the link's rate C and so
+//! delivers C (1 - p), where BBR delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
 //!
-//! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent loss. It
-//! differs in what counts as capacity (see `model`), in obeying loss relative to the floor rather than to a fixed 2 %,
-//! in cruising just below the rate, so that most rounds find the queue empty and measure the floor, and in
-//! looking for the shortest RTT by draining a little deeper rather than by stopping.
+//! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent
+//! loss. It differs in what counts as capacity (see `model`), in obeying loss relative to the floor rather
+//! than to a fixed 2 %, in cruising just below the rate, so that most rounds find the queue empty and measure
+//! the floor, and in looking for the shortest RTT by draining a little deeper rather than by stopping.
 //!
-//! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at which its
-//! packets were sent; signs of congestion end a probe at once.
+//! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at
+//! which its packets were sent; signs of congestion end a probe at once.
 //!
-//! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation is
-//! bounded by the floor, which is measured below the rate it compensates and only while our probes move the path; a
-//! black-out changes neither model nor floor.
+//! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation
+//! is bounded by the floor, which is measured below the rate it compensates and only while our probes move
+//! the path; a black-out changes neither model nor floor.
 
 use core::time::Duration;
 
-use super::{CongestionController, Cubic, CubicConfig, SendBudget};
-use crate::{Feedback, Instant, PathView, Rate, Sent};
+use fulmar_units::{Instant, Rate};
 
+use super::{CongestionController, Cubic, CubicConfig, SendBudget};
+use crate::{Feedback, PathView, Sent};
+
+mod bunches;
 mod company;
 mod evidence;
 mod floor;
 mod model;
 mod phase;
 mod probing;
+mod startup;
 mod tally;
 
+use bunches::Bunches;
 use floor::Floor;
 use model::Model;
-use phase::Phase;
+use phase::{Phase, STARTUP_GAIN, Slow, UP_GAIN};
+use probing::Schedule;
+use startup::Startup;
 use tally::Tally;
 
 /// Window before anything is known (RFC 6928).
 const INITIAL_PACKETS: u64 = 10;
 /// Smallest window: enough for a loss to be found by later packets.
 const WINDOW_PACKETS_MIN: u64 = 4;
-/// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated ACKs.
+/// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
+/// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-/// While the product is below so many packets start-up's window keeps up with its pace: too little to overfill a queue
-/// for long, and most of the rounds of a start-up.
+/// While the product is below so many packets start-up's window keeps up with its pace: too little to
+/// overfill a queue for long, and most of the rounds of a start-up.
 const EARLY_PACKETS: u64 = 48;
-/// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
+/// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our
+/// own.
 const SHARED_WINDOW_GAIN: f64 = 1.05;
-/// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or the rate
-/// would spiral down where the delay is not a queue but jitter.
+/// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or
+/// the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
 
 /// The default controller.
@@ -60,54 +69,31 @@ pub struct Auto {
     round: u64,
     round_started_at: Instant,
     phase: Phase,
-    /// Whole rounds spent in the phase.
-    phase_rounds: u32,
-    /// The next probe is due in this round ..
-    probe_round: u64,
-    /// .. or at this time.
-    probe_at: Instant,
-    /// The last round of a slow phase.
-    slow_round: u64,
+    schedule: Schedule,
     /// Highest gain in force while the packets now being acknowledged were sent.
     sent_gain: f64,
     /// Highest gain in force in the present round.
     round_gain: f64,
-    /// Largest delivery rate that start-up has seen grow, and rounds without growth.
-    full_rate: Rate,
-    full_rounds: u32,
-    /// Rounds of start-up passed over because of a burst of losses.
-    skipped_rounds: u32,
-    /// The last round of start-up did not grow and met a queue.
-    is_nearly_full: bool,
-    /// Packets and losses of the last round of start-up that still grew.
-    startup_round: Option<(u32, u32)>,
-    /// The link's rate, and the shortest RTT of the last round, when the present probe began.
-    up_rate: Rate,
-    up_rtt: Duration,
     /// When, and in which round, a probe last moved the path.
-    alone_at: Option<Instant>,
-    alone_round: u64,
+    alone: Option<(Instant, u64)>,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
-    rtt_probed_at: Option<Instant>,
-    last_ack_at: Option<Instant>,
-    /// Longest time between two ACKs of the last rounds, fading by half per round.
-    ack_gap: Duration,
+    bunches: Bunches,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
-    /// Rounds of cruising in a row that met somebody else's queue.
-    foreign_rounds: u32,
-    /// The window in [`Phase::Compete`].
-    rival: Option<Cubic>,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
     bound_bytes: Option<u64>,
     window_bytes: u64,
-    /// The initial window per round trip: start-up is never slower, whatever its first samples say.
-    initial_rate: Rate,
     /// Probe timeouts in a row.
     timeouts: u32,
     /// The last round that a black-out touches.
     blackout_round: Option<u64>,
+}
+
+/// The initial window per round trip.
+fn initial_rate(path: &PathView) -> Rate {
+    let initial_bytes = INITIAL_PACKETS * u64::from(path.mtu_bytes);
+    Rate::from_bytes_in(initial_bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO)
 }
 
 impl Auto {
@@ -120,32 +106,16 @@ impl Auto {
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,
-            phase: Phase::Startup,
-            phase_rounds: 0,
-            probe_round: 0,
-            probe_at: Instant::ZERO,
-            slow_round: 0,
-            sent_gain: Phase::Startup.gain(),
-            round_gain: Phase::Startup.gain(),
-            full_rate: Rate::ZERO,
-            full_rounds: 0,
-            skipped_rounds: 0,
-            is_nearly_full: false,
-            startup_round: None,
-            up_rate: Rate::ZERO,
-            up_rtt: Duration::MAX,
-            alone_at: None,
-            alone_round: 0,
+            phase: Phase::Startup(Startup::new(Rate::ZERO, Rate::ZERO)),
+            schedule: Schedule::new(),
+            sent_gain: STARTUP_GAIN,
+            round_gain: STARTUP_GAIN,
+            alone: None,
             congested_at: None,
-            rtt_probed_at: None,
-            last_ack_at: None,
-            ack_gap: Duration::ZERO,
+            bunches: Bunches::default(),
             has_standing_queue: false,
-            foreign_rounds: 0,
-            rival: None,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
-            initial_rate: Rate::ZERO,
             timeouts: 0,
             blackout_round: None,
         }
@@ -158,42 +128,45 @@ impl Auto {
 
     /// Pace as a multiple of the link's rate.
     fn gain(&self) -> f64 {
-        if self.phase == Phase::Startup && self.is_nearly_full { Phase::Up.gain() } else { self.phase.gain() }
+        match &self.phase {
+            Phase::Startup(startup) if startup.is_nearly_full() => UP_GAIN,
+            phase => phase.gain(),
+        }
     }
 
     fn set_window(&mut self, acked_bytes: u64) {
         let min_bytes = WINDOW_PACKETS_MIN * u64::from(self.mtu_bytes);
-        let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
-        self.window_bytes = match self.model.bdp_bytes() {
-            None => self.window_bytes.saturating_add(acked_bytes),
-            Some(bdp) => {
-                let gain = match self.phase {
-                    Phase::Startup if self.is_nearly_full => SHARED_PROBE_GAIN,
-                    Phase::Startup if bdp < EARLY_PACKETS * u64::from(self.mtu_bytes) => {
-                        Phase::Startup.gain()
-                    }
-                    Phase::Up if self.has_standing_queue => SHARED_PROBE_GAIN,
-                    Phase::Cruise | Phase::Down | Phase::DeepDown if self.has_standing_queue => {
-                        SHARED_WINDOW_GAIN
-                    }
-                    _ => WINDOW_GAIN,
-                };
-                // Bunched ACKs: as much again as arrives between them (BBR: extra_acked).
-                let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(self.bunch_gap()));
-                let window =
-                    ((bdp as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
-                let window = if self.phase == Phase::Startup { window.max(initial_bytes) } else { window };
-                let window = window.min(self.bound_bytes.unwrap_or(u64::MAX));
-                match &self.rival {
-                    Some(rival) if self.phase == Phase::Compete => rival.budget().window_bytes,
-                    _ => window,
-                }
-            }
-        }
-        .max(min_bytes);
+        let window_bytes = match (self.model.bdp_bytes(), &self.phase) {
+            (None, _) => self.window_bytes.saturating_add(acked_bytes),
+            (Some(_), Phase::Compete(rival)) => rival.budget().window_bytes,
+            (Some(bdp_bytes), _) => self.window_for(bdp_bytes).min(self.bound_bytes.unwrap_or(u64::MAX)),
+        };
+        self.window_bytes = window_bytes.max(min_bytes);
     }
 
-    /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO batches.
+    /// The window for a bandwidth-delay product, congestion aside.
+    fn window_for(&self, bdp_bytes: u64) -> u64 {
+        let packet = u64::from(self.mtu_bytes);
+        let gain = match &self.phase {
+            Phase::Startup(startup) if startup.is_nearly_full() => SHARED_PROBE_GAIN,
+            Phase::Startup(_) if bdp_bytes < EARLY_PACKETS * packet => STARTUP_GAIN,
+            Phase::Up(_) if self.has_standing_queue => SHARED_PROBE_GAIN,
+            Phase::Cruise { .. } | Phase::Slow { kind: Slow::Down | Slow::DeepDown, .. }
+                if self.has_standing_queue =>
+            {
+                SHARED_WINDOW_GAIN
+            }
+            _ => WINDOW_GAIN,
+        };
+        // Bunched ACKs: as much again as arrives between them (BBR: extra_acked).
+        let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(self.bunch_gap()));
+        let window_bytes =
+            ((bdp_bytes as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
+        if self.phase.is_startup() { window_bytes.max(INITIAL_PACKETS * packet) } else { window_bytes }
+    }
+
+    /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO
+    /// batches.
     fn burst_bytes(&self) -> u64 {
         let packet = u64::from(self.mtu_bytes);
         match self.model.rate() {
@@ -210,8 +183,7 @@ impl CongestionController for Auto {
 
     fn on_sent(&mut self, sent: &Sent, path: &PathView) {
         if path.in_flight_bytes <= u64::from(sent.bytes) {
-            // Nothing was under way: the time since the last ACK was our silence, not a gap between bunches.
-            self.last_ack_at = None;
+            self.bunches.on_silence();
         }
     }
 
@@ -219,8 +191,9 @@ impl CongestionController for Auto {
         self.mtu_bytes = path.mtu_bytes;
         if let Some(rtt) = feedback.rtt {
             self.on_rtt(feedback.now, rtt);
-            let initial_bytes = INITIAL_PACKETS * u64::from(self.mtu_bytes);
-            self.initial_rate = Rate::from_bytes_in(initial_bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO);
+            if let Phase::Startup(startup) = &mut self.phase {
+                startup.initial_rate = initial_rate(path);
+            }
         }
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
@@ -242,7 +215,8 @@ impl CongestionController for Auto {
     }
 
     fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
-        // Silence longer than a round trip is no loss rate: keep the model, send little, and go on when it ends.
+        // Silence longer than a round trip is no loss rate: keep the model, send little, and go on when it
+        // ends.
         self.timeouts = count;
         self.tally.is_blackout = true;
     }
@@ -256,7 +230,7 @@ impl CongestionController for Auto {
         let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
         let pacing = self.model.rate().map(|rate| {
             let pace = rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
-            if self.phase == Phase::Startup { pace.max(self.initial_rate) } else { pace }
+            if let Phase::Startup(startup) = &self.phase { pace.max(startup.initial_rate) } else { pace }
         });
         SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
     }

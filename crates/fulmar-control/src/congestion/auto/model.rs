@@ -1,19 +1,21 @@
 //! The model of the path: the bottleneck's rate *on the wire*, and the round trip without queues.
 //!
-//! BBR paces at the delivered rate, which under random loss p is C (1 - p); it then delivers C (1 - p)^2. Here a
-//! sample of the delivery rate D, taken while a share s of the packets was lost, counts as D / (1 - min(s, floor)):
-//! what the link carried before the random loss took its part. Loss above the floor is never compensated, so a queue
-//! that overflows does not look like capacity; and a sample that happened to lose less than the floor is compensated
-//! by what it lost, so the maximum filter does not pick the luckiest sample (which at p = 20 % and 170 packets a
-//! round would be 8 % too high).
+//! BBR paces at the delivered rate, which under random loss p is C (1 - p); it then delivers C (1 - p)^2.
+//! Here a sample of the delivery rate D, taken while a share s of the packets was lost, counts as D / (1 -
+//! min(s, floor)): what the link carried before the random loss took its part. Loss above the floor is never
+//! compensated, so a queue that overflows does not look like capacity; and a sample that happened to lose
+//! less than the floor is compensated by what it lost, so the maximum filter does not pick the luckiest
+//! sample (which at p = 20 % and 170 packets a round would be 8 % too high).
 //!
-//! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since the last
-//! probe. The round trip is the minimum of the last ten seconds.
+//! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since
+//! the last probe. The round trip is the minimum of the last ten seconds.
 
 use core::time::Duration;
 
+use fulmar_units::{Instant, Rate, whole_nanos};
+
+use crate::RateSample;
 use crate::windowed::{WindowedMax, WindowedMin};
-use crate::{Instant, Rate, RateSample};
 
 /// BBRv1 4.1.1.2: so long a minimum stays valid. A route that became longer is believed after it.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
@@ -43,15 +45,15 @@ impl Model {
     }
 
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
-        let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = whole_nanos(rtt);
         self.rtt_min.update(now.as_nanos(), nanos);
         if rtt <= self.rtt_min().unwrap_or(rtt).mul_f64(RTT_CONFIRM) {
             self.rtt_confirmed_at = Some(now);
         }
     }
 
-    /// Takes a sample; returns the rate of the link it shows. A sample shorter than a round trip shows ACKs bunched on
-    /// their way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
+    /// Takes a sample; returns the rate of the link it shows. A sample shorter than a round trip shows ACKs
+    /// bunched on their way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
     pub(super) fn on_rate(&mut self, sample: &RateSample, floor: f64) -> Option<Rate> {
         if sample.interval < self.rtt_min()? {
             return None;

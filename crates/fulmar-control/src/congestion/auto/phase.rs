@@ -1,60 +1,122 @@
-//! The phases of `auto`: how fast each sends, as a multiple of the link's rate, and how much it keeps in flight.
+//! The phases of `auto`: how fast each sends, as a multiple of the link's rate, how much it keeps in flight,
+//! and what only it knows. That ends with the phase.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use fulmar_units::Rate;
+
+use super::startup::Startup;
+use crate::Cubic;
+
+/// BBR: 2/ln 2 = 2.885, the least that doubles the rate every round; BBRv3 takes 2.77.
+pub(super) const STARTUP_GAIN: f64 = 2.77;
+/// Below 1, so that the queue stays empty and every round measures the loss floor.
+const CRUISE_GAIN: f64 = 0.98;
+/// BBR: PROBE_UP 1.25.
+pub(super) const UP_GAIN: f64 = 1.25;
 
 /// What the controller is doing.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Phase {
     /// Doubling, to find the rate.
-    Startup,
-    /// Emptying the queue that start-up filled.
-    Drain,
+    Startup(Startup),
+    /// Sending slower, until a queue is gone.
+    Slow {
+        /// Which queue.
+        kind: Slow,
+        /// Whole rounds of it.
+        rounds: u32,
+    },
     /// Sending just below the rate, with the queue empty: most of the time.
-    Cruise,
+    Cruise {
+        /// Rounds in a row that met somebody else's queue.
+        foreign_rounds: u32,
+    },
     /// Sending faster, to see whether there is more.
-    Up,
-    /// Sending slower, until the queue that probing filled is gone; compares loss and finds the shortest RTT.
+    Up(Up),
+    /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would
+    /// starve.
+    Compete(Box<Cubic>),
+}
+
+/// Why it sends slower.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Slow {
+    /// To empty the queue that start-up filled.
+    Drain,
+    /// Until the queue that probing filled is gone; compares loss and finds the shortest RTT.
     Down,
     /// The same, deeper, because the shortest RTT was not seen for long.
     DeepDown,
-    /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would starve.
-    Compete,
 }
 
-impl Phase {
+/// A probe for more.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Up {
+    /// Whole rounds of it.
+    pub(super) rounds: u32,
+    /// The link's rate, and the shortest RTT of the last round, when it began.
+    pub(super) rate: Rate,
+    pub(super) rtt: Duration,
+}
+
+impl Slow {
     /// Pace as a multiple of the link's rate.
     pub(super) fn gain(self) -> f64 {
         match self {
-            // BBR: 2/ln 2 = 2.885, the least that doubles the rate every round; BBRv3 takes 2.77.
-            Self::Startup => 2.77,
             // Drains in one or two rounds what start-up queued in one.
             Self::Drain => 0.5,
-            // Below 1, so that the queue stays empty and every round measures the loss floor.
-            Self::Cruise => 0.98,
-            // BBR: PROBE_UP 1.25.
-            Self::Up | Self::Compete => 1.25,
             Self::Down => 0.75,
             Self::DeepDown => 0.5,
         }
     }
 
-    /// Down to what share of the bandwidth-delay product this phase drains what is in flight.
+    /// Down to what share of the bandwidth-delay product it drains what is in flight.
     pub(super) fn drain_target(self) -> f64 {
         match self {
             // Half a product for one round is what BBRv2's ProbeRTT does for 200 ms.
             Self::DeepDown => 0.6,
-            _ => 1.0,
+            Self::Drain | Self::Down => 1.0,
+        }
+    }
+}
+
+impl Phase {
+    /// The first round of sending slower.
+    pub(super) fn slow(kind: Slow) -> Self {
+        Self::Slow { kind, rounds: 0 }
+    }
+
+    /// The first round of cruising.
+    pub(super) fn cruise() -> Self {
+        Self::Cruise { foreign_rounds: 0 }
+    }
+
+    pub(super) fn is_startup(&self) -> bool {
+        matches!(self, Self::Startup(_))
+    }
+
+    /// Pace as a multiple of the link's rate.
+    pub(super) fn gain(&self) -> f64 {
+        match self {
+            Self::Startup(_) => STARTUP_GAIN,
+            Self::Slow { kind, .. } => kind.gain(),
+            Self::Cruise { .. } => CRUISE_GAIN,
+            Self::Up(_) | Self::Compete(_) => UP_GAIN,
         }
     }
 
     /// The phase's name in traces.
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::Startup => "startup",
-            Self::Drain => "drain",
-            Self::Cruise => "cruise",
-            Self::Up => "probe up",
-            Self::Down => "probe down",
-            Self::DeepDown => "probe rtt",
-            Self::Compete => "compete",
+            Self::Startup(_) => "startup",
+            Self::Slow { kind: Slow::Drain, .. } => "drain",
+            Self::Slow { kind: Slow::Down, .. } => "probe down",
+            Self::Slow { kind: Slow::DeepDown, .. } => "probe rtt",
+            Self::Cruise { .. } => "cruise",
+            Self::Up(_) => "probe up",
+            Self::Compete(_) => "compete",
         }
     }
 }

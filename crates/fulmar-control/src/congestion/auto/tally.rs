@@ -1,11 +1,14 @@
 //! What one packet-timed round trip brought: the sample every slower decision rests on.
 //!
-//! Packets sent in one round are resolved in the next, so a round's losses are judged by the pace of the round
-//! before. Units: packets, bytes, time. A round touched by a black-out is marked and teaches nothing about loss.
+//! Packets sent in one round are resolved in the next, so a round's losses are judged by the pace of the
+//! round before. Units: packets, bytes, time. A round touched by a black-out is marked and teaches nothing
+//! about loss.
 
 use core::time::Duration;
 
-use crate::{Feedback, Rate};
+use fulmar_units::Rate;
+
+use crate::Feedback;
 
 /// Sums over one round.
 #[derive(Clone, Debug)]

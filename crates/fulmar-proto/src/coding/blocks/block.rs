@@ -60,6 +60,12 @@ impl Block {
         self.needed.saturating_sub(self.arrived.saturating_add(self.in_flight))
     }
 
+    /// So much of it has arrived that it should have decoded long ago: twice what is needed, and a few beside it for the
+    /// shortest blocks.
+    pub(super) fn is_hopeless(&self) -> bool {
+        !self.is_decoded && !self.is_open && self.arrived >= self.needed.saturating_mul(2).saturating_add(8)
+    }
+
     /// Everything sent for it has arrived or is lost, it should have decoded, and has not.
     pub(super) fn is_stuck(&self) -> bool {
         !self.is_decoded && !self.is_open && self.in_flight == 0 && self.lacks == 0

@@ -1,13 +1,13 @@
 //! What goes into a packet.
 
-use fulmar_control::{Instant, RepairReason};
-use fulmar_fec::{SymbolId, Symbols};
+use fulmar_control::RepairReason;
+use fulmar_fec::SymbolId;
 
 use super::{Block, BlockSender};
-use crate::coding::parts::put_piece;
+use crate::Instant;
+use crate::coding::content::Content;
 use crate::coding::ring::SymbolState;
-use crate::coding::sender::{Emitted, Fill};
-use crate::recovery::Content;
+use crate::coding::source::Source;
 use crate::wire::frame;
 
 /// After so many failures copies follow, where there are any.
@@ -20,16 +20,14 @@ impl BlockSender {
         now: Instant,
         packet: &mut Vec<u8>,
         space_bytes: usize,
-        fill: &mut Fill<'_>,
-    ) -> Option<Emitted> {
-        let id = self.take_in(now, space_bytes.checked_sub(frame::SOURCE_HEADER_BYTES)?, fill)?;
-        self.ring.put_source(id, packet)?;
+        source: &mut dyn Source,
+    ) -> Option<Content> {
+        let id = self.take_in(now, space_bytes.checked_sub(frame::SOURCE_HEADER_BYTES)?, source)?;
+        self.ledger.ring.put_source(id, packet)?;
         self.blocks.back_mut()?.in_flight += 1;
-        if let Some(slot) = self.ring.slot_mut(id) {
-            slot.state = SymbolState::InFlight(1);
-        }
+        self.ledger.on_sent(id);
         self.close_if_full();
-        Some(Emitted { content: Content::Source(id), is_repair: false })
+        Some(Content::Source(id))
     }
 
     /// A whole block is taken in, of as much data as there is, and its first coded packet leaves.
@@ -38,32 +36,30 @@ impl BlockSender {
         now: Instant,
         packet: &mut Vec<u8>,
         space_bytes: usize,
-        fill: &mut Fill<'_>,
-    ) -> Option<Emitted> {
+        source: &mut dyn Source,
+    ) -> Option<Content> {
         if self.symbol_bytes + frame::REPAIR_HEADER_BYTES_MAX > space_bytes {
             return None;
         }
         self.close_newest();
         let bytes_max = self.symbol_bytes;
-        let first = self.take_in(now, bytes_max, fill)?;
+        let first = self.take_in(now, bytes_max, source)?;
         while self.blocks.back().is_some_and(|block| block.window.len < block.planned)
-            && self.take_in(now, bytes_max, fill).is_some()
+            && self.take_in(now, bytes_max, source).is_some()
         {}
         self.close_newest();
         let number = self.number_of(first)?;
         self.emit_coded(number, RepairReason::Asked, packet, space_bytes)
     }
 
-    fn take_in(&mut self, now: Instant, bytes_max: usize, fill: &mut Fill<'_>) -> Option<SymbolId> {
-        let id = self.ring.take_in(bytes_max, fill)?;
+    fn take_in(&mut self, now: Instant, bytes_max: usize, source: &mut dyn Source) -> Option<SymbolId> {
+        let id = self.ledger.take_in(now, bytes_max, source)?;
         if !self.blocks.back().is_some_and(|block| block.is_open) {
             let planned = self.planned.take().unwrap_or(self.len_max);
             self.blocks.push_back(Block::new(id, planned));
             self.undecoded += 1;
         }
         self.blocks.back_mut()?.window.len += 1;
-        self.stats.sources += 1;
-        self.last_source_at = Some(now);
         Some(id)
     }
 
@@ -79,7 +75,7 @@ impl BlockSender {
         reason: RepairReason,
         packet: &mut Vec<u8>,
         space_bytes: usize,
-    ) -> Option<Emitted> {
+    ) -> Option<Content> {
         let number =
             self.newest().filter(|&number| self.block(number).is_some_and(|block| !block.is_decoded))?;
         self.close_newest();
@@ -105,53 +101,46 @@ impl BlockSender {
         reason: RepairReason,
         packet: &mut Vec<u8>,
         space_bytes: usize,
-    ) -> Option<Emitted> {
+    ) -> Option<Content> {
         let (reach, repairs_max) = (u64::from(self.reach_symbols), self.shape.repairs_max);
-        let next_id = self.ring.next_id().0;
+        let next_id = self.ledger.ring.next_id().0;
         let block = self.block(number)?;
         let (window, index, needed) = (block.window, block.coded, block.needed);
         // A receiver may have forgotten symbols of the block that it had: copies need nothing but themselves.
         let is_in_reach = window.first.0 + reach > next_id && block.failures < FAILURES_MAX;
         let is_possible = index < repairs_max && (is_in_reach || !self.shape.is_systematic);
         let key = self.combiner.code().repair_key(index, repairs_max);
-        if !is_possible || self.combiner.put_window(&self.ring, window, key, packet, space_bytes).is_none() {
+        if !is_possible
+            || self.combiner.put_window(&self.ledger.ring, window, key, packet, space_bytes).is_none()
+        {
             return self.emit_copy(number, packet, space_bytes);
         }
-        let is_repair = self.shape.is_systematic || index >= needed;
-        if is_repair {
-            self.stats.count_repair(reason);
+        if self.shape.is_systematic || index >= needed {
+            self.ledger.stats.count_repair(reason);
         }
         let block = self.block_mut(number)?;
         block.coded += 1;
         block.in_flight += 1;
         self.recount(number);
-        Some(Emitted { content: Content::Repair(number), is_repair })
+        Some(Content::Repair(number))
     }
 
     /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way.
-    fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
+    fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let window = self.block(number)?.window;
-        let state = |id: &u64| self.ring.slot(SymbolId(*id)).map(|slot| slot.state);
+        let ring = &self.ledger.ring;
+        let state = |id: &u64| ring.held(SymbolId(*id)).map(|held| held.state);
         let mut ids = window.first.0..window.end().0;
         let id = ids
             .clone()
             .find(|id| state(id) == Some(SymbolState::Missing))
             .or_else(|| ids.find(|id| matches!(state(id), Some(SymbolState::InFlight(_)))))
             .map(SymbolId)?;
-        let bytes = self.ring.get(id)?;
-        let content = if bytes.len() + frame::SOURCE_HEADER_BYTES <= space_bytes {
-            self.ring.put_source(id, packet)?;
-            Content::Copy(id)
-        } else {
-            Content::Part(put_piece(&mut self.parts, id, bytes, packet, space_bytes)?)
-        };
-        self.stats.copies += 1;
-        if matches!(content, Content::Copy(_)) || self.parts.is_all_sent(id) {
-            let slot = self.ring.slot_mut(id)?;
-            slot.state = slot.state.sent_again();
-        }
+        let content = self.ledger.put_copy(id, packet, space_bytes)?;
+        self.ledger.stats.count_copy(RepairReason::Asked);
+        self.ledger.on_copied(content);
         self.block_mut(number)?.in_flight += 1;
         self.recount(number);
-        Some(Emitted { content, is_repair: true })
+        Some(content)
     }
 }

@@ -4,12 +4,12 @@ use fulmar_fec::SymbolId;
 
 use super::BlockSender;
 use crate::TransportError;
+use crate::coding::content::Content;
 use crate::coding::ring::SymbolState;
-use crate::recovery::Content;
 use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX};
 
 impl BlockSender {
-    pub(super) fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool {
+    pub(super) fn apply_arrived(&mut self, content: Content, was_lost: bool) -> bool {
         match content {
             Content::Source(id) | Content::Copy(id) | Content::Combined(id) => {
                 self.left(self.number_of(id), was_lost);
@@ -17,13 +17,12 @@ impl BlockSender {
             }
             Content::Part(piece) => {
                 self.left(self.number_of(piece.id), was_lost);
-                self.parts.on_acked(piece) && self.on_symbol_arrived(piece.id)
+                self.ledger.parts.on_acked(piece) && self.on_symbol_arrived(piece.id)
             }
             Content::Repair(number) => {
                 self.left(Some(number), was_lost);
                 self.on_coded_arrived(number)
             }
-            Content::Control | Content::MtuProbe => false,
         }
     }
 
@@ -39,12 +38,12 @@ impl BlockSender {
 
     fn on_symbol_arrived(&mut self, id: SymbolId) -> bool {
         let Some(number) = self.number_of(id) else { return false };
-        let Some(slot) = self.ring.slot_mut(id) else { return false };
-        if slot.state.is_delivered() {
+        let Some(held) = self.ledger.ring.held_mut(id) else { return false };
+        if held.state.is_delivered() {
             return false;
         }
-        slot.state = SymbolState::Inferred;
-        self.parts.forget(id);
+        held.state = SymbolState::Inferred;
+        self.ledger.parts.forget(id);
         let Some(block) = self.block_mut(number) else { return false };
         let is_news = !block.is_decoded;
         block.arrived += 1;
@@ -62,19 +61,11 @@ impl BlockSender {
         is_news
     }
 
-    pub(super) fn on_packet_lost(&mut self, content: Content) {
-        let number = match content {
-            Content::Source(id) | Content::Copy(id) | Content::Combined(id) => {
-                self.on_symbol_lost(id);
-                self.number_of(id)
-            }
-            Content::Part(piece) => {
-                self.parts.on_lost(piece);
-                self.on_symbol_lost(piece.id);
-                self.number_of(piece.id)
-            }
-            Content::Repair(number) => Some(number),
-            Content::Control | Content::MtuProbe => None,
+    pub(super) fn apply_lost(&mut self, content: Content) {
+        let number = match (content, self.ledger.on_symbol_lost(content)) {
+            (Content::Repair(number), _) => Some(number),
+            (_, Some((id, _))) => self.number_of(id),
+            _ => None,
         };
         let Some(number) = number else { return };
         let is_newest = self.newest() == Some(number);
@@ -87,37 +78,24 @@ impl BlockSender {
         // Of the newest block the first repair symbols may be yet to come.
         let grown = if is_newest { 0 } else { block.lacks.saturating_sub(before) };
         self.unrepairable += grown;
-        self.stats.unrepaired += u64::from(grown);
+        self.ledger.stats.unrepaired += u64::from(grown);
         if is_stuck {
             self.set_lacking(number, deficit);
         }
     }
 
-    fn on_symbol_lost(&mut self, id: SymbolId) {
-        let Some(slot) = self.ring.slot_mut(id) else { return };
-        let SymbolState::InFlight(count) = slot.state else { return };
-        if count > 1 {
-            slot.state = SymbolState::InFlight(count - 1);
-            return;
-        }
-        self.stats.lost += u64::from(!slot.was_lost);
-        slot.was_lost = true;
-        slot.state = SymbolState::Missing;
-    }
-
     /// The receiver's report: what is decoded, and which of the blocks it knows of are not.
-    pub(super) fn on_report(&mut self, state: &CodingState) -> Result<u32, TransportError> {
-        if state.decoded_below > self.ring.next_id() {
-            return Err(TransportError::coding("ACK reports symbols decoded that were never sent"));
-        }
+    pub(super) fn apply_report(&mut self, state: &CodingState) -> Result<u32, TransportError> {
+        self.ledger.check_report(state.decoded_below)?;
         let mut repaired = 0;
         let mut number = self.base;
         while self.block(number).is_some_and(|block| block.window.end() <= state.decoded_below) {
             repaired += self.on_decoded(number);
             number += 1;
         }
-        let awaited: Vec<u64> = self.awaited.iter().copied().collect();
-        for number in awaited {
+        let mut next = self.base;
+        while let Some(&number) = self.awaited.range(next..).next() {
+            next = number + 1;
             let Some(block) = self.block(number) else { continue };
             match deficit_of(block.window.first, block.window.end(), state) {
                 Some(deficit) => self.on_undecoded(number, deficit),
@@ -133,6 +111,10 @@ impl BlockSender {
     fn on_undecoded(&mut self, number: u64, deficit: u32) {
         let Some(block) = self.block_mut(number) else { return };
         block.deficit = deficit;
+        if block.is_hopeless() {
+            // More of the same does not help: the receiver has forgotten symbols that it would need beside them.
+            block.failures += 1;
+        }
         if block.is_stuck() {
             block.failures += 1;
             self.unrepairable += deficit.max(1);
@@ -152,12 +134,12 @@ impl BlockSender {
         self.recount(number);
         let mut repaired = 0;
         for id in (window.first.0..window.end().0).map(SymbolId) {
-            self.parts.forget(id);
-            let Some(slot) = self.ring.slot_mut(id) else { continue };
-            repaired += u32::from(slot.was_lost && slot.state != SymbolState::Inferred);
-            slot.state = SymbolState::Delivered;
+            self.ledger.parts.forget(id);
+            let Some(held) = self.ledger.ring.held_mut(id) else { continue };
+            repaired += u32::from(held.was_lost && held.state != SymbolState::Inferred);
+            held.state = SymbolState::Delivered;
         }
-        self.stats.repaired += u64::from(repaired);
+        self.ledger.stats.repaired += u64::from(repaired);
         repaired
     }
 
@@ -167,8 +149,8 @@ impl BlockSender {
             self.blocks.pop_front();
             self.base += 1;
         }
-        self.ring.pop_delivered();
-        let below = self.ring.base();
+        self.ledger.ring.pop_delivered();
+        let below = self.ledger.ring.base();
         self.combiner.release(below);
         if self.blocks.is_empty() {
             self.blocks = Default::default();

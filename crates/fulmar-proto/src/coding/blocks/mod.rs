@@ -17,17 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::Block;
-use fulmar_control::{BlockView, Choice, Instant, RepairReason, Slot};
+use fulmar_control::{BlockView, Choice, Opportunity, RepairReason};
 use fulmar_fec::{Code, CodeShape, SymbolId};
 
 use super::combiner::Combiner;
-use super::parts::PartsOut;
-use super::ring::Ring;
-use super::sender::{Emitted, Fill, SymbolSender};
-use super::stats::SenderStats;
-use crate::TransportError;
-use crate::recovery::Content;
+use super::content::Content;
+use super::ledger::Ledger;
+use super::source::Source;
+use super::strategy::Strategy;
 use crate::wire::frame::CodingState;
+use crate::{Instant, TransportError};
 
 /// A sender over blocks.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub(super) struct BlockSender {
     symbol_bytes: usize,
     /// Symbols the receiver retains for repair symbols to refer to.
     reach_symbols: u32,
-    ring: Ring,
+    ledger: Ledger,
     /// Blocks from the oldest that is not decoded, numbered from `base`.
     blocks: VecDeque<Block>,
     base: u64,
@@ -50,11 +49,8 @@ pub(super) struct BlockSender {
     undecoded: u32,
     /// Block that was last given a packet in turn.
     turn: u64,
-    parts: PartsOut,
     planned: Option<u32>,
-    last_source_at: Option<Instant>,
     unrepairable: u32,
-    stats: SenderStats,
 }
 
 impl BlockSender {
@@ -66,7 +62,7 @@ impl BlockSender {
             len_max,
             symbol_bytes,
             reach_symbols,
-            ring: Ring::default(),
+            ledger: Ledger::default(),
             blocks: VecDeque::new(),
             base: 0,
             lacking: BTreeSet::new(),
@@ -74,11 +70,8 @@ impl BlockSender {
             awaited: BTreeSet::new(),
             undecoded: 0,
             turn: 0,
-            parts: PartsOut::default(),
             planned: None,
-            last_source_at: None,
             unrepairable: 0,
-            stats: SenderStats::default(),
         }
     }
 
@@ -144,7 +137,6 @@ impl BlockSender {
         let newest = self.newest().and_then(|number| self.block(number));
         newest.map_or_else(BlockView::default, |block| BlockView {
             symbols: block.window.len,
-            symbols_planned: block.planned,
             repairs: if self.shape.is_systematic {
                 block.coded
             } else {
@@ -156,52 +148,29 @@ impl BlockSender {
     }
 }
 
-impl SymbolSender for BlockSender {
-    fn stats(&self) -> &SenderStats {
-        &self.stats
+impl Strategy for BlockSender {
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
-    fn next_id(&self) -> SymbolId {
-        self.ring.next_id()
-    }
-
-    fn is_all_delivered(&self) -> bool {
-        self.ring.base() == self.ring.next_id()
-    }
-
-    fn held_bytes(&self) -> u64 {
-        self.ring.held_bytes()
-    }
-
-    fn span_symbols(&self) -> u64 {
-        self.ring.next_id().0 - self.ring.base().0
-    }
-
-    /// A block that waits for data which does not come is closed when something of it is lost.
-    fn slot(&mut self, now: Instant, has_new_data: bool, _rtt: Duration) -> Slot {
-        let has_open_losses =
-            |block: &Block| block.is_open && block.arrived + block.in_flight < block.window.len;
-        if !has_new_data && self.blocks.back().is_some_and(has_open_losses) {
-            self.close_newest();
-        }
-        let mut slot = Slot::idle(now);
-        slot.has_new_data = has_new_data;
-        slot.missing = self.lacking_packets;
-        slot.missing_symbols = self.lacking_packets;
-        slot.unacked_symbols = u32::try_from(self.span_symbols()).unwrap_or(u32::MAX);
-        slot.newest_source = self.last_source_at;
-        slot.window_max = self.len_max;
-        slot.sources_sent = self.stats.sources;
-        slot.repairs_sent = self.stats.repairs_sent();
-        slot.block = self.view();
-        slot.sources_since_repair = if slot.block.repairs == 0 { slot.block.symbols } else { 0 };
-        slot.first_source_since_repair = self.last_source_at.filter(|_| slot.sources_since_repair > 0);
-        slot.repairs_since_source = slot.block.repairs;
-        slot
-    }
-
-    fn overdue_at(&self, _rtt: Duration) -> Option<Instant> {
-        None
+    fn opportunity(&self, now: Instant, has_new_data: bool, _rtt: Duration) -> Opportunity {
+        let stats = &self.ledger.stats;
+        let mut opportunity = Opportunity::idle(now);
+        opportunity.has_new_data = has_new_data;
+        opportunity.missing = self.lacking_packets;
+        opportunity.missing_symbols = self.lacking_packets;
+        opportunity.unacked_symbols = u32::try_from(self.ledger.span_symbols()).unwrap_or(u32::MAX);
+        opportunity.newest_source = self.ledger.last_source_at;
+        opportunity.window_max = self.len_max;
+        opportunity.sources_sent = stats.sources;
+        opportunity.repairs_sent = stats.repairs_sent();
+        opportunity.block = self.view();
+        let block = opportunity.block;
+        opportunity.sources_since_repair = if block.repairs == 0 { block.symbols } else { 0 };
+        opportunity.first_source_since_repair =
+            self.ledger.last_source_at.filter(|_| opportunity.sources_since_repair > 0);
+        opportunity.repairs_since_source = block.repairs;
+        opportunity
     }
 
     fn needs_plan(&self) -> bool {
@@ -212,19 +181,32 @@ impl SymbolSender for BlockSender {
         self.planned = Some(symbols.clamp(1, self.len_max));
     }
 
+    fn can_cut(&self) -> bool {
+        self.shape.is_systematic
+    }
+
+    /// A block that waits for data which does not come is closed when something of it is lost.
+    fn on_data_exhausted(&mut self) {
+        let has_open_losses =
+            |block: &Block| block.is_open && block.arrived + block.in_flight < block.window.len;
+        if self.blocks.back().is_some_and(has_open_losses) {
+            self.close_newest();
+        }
+    }
+
     fn emit(
         &mut self,
         now: Instant,
         choice: Choice,
         packet: &mut Vec<u8>,
         space_bytes: usize,
-        fill: &mut Fill<'_>,
-    ) -> Option<Emitted> {
+        source: &mut dyn Source,
+    ) -> Option<Content> {
         match choice {
             Choice::Source | Choice::Combine { .. } if self.shape.is_systematic => {
-                self.emit_source(now, packet, space_bytes, fill)
+                self.emit_source(now, packet, space_bytes, source)
             }
-            Choice::Source | Choice::Combine { .. } => self.emit_whole(now, packet, space_bytes, fill),
+            Choice::Source | Choice::Combine { .. } => self.emit_whole(now, packet, space_bytes, source),
             Choice::Repair { reason, .. } => self.emit_for_newest(reason, packet, space_bytes),
             Choice::Group { .. } => self.emit_for_newest(RepairReason::Proactive, packet, space_bytes),
             Choice::Recover | Choice::Insure => {
@@ -236,7 +218,7 @@ impl SymbolSender for BlockSender {
     }
 
     /// For the oldest block, which holds up all others.
-    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
+    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let at = self.blocks.iter().position(|block| !block.is_decoded)?;
         let number = self.base + at as u64;
         if Some(number) == self.newest() {
@@ -245,16 +227,16 @@ impl SymbolSender for BlockSender {
         self.emit_coded(number, RepairReason::Probe, packet, space_bytes)
     }
 
-    fn on_acked(&mut self, content: Content, was_lost: bool) -> bool {
-        self.on_arrived(content, was_lost)
+    fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool {
+        self.apply_arrived(content, was_lost)
     }
 
     fn on_lost(&mut self, _now: Instant, content: Content) {
-        self.on_packet_lost(content);
+        self.apply_lost(content);
     }
 
-    fn on_peer_state(&mut self, _now: Instant, state: CodingState) -> Result<u32, TransportError> {
-        self.on_report(&state)
+    fn on_report(&mut self, _now: Instant, state: &CodingState) -> Result<u32, TransportError> {
+        self.apply_report(state)
     }
 
     fn take_unrepairable(&mut self, _now: Instant, _rtt: Duration) -> u32 {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use fulmar_fec::{DecoderLimits, DfcpRaptor, RaptorQ, ReedSolomon, RlcBlock};
 
 use super::*;
-use crate::coding::{SymbolReceiver, symbol_sender};
+use crate::coding::SymbolReceiver;
+use crate::coding::strategy;
+use crate::coding::tests::Made;
 use crate::wire::frame::{Frame, Frames};
 
 const NOW: Instant = Instant::ZERO;
@@ -14,7 +16,7 @@ const SYMBOL: usize = 400;
 const SPACE: usize = SYMBOL + 20;
 
 struct Pair {
-    sender: Box<dyn SymbolSender>,
+    sender: Box<dyn Strategy>,
     receiver: SymbolReceiver,
     delivered: BTreeSet<u32>,
     /// Symbols that the application still has.
@@ -26,32 +28,40 @@ impl Pair {
     fn new(code: Arc<dyn Code>, symbols: u32) -> Self {
         let limits = DecoderLimits { symbols_max: 4096, equations_max: 1024 };
         let receiver = SymbolReceiver::new(&*code, SYMBOL, limits);
-        let sender = symbol_sender(code, SYMBOL, 4096);
+        let sender = strategy(code, SYMBOL, 4096);
         Self { sender, receiver, delivered: BTreeSet::new(), left: symbols, packets: 0 }
     }
 
-    fn slot(&mut self) -> Slot {
+    /// What the policy sees.
+    fn look(&mut self) -> Opportunity {
         let has_data = self.left > 0;
-        self.sender.slot(NOW, has_data, RTT)
+        if !has_data {
+            self.sender.on_data_exhausted();
+        }
+        self.sender.opportunity(NOW, has_data, RTT)
+    }
+
+    fn is_all_delivered(&self) -> bool {
+        self.sender.ledger().is_all_delivered()
     }
 
     /// One packet, if the choice can be carried out.
-    fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Emitted)> {
+    fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Content)> {
         let mut packet = Vec::new();
         let left = &mut self.left;
-        let mut fill = |symbol: &mut Vec<u8>, room: usize| {
+        let mut source = Made(|symbol: &mut Vec<u8>, room: usize| {
             if *left > 0 {
                 symbol.extend_from_slice(&left.to_be_bytes());
                 symbol.resize(SYMBOL.min(room), *left as u8);
                 *left -= 1;
             }
-        };
-        let emitted = self.sender.emit(NOW, choice, &mut packet, SPACE, &mut fill)?;
+        });
+        let content = self.sender.emit(NOW, choice, &mut packet, SPACE, &mut source)?;
         self.packets += 1;
-        Some((packet, emitted))
+        Some((packet, content))
     }
 
-    fn arrive(&mut self, packet: &[u8], emitted: Emitted) {
+    fn arrive(&mut self, packet: &[u8], content: Content) {
         let delivered = &mut self.delivered;
         let mut deliver = |symbol: &[u8]| -> Result<(), TransportError> {
             let number = u32::from_be_bytes(symbol[..4].try_into().unwrap());
@@ -65,9 +75,9 @@ impl Pair {
             other => panic!("{other:?}"),
         }
         .expect("a sound sender");
-        self.sender.on_acked(emitted.content, false);
+        self.sender.on_arrived(content, false);
         let state = self.receiver.state();
-        self.sender.on_peer_state(NOW, state).expect("a true report");
+        self.sender.on_report(NOW, &state).expect("a true report");
     }
 }
 
@@ -89,15 +99,15 @@ fn every_code_delivers_everything_whatever_is_lost() {
             let mut pair = Pair::new(code.clone(), 500);
             let mut under_way = VecDeque::new();
             for _ in 0..20_000 {
-                if pair.left == 0 && pair.sender.is_all_delivered() {
+                if pair.left == 0 && pair.is_all_delivered() {
                     break;
                 }
                 if pair.sender.needs_plan() {
                     pair.sender.plan_block(20);
                 }
-                let slot = pair.slot();
-                let choice = match slot.missing {
-                    0 if slot.has_new_data => Choice::Source,
+                let seen = pair.look();
+                let choice = match seen.missing {
+                    0 if seen.has_new_data => Choice::Source,
                     0 => Choice::Wait(None),
                     _ => Choice::Recover,
                 };
@@ -112,19 +122,19 @@ fn every_code_delivers_everything_whatever_is_lost() {
                     None => {}
                 }
                 if under_way.len() > 40 || choice == Choice::Wait(None) {
-                    let Some((packet, emitted)) = under_way.pop_front() else { continue };
+                    let Some((packet, content)) = under_way.pop_front() else { continue };
                     // Numerical Recipes' generator; its high bits are good enough.
                     draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     if (draw >> 16) % 100 < lost_percent {
-                        pair.sender.on_lost(NOW, emitted.content);
+                        pair.sender.on_lost(NOW, content);
                     } else {
-                        pair.arrive(&packet, emitted);
+                        pair.arrive(&packet, content);
                     }
                 }
             }
             assert_eq!(pair.delivered.len(), 500, "{code:?}, {lost_percent} % lost");
-            assert!(pair.sender.is_all_delivered(), "{code:?}");
-            assert_eq!(pair.sender.held_bytes(), 0);
+            assert!(pair.is_all_delivered(), "{code:?}");
+            assert_eq!(pair.sender.ledger().ring.held_bytes(), 0);
         }
     }
 }
@@ -134,52 +144,52 @@ fn a_block_lacks_what_neither_arrived_nor_is_under_way() {
     let mut pair = Pair::new(Arc::new(ReedSolomon::new(32, 8).unwrap()), 100);
     pair.sender.plan_block(5);
     let sent: Vec<_> = (0..5).map(|_| pair.emit(Choice::Source).unwrap()).collect();
-    let view = pair.slot().block;
-    assert_eq!((view.symbols, view.symbols_planned, view.is_open, view.undecoded), (5, 5, false, 1));
+    let view = pair.look().block;
+    assert_eq!((view.symbols, view.is_open, view.undecoded), (5, false, 1));
     let repair = Choice::Repair { symbols: 5, reason: RepairReason::Proactive };
     let repairs: Vec<_> = (0..2).map(|_| pair.emit(repair).unwrap()).collect();
-    assert_eq!((pair.slot().missing, pair.slot().block.repairs), (0, 2));
+    assert_eq!((pair.look().missing, pair.look().block.repairs), (0, 2));
     // n - k = 2: with two of seven lost it is decodable, with three it lacks one at once (Hourt 2014, section 3.4).
-    for (_, emitted) in &sent[..2] {
-        pair.sender.on_lost(NOW, emitted.content);
+    for (_, content) in &sent[..2] {
+        pair.sender.on_lost(NOW, *content);
     }
-    assert_eq!(pair.slot().missing, 0);
-    pair.sender.on_lost(NOW, sent[2].1.content);
-    assert_eq!(pair.slot().missing, 1);
-    let (packet, emitted) = pair.emit(Choice::Recover).unwrap();
-    assert_eq!(pair.slot().missing, 0);
-    for (packet, emitted) in sent[3..].iter().chain(&repairs).chain([&(packet, emitted)]) {
-        pair.arrive(packet, *emitted);
+    assert_eq!(pair.look().missing, 0);
+    pair.sender.on_lost(NOW, sent[2].1);
+    assert_eq!(pair.look().missing, 1);
+    let (packet, content) = pair.emit(Choice::Recover).unwrap();
+    assert_eq!(pair.look().missing, 0);
+    for (packet, content) in sent[3..].iter().chain(&repairs).chain([&(packet, content)]) {
+        pair.arrive(packet, *content);
     }
     assert_eq!(pair.delivered.len(), 5);
-    assert!(pair.sender.is_all_delivered());
+    assert!(pair.is_all_delivered());
     // A loss taken back counts for the block and not for flight.
-    assert!(!pair.sender.on_acked(sent[0].1.content, true));
+    assert!(!pair.sender.on_arrived(sent[0].1, true));
 }
 
 #[test]
 fn a_loss_in_a_block_that_gets_no_more_data_closes_it() {
     let mut pair = Pair::new(Arc::new(RlcBlock::new(32).unwrap()), 3);
     let sent: Vec<_> = (0..3).map(|_| pair.emit(Choice::Source).unwrap()).collect();
-    assert!(pair.slot().block.is_open);
-    pair.sender.on_lost(NOW, sent[1].1.content);
-    assert_eq!((pair.slot().missing, pair.slot().block.is_open), (1, false));
+    assert!(pair.look().block.is_open);
+    pair.sender.on_lost(NOW, sent[1].1);
+    assert_eq!((pair.look().missing, pair.look().block.is_open), (1, false));
 }
 
 #[test]
 fn when_repair_symbols_are_used_up_copies_follow() {
     let mut pair = Pair::new(Arc::new(ReedSolomon::new(4, 1).unwrap()), 4);
     let sent: Vec<_> = (0..4).map(|_| pair.emit(Choice::Source).unwrap()).collect();
-    sent.iter().for_each(|(_, emitted)| pair.sender.on_lost(NOW, emitted.content));
-    assert_eq!(pair.slot().missing, 4);
+    sent.iter().for_each(|(_, content)| pair.sender.on_lost(NOW, *content));
+    assert_eq!(pair.look().missing, 4);
     let (_, first) = pair.emit(Choice::Recover).unwrap();
-    assert_eq!(first.content, Content::Repair(0));
+    assert_eq!(first, Content::Repair(0));
     for id in 0..3 {
         let (packet, copy) = pair.emit(Choice::Recover).unwrap();
-        assert_eq!(copy.content, Content::Copy(SymbolId(id)));
+        assert_eq!(copy, Content::Copy(SymbolId(id)));
         pair.arrive(&packet, copy);
     }
-    pair.sender.on_lost(NOW, first.content);
+    pair.sender.on_lost(NOW, first);
     let (packet, last) = pair.emit(Choice::Recover).unwrap();
     pair.arrive(&packet, last);
     assert_eq!(pair.delivered.len(), 4);
@@ -189,5 +199,5 @@ fn when_repair_symbols_are_used_up_copies_follow() {
 fn a_report_of_what_was_never_sent_is_an_error() {
     let mut pair = Pair::new(Arc::new(RlcBlock::new(8).unwrap()), 1);
     let state = CodingState { decoded_below: SymbolId(1), ..CodingState::default() };
-    assert!(pair.sender.on_peer_state(NOW, state).is_err());
+    assert!(pair.sender.on_report(NOW, &state).is_err());
 }

@@ -1,28 +1,29 @@
 //! What ACKs and losses teach.
 
-use fulmar_control::Instant;
 use fulmar_fec::SymbolId;
 
 use super::{RepairCover, SlidingSender};
-use crate::TransportError;
+use crate::coding::content::Content;
+use crate::coding::ledger::SymbolLoss;
 use crate::coding::ring::SymbolState;
 use crate::coding::sets::SetNumber;
-use crate::recovery::Content;
 use crate::wire::frame::CodingState;
+use crate::{Instant, TransportError};
 
 impl SlidingSender {
     /// A packet arrived. True if it added a degree of freedom at the receiver.
-    pub(super) fn on_arrived(&mut self, content: Content) -> bool {
+    pub(super) fn apply_arrived(&mut self, content: Content) -> bool {
         match content {
             Content::Part(piece) => {
-                let is_complete = self.parts.on_acked(piece);
+                let is_complete = self.ledger.parts.on_acked(piece);
                 if is_complete {
                     self.deliver(piece.id);
                 }
                 is_complete
             }
             Content::Source(id) | Content::Copy(id) => {
-                let is_news = self.ring.slot(id).is_some_and(|slot| slot.state != SymbolState::Delivered);
+                let is_news =
+                    self.ledger.ring.held(id).is_some_and(|held| held.state != SymbolState::Delivered);
                 self.deliver(id);
                 is_news
             }
@@ -36,89 +37,76 @@ impl SlidingSender {
                 Some(RepairCover::Window(window)) => window.end() > self.peer.decoded_below,
                 None => false,
             },
-            Content::Control | Content::MtuProbe => false,
         }
     }
 
     /// A packet was lost.
-    pub(super) fn on_packet_lost(&mut self, now: Instant, content: Content) {
-        match content {
-            Content::Source(id) | Content::Copy(id) | Content::Combined(id) => {
-                self.on_symbol_lost(now, id);
+    pub(super) fn apply_lost(&mut self, now: Instant, content: Content) {
+        if let Content::Repair(number) = content {
+            if let Some(RepairCover::Set(set)) = self.take_repair(number) {
+                self.sets.on_combination(set, false, false);
+                self.uncover(now, set);
+                self.settle(set);
             }
-            Content::Part(piece) => {
-                self.parts.on_lost(piece);
-                self.on_symbol_lost(now, piece.id);
+            return;
+        }
+        match self.ledger.on_symbol_lost(content) {
+            Some((id, SymbolLoss::Again)) => {
+                self.copied_in_flight = self.copied_in_flight.saturating_sub(1);
+                self.on_symbol_missing(now, id);
             }
-            Content::Repair(number) => {
-                if let Some(RepairCover::Set(set)) = self.take_repair(number) {
-                    self.sets.on_combination(set, false, false);
-                    self.uncover(now, set);
-                    self.settle(set);
-                }
-            }
-            Content::Control | Content::MtuProbe => {}
+            Some((id, SymbolLoss::First)) => self.on_symbol_missing(now, id),
+            Some((_, SymbolLoss::None)) | None => {}
         }
     }
 
-    fn on_symbol_lost(&mut self, now: Instant, id: SymbolId) {
-        let Some(slot) = self.ring.slot_mut(id) else { return };
-        let SymbolState::InFlight(count) = slot.state else { return };
-        if count > 1 {
-            slot.state = SymbolState::InFlight(count - 1);
-            return;
-        }
-        if slot.was_lost {
-            self.copied_in_flight = self.copied_in_flight.saturating_sub(1);
-        } else {
-            self.stats.lost += 1;
-        }
-        slot.was_lost = true;
+    /// No packet under way carries `id` any more.
+    fn on_symbol_missing(&mut self, now: Instant, id: SymbolId) {
         self.recovering.remove(&id);
-        if let Some(set) = slot.set.and_then(|number| self.sets.set_mut(number))
+        let Some(held) = self.ledger.ring.held_mut(id) else { return };
+        if let Some(set) = held.set.and_then(|number| self.sets.set_mut(number))
             && set.has_room()
         {
             set.covered += 1;
-            slot.state = SymbolState::Covered;
+            held.state = SymbolState::Covered;
             return;
         }
-        slot.state = SymbolState::Missing;
         self.missing.insert(id, now);
     }
 
     /// A combination that brought a new symbol arrived: one equation more. What it restores, the receiver will say.
     fn on_combined_arrived(&mut self, id: SymbolId) -> bool {
-        let Some(slot) = self.ring.slot_mut(id) else { return false };
-        if slot.state.is_delivered() {
+        let Some(held) = self.ledger.ring.held_mut(id) else { return false };
+        if held.state.is_delivered() {
             return false;
         }
-        if let SymbolState::Missing = slot.state {
-            self.missing.remove(&id);
+        if let SymbolState::Missing = held.state {
+            self.missing.remove(id);
         }
-        slot.state = SymbolState::Inferred;
+        held.state = SymbolState::Inferred;
         true
     }
 
     /// The receiver has `id`.
     fn deliver(&mut self, id: SymbolId) {
-        let Some(slot) = self.ring.slot_mut(id) else { return };
-        let was = slot.state;
-        slot.state = SymbolState::Delivered;
-        self.parts.forget(id);
-        let (was_lost, set) = (slot.was_lost, slot.set.take());
+        let Some(held) = self.ledger.ring.held_mut(id) else { return };
+        let was = held.state;
+        held.state = SymbolState::Delivered;
+        self.ledger.parts.forget(id);
+        let (was_lost, set) = (held.was_lost, held.set.take());
         match was {
             SymbolState::InFlight(_) if was_lost => {
                 self.copied_in_flight = self.copied_in_flight.saturating_sub(1)
             }
             SymbolState::Missing => {
-                self.missing.remove(&id);
+                self.missing.remove(id);
             }
             _ => {}
         }
         self.recovering.remove(&id);
-        let oldest_covered = self.ring.next_id().0.saturating_sub(u64::from(self.window_max));
+        let oldest_covered = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.window_max));
         if id.0 < oldest_covered {
-            self.ring.release_bytes(id);
+            self.ledger.ring.release_bytes(id);
         }
         if let Some(number) = set {
             if let Some(set) = self.sets.set_mut(number) {
@@ -128,7 +116,7 @@ impl SlidingSender {
             }
             self.settle(number);
         }
-        self.ring.pop_delivered();
+        self.ledger.ring.pop_delivered();
     }
 
     /// If the set is decoded, its members are.
@@ -138,21 +126,21 @@ impl SlidingSender {
         }
         let Some(set) = self.sets.close(number) else { return };
         for id in set.members {
-            let Some(slot) = self.ring.slot_mut(id) else { continue };
-            if slot.set != Some(number) || slot.state.is_delivered() {
+            let Some(held) = self.ledger.ring.held_mut(id) else { continue };
+            if held.set != Some(number) || held.state.is_delivered() {
                 continue;
             }
-            match slot.state {
-                SymbolState::InFlight(_) if slot.was_lost => {
+            match held.state {
+                SymbolState::InFlight(_) if held.was_lost => {
                     self.copied_in_flight = self.copied_in_flight.saturating_sub(1);
                 }
                 SymbolState::Missing => {
-                    self.missing.remove(&id);
+                    self.missing.remove(id);
                 }
                 _ => {}
             }
-            slot.set = None;
-            slot.state = SymbolState::Inferred;
+            held.set = None;
+            held.state = SymbolState::Inferred;
         }
     }
 
@@ -165,42 +153,45 @@ impl SlidingSender {
             if surplus == 0 {
                 break;
             }
-            if let Some(slot) = self.ring.slot_mut(*id)
-                && slot.state == SymbolState::Covered
+            if let Some(held) = self.ledger.ring.held_mut(*id)
+                && held.state == SymbolState::Covered
             {
-                slot.state = SymbolState::Missing;
+                held.state = SymbolState::Missing;
                 self.missing.insert(*id, now);
                 surplus -= 1;
             }
         }
     }
 
-    /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are now known
-    /// to be repaired.
-    pub(super) fn on_report(&mut self, now: Instant, state: CodingState) -> Result<u32, TransportError> {
-        if state.decoded_below > self.ring.next_id() {
-            return Err(TransportError::coding("ACK reports symbols decoded that were never sent"));
-        }
+    pub(super) fn apply_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
+        self.ledger.check_report(state.decoded_below)?;
         let mut repaired = 0;
-        while self.ring.base() < state.decoded_below {
-            let id = self.ring.base();
-            let is_repair =
-                self.ring.slot(id).is_some_and(|s| s.was_lost && s.state != SymbolState::Delivered);
+        while self.ledger.ring.base() < state.decoded_below {
+            let id = self.ledger.ring.base();
+            let is_repair = self
+                .ledger
+                .ring
+                .held(id)
+                .is_some_and(|held| held.was_lost && held.state != SymbolState::Delivered);
             repaired += u32::from(is_repair);
             self.deliver(id);
         }
-        self.stats.repaired += u64::from(repaired);
+        self.ledger.stats.repaired += u64::from(repaired);
         // A combination is dependent once in some 255 times. The receiver's own word then says that its lowest symbol
         // is not decoded although the count of equations said so.
         let lowest = state.decoded_below;
-        if let Some(slot) = self.ring.slot_mut(lowest)
-            && slot.state == SymbolState::Inferred
+        if let Some(held) = self.ledger.ring.held_mut(lowest)
+            && held.state == SymbolState::Inferred
         {
-            slot.state = SymbolState::Missing;
+            held.state = SymbolState::Missing;
             self.missing.insert(lowest, now);
         }
         if state.decoded_below >= self.peer.decoded_below {
-            self.peer = state;
+            self.peer.clone_from(state);
+            self.reported_deficit =
+                state.windows.iter().map(|open| open.deficit).fold(0, u32::saturating_add);
+            let end = state.windows.last().map_or(state.decoded_below, |open| open.window.end());
+            self.missing.on_report(end);
         }
         Ok(repaired)
     }

@@ -6,28 +6,31 @@
 
 mod emit;
 mod learn;
+mod missing;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Instant, RepairReason, Slot};
+use fulmar_control::{Choice, Opportunity, RepairReason};
 use fulmar_fec::{Code, SymbolId, Window};
 
 use super::combiner::Combiner;
-use super::parts::PartsOut;
-use super::ring::Ring;
-use super::sender::{Emitted, Fill, SymbolSender};
+use super::content::Content;
+use super::ledger::Ledger;
 use super::sets::{RecoverySets, SetNumber};
-use super::stats::SenderStats;
-use crate::TransportError;
-use crate::recovery::Content;
+use super::source::Source;
+use super::strategy::Strategy;
 use crate::wire::frame::CodingState;
+use crate::{Instant, TransportError};
+use missing::Missing;
 
 /// Keys in use: repair over the same cover repeats after so many. They take one byte on the wire.
 const KEYS: u32 = 64;
 /// Symbols that one feedback can find not to be repairable.
 const JUDGED_AT_ONCE_MAX: usize = 64;
+/// Combinations under way that are looked at for one symbol.
+const HELPERS_MAX: usize = 64;
 /// Symbols copied since the last insurance that are remembered.
 const RECOVERING_MAX: usize = 64;
 
@@ -45,22 +48,21 @@ pub(super) struct SlidingSender {
     window_max: u32,
     /// Symbols the receiver retains for combinations to refer to.
     reach_symbols: u32,
-    ring: Ring,
-    /// Symbols known missing, and since when.
-    missing: BTreeMap<SymbolId, Instant>,
+    ledger: Ledger,
+    missing: Missing,
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
     sets: RecoverySets,
-    parts: PartsOut,
     /// Combinations under way or lately resolved, by number from `repairs_base`.
     repairs: VecDeque<Option<RepairCover>>,
     repairs_base: u64,
     /// Windows of proactive combinations under way, oldest first.
     windows_in_flight: VecDeque<(u64, Window)>,
     peer: CodingState,
+    /// Degrees of freedom that it says are lacking.
+    reported_deficit: u32,
     next_key: u32,
-    last_source_at: Option<Instant>,
     sources_since_repair: u32,
     first_source_since_repair: Option<Instant>,
     repairs_since_source: u32,
@@ -68,7 +70,6 @@ pub(super) struct SlidingSender {
     groups: u16,
     /// Symbols in the window of the last [`Choice::Combine`]: every packet to come covers them.
     combined: u32,
-    stats: SenderStats,
 }
 
 impl SlidingSender {
@@ -79,30 +80,28 @@ impl SlidingSender {
             combiner: Combiner::new(code, symbol_bytes),
             window_max,
             reach_symbols,
-            ring: Ring::default(),
-            missing: BTreeMap::new(),
+            ledger: Ledger::default(),
+            missing: Missing::default(),
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
             sets: RecoverySets::default(),
-            parts: PartsOut::default(),
             repairs: VecDeque::new(),
             repairs_base: 0,
             windows_in_flight: VecDeque::new(),
             peer: CodingState::default(),
+            reported_deficit: 0,
             next_key: 0,
-            last_source_at: None,
             sources_since_repair: 0,
             first_source_since_repair: None,
             repairs_since_source: 0,
             groups: 0,
             combined: 0,
-            stats: SenderStats::default(),
         }
     }
 
     /// Symbols under way for the first time, as far as a bounded look back tells.
     fn unacked_symbols(&self) -> u32 {
-        let span = self.span_symbols();
+        let span = self.ledger.span_symbols();
         u32::try_from(span)
             .unwrap_or(u32::MAX)
             .saturating_sub(self.missing.len() as u32 + self.copied_in_flight)
@@ -114,22 +113,21 @@ impl SlidingSender {
     /// under way for it has not restored it, whatever the counts say.
     fn needed(&self, now: Instant, rtt: Duration) -> u32 {
         let missing = self.missing.len() as u32;
-        if self.peer.windows.is_empty() {
+        if missing == 0 || self.peer.windows.is_empty() {
             return missing;
         }
         let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now) && !self.is_repair_coming(now, rtt);
-        let reported: u32 = self.peer.windows.iter().map(|open| open.deficit).sum();
-        let end = self.peer.windows.last().map_or(self.peer.decoded_below, |open| open.window.end());
-        let beyond = self.missing.range(end..).count() as u32;
+        let known_lacking = self.reported_deficit + self.missing.unreported() as u32;
         let under_way = self.copied_in_flight + self.helping_combinations();
-        missing.min((reported + beyond).saturating_sub(under_way).max(u32::from(is_overdue)))
+        missing.min(known_lacking.saturating_sub(under_way).max(u32::from(is_overdue)))
     }
 
     /// Proactive combinations under way that cover the oldest symbol known missing.
     fn helping_windows(&self) -> u32 {
-        let Some((oldest, _)) = self.missing.first_key_value() else { return 0 };
-        let helps = |window: &Window| window.contains(*oldest);
-        self.windows_in_flight.iter().rev().take(64).filter(|(_, window)| helps(window)).count() as u32
+        let Some((oldest, _)) = self.missing.oldest() else { return 0 };
+        let helps = |window: &Window| window.contains(oldest);
+        let newest = self.windows_in_flight.iter().rev().take(HELPERS_MAX);
+        newest.filter(|(_, window)| helps(window)).count() as u32
     }
 
     /// Combinations that will help without being asked for: under way, or about to close the open groups.
@@ -140,77 +138,65 @@ impl SlidingSender {
         if self.groups == 0 {
             return self.helping_windows();
         }
-        let mut missing = self.missing.keys().peekable();
+        let Some((oldest, _)) = self.missing.oldest() else { return 0 };
+        let mut missing = self.missing.ids().peekable();
         let mut helped = 0;
         // Both ascend: each combination goes to the oldest symbol it covers that none before it has taken.
-        for (_, window) in &self.windows_in_flight {
-            while missing.next_if(|id| **id < window.first).is_some() {}
-            helped += u32::from(missing.next_if(|id| window.contains(**id)).is_some());
+        let first = self.windows_in_flight.partition_point(|(_, window)| window.end() <= oldest);
+        for (_, window) in self.windows_in_flight.range(first..) {
+            while missing.next_if(|id| *id < window.first).is_some() {}
+            if missing.peek().is_none() {
+                break;
+            }
+            helped += u32::from(missing.next_if(|id| window.contains(*id)).is_some());
         }
         helped + (self.missing_in_open_groups().min(usize::from(self.groups)) as u32)
     }
 
     /// Symbols known missing for which no group has been closed yet.
     fn missing_in_open_groups(&self) -> usize {
-        let open = self.ring.next_id().0 - u64::from(self.sources_since_repair);
-        if self.groups == 0 { 0 } else { self.missing.range(SymbolId(open)..).count() }
+        let open = self.ledger.ring.next_id().0 - u64::from(self.sources_since_repair);
+        if self.groups == 0 { 0 } else { self.missing.count_from(SymbolId(open)) }
     }
 
     /// Symbols known missing that every combination to come covers (TCP/NC: nothing is asked for before the coding window has
     /// moved past a symbol).
     fn missing_in_coding_window(&self) -> usize {
-        let from = self.ring.next_id().0.saturating_sub(u64::from(self.combined));
-        if self.combined == 0 { 0 } else { self.missing.range(SymbolId(from)..).count() }
+        let from = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.combined));
+        if self.combined == 0 { 0 } else { self.missing.count_from(SymbolId(from)) }
     }
 
     /// New symbols leave, and repair for the oldest symbol known missing with them.
     fn is_repair_coming(&self, now: Instant, rtt: Duration) -> bool {
         let hoped = self.missing_in_open_groups().max(self.missing_in_coding_window());
-        hoped == self.missing.len() && self.last_source_at.is_some_and(|at| at + rtt > now)
+        hoped == self.missing.len() && self.ledger.last_source_at.is_some_and(|at| at + rtt > now)
     }
 }
 
-impl SymbolSender for SlidingSender {
-    fn stats(&self) -> &SenderStats {
-        &self.stats
+impl Strategy for SlidingSender {
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
-    fn next_id(&self) -> SymbolId {
-        self.ring.next_id()
-    }
-
-    fn is_all_delivered(&self) -> bool {
-        self.ring.base() == self.ring.next_id()
-    }
-
-    fn held_bytes(&self) -> u64 {
-        self.ring.held_bytes()
-    }
-
-    fn span_symbols(&self) -> u64 {
-        self.ring.next_id().0 - self.ring.base().0
-    }
-
-    fn slot(&mut self, now: Instant, has_new_data: bool, rtt: Duration) -> Slot {
-        let mut slot = Slot::idle(now);
-        slot.has_new_data = has_new_data;
-        slot.missing_symbols = self.missing.len() as u32;
-        slot.missing = self.needed(now, rtt);
-        slot.repairs_in_flight = self.copied_in_flight + self.helping_windows();
-        slot.recovering_symbols = self.recovering.len() as u32;
-        slot.unacked_symbols = self.unacked_symbols();
-        slot.sources_since_repair = self.sources_since_repair;
-        slot.first_source_since_repair = self.first_source_since_repair;
-        slot.newest_source = self.last_source_at;
-        slot.repairs_since_source = self.repairs_since_source;
-        slot.window_max = self.window_max;
-        slot.sources_sent = self.stats.sources;
-        slot.repairs_sent = self.stats.repairs_sent();
-        slot
+    fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity {
+        let mut opportunity = Opportunity::idle(now);
+        opportunity.has_new_data = has_new_data;
+        opportunity.missing_symbols = self.missing.len() as u32;
+        opportunity.missing = self.needed(now, rtt);
+        opportunity.recovering_symbols = self.recovering.len() as u32;
+        opportunity.unacked_symbols = self.unacked_symbols();
+        opportunity.sources_since_repair = self.sources_since_repair;
+        opportunity.first_source_since_repair = self.first_source_since_repair;
+        opportunity.newest_source = self.ledger.last_source_at;
+        opportunity.repairs_since_source = self.repairs_since_source;
+        opportunity.window_max = self.window_max;
+        opportunity.sources_sent = self.ledger.stats.sources;
+        opportunity.repairs_sent = self.ledger.stats.repairs_sent();
+        opportunity
     }
 
     fn overdue_at(&self, rtt: Duration) -> Option<Instant> {
-        self.missing.first_key_value().map(|(_, &since)| since + rtt + rtt / 4)
+        self.missing.oldest().map(|(_, since)| since + rtt + rtt / 4)
     }
 
     fn emit(
@@ -219,14 +205,14 @@ impl SymbolSender for SlidingSender {
         choice: Choice,
         packet: &mut Vec<u8>,
         space_bytes: usize,
-        fill: &mut Fill<'_>,
-    ) -> Option<Emitted> {
+        source: &mut dyn Source,
+    ) -> Option<Content> {
         match choice {
-            Choice::Source => self.emit_source(now, packet, space_bytes, fill),
-            Choice::Combine { symbols } => self.emit_combined(now, symbols, packet, space_bytes, fill),
+            Choice::Source => self.emit_source(now, packet, space_bytes, source),
+            Choice::Combine { symbols } => self.emit_combined(now, symbols, packet, space_bytes, source),
             Choice::Recover => {
-                let (&id, _) = self.missing.first_key_value()?;
-                self.emit_copy(id, packet, space_bytes)
+                let (id, _) = self.missing.oldest()?;
+                self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
             }
             Choice::Insure => self.emit_insurance(packet, space_bytes),
             Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet, space_bytes),
@@ -239,42 +225,40 @@ impl SymbolSender for SlidingSender {
 
     /// A combination over the unacknowledged tail where the code has combinations, else a copy of the oldest symbol that is
     /// not delivered.
-    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Emitted> {
-        let oldest = (self.ring.base().0..self.ring.next_id().0)
+    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
+        let ring = &self.ledger.ring;
+        let oldest = (ring.base().0..ring.next_id().0)
             .map(SymbolId)
-            .find(|id| self.ring.slot(*id).is_some_and(|slot| !slot.state.is_delivered()))?;
-        let tail = self.ring.next_id().0 - oldest.0;
+            .find(|id| ring.held(*id).is_some_and(|held| !held.state.is_delivered()))?;
+        let tail = ring.next_id().0 - oldest.0;
         if self.window_max > 0 && tail <= u64::from(self.window_max) && self.missing.is_empty() {
             return self.emit_repair(self.window_max, RepairReason::Probe, packet, space_bytes);
         }
-        self.stats.probes += 1;
-        let emitted = self.emit_copy(oldest, packet, space_bytes);
-        self.stats.copies -= u64::from(emitted.is_some());
-        emitted
+        self.emit_copy(oldest, RepairReason::Probe, packet, space_bytes)
     }
 
-    fn on_acked(&mut self, content: Content, _was_lost: bool) -> bool {
-        self.on_arrived(content)
+    fn on_arrived(&mut self, content: Content, _was_lost: bool) -> bool {
+        self.apply_arrived(content)
     }
 
     fn on_lost(&mut self, now: Instant, content: Content) {
-        self.on_packet_lost(now, content);
+        self.apply_lost(now, content);
     }
 
-    fn on_peer_state(&mut self, now: Instant, state: CodingState) -> Result<u32, TransportError> {
-        self.on_report(now, state)
+    fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
+        self.apply_report(now, state)
     }
 
     /// The oldest go first, so these are the ones that will be copied.
     fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32 {
         let needed = self.needed(now, rtt) as usize;
         let mut found = 0;
-        for id in self.missing.keys().take(needed.min(JUDGED_AT_ONCE_MAX)) {
-            if let Some(slot) = self.ring.slot_mut(*id) {
-                found += u32::from(!std::mem::replace(&mut slot.is_unrepairable, true));
+        for id in self.missing.ids().take(needed.min(JUDGED_AT_ONCE_MAX)) {
+            if let Some(held) = self.ledger.ring.held_mut(id) {
+                found += u32::from(!std::mem::replace(&mut held.is_unrepairable, true));
             }
         }
-        self.stats.unrepaired += u64::from(found);
+        self.ledger.stats.unrepaired += u64::from(found);
         found
     }
 }

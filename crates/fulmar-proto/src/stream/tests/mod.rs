@@ -7,7 +7,7 @@ mod violations;
 
 use super::*;
 use crate::wire::symbol::{SymbolFrame, SymbolFrames};
-use fulmar_control::Instant;
+use fulmar_units::Instant;
 use std::time::Duration;
 
 const RTT: Duration = Duration::from_millis(50);

@@ -12,7 +12,6 @@ fn wire_5_3_acks_come_back() {
     let coding = CodingState {
         decoded_below: SymbolId(500),
         seen_below: SymbolId(503),
-        equations: 2,
         windows: vec![
             OpenWindow { window: Window { first: SymbolId(500), len: 32 }, deficit: 3 },
             OpenWindow { window: Window { first: SymbolId(540), len: 10 }, deficit: 1 },

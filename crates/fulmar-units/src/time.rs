@@ -4,7 +4,8 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point in time: nanoseconds since an origin the driver chooses (start of the simulation, start of the process).
+/// A point in time: nanoseconds since an origin the driver chooses (start of the simulation, start of the
+/// process).
 ///
 /// Nanoseconds because a 1500-byte packet lasts 1.2 us at 10 Gb/s. The range is 584 years.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,14 +31,15 @@ impl Instant {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+/// The length of `duration` in nanoseconds, or the most that fit: 584 years.
+pub fn whole_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(rhs)))
+        Self(self.0.saturating_add(whole_nanos(rhs)))
     }
 }
 
@@ -50,7 +52,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(rhs)))
+        Self(self.0.saturating_sub(whole_nanos(rhs)))
     }
 }
 
@@ -64,5 +66,20 @@ impl Sub for Instant {
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_neither_overflows_nor_runs_below_its_origin() {
+        let end = Instant::from_nanos(u64::MAX);
+        assert_eq!(end + Duration::from_secs(1), end);
+        assert_eq!(Instant::ZERO - Duration::from_secs(1), Instant::ZERO);
+        assert_eq!(Instant::ZERO - end, Duration::ZERO);
+        assert_eq!(Instant::from_nanos(3) - Instant::from_nanos(1), Duration::from_nanos(2));
+        assert_eq!(whole_nanos(Duration::MAX), u64::MAX);
     }
 }

@@ -49,7 +49,8 @@ impl Rate {
 
     /// Bytes that pass in `interval` at this rate.
     pub fn bytes_in(self, interval: Duration) -> u64 {
-        u64::try_from(u128::from(self.0) * interval.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.0).saturating_mul(interval.as_nanos()) / 1_000_000_000)
+            .unwrap_or(u64::MAX)
     }
 
     /// This rate times `factor` (not negative).
@@ -62,5 +63,29 @@ impl Rate {
 impl fmt::Debug for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} Mbit/s", self.bits_per_second() as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_time_and_bytes_agree() {
+        let rate = Rate::from_bits_per_second(100_000_000);
+        assert_eq!(rate.time_for(1250), Duration::from_micros(100));
+        assert_eq!(rate.bytes_in(Duration::from_micros(100)), 1250);
+        assert_eq!(Rate::from_bytes_in(1250, Duration::from_micros(100)), Some(rate));
+        assert_eq!(rate.scaled(0.5).bits_per_second(), 50_000_000);
+    }
+
+    #[test]
+    fn the_ends_of_the_scale_are_no_panic() {
+        assert_eq!(Rate::from_bytes_in(1, Duration::ZERO), None);
+        assert_eq!(Rate::ZERO.time_for(1), Duration::MAX);
+        let fastest = Rate::from_bytes_per_second(u64::MAX);
+        assert_eq!((fastest.bytes_in(Duration::MAX), fastest.bits_per_second()), (u64::MAX, u64::MAX));
+        assert_eq!(fastest.scaled(f64::INFINITY), fastest);
+        assert_eq!(fastest.scaled(f64::NAN), Rate::ZERO);
     }
 }

@@ -1,0 +1,73 @@
+//! TCP's window under one of several answers to congestion.
+//!
+//! The window, its growth and its undoing are `aimd`'s; which signal shrinks it, and by how much, is all that
+//! tells Reno, NewReno and their kin apart.
+
+use core::fmt::Debug;
+
+use fulmar_units::Instant;
+
+use super::aimd::Aimd;
+use super::window::WindowConfig;
+use super::{CongestionController, SendBudget};
+use crate::{Feedback, PathView, Sent};
+
+/// What a window-based controller answers to the signs of congestion.
+pub trait Response: Clone + Debug + Send {
+    /// The field's name of the algorithm.
+    const NAME: &'static str;
+
+    /// An ACK arrived or losses were detected.
+    fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, path: &PathView);
+
+    /// The probe timeout expired `count` times in a row.
+    fn on_timeout(&mut self, window: &mut Aimd, count: u32) {
+        window.on_timeout(count);
+    }
+
+    /// The path was replaced: nothing that was learned of the old one holds.
+    fn on_path_change(&mut self) {}
+}
+
+/// A controller that keeps TCP's window and answers by `R`.
+#[derive(Clone, Debug)]
+pub struct WindowController<R> {
+    pub(super) window: Aimd,
+    pub(super) response: R,
+}
+
+impl<R: Response> WindowController<R> {
+    pub(super) fn with_response(mtu_bytes: u32, config: WindowConfig, response: R) -> Self {
+        Self { window: Aimd::new(mtu_bytes, config), response }
+    }
+}
+
+impl<R: Response> CongestionController for WindowController<R> {
+    fn name(&self) -> &'static str {
+        R::NAME
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
+
+    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+        self.window.on_path(path);
+        self.response.on_feedback(&mut self.window, feedback, path);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+        self.response.on_timeout(&mut self.window, count);
+    }
+
+    fn on_path_change(&mut self, _now: Instant, path: &PathView) {
+        self.window.restart(path);
+        self.response.on_path_change();
+    }
+
+    fn budget(&self) -> SendBudget {
+        self.window.budget()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.window.phase()
+    }
+}

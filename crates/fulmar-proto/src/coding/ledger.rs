@@ -1,0 +1,129 @@
+//! What was sent and what is known of it: the books under every way of covering symbols.
+//!
+//! The ring of source symbols with the state of each, the symbols that travel in pieces, and the counts. A strategy decides
+//! what covers a lost symbol; that it was sent, lost, sent again and delivered is booked here, once.
+
+use fulmar_fec::{SymbolId, Symbols};
+
+use super::content::Content;
+use super::parts::{self, PartsOut};
+use super::ring::{Ring, SymbolState};
+use super::source::Source;
+use super::stats::SenderStats;
+use crate::wire::frame;
+use crate::{Instant, TransportError};
+
+/// What the loss of a packet means for the symbol it carried.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum SymbolLoss {
+    /// Nothing: it is delivered, or another packet carries it.
+    None,
+    /// No packet under way carries it: its first was lost.
+    First,
+    /// No packet under way carries it: a copy was lost.
+    Again,
+}
+
+/// The sender's books.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) ring: Ring,
+    pub(super) parts: PartsOut,
+    pub(super) last_source_at: Option<Instant>,
+    pub(super) stats: SenderStats,
+}
+
+impl Ledger {
+    /// Everything sent has been decoded by the receiver.
+    pub(super) fn is_all_delivered(&self) -> bool {
+        self.ring.base() == self.ring.next_id()
+    }
+
+    /// Symbols between the oldest that is not delivered and the newest.
+    pub(super) fn span_symbols(&self) -> u64 {
+        self.ring.next_id().0 - self.ring.base().0
+    }
+
+    /// Takes in the next symbol, of at most `bytes_max`; `None` if there is nothing to send.
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        bytes_max: usize,
+        source: &mut dyn Source,
+    ) -> Option<SymbolId> {
+        let id = self.ring.take_in(bytes_max, source)?;
+        self.stats.sources += 1;
+        self.last_source_at = Some(now);
+        Some(id)
+    }
+
+    /// A packet that carries `id` is under way.
+    pub(super) fn on_sent(&mut self, id: SymbolId) {
+        if let Some(held) = self.ring.held_mut(id) {
+            held.state = held.state.sent_again();
+        }
+    }
+
+    /// Appends a copy of `id` to `packet`, or a piece of it where it no longer fits: the path has come to carry less than
+    /// when it was made. Not booked yet: [`Self::on_copied`] follows.
+    pub(super) fn put_copy(
+        &mut self,
+        id: SymbolId,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+    ) -> Option<Content> {
+        let bytes = self.ring.get(id)?;
+        if bytes.len() + frame::SOURCE_HEADER_BYTES <= space_bytes {
+            self.ring.put_source(id, packet)?;
+            return Some(Content::Copy(id));
+        }
+        parts::put_piece(&mut self.parts, id, bytes, packet, space_bytes).map(Content::Part)
+    }
+
+    /// A copy or a piece left. The symbol it brings, if the symbol is under way again: as a whole, or with its last piece.
+    pub(super) fn on_copied(&mut self, content: Content) -> Option<SymbolId> {
+        let id = match content {
+            Content::Copy(id) => id,
+            Content::Part(piece) if self.parts.is_all_sent(piece.id) => piece.id,
+            _ => return None,
+        };
+        self.on_sent(id);
+        Some(id)
+    }
+
+    /// A packet that carried `id`, or a piece of it, was lost.
+    pub(super) fn on_symbol_lost(&mut self, content: Content) -> Option<(SymbolId, SymbolLoss)> {
+        let id = match content {
+            Content::Source(id) | Content::Copy(id) | Content::Combined(id) => id,
+            Content::Part(piece) => {
+                self.parts.on_lost(piece);
+                piece.id
+            }
+            Content::Repair(_) => return None,
+        };
+        Some((id, self.lose(id)))
+    }
+
+    fn lose(&mut self, id: SymbolId) -> SymbolLoss {
+        let Some(held) = self.ring.held_mut(id) else { return SymbolLoss::None };
+        let SymbolState::InFlight(count) = held.state else { return SymbolLoss::None };
+        if count > 1 {
+            held.state = SymbolState::InFlight(count - 1);
+            return SymbolLoss::None;
+        }
+        held.state = SymbolState::Missing;
+        if std::mem::replace(&mut held.was_lost, true) {
+            return SymbolLoss::Again;
+        }
+        self.stats.lost += 1;
+        SymbolLoss::First
+    }
+
+    /// A report must be of what was sent.
+    pub(super) fn check_report(&self, decoded_below: SymbolId) -> Result<(), TransportError> {
+        if decoded_below > self.ring.next_id() {
+            return Err(TransportError::coding("ACK reports symbols decoded that were never sent"));
+        }
+        Ok(())
+    }
+}

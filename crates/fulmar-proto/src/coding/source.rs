@@ -1,0 +1,10 @@
+//! Where new symbols come from.
+
+/// Packs new symbols.
+pub trait Source {
+    /// There is something to pack.
+    fn has_pending(&self) -> bool;
+
+    /// Packs one symbol of at most `bytes_max`; leaves it empty if there is nothing to send.
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize);
+}

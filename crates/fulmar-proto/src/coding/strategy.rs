@@ -1,0 +1,72 @@
+//! What covers lost symbols: the part of the sender that differs from code to code.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use fulmar_control::{Choice, Opportunity};
+
+use super::content::Content;
+use super::ledger::Ledger;
+use super::source::Source;
+use crate::wire::frame::CodingState;
+use crate::{Instant, TransportError};
+
+/// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
+///
+/// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
+/// lacks, shows that to the redundancy policy as an [`Opportunity`], and carries out its choice.
+pub(super) trait Strategy: Debug + Send {
+    /// What was sent and what is known of it.
+    fn ledger(&self) -> &Ledger;
+
+    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived or is lost.
+    fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
+
+    /// When a symbol known missing is to be sent again, whatever the counts say.
+    fn overdue_at(&self, _rtt: Duration) -> Option<Instant> {
+        None
+    }
+
+    /// A block begins with the next source symbol: its length must be planned before. Never where the code has no blocks.
+    fn needs_plan(&self) -> bool {
+        false
+    }
+
+    /// The next block is to have so many source symbols, as far as the code allows.
+    fn plan_block(&mut self, _symbols: u32) {}
+
+    /// New symbols may have any length, and travel as they are.
+    fn can_cut(&self) -> bool {
+        true
+    }
+
+    /// There is no more data for now.
+    fn on_data_exhausted(&mut self) {}
+
+    /// Carries out `choice`: appends a frame of at most `space_bytes` to `packet`. `None`: there was nothing to carry, or it
+    /// does not fit; then nothing has changed.
+    fn emit(
+        &mut self,
+        now: Instant,
+        choice: Choice,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+        source: &mut dyn Source,
+    ) -> Option<Content>;
+
+    /// What the probe timeout sends, whatever policy and deficit say: what helps most if all that is under way was lost.
+    fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content>;
+
+    /// A packet arrived, which had been declared lost if `was_lost`. True if it added a degree of freedom at the receiver.
+    fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool;
+
+    /// A packet was lost.
+    fn on_lost(&mut self, now: Instant, content: Content);
+
+    /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are now known
+    /// to be repaired.
+    fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
+
+    /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
+    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32;
+}

@@ -1,0 +1,82 @@
+//! What the peer said in the handshake, and what follows from it: profile, codes, windows, limits.
+
+use super::setup::{AgreedCode, recovery_modules, udp_payload_max};
+use super::{Connection, EndpointEvent};
+use crate::coding::SymbolReceiver;
+use crate::params::Parameters;
+use crate::profile::{MakeContext, Profile};
+use crate::stream::PeerStreamLimits;
+use crate::{Instant, TransportError};
+
+impl Connection {
+    /// The peer has said what it can receive and decode.
+    pub(super) fn on_peer_parameters(
+        &mut self,
+        now: Instant,
+        peer: Parameters,
+    ) -> Result<(), TransportError> {
+        self.cids.check(self.side, &peer)?;
+        let adopted = self.side.is_server().then(|| self.config.adopting(&peer.profile)).flatten();
+        if let Some(profile) = &adopted {
+            self.adopt(now, profile);
+        }
+        self.agree_on_codes(&peer, adopted.as_ref().unwrap_or(&self.config.profile.clone()))?;
+        self.streams.set_peer_limits(&PeerStreamLimits {
+            max_data: peer.initial_max_data,
+            max_stream_data: peer.initial_max_stream_data,
+            max_streams_bi: peer.initial_max_streams_bi,
+            max_streams_uni: peer.initial_max_streams_uni,
+        });
+        self.path.recovery.set_udp_payload_max(udp_payload_max(&peer));
+        self.path.recovery.acks().on_peer_delay(peer.ack_delay_max);
+        self.liveness.agree(self.config.idle_timeout, peer.idle_timeout);
+        if let Some(token) = &peer.reset_token {
+            self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));
+        }
+        self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
+        self.peer_parameters = Some(Box::new(peer));
+        Ok(())
+    }
+
+    /// Sends with the modules of another profile. Nothing has been sent or measured yet.
+    fn adopt(&mut self, now: Instant, profile: &Profile) {
+        let seed = self.draw();
+        let context = MakeContext::new(u32::from(self.path.recovery.mtu_bytes()), seed);
+        self.path.recovery.adopt(now, recovery_modules(profile, &context));
+        self.coding.adopt((profile.redundancy)(&context), (profile.sizing)(&context));
+        self.profile_name.clone_from(&profile.name);
+    }
+
+    /// Makes the sender and the receiver of symbols; `profile` is what this end sends with.
+    fn agree_on_codes(&mut self, peer: &Parameters, profile: &Profile) -> Result<(), TransportError> {
+        let sent = self.code_to_send(peer, profile)?.or_none(peer, &self.config);
+        let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
+        self.coding.set_code(sent.code, sent.symbol_bytes, reach);
+        let decoded = self.code_to_decode(peer)?;
+        let limits = decoded.limits(&self.config);
+        self.symbols_in = SymbolReceiver::new(&*decoded.code, decoded.symbol_bytes, limits);
+        Ok(())
+    }
+
+    /// The code this end sends with: its own. A server that follows its clients named none, and takes the client's.
+    fn code_to_send(&self, peer: &Parameters, profile: &Profile) -> Result<AgreedCode, TransportError> {
+        if self.side.is_server() && self.config.follows_peer_profile {
+            let theirs = AgreedCode::of_peer(peer, &self.config)?;
+            return Ok(AgreedCode::own(&theirs.code, &self.config));
+        }
+        Ok(AgreedCode::own(&profile.code, &self.config))
+    }
+
+    /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know yet: it is the
+    /// client's own.
+    fn code_to_decode(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
+        if self.side.is_client() && peer.codes_sent.is_empty() {
+            let mut own = AgreedCode::own(&self.config.profile.code, &self.config);
+            if !own.code.shape().is_systematic {
+                own.symbol_bytes = usize::try_from(peer.symbol_bytes).unwrap_or(0).max(1);
+            }
+            return Ok(own.or_none(peer, &self.config));
+        }
+        AgreedCode::of_peer(peer, &self.config)
+    }
+}

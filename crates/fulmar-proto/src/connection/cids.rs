@@ -1,0 +1,51 @@
+//! The connection ids of both ends, and that the handshake confirms them.
+
+use crate::params::Parameters;
+use crate::{ConnectionId, Side, TransportError};
+
+/// Who is called what.
+#[derive(Debug)]
+pub(super) struct Cids {
+    /// Chosen by this end.
+    pub(super) local: ConnectionId,
+    /// What the peer is addressed by.
+    pub(super) peer: ConnectionId,
+    /// The id the peer put into its first packet; it must say the same inside the handshake.
+    pub(super) peer_chose: Option<ConnectionId>,
+    /// Destination of the client's very first packet.
+    pub(super) original: ConnectionId,
+    /// Destination of the client's first packet after a Retry.
+    pub(super) retry: Option<ConnectionId>,
+    /// What the client shows for its address.
+    pub(super) token: Vec<u8>,
+}
+
+impl Cids {
+    /// The handshake must confirm the connection ids that travelled outside it (RFC 9000 7.3).
+    pub(super) fn check(&self, side: Side, peer: &Parameters) -> Result<(), TransportError> {
+        let mut is_right = self.peer_chose == Some(peer.source_cid);
+        if side.is_client() {
+            is_right &= peer.original_cid == Some(self.original) && peer.retry_cid == self.retry;
+        } else {
+            is_right &= peer.original_cid.is_none() && peer.retry_cid.is_none() && peer.reset_token.is_none();
+        }
+        is_right
+            .then_some(())
+            .ok_or_else(|| TransportError::parameters("connection ids differ from those in the packets"))
+    }
+
+    /// The first packet of a server says what to call it.
+    pub(super) fn on_first_packet(&mut self, side: Side, source: ConnectionId) {
+        if side.is_client() && self.peer_chose.is_none() {
+            self.peer_chose = Some(source);
+            self.peer = source;
+        }
+    }
+
+    /// The server wants the client to prove its address.
+    pub(super) fn on_retry(&mut self, source: ConnectionId, token: &[u8]) {
+        self.token = token.to_vec();
+        self.retry = Some(source);
+        self.peer = source;
+    }
+}

@@ -1,0 +1,240 @@
+//! What ACKs and expiries teach: from ranges of packet numbers to the one record that every algorithm is fed.
+
+use std::time::Duration;
+
+use fulmar_control::{Feedback, PathView};
+
+use super::{Acked, Cargo, Lost, Recovery, Silence};
+use crate::wire::frame::Ack;
+use crate::{Instant, PacketNumber, TransportError};
+
+/// What became of a packet that carried `T`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fate<T> {
+    /// It arrived.
+    Arrived(T),
+    /// It arrived, although it had been declared lost.
+    Returned(T),
+    /// It is declared lost.
+    Lost(T),
+}
+
+/// What was found in one pass: to be settled above, and then handed back to [`Recovery::finish`].
+#[derive(Debug)]
+#[must_use]
+pub struct Findings<T> {
+    /// Fates of packets: first those that arrived, in the order of the ACK's ranges; then those that are lost, ascending.
+    pub fates: Vec<Fate<T>>,
+    /// The ACK is of a larger packet number than any before: what else it says is the newest word.
+    pub is_newest: bool,
+    /// It told the fate of at least one packet.
+    pub has_news: bool,
+    feedback: Feedback,
+}
+
+/// What the layer above made of the fates: its part of the record.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Symbols whose packet was lost and that were since decoded from repair.
+    pub repaired_packets: u32,
+    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for.
+    pub unrepairable_packets: u32,
+    /// Packets newly acknowledged that added a degree of freedom at the receiver.
+    pub dof_delivered: u32,
+    /// Packets newly acknowledged that carried symbols and added none.
+    pub dof_redundant: u32,
+}
+
+impl<T: Copy> Recovery<T> {
+    /// An ACK arrived. Afterwards its findings are settled and given to [`Self::finish`].
+    pub fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) -> Result<Findings<T>, TransportError> {
+        if ack.largest >= self.sent.next_number() {
+            return Err(TransportError::protocol_violation("ACK of a packet that was never sent"));
+        }
+        let mut findings = self.findings(now);
+        findings.is_newest = self.sent.largest_acked().is_none_or(|largest| ack.largest > largest);
+        let newest = self.take_acked(now, ack, &mut findings);
+        findings.has_news = newest.is_some();
+        if let Some(newest) = newest {
+            self.on_newest_acked(now, ack, &newest, &mut findings);
+            self.probe_expiries = 0;
+            self.silence = Silence::default();
+            self.detect_losses(now, &mut findings);
+        }
+        Ok(findings)
+    }
+
+    /// The record is complete: everyone is told. Returns it for the policies above, with the path as it is now.
+    pub fn finish(&mut self, findings: Findings<T>, news: News) -> (Feedback, PathView) {
+        let mut feedback = findings.feedback;
+        self.scratch = findings.fates;
+        feedback.repaired_packets = news.repaired_packets;
+        feedback.unrepairable_packets = news.unrepairable_packets;
+        feedback.dof_delivered = news.dof_delivered;
+        feedback.dof_redundant = news.dof_redundant;
+        feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
+        feedback.check();
+        self.loss.on_feedback(&feedback);
+        let view = self.view();
+        self.congestion.on_feedback(&feedback, &view);
+        self.apply_budget(feedback.now);
+        self.pacer_at = None;
+        if self.rtt.has_sample() {
+            let window_packets = self.budget.window_bytes / u64::from(self.mtu.current_bytes());
+            self.acks.update(window_packets, self.rtt.smoothed(), &self.way_back.channel());
+        }
+        self.sent.forget_front(feedback.now, self.rtt.conservative() * 3);
+        let view = self.view();
+        (feedback, view)
+    }
+
+    /// These findings are of no further interest: nobody is told.
+    pub fn drop_findings(&mut self, findings: Findings<T>) {
+        self.scratch = findings.fates;
+    }
+
+    /// A round trip was measured during the handshake.
+    pub fn on_handshake_rtt(&mut self, now: Instant, rtt: Duration) {
+        self.on_rtt(now, rtt, Duration::ZERO);
+    }
+
+    pub(super) fn findings(&mut self, now: Instant) -> Findings<T> {
+        let mut feedback = Feedback::at(now);
+        feedback.in_flight_bytes_before = self.sent.in_flight_bytes();
+        feedback.round = self.sampler.round();
+        let mut fates = std::mem::take(&mut self.scratch);
+        fates.clear();
+        Findings { fates, is_newest: false, has_news: false, feedback }
+    }
+
+    /// Takes every packet that `ack` acknowledges for the first time, and returns the newest.
+    fn take_acked(&mut self, now: Instant, ack: &Ack<'_>, findings: &mut Findings<T>) -> Option<Acked<T>> {
+        let mut newest: Option<Acked<T>> = None;
+        let mut ect_packets = 0;
+        let mut sent = std::mem::take(&mut self.sent);
+        // Ranges descend, packets within one ascend.
+        for (low, high) in ack.ranges() {
+            sent.on_ack_range(low, high, |acked| {
+                if newest.is_none_or(|newest| acked.number > newest.number) {
+                    newest = Some(acked);
+                }
+                ect_packets += u64::from(acked.packet.is_ect);
+                self.apply_acked(now, ack.largest, &acked, findings);
+            });
+        }
+        self.sent = sent;
+        if findings.is_newest && newest.is_some() {
+            let marked = self.ecn.on_ack(ect_packets, ack.ecn);
+            findings.feedback.ecn_ce_packets = u32::try_from(marked).unwrap_or(u32::MAX);
+            self.stats.ecn_ce_packets += marked;
+        }
+        newest
+    }
+
+    fn apply_acked(
+        &mut self,
+        now: Instant,
+        largest: PacketNumber,
+        acked: &Acked<T>,
+        findings: &mut Findings<T>,
+    ) {
+        let (bytes, feedback) = (u64::from(acked.packet.bytes), &mut findings.feedback);
+        if acked.was_lost {
+            feedback.spurious_packets += 1;
+            self.stats.spurious_packets += 1;
+            self.detector.on_spurious(acked.number, largest, self.sampler.round());
+        } else {
+            feedback.acked_bytes += bytes;
+            feedback.acked_packets += 1;
+        }
+        self.sampler.on_delivered(now, bytes);
+        if self.mtu.on_acked(acked.number, acked.packet.bytes) {
+            self.stats.mtu_probes_passed += 1;
+        }
+        if let Cargo::Given(cargo) = acked.packet.cargo {
+            let fate = if acked.was_lost { Fate::Returned(cargo) } else { Fate::Arrived(cargo) };
+            findings.fates.push(fate);
+        }
+    }
+
+    /// The samples that the newest packet of an ACK completes: round trip and delivery rate.
+    fn on_newest_acked(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        newest: &Acked<T>,
+        findings: &mut Findings<T>,
+    ) {
+        let feedback = &mut findings.feedback;
+        feedback.newest_acked_sent_at = Some(newest.packet.sent_at);
+        // RFC 9002 5.1: a sample only from the largest packet, and only when newly acknowledged.
+        if findings.is_newest && newest.number == ack.largest && !newest.was_lost {
+            let rtt = now - newest.packet.sent_at;
+            // RFC 9002 5.3: no more than the delay that was agreed.
+            let delay = Duration::from_micros(ack.delay_us).min(self.acks.delay_max());
+            feedback.rtt = Some(rtt);
+            self.on_rtt(now, rtt, delay);
+        }
+        feedback.rate_sample = self.sampler.sample(&newest.packet.stamp, newest.packet.sent_at);
+        feedback.round = self.sampler.round();
+        self.detector.on_round(feedback.round);
+    }
+
+    fn on_rtt(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
+        self.rtt.on_sample(now, latest, ack_delay);
+        self.probe_base = self.timeout.base(&self.rtt);
+    }
+
+    /// Finds losses by packets and by time, and sets the time of the next look.
+    pub(super) fn detect_losses(&mut self, now: Instant, findings: &mut Findings<T>) {
+        let rtt = self.rtt.conservative();
+        self.loss_at = loop {
+            match self.detector.poll(now, rtt, &mut self.sent) {
+                Ok(lost) => self.apply_lost(&lost, findings),
+                Err(next) => break next,
+            }
+        };
+    }
+
+    /// Every packet under way counts as having left.
+    pub(super) fn lose_all(&mut self, findings: &mut Findings<T>) {
+        while let Some(lost) = self.sent.declare_oldest_lost() {
+            self.apply_lost(&lost, findings);
+        }
+        self.loss_at = None;
+    }
+
+    fn apply_lost(&mut self, lost: &Lost<T>, findings: &mut Findings<T>) {
+        let bytes = lost.packet.bytes;
+        let Cargo::Given(cargo) = lost.packet.cargo else {
+            self.mtu.on_probe_lost(lost.number, self.loss.view().rate);
+            return;
+        };
+        self.stats.lost_packets += 1;
+        if lost.number >= self.recovery_below {
+            self.stats.recoveries += 1;
+            self.recovery_below = self.sent.next_number();
+        }
+        let event = &mut findings.feedback.lost;
+        event.bytes += u64::from(bytes);
+        event.packets += 1;
+        event.bursts += u32::from(self.is_new_run(lost.packet.ordinal));
+        event.newest_sent_at = Some(lost.packet.sent_at);
+        self.newest_lost = Some(lost.packet.ordinal);
+        self.sampler.on_lost(u64::from(bytes));
+        if lost.packet.is_ect {
+            self.ecn.on_lost(1);
+        }
+        if self.mtu.on_lost(lost.packet.sent_at, bytes, self.rtt.smoothed()) {
+            self.stats.black_holes += 1;
+        }
+        findings.fates.push(Fate::Lost(cargo));
+    }
+
+    /// The one place that counts bursts: a burst is a run of losses between two packets that arrived, however many passes it
+    /// takes to find it, and is counted with its first packet. Losses are found in the order of sending, so a run goes on
+    /// if the packet before was the last one found lost.
+    fn is_new_run(&self, ordinal: u32) -> bool {
+        self.newest_lost.is_none_or(|newest| newest.wrapping_add(1) != ordinal)
+    }
+}

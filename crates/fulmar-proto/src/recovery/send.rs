@@ -1,0 +1,110 @@
+//! When a packet may leave, and what is remembered of it.
+
+use fulmar_control::Sent;
+
+use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
+use crate::{Instant, PacketNumber};
+
+/// Whether a packet may leave now.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// It may.
+    Leave,
+    /// The pacer lets it leave at this time.
+    Wait(Instant),
+    /// The window is full: an ACK or an expiry opens it.
+    Blocked,
+}
+
+impl<T: Copy> Recovery<T> {
+    /// May a packet of at most `bytes` leave?
+    pub fn permit(&mut self, now: Instant, bytes: u64) -> Permit {
+        let in_flight = self.sent.in_flight_bytes();
+        if in_flight > 0 && in_flight + bytes > self.budget.window_bytes {
+            return Permit::Blocked;
+        }
+        self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
+    }
+
+    /// A packet would have left if window and pacer had let it.
+    pub fn on_held_back(&mut self) {
+        self.is_window_limited = true;
+    }
+
+    /// A packet will be wanted when the pacer lets one leave; `None`: it will not.
+    pub fn wake_for_pacer(&mut self, at: Option<Instant>) {
+        self.pacer_at = at;
+    }
+
+    /// A packet could leave, and there was nothing to send.
+    pub fn on_app_limited(&mut self) {
+        self.sampler.on_app_limited(self.sent.in_flight_bytes());
+    }
+
+    /// The ECN codepoint of the next packet.
+    pub fn mark(&self) -> Option<Ecn> {
+        self.ecn.mark()
+    }
+
+    /// The packet with the next number left, a datagram of `bytes` that elicits an ACK.
+    pub fn on_sent(&mut self, now: Instant, bytes: u32, cargo: T) {
+        self.eliciting_sent = self.eliciting_sent.wrapping_add(1);
+        self.record(now, bytes, Cargo::Given(cargo));
+    }
+
+    /// The packet with the next number left and elicits no ACK.
+    pub fn on_sent_untracked(&mut self) {
+        self.sent.push_untracked();
+    }
+
+    fn record(&mut self, now: Instant, bytes: u32, cargo: Cargo<T>) {
+        let is_ect = self.ecn.mark().is_some();
+        if is_ect {
+            self.ecn.on_sent();
+        }
+        let in_flight = self.sent.in_flight_bytes() + u64::from(bytes);
+        let stamp = self.sampler.on_sent(now, u64::from(bytes), in_flight);
+        let ordinal = self.eliciting_sent;
+        self.sent.push(SentPacket { sent_at: now, bytes, cargo, is_ect, ordinal, stamp });
+        let view = self.view();
+        self.congestion.on_sent(&Sent::new(now, bytes), &view);
+        self.budget = self.congestion.budget();
+        self.pacer.on_sent(now, u64::from(bytes));
+        self.last_eliciting_at = now;
+    }
+
+    /// When the last packet left that elicits an ACK.
+    pub fn last_eliciting_at(&self) -> Instant {
+        self.last_eliciting_at
+    }
+
+    /// The path is in use, and known to carry the smallest size.
+    pub fn may_probe_mtu(&self) -> bool {
+        self.sent.largest_acked().is_some()
+    }
+
+    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search is worth its packet.
+    pub fn poll_mtu_probe(&mut self, now: Instant, is_active: bool) -> Option<Probe> {
+        if !self.may_probe_mtu() || !(self.mtu.is_searching() || is_active) {
+            return None;
+        }
+        self.mtu.poll_probe(now)
+    }
+
+    /// The probe left as the packet with the next number.
+    pub fn on_mtu_probe_sent(&mut self, now: Instant, probe: Probe) {
+        let number: PacketNumber = self.sent.next_number();
+        self.record(now, u32::from(probe.bytes), Cargo::MtuProbe);
+        self.mtu.on_probe_sent(number, probe);
+    }
+
+    /// A probe that a timeout earned is to leave, whatever window and pacer say. Its number in the row of timeouts.
+    pub fn probe_due(&self) -> Option<u32> {
+        (self.probes_pending > 0).then_some(self.probe_expiries)
+    }
+
+    /// Such a probe is about to leave.
+    pub fn take_probe(&mut self) {
+        self.probes_pending = self.probes_pending.saturating_sub(1);
+    }
+}

@@ -1,0 +1,120 @@
+//! The passing of time on one path. Each wake-up time comes from the state that acts on it.
+
+use std::time::Duration;
+
+use fulmar_control::{Channel, LossView};
+
+use super::{Findings, Recovery, Timeout};
+use crate::Instant;
+
+/// So many packets probe at once, at most: the initial window (RFC 9002 7.2).
+const PROBES_MAX: u32 = 10;
+/// A timeout sends so many probes that this is the probability that all are lost, in a burst that still lasts.
+const PROBES_LOST: f64 = 0.2;
+/// Silence that a burst of losses explains with less probability is taken for a black-out.
+const BURST_EXPLAINS: f64 = 1e-3;
+/// The burst length assumed of a path of which too little is known.
+const BURST_UNKNOWN: LossView = LossView { rate: 0.05, burst_packets: 4.0, weight_packets: 0.0 };
+/// Packets after which an estimate is believed.
+const WEIGHT_MIN: f64 = 50.0;
+
+/// What silence may mean while it lasts.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Silence {
+    /// Probes sent since the last ACK.
+    probes: u32,
+    /// Timeouts that count for doubling: those that no burst explains.
+    doublings: u32,
+}
+
+impl<T: Copy> Recovery<T> {
+    /// When [`Self::on_loss_timer`], [`Self::on_probe_timer`] or the pacer is due. `is_awaiting`: something is under way whose
+    /// fate only an ACK can tell.
+    pub fn timeout(&self, is_awaiting: bool) -> Option<Instant> {
+        let recovery_at = self.loss_at.or_else(|| self.probe_at(is_awaiting));
+        [recovery_at, self.pacer_at].into_iter().flatten().min()
+    }
+
+    /// When a larger MTU is looked for again.
+    pub fn mtu_timeout(&self) -> Option<Instant> {
+        self.may_probe_mtu().then(|| self.mtu.timeout()).flatten()
+    }
+
+    /// The pacer's time has come.
+    pub fn on_pacer_timer(&mut self, now: Instant) {
+        self.pacer_at.take_if(|at| *at <= now);
+    }
+
+    /// Losses by time, without an ACK: to be settled and finished like an ACK's, if there are any.
+    pub fn on_loss_timer(&mut self, now: Instant) -> Option<Findings<T>> {
+        if self.loss_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        let mut findings = self.findings(now);
+        self.detect_losses(now, &mut findings);
+        if findings.fates.is_empty() {
+            self.drop_findings(findings);
+            return None;
+        }
+        findings.has_news = true;
+        Some(findings)
+    }
+
+    /// The probe timeout (RFC 9002 6.2), or the retransmission timeout (RFC 6298). The controllers hear of the timeout, not of
+    /// the losses that it stands for; the layer above must hear of those, so the findings are settled, but not finished.
+    pub fn on_probe_timer(&mut self, now: Instant, is_awaiting: bool) -> Option<Findings<T>> {
+        if self.loss_at.is_some() || self.probe_at(is_awaiting).is_none_or(|at| at > now) {
+            return None;
+        }
+        self.probe_expiries += 1;
+        self.stats.probe_timeouts += 1;
+        let gives_up = matches!(self.timeout, Timeout::Retransmission { .. });
+        self.probes_pending = if gives_up { 1 } else { self.probes_for_silence() };
+        if gives_up {
+            self.silence.doublings += 1;
+        }
+        // The next timeout counts from now, whether or not the probe can leave at once.
+        self.last_eliciting_at = now;
+        let mut findings = self.findings(now);
+        if gives_up {
+            // Every packet counts as having left (RFC 5681 3.1; LT-TCP, Hourt 2014, section 3.5). An ACK that comes late takes
+            // these losses back.
+            self.lose_all(&mut findings);
+        }
+        let view = self.view();
+        self.congestion.on_timeout(now, self.silence.doublings.max(1), &view);
+        self.apply_budget(now);
+        Some(findings)
+    }
+
+    /// How long after a packet without an ACK something is done about it, in the state of the path now.
+    pub fn probe_timeout(&self, ack_delay: Duration, expiries: u32) -> Duration {
+        self.timeout.doubled(self.probe_base + ack_delay, expiries)
+    }
+
+    fn probe_at(&self, is_awaiting: bool) -> Option<Instant> {
+        if self.probes_pending > 0 || !(is_awaiting || self.has_outstanding()) {
+            return None;
+        }
+        let timeout = self.probe_timeout(self.acks.delay(), self.silence.doublings);
+        Some(self.last_eliciting_at + timeout)
+    }
+
+    /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the last. But a burst of
+    /// losses is counted in packets, and probes meet it one by one as long as it lasts, theirs or that of the ACKs that answer
+    /// them. So they are as many as probably outlive it, and timeouts are not doubled, until more probes are lost than any
+    /// burst explains: from then on this is a black-out, and the rate halves with each timeout.
+    fn probes_for_silence(&mut self) -> u32 {
+        let loss = self.loss.view();
+        let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
+        let again = forward.lost_after_lost().max(self.way_back.channel().lost_after_lost());
+        if libm::pow(again, f64::from(self.silence.probes)) <= BURST_EXPLAINS && self.silence.probes > 0 {
+            self.silence.doublings += 1;
+            return 1;
+        }
+        let probes = (1..PROBES_MAX).find(|&n| libm::pow(again, f64::from(n)) <= PROBES_LOST);
+        let probes = probes.unwrap_or(PROBES_MAX);
+        self.silence.probes += probes;
+        probes
+    }
+}

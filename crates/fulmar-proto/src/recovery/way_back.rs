@@ -1,0 +1,77 @@
+//! What the path back does to packets: seen in the numbers of those that arrive here.
+//!
+//! A sender learns nothing while its ACKs are lost, and a burst takes them by number, not by time: on a path whose ACKs are
+//! few, ten lost in a row are a long silence. How often and for how long that happens, the gaps in the packet numbers tell.
+
+use fulmar_control::{Channel, LossView};
+
+use crate::PacketNumber;
+
+/// Packets after which what was seen has faded to a third.
+const MEMORY_PACKETS: f64 = 2048.0;
+/// Fewer packets say nothing.
+const WEIGHT_MIN: f64 = 20.0;
+
+/// Loss rate and burst length of the packets that come in.
+#[derive(Debug, Default)]
+pub struct WayBack {
+    largest: Option<PacketNumber>,
+    packets: f64,
+    lost: f64,
+    bursts: f64,
+}
+
+impl WayBack {
+    /// A packet arrived that had not been seen before.
+    pub fn on_packet(&mut self, number: PacketNumber) {
+        let Some(largest) = self.largest else {
+            self.largest = Some(number);
+            return;
+        };
+        if number < largest {
+            // It was only late: no loss after all. Which burst it was part of is not known any more.
+            self.lost = (self.lost - 1.0).max(0.0);
+            self.bursts = self.bursts.min(self.lost);
+            return;
+        }
+        self.largest = Some(number);
+        let gap = (number.0 - largest.0).saturating_sub(1) as f64;
+        let kept = libm::exp(-(gap + 1.0) / MEMORY_PACKETS);
+        self.packets = self.packets * kept + gap + 1.0;
+        self.lost = self.lost * kept + gap;
+        self.bursts = self.bursts * kept + f64::from(u8::from(gap > 0.0));
+    }
+
+    /// What is known of it.
+    pub fn view(&self) -> LossView {
+        let rate = if self.packets >= WEIGHT_MIN { self.lost / self.packets } else { 0.0 };
+        let burst_packets = if self.bursts > 0.0 { (self.lost / self.bursts).max(1.0) } else { 0.0 };
+        LossView { rate, burst_packets, weight_packets: self.packets }
+    }
+
+    /// The same as a channel.
+    pub fn channel(&self) -> Channel {
+        Channel::new(&self.view())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_losses_and_late_packets_are_not() {
+        let mut way = WayBack::default();
+        // Of each hundred packets ten are lost, in two runs of five.
+        for number in (0..2000).filter(|n| !(40..45).contains(&(n % 100)) && !(70..75).contains(&(n % 100))) {
+            way.on_packet(PacketNumber(number));
+        }
+        let view = way.view();
+        assert!((view.rate - 0.1).abs() < 0.01 && (view.burst_packets - 5.0).abs() < 0.01, "{view:?}");
+        let mut swapped = WayBack::default();
+        for number in (0..1000).map(|n| n ^ 1) {
+            swapped.on_packet(PacketNumber(number));
+        }
+        assert!(swapped.view().rate < 0.01, "{:?}", swapped.view());
+    }
+}
