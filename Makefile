@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results bench-codes fuzz-quick release lab install
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results bench-codes siege fuzz-quick release lab install
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,11 @@ results: toolchain ## every experiment in full, and the report in docs/results: 
 # JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]
 	$(CARGO) run --release --locked --manifest-path crates/fulmar-fec/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)")
+
+# Processes, loopback and relays; with root a full disk as well. What happens is drawn from SEED.
+siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]
+	$(CARGO) build --release --locked -p fulmar-cli -p fulmar-siege
+	target/release/fulmar-siege --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
 
 fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
 	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)

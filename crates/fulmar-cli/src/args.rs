@@ -1,5 +1,6 @@
 //! The command line: one definition from which parsing, help, manual page and completions come.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -120,8 +121,14 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
 fn start_log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,fulmar_cli=info"));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    // Colours are for people: a file or a pipe gets none, nor does somebody who wants none (no-color.org).
+    let is_coloured =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(is_coloured)
+        .with_writer(std::io::stderr);
     log.init();
 }
 

@@ -8,6 +8,7 @@ use fulmar::crypto::{self, Identity};
 use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{ClientConfig, Endpoint, EndpointConfig, Profile, ProfileError, ServerConfig, TransportConfig};
 
+use crate::allowed::AllowedProfiles;
 use crate::exit::Failure;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge};
@@ -16,11 +17,17 @@ use crate::units::parse_seconds;
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
 
+/// With this code a server closes a connection whose client wants it to send in a way that is not allowed.
+pub const CODE_PROFILE: u64 = 1;
+
 /// Silence after which a connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Silence after which a sign of life is sent: hashing a large file, say, sends nothing for a while.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// Waiting for an answer in silence is patience up to here; then it is said who is waited for.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +62,9 @@ pub struct ClientArgs {
     /// Seconds to wait for an answer
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
     connect_timeout: Duration,
+    /// Say nothing while a server is being reached.
+    #[arg(skip)]
+    pub is_quiet: bool,
 }
 
 impl ClientArgs {
@@ -69,8 +79,10 @@ impl ClientArgs {
 pub struct ServerArgs {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Name of the profile, for clients that name none.
+    /// Name of the profile this side sends with.
     pub profile: String,
+    /// What clients may have it send with instead.
+    pub allowed: AllowedProfiles,
 }
 
 /// A server's socket.
@@ -81,6 +93,9 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Of its key.
     pub fingerprint: String,
+    /// What it sends with.
+    profile: String,
+    allowed: AllowedProfiles,
 }
 
 impl Listener {
@@ -88,10 +103,17 @@ impl Listener {
     pub async fn next(&self) -> Option<impl Future<Output = Result<Session, Failure>> + Send + use<>> {
         let incoming = self.endpoint.accept().await?;
         let endpoint = self.endpoint.clone();
+        let (profile, allowed) = (self.profile.clone(), self.allowed.clone());
         Some(async move {
             let peer = incoming.remote_address().to_string();
             match incoming.await {
-                Ok(connection) => Ok(Session::new(connection, endpoint)),
+                Ok(connection) => match allowed.refusal(&connection.stats().profile, &profile) {
+                    Some(why) => {
+                        connection.close(CODE_PROFILE, why.as_bytes());
+                        Err(Failure::Usage(format!("{peer}: {why}")))
+                    }
+                    None => Ok(Session::new(connection, endpoint)),
+                },
                 Err(reason) => Err(session::explain(&reason, &peer, None)),
             }
         })
@@ -136,7 +158,19 @@ async fn attempt(
     let crypto =
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
-    open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)).await
+    let mut opening =
+        std::pin::pin!(open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)));
+    tokio::select! {
+        result = &mut opening => return result,
+        () = tokio::time::sleep(SILENCE), if !args.is_quiet => {}
+    }
+    eprintln!("No answer from {address} yet{}", other_port(address.port()));
+    opening.await
+}
+
+/// What to do if the server listens elsewhere, for those who may not have thought of it.
+fn other_port(port: u16) -> &'static str {
+    if port == DEFAULT_PORT { " (this is the usual port; another is given with -p PORT)" } else { "" }
 }
 
 async fn open(
@@ -168,7 +202,9 @@ async fn open_from(
     match tokio::time::timeout(time_max, connecting).await {
         Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
         Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
-        Err(_) => Err(Failure::Unreachable(format!("{address} does not answer"))),
+        Err(_) => {
+            Err(Failure::Unreachable(format!("{address} does not answer{}", other_port(address.port()))))
+        }
     }
 }
 
@@ -178,30 +214,45 @@ pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> 
     let verifier = trust::authorized_clients(&identity)?;
     let crypto =
         crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
-    bind(args, crypto, &identity)
+    bind(args, crypto, &identity, service)
 }
 
-fn bind(args: &ServerArgs, crypto: crypto::ServerConfig, identity: &Identity) -> Result<Listener, Failure> {
+fn bind(
+    args: &ServerArgs,
+    crypto: crypto::ServerConfig,
+    identity: &Identity,
+    service: Service,
+) -> Result<Listener, Failure> {
     let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
-    listen_on(socket, &args.profile, crypto, identity)
+    // Clients of a server that was restarted hear of it at once, from this service at this address and no other.
+    let address = socket.local_addr().map_err(taken)?;
+    let name = String::from_utf8_lossy(service.alpn());
+    let mut config = EndpointConfig::default();
+    match trust::home()?.reset_secret() {
+        Ok(secret) => {
+            config.reset_key(secret.key(&name, address));
+        }
+        Err(error) => tracing::warn!("clients will not hear of a restart at once: {error}"),
+    }
+    listen_on(socket, args, crypto, identity, &config)
 }
 
 fn listen_on(
     socket: UdpSocket,
-    profile: &str,
+    args: &ServerArgs,
     crypto: crypto::ServerConfig,
     identity: &Identity,
+    endpoint_config: &EndpointConfig,
 ) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(profile)?);
-    let mut endpoint_config = EndpointConfig::default();
-    // Clients of a server that was restarted hear of it at once.
-    endpoint_config.reset_key_of(identity);
+    config.transport = Arc::new(transport(&args.profile)?);
     let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
-    let endpoint = Endpoint::new(&endpoint_config, Some(config), socket).map_err(broken)?;
+    let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
-    Ok(Listener { endpoint, address, fingerprint: identity.public_key().fingerprint().to_string() })
+    let fingerprint = identity.public_key().fingerprint().to_string();
+    let (profile, allowed) = (args.profile.clone(), args.allowed.clone());
+    Ok(Listener { endpoint, address, fingerprint, profile, allowed })
 }
 
 fn transport(profile: &str) -> Result<TransportConfig, Failure> {
@@ -229,8 +280,8 @@ pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
 /// Both ends in one program, with keys that exist only there: for the demo.
 pub mod private {
     use super::{
-        Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, Service, Session, SocketAddr,
-        UdpSocket, crypto,
+        AllowedProfiles, Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, ServerArgs,
+        Service, Session, SocketAddr, UdpSocket, crypto,
     };
     use crate::trust::OnlyKey;
 
@@ -253,7 +304,9 @@ pub mod private {
         let only = Arc::new(OnlyKey(keys.client.public_key()));
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
-        super::listen_on(socket, "auto", crypto, &keys.server)
+        let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
+        let args = ServerArgs { listen, profile: "auto".into(), allowed: AllowedProfiles::All };
+        super::listen_on(socket, &args, crypto, &keys.server, &EndpointConfig::default())
     }
 
     /// Connects to the one server, which may be behind a relay.

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::allowed::AllowedProfiles;
 use crate::cp::error::TransferError;
 use crate::cp::server::{Handled, Served};
+use crate::cp::work::SHARE;
 use crate::exit::Failure;
 use crate::reach::{self, DEFAULT_PORT, ServerArgs, Service};
 use crate::session::Session;
@@ -26,9 +28,13 @@ pub struct Args {
     /// Only give files, take none
     #[arg(long)]
     read_only: bool,
-    /// How to send: auto, cubic or newreno
+    /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
+    /// Profiles that clients may choose for what is sent to them: names with commas between, or all. By
+    /// default those that obey congestion
+    #[arg(long, value_name = "NAMES")]
+    allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output, a line for each event
     #[arg(long)]
     pub json: bool,
@@ -37,7 +43,8 @@ pub struct Args {
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
-    let server = ServerArgs { listen: args.listen, profile: args.profile };
+    let allowed = args.allow_profiles.unwrap_or_default();
+    let server = ServerArgs { listen: args.listen, profile: args.profile, allowed };
     let listener = reach::listen(&server, Service::Copy)?;
     let root = std::fs::canonicalize(&args.root).unwrap_or(args.root);
     if args.json {
@@ -63,7 +70,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             }
         });
     }
-    Ok(())
+    Err(Failure::Other("the socket has failed".into()))
 }
 
 /// Serves the streams of one connection, all at the same time; `report` hears what came of each.
@@ -73,13 +80,18 @@ where
 {
     let (client, peer) = (session.peer_key(), session.peer());
     tracing::debug!("{peer} is here ({client})");
+    let visit = served.clients.visit(&client);
     while let Ok((mut writer, mut reader)) = session.accept().await {
+        // What comes behind is not even accepted: it costs what the transport's windows allow, and no more.
+        let Some(admission) = visit.admit().await else { break };
         let (served, client, peer, report) =
             (Arc::clone(served), client.clone(), peer.clone(), report.clone());
-        tokio::spawn(async move {
+        let share = Arc::clone(&visit.client.work);
+        tokio::spawn(SHARE.scope(share, async move {
             let result = served.handle(&client, &mut reader, &mut writer).await;
             report(&peer, &result);
-        });
+            drop(admission);
+        }));
     }
     tracing::debug!("{peer} has left");
 }

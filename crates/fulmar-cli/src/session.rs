@@ -87,6 +87,11 @@ impl Session {
         }
     }
 
+    /// Whether it has neither ended nor been lost.
+    pub fn is_open(&self) -> bool {
+        self.connection.close_reason().is_none()
+    }
+
     /// The peer's address.
     pub fn peer(&self) -> String {
         self.connection.remote_address().to_string()
@@ -153,11 +158,20 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
                 "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
             )),
+            TransportErrorCode::ConnectionRefused if matches!(reason, ConnectionError::Transport(_)) => {
+                Failure::Unreachable(format!(
+                    "{peer}: nobody listens at this port (another is given with -p PORT)"
+                ))
+            }
             TransportErrorCode::ConnectionRefused => {
                 Failure::Unreachable(format!("{peer} takes no connections"))
             }
             _ => Failure::Unreachable(format!("{peer}: {}", crate::units::printable(&reason.to_string()))),
         },
+        ConnectionError::ApplicationClosed { code: crate::reach::CODE_PROFILE, reason } => {
+            let why = crate::units::printable(&String::from_utf8_lossy(reason));
+            Failure::Usage(format!("{peer}: {why}"))
+        }
         ConnectionError::ApplicationClosed { .. } => {
             Failure::Unreachable(format!("{peer} has closed the connection"))
         }

@@ -41,7 +41,13 @@ pub fn identity() -> Result<Identity, Failure> {
 
 /// Lets in who is in `authorized_keys`, and this identity itself.
 pub fn authorized_clients(identity: &Identity) -> Result<Arc<dyn VerifyPeer>, Failure> {
-    Ok(Arc::new(AuthorizedClients::new(identity.public_key(), home()?.authorized_keys())))
+    let clients = AuthorizedClients::new(identity.public_key(), home()?.authorized_keys());
+    match clients.check() {
+        // Clients before that line are let in, the others refused.
+        Err(error @ StoreError::Line { .. }) => tracing::warn!("{error}"),
+        checked => checked?,
+    }
+    Ok(Arc::new(clients))
 }
 
 /// Trusts one key, whatever the name.
@@ -92,12 +98,11 @@ impl Judge {
 
 impl VerifyPeer for Judge {
     fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.own {
-            return Ok(());
-        }
         let presented = key.fingerprint();
         match self.known.verdict(&self.host, key) {
             Ok(Verdict::Trusted) => Ok(()),
+            // Where another key was written down, even the own one is a change.
+            Ok(Verdict::Unknown) if *key == self.own => Ok(()),
             Ok(Verdict::Unknown) => self.refuse(Finding::Unknown(*key), Refusal::UnknownKey(presented)),
             Ok(Verdict::Changed { line, known }) => {
                 let text = format!(

@@ -87,7 +87,9 @@ mod connection;
 mod endpoint;
 mod error;
 pub mod identity;
+mod panics;
 mod recv_stream;
+mod refusals;
 mod send_stream;
 mod socket;
 

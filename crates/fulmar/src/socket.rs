@@ -16,6 +16,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use tokio::io::Interest;
 
 use crate::buffers;
+use crate::refusals::Refusals;
 
 /// Most bytes of one batch, sent or received: what fits one IP packet.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 16;
@@ -54,14 +55,18 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
 }
 
 impl Socket {
-    /// Takes a bound socket over. `buffer_bytes` are asked for in each direction.
+    /// Takes a bound socket over. `buffer_bytes` are asked for in each direction. `hears_refusals`: see [`Self::refusals`].
     pub(crate) fn new(
         socket: std::net::UdpSocket,
         buffer_bytes: usize,
         may_segment: bool,
+        hears_refusals: bool,
     ) -> io::Result<Self> {
         buffers::enlarge(&socket, buffer_bytes);
         let is_ipv6 = socket.local_addr()?.is_ipv6();
+        if hears_refusals && let Err(error) = Refusals::enable(&socket, is_ipv6) {
+            tracing::debug!(%error, "closed ports will not be noticed");
+        }
         // Makes the socket non-blocking.
         let state = UdpSocketState::new((&socket).into())?;
         let socket = Self {
@@ -83,6 +88,11 @@ impl Socket {
     /// Whether datagrams to `address` can leave from here.
     pub(crate) fn can_reach(&self, address: SocketAddr) -> bool {
         self.is_ipv6 || address.is_ipv4()
+    }
+
+    /// Waits until the network says that nobody listens at some addresses; for ever if it was not asked to.
+    pub(crate) async fn refusals(&self) -> io::Result<Vec<SocketAddr>> {
+        Refusals::next(&self.io).await
     }
 
     /// Segments that one batch may have.
@@ -251,7 +261,7 @@ mod tests {
     }
 
     fn open() -> Socket {
-        Socket::new(bind("127.0.0.1:0".parse().unwrap()).unwrap(), 1 << 20, true).unwrap()
+        Socket::new(bind("127.0.0.1:0".parse().unwrap()).unwrap(), 1 << 20, true, false).unwrap()
     }
 
     #[tokio::test]

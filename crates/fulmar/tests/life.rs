@@ -196,7 +196,7 @@ async fn keep_alive_keeps_it() {
 async fn a_server_that_restarts_says_so() {
     let pair = Pair::new();
     let mut config = EndpointConfig::default();
-    config.reset_key_of(&pair.server_identity);
+    config.reset_key([7; 32]);
     let start = |address| {
         let socket = std::net::UdpSocket::bind(address).unwrap();
         Endpoint::new(&config, Some(pair.server_config()), socket).unwrap()

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar", &["fulmar-proto"]),
     ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto"]),
     ("fulmar-cli", &["fulmar", "fulmar-lab", "fulmar-net", "fulmar-units"]),
+    ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-units"]),
     ("tidy", &[]),
 ];
 

@@ -60,18 +60,12 @@ enum Way {
 }
 
 /// Runs the command.
-pub async fn run(args: Args) -> Result<(), Failure> {
+pub async fn run(mut args: Args) -> Result<(), Failure> {
+    args.client.is_quiet = args.quiet;
     let way = Way::of(&args.sources, &args.destination)?;
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
     let begin = Instant::now();
-    let (direction, plan) = match way.plan(&session, args.recursive).await {
-        Ok(plan) => plan,
-        Err(error) => {
-            let failure = session.explain(error);
-            session.close().await;
-            return Err(failure);
-        }
-    };
+    let (session, direction, plan) = make_plan(&way, session, &args).await?;
     let skipped = plan.skipped;
 
     let progress = Arc::new(Progress::default());
@@ -154,6 +148,28 @@ impl Way {
     }
 }
 
+/// Finds out what is to be copied, over as many connections as it takes.
+async fn make_plan(
+    way: &Way,
+    mut session: Session,
+    args: &Args,
+) -> Result<(Session, Direction, Plan), Failure> {
+    let mut attempts = 0;
+    loop {
+        let error = match way.plan(&session, args.recursive).await {
+            Ok((direction, plan)) => return Ok((session, direction, plan)),
+            Err(error) => error,
+        };
+        let failure = session.explain(error);
+        session.close().await;
+        if !matches!(failure, Failure::Unreachable(_)) {
+            return Err(failure);
+        }
+        session =
+            connect_again(way.host(), args, &|text| eprintln!("{text}"), &mut attempts, failure).await?;
+    }
+}
+
 /// Works until everything is done, over as many connections as it takes. Gives back the last of them.
 async fn carry_out(
     job: &mut Job,
@@ -177,7 +193,7 @@ async fn carry_out(
         if job.moved_bytes() > moved_before {
             (attempts, moved_before) = (0, job.moved_bytes());
         }
-        session = match connect_again(host, args, line, &mut attempts, failure).await {
+        session = match connect_again(host, args, &|text| line.say(text), &mut attempts, failure).await {
             Ok(again) => again,
             Err(failure) => return (session, Err(failure)),
         };
@@ -187,7 +203,7 @@ async fn carry_out(
 async fn connect_again(
     host: &str,
     args: &Args,
-    line: &Line,
+    say: &(dyn Fn(&str) + Sync),
     attempts: &mut u32,
     mut failure: Failure,
 ) -> Result<Session, Failure> {
@@ -197,7 +213,7 @@ async fn connect_again(
             return Err(failure);
         }
         if !args.quiet && !args.json {
-            line.say(&format!("{failure}; trying again"));
+            say(&format!("{failure}; trying again"));
         }
         tokio::time::sleep(job::pause(*attempts)).await;
         match reach::connect(host, Service::Copy, &args.client).await {
@@ -256,6 +272,15 @@ impl Report<'_> {
         self.progress.moved_bytes.load(Ordering::Relaxed)
     }
 
+    /// A few of them, and how many more.
+    fn names_of_waiting(&self) -> String {
+        const SHOWN: usize = 10;
+        let names: Vec<_> = self.job.waiting().take(SHOWN).map(|item| name_of(&item.local)).collect();
+        let more = self.job.waiting().len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}", names.join(", "))
+    }
+
     fn print(&self, failure: Option<&Failure>) {
         for (_, error) in self.job.failed.iter().skip(1) {
             eprintln!("failed: {error}");
@@ -265,6 +290,9 @@ impl Report<'_> {
                 "left out: {} entries that are neither file nor folder (symbolic links, say)",
                 self.skipped
             );
+        }
+        if failure.is_some() && self.job.waiting().len() > 0 {
+            eprintln!("not copied yet: {}", self.names_of_waiting());
         }
         if self.job.done.is_empty() {
             if matches!(failure, Some(Failure::Unreachable(_))) {
@@ -311,6 +339,7 @@ impl Report<'_> {
             "skipped": self.skipped,
             "files": files.collect::<Vec<_>>(),
             "failed": failed.collect::<Vec<_>>(),
+            "waiting": self.job.waiting().map(|item| name_of(&item.local)).collect::<Vec<_>>(),
         })
     }
 }

@@ -32,6 +32,8 @@ pub enum FileCode {
     BadName,
     /// A later request for the same file took over.
     Replaced,
+    /// Nothing came, or nothing was taken, for too long.
+    Stalled,
     /// A code that this version does not know.
     Unknown(u16),
 }
@@ -53,13 +55,14 @@ impl FileCode {
             Self::Outside => 11,
             Self::BadName => 12,
             Self::Replaced => 13,
+            Self::Stalled => 14,
             Self::Unknown(code) => code,
         }
     }
 
     /// From the number on the wire.
     pub fn from_wire(code: u16) -> Self {
-        const KNOWN: [FileCode; 13] = [
+        const KNOWN: [FileCode; 14] = [
             FileCode::NotFound,
             FileCode::Denied,
             FileCode::WrongKind,
@@ -73,6 +76,7 @@ impl FileCode {
             FileCode::Outside,
             FileCode::BadName,
             FileCode::Replaced,
+            FileCode::Stalled,
         ];
         KNOWN.into_iter().find(|known| known.to_wire() == code).unwrap_or(Self::Unknown(code))
     }
@@ -92,6 +96,11 @@ impl FileError {
     /// An error in own words.
     pub fn new(code: FileCode, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
+    }
+
+    /// The same, with the name of the file it is about in front.
+    pub fn about(self, name: &str) -> Self {
+        Self { text: format!("{name}: {}", self.text), ..self }
     }
 
     /// What the system said about a file.

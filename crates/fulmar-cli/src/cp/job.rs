@@ -17,7 +17,8 @@ use super::message::{self, Message};
 use super::plan::{Direction, Folder, Item, Plan};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
-use super::send::{Outcome, Source, blocking, send, unexpected};
+use super::send::{Outcome, Source, send, unexpected};
+use super::work::{blocking, panicked};
 use crate::session::Session;
 
 /// Longest pause between two attempts to connect again.
@@ -47,7 +48,7 @@ impl Job {
             waiting: plan.items.into(),
             progress: Arc::clone(progress),
             done: Vec::new(),
-            failed: Vec::new(),
+            failed: plan.refused.into_iter().map(|(item, error)| (item, error.into())).collect(),
         }
     }
 
@@ -55,24 +56,49 @@ impl Job {
     /// in going on. Can be called again with another connection.
     pub async fn work(&mut self, session: &Session, streams_max: usize) -> Result<(), TransferError> {
         self.make_folders(session, streams_max).await?;
+        let direction = self.direction;
+        self.copy_all(streams_max, |item, progress| {
+            let session = session.clone();
+            async move {
+                let result = copy(&session, direction, &item, &progress).await;
+                if result.is_ok() {
+                    progress.finish();
+                }
+                result.map_err(|error| end_of_stream(error, &session, &item))
+            }
+        })
+        .await
+    }
+
+    /// Files that are in neither list: not begun, or cut off with the connection.
+    pub fn waiting(&self) -> impl ExactSizeIterator<Item = &Item> {
+        self.waiting.iter()
+    }
+
+    /// Whatever becomes of a file's task, the file ends up as done, failed or waiting.
+    async fn copy_all<F>(
+        &mut self,
+        streams_max: usize,
+        mut begin: impl FnMut(Item, FileProgress) -> F,
+    ) -> Result<(), TransferError>
+    where
+        F: Future<Output = Result<Outcome, TransferError>> + Send + 'static,
+    {
         let mut running = JoinSet::new();
+        // A task that panics gives nothing back: what it was about is known here.
+        let mut items = Vec::new();
         let mut verdict = Ok(());
         loop {
             while verdict.is_ok() && running.len() < streams_max {
                 let Some(item) = self.waiting.pop_front() else { break };
-                let (session, progress) = (session.clone(), FileProgress::new(&self.progress));
-                let direction = self.direction;
-                running.spawn(async move {
-                    let result = copy(&session, direction, &item, &progress).await;
-                    if result.is_ok() {
-                        progress.finish();
-                    }
-                    (item, result)
-                });
+                let work = begin(item.clone(), FileProgress::new(&self.progress));
+                items.push((running.spawn(work).id(), item));
             }
-            let Some(finished) = running.join_next().await else { return verdict };
-            let (item, result) = finished.map_err(|e| TransferError::Connection(e.into()))?;
-            match result {
+            let Some(finished) = running.join_next_with_id().await else { return verdict };
+            let id = finished.as_ref().map_or_else(tokio::task::JoinError::id, |(id, _)| *id);
+            let at = items.iter().position(|(known, _)| *known == id).expect("every task has an item");
+            let (_, item) = items.swap_remove(at);
+            match finished.map_or_else(|error| Err(panicked(error).about(&item.shown()).into()), |(_, r)| r) {
                 Ok(outcome) => self.done.push((item, outcome)),
                 Err(error @ TransferError::Connection(_)) => {
                     self.waiting.push_front(item);
@@ -82,8 +108,8 @@ impl Job {
                     if is_full(&error) && verdict.is_ok() {
                         // The other files will not fit either.
                         verdict = Err(clone_full(&error));
-                        running.abort_all();
-                        while running.join_next().await.is_some() {}
+                        running.shutdown().await;
+                        self.waiting.extend(items.drain(..).map(|(_, item)| item));
                     }
                     self.failed.push((item, error));
                 }
@@ -104,7 +130,7 @@ impl Job {
                 running.spawn(async move { make_folder(&session, folder).await });
             }
             while let Some(made) = running.join_next().await {
-                made.map_err(|e| TransferError::Connection(e.into()))??;
+                made.map_err(panicked)??;
             }
             self.folders.drain(..count);
         }
@@ -172,6 +198,17 @@ async fn copy(
     result
 }
 
+/// A stream that ended while its connection goes on: there is no other connection to wait for, so the file has failed.
+fn end_of_stream(error: TransferError, session: &Session, item: &Item) -> TransferError {
+    match error {
+        TransferError::Connection(why) if session.is_open() => {
+            let text = format!("{}: the other side gave up without a reason ({why})", item.shown());
+            FileError::new(FileCode::Io, text).into()
+        }
+        error => error,
+    }
+}
+
 /// The reason why a command with failed files has failed: the first of them, and how many more.
 pub fn summary(failed: &[(Item, TransferError)]) -> Option<crate::exit::Failure> {
     use crate::exit::Failure;
@@ -183,4 +220,72 @@ pub fn summary(failed: &[(Item, TransferError)]) -> Option<crate::exit::Failure>
         TransferError::Connection(_) => Failure::Unreachable(text),
         TransferError::Protocol(_) => Failure::Other(text),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cp::store::Store;
+
+    fn job(names: &[&str]) -> (tempfile::TempDir, Job) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        let item = |name: &&str| Item {
+            store: Arc::clone(&store),
+            local: name.as_bytes().to_vec(),
+            remote: name.as_bytes().to_vec(),
+            size_bytes: 1,
+        };
+        let plan = Plan { items: names.iter().map(item).collect(), ..Plan::default() };
+        (folder, Job::new(Direction::Up, plan, &Arc::default()))
+    }
+
+    fn names<'a>(items: impl IntoIterator<Item = &'a Item>) -> Vec<String> {
+        let mut names: Vec<_> = items.into_iter().map(Item::shown).collect();
+        names.sort();
+        names
+    }
+
+    const DONE: Outcome = Outcome { hash: [0; 32], resumed_bytes: 0, size_bytes: 1 };
+
+    #[tokio::test]
+    async fn a_copy_that_panics_is_named_and_the_others_go_on() {
+        let (_folder, mut job) = job(&["a", "b", "c", "d"]);
+        let work = job.copy_all(2, |item, _| async move {
+            assert!(item.local != b"b", "on purpose");
+            Ok(DONE)
+        });
+        work.await.unwrap();
+        assert_eq!(names(job.done.iter().map(|(item, _)| item)), ["a", "c", "d"]);
+        assert_eq!(names(job.failed.iter().map(|(item, _)| item)), ["b"]);
+        let failure = summary(&job.failed).unwrap();
+        assert_eq!(failure.exit_code(), 5);
+        assert!(
+            failure.to_string().starts_with("b: ") && failure.to_string().contains("on purpose"),
+            "{failure}"
+        );
+    }
+
+    #[tokio::test]
+    async fn every_file_is_in_a_list_when_the_disk_is_full_or_the_connection_lost() {
+        let error = |code: Option<FileCode>| match code {
+            Some(code) => TransferError::Remote(FileError::new(code, "full")),
+            None => TransferError::Connection(std::io::ErrorKind::ConnectionReset.into()),
+        };
+        for code in [Some(FileCode::Full), None] {
+            let (_folder, mut job) = job(&["a", "b", "c", "d"]);
+            let work = job.copy_all(3, |item, _| async move {
+                match &item.local[..] {
+                    b"a" => Ok(DONE),
+                    b"b" => Err(error(code)),
+                    _ if code.is_some() => std::future::pending().await,
+                    _ => Err(error(None)),
+                }
+            });
+            assert!(work.await.is_err());
+            let listed = job.done.iter().map(|(item, _)| item);
+            let listed = listed.chain(job.failed.iter().map(|(item, _)| item)).chain(job.waiting());
+            assert_eq!(names(listed), ["a", "b", "c", "d"]);
+        }
+    }
 }

@@ -1,9 +1,13 @@
 //! Copying files: `fulmar cp`, and the protocol it speaks with `fulmar serve` (docs/cp-protocol.md).
 
+pub mod clients;
 pub mod command;
+mod disk;
 pub mod error;
 pub mod job;
 pub mod message;
+pub mod part;
+pub mod patience;
 pub mod plan;
 pub mod progress;
 pub mod receive;
@@ -11,3 +15,5 @@ pub mod send;
 pub mod server;
 pub mod store;
 pub mod target;
+pub mod walk;
+pub mod work;

@@ -9,9 +9,10 @@ use tokio::io::AsyncRead;
 
 use super::error::{FileCode, FileError, TransferError};
 use super::message::{self, Kind, Message, Meta};
-use super::send::{blocking, unexpected};
-use super::server::walk;
+use super::send::unexpected;
 use super::store::Store;
+use super::walk::Walk;
+use super::work::blocking;
 use crate::session::Session;
 
 /// Files to copy at most in one command; a name on both sides is kept for each.
@@ -39,6 +40,13 @@ pub struct Item {
     pub size_bytes: u64,
 }
 
+impl Item {
+    /// Its path here, for people.
+    pub fn shown(&self) -> String {
+        crate::units::printable(&String::from_utf8_lossy(&self.local))
+    }
+}
+
 /// One folder to make.
 #[derive(Debug, Clone)]
 pub struct Folder {
@@ -57,6 +65,8 @@ pub struct Plan {
     pub folders: Vec<Folder>,
     /// Files to copy.
     pub items: Vec<Item>,
+    /// Files that are not going to be copied, and why.
+    pub refused: Vec<(Item, FileError)>,
     /// Entries left out because they are neither file nor folder.
     pub skipped: u64,
 }
@@ -106,7 +116,7 @@ impl Plan {
         );
         self.push_folder(Folder { store: None, path: remote.clone(), mode: mode & 0o777 })?;
         let walked = Arc::clone(&store);
-        let (entries, skipped) = blocking(move || collect(&walked)).await?;
+        let (entries, skipped) = blocking(move || collect(walked)).await?;
         self.skipped += skipped;
         for (path, kind, meta) in entries {
             let local = path.into_os_string().into_vec();
@@ -114,7 +124,8 @@ impl Plan {
             match kind {
                 Kind::Folder => self.push_folder(Folder { store: None, path: remote, mode: meta.mode })?,
                 _ => {
-                    self.push(Item { store: Arc::clone(&store), local, remote, size_bytes: meta.size_bytes })?
+                    let size_bytes = meta.size_bytes;
+                    self.push_found(kind, Item { store: Arc::clone(&store), local, remote, size_bytes })?;
                 }
             }
         }
@@ -186,14 +197,25 @@ impl Plan {
                 Message::Entry(path, Kind::Folder, meta) => {
                     self.push_folder(Folder { store: Some(Arc::clone(store)), path, mode: meta.mode })?;
                 }
-                Message::Entry(path, Kind::File, meta) => {
+                Message::Entry(path, kind @ (Kind::File | Kind::Other), meta) => {
                     let (store, remote) = (Arc::clone(store), join(source, &path));
-                    self.push(Item { store, local: path, remote, size_bytes: meta.size_bytes })?;
+                    self.push_found(kind, Item { store, local: path, remote, size_bytes: meta.size_bytes })?;
                 }
                 Message::EndList(skipped) => return Ok(skipped),
                 other => return Err(unexpected(&other)),
             }
         }
+    }
+
+    /// What a walk has found that is no folder.
+    fn push_found(&mut self, kind: Kind, item: Item) -> Result<(), FileError> {
+        if kind == Kind::File {
+            return self.push(item);
+        }
+        self.check_room()?;
+        let error = reserved(&item);
+        self.refused.push((item, error));
+        Ok(())
     }
 
     fn push(&mut self, item: Item) -> Result<(), FileError> {
@@ -209,7 +231,7 @@ impl Plan {
     }
 
     fn check_room(&self) -> Result<(), FileError> {
-        if self.items.len() + self.folders.len() < ITEMS_MAX {
+        if self.items.len() + self.folders.len() + self.refused.len() < ITEMS_MAX {
             return Ok(());
         }
         Err(FileError::new(FileCode::Io, format!("more than {ITEMS_MAX} files in one command")))
@@ -218,13 +240,16 @@ impl Plan {
 
 type Entries = Vec<(PathBuf, Kind, Meta)>;
 
-fn collect(store: &Store) -> Result<(Entries, u64), FileError> {
-    let mut entries = Vec::new();
-    let skipped = walk(store, Path::new("."), |path, kind, meta| {
-        entries.push((path, kind, meta));
-        entries.len() < ITEMS_MAX
-    })?;
-    Ok((entries, skipped))
+fn collect(store: Arc<Store>) -> Result<(Entries, u64), FileError> {
+    let mut walk = Walk::begin(store, PathBuf::from("."))?;
+    let entries = walk.by_ref().take(ITEMS_MAX).collect();
+    Ok((entries, walk.skipped()))
+}
+
+/// What is said of a file whose name means something else.
+fn reserved(item: &Item) -> FileError {
+    let text = format!("{}: left out, its name is that of the part of another copy", item.shown());
+    FileError::new(FileCode::BadName, text)
 }
 
 /// Asks the server what is at a path.

@@ -1,22 +1,24 @@
 //! The receiving half of one file: what there is of it already, the bytes, the check, the final name.
 //!
-//! The same code receives for the server (`Put`) and for the client (`Get`). Writing and hashing happen on a thread of
-//! their own, a bounded number of chunks behind the network, so a slow disk slows the sender down through flow control.
+//! The same code receives for the server (`Put`) and for the client (`Get`). Writing and hashing happen on threads,
+//! a batch at a time behind the network, so a slow disk slows the sender down through flow control, and a sender that stops
+//! holds no thread.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::error::{FileCode, FileError, TransferError};
 use super::message::{self, Hash, Message, Meta};
+use super::part::{Partial, Place, Writer};
 use super::progress::FileProgress;
-use super::send::{ASK_ABOVE_BYTES, Outcome, blocking, unexpected};
-use super::store::{Partial, Place, Writer};
+use super::send::{ASK_ABOVE_BYTES, Outcome, unexpected};
+use super::work::{begin, blocking, finished};
 
-/// Chunks between the network and the disk.
-const CHUNKS_BEHIND: usize = 64;
+/// What waits while as much is written.
+const BATCH_BYTES: usize = 512 << 10;
 
 /// How often, and after how long each time, a file that another receiver holds is tried again.
 const BUSY_RETRIES: usize = 20;
@@ -66,14 +68,17 @@ where
     progress.on_resumed(start);
     let file = blocking(move || partial.start(start)).await?;
 
-    let (chunks, to_write) = mpsc::channel(CHUNKS_BEHIND);
-    let writing = tokio::task::spawn_blocking(move || write_behind(file, to_write));
+    let mut behind = Behind::new(file);
     let received =
-        receive_body(reader, &chunks, meta.size_bytes - start.min(meta.size_bytes), progress).await;
-    drop(chunks);
-    let file = writing.await.map_err(|e| TransferError::Connection(e.into()))?;
-    // A disk that is full ends the writing first, and the receiving because of it: the disk is the reason.
-    let (file, sent) = (file?, received?);
+        receive_body(reader, &mut behind, meta.size_bytes - start.min(meta.size_bytes), progress).await;
+    // What has come is kept even if no more does: the next attempt goes on from there.
+    let file = behind.finish().await;
+    // A disk that is full ends the receiving as well: the disk is the reason.
+    let sent = match received {
+        Err(error @ TransferError::Local(_)) => return Err(error),
+        other => other,
+    };
+    let (file, sent) = (file?, sent?);
 
     let hash = blocking(move || file.finish(&meta, &sent)).await?;
     message::write(writer, &[Message::Done(hash)]).await?;
@@ -97,7 +102,7 @@ async fn open_patiently(place: Place, meta: Meta) -> Result<Partial, TransferErr
 
 async fn receive_body<R: AsyncRead + Unpin>(
     reader: &mut R,
-    chunks: &mpsc::Sender<Bytes>,
+    behind: &mut Behind,
     mut left: u64,
     progress: &FileProgress,
 ) -> Result<Hash, TransferError> {
@@ -108,9 +113,7 @@ async fn receive_body<R: AsyncRead + Unpin>(
                 left = left
                     .checked_sub(count)
                     .ok_or_else(|| TransferError::Protocol("more data than the file is long".into()))?;
-                if chunks.send(data).await.is_err() {
-                    return Err(FileError::new(FileCode::Io, "writing has stopped").into());
-                }
+                behind.push(data).await?;
                 progress.on_bytes(count);
             }
             Message::End(hash) if left == 0 => return Ok(hash),
@@ -122,11 +125,58 @@ async fn receive_body<R: AsyncRead + Unpin>(
     }
 }
 
-fn write_behind(mut file: Writer, mut chunks: mpsc::Receiver<Bytes>) -> Result<Writer, FileError> {
-    while let Some(chunk) = chunks.blocking_recv() {
-        file.write(&chunk)?;
+/// Writes behind the network: a batch at a time, on a thread that is held only while there is something to write.
+struct Behind {
+    /// At rest, or gone with an error that has been told.
+    file: Option<Writer>,
+    writing: Option<JoinHandle<Result<Writer, FileError>>>,
+    waiting: Vec<Bytes>,
+    waiting_bytes: usize,
+}
+
+impl Behind {
+    fn new(file: Writer) -> Self {
+        Self { file: Some(file), writing: None, waiting: Vec::new(), waiting_bytes: 0 }
     }
-    Ok(file)
+
+    /// Takes a chunk; waits while a whole batch does.
+    async fn push(&mut self, chunk: Bytes) -> Result<(), TransferError> {
+        self.waiting_bytes += chunk.len();
+        self.waiting.push(chunk);
+        let is_idle = self.writing.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_idle || self.waiting_bytes >= BATCH_BYTES { self.write().await } else { Ok(()) }
+    }
+
+    /// Begins to write what waits.
+    async fn write(&mut self) -> Result<(), TransferError> {
+        self.rest().await?;
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let chunks = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let work = begin(move || {
+            chunks.iter().try_for_each(|chunk| file.write(chunk))?;
+            Ok(file)
+        });
+        self.writing = Some(work.await);
+        Ok(())
+    }
+
+    /// Waits until nothing is being written.
+    async fn rest(&mut self) -> Result<(), TransferError> {
+        if let Some(writing) = self.writing.take() {
+            self.file = Some(finished(writing).await?);
+        }
+        Ok(())
+    }
+
+    /// Everything is written.
+    async fn finish(mut self) -> Result<Writer, TransferError> {
+        if !self.waiting.is_empty() {
+            self.write().await?;
+        }
+        self.rest().await?;
+        self.file.ok_or_else(|| FileError::new(FileCode::Io, "writing has stopped").into())
+    }
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
 //! The sending half of one file: what it is, from where on, the bytes, their hash.
 //!
 //! The same code sends for the client (`Put`) and for the server (`Get`), and knows no network: anything that reads and
-//! writes will do. A reader thread fetches and hashes ahead of the network; while the data go out, the answer is listened
+//! writes will do. Threads fetch and hash a batch ahead of the network; while the data go out, the answer is listened
 //! for, so that a full disk over there ends the sending at once.
 
 use std::fs::File;
-use std::future::Future;
 use std::io::Read;
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
 
 use super::error::{FileCode, FileError, TransferError};
 use super::message::{self, Hash, Message, Meta};
+use super::part::hash_prefix;
 use super::progress::FileProgress;
-use super::store::hash_prefix;
+use super::work::{begin, blocking, finished};
 
 /// Files up to this size are sent at once, without waiting to hear what the receiver has of them: asking would take
 /// longer than sending on any path worth the name.
@@ -25,8 +25,11 @@ pub const ASK_ABOVE_BYTES: u64 = 64 * 1024;
 /// Bytes of a file in one message: enough for the hash's widest kernels, little enough that progress is seen on slow paths.
 const CHUNK_BYTES: u64 = 32 * 1024;
 
-/// Chunks read ahead of the network.
-const CHUNKS_AHEAD: usize = 32;
+/// Chunks read in one go; as many are read ahead of the network.
+const CHUNKS_AT_ONCE: usize = 16;
+
+/// How long the reason of a receiver that has stopped listening may take to arrive.
+const LAST_WORD_MAX: Duration = Duration::from_secs(10);
 
 /// A file to be sent.
 #[derive(Debug)]
@@ -37,6 +40,16 @@ pub struct Source {
     pub meta: Meta,
     /// For people.
     pub shown: String,
+}
+
+impl Source {
+    fn explain(&self, error: &std::io::Error) -> FileError {
+        FileError::from_io(&self.shown, error)
+    }
+
+    fn changed(&self) -> FileError {
+        FileError::new(FileCode::Changed, format!("{} changed while it was read", self.shown))
+    }
 }
 
 /// What became of it.
@@ -103,7 +116,7 @@ where
         Ok(hash) => hash,
         // The receiver stopped listening: it has said why, and that is the better reason.
         Err(error @ TransferError::Connection(_)) => {
-            let said = tokio::time::timeout(std::time::Duration::from_secs(2), stored).await;
+            let said = tokio::time::timeout(LAST_WORD_MAX, stored).await;
             return Err(match said {
                 Ok(Err(reason @ TransferError::Remote(_))) => reason,
                 _ => error,
@@ -125,7 +138,7 @@ fn agree_on_start(
     if let Some((offset, hash)) = offered.filter(|(offset, _)| (1..=source.meta.size_bytes).contains(offset))
     {
         let same = source.file.try_clone().and_then(|file| hash_prefix(file, offset));
-        let (hashed, hasher) = same.map_err(|e| FileError::from_io(&source.shown, &e))?;
+        let (hashed, hasher) = same.map_err(|e| source.explain(&e))?;
         if hashed == offset && *hasher.finalize().as_bytes() == hash {
             return Ok((offset, source, hasher));
         }
@@ -136,7 +149,7 @@ fn agree_on_start(
 
 fn rewind(source: &Source) -> Result<(), FileError> {
     use std::io::Seek;
-    (&source.file).rewind().map_err(|e| FileError::from_io(&source.shown, &e))
+    (&source.file).rewind().map_err(|e| source.explain(&e))
 }
 
 async fn send_body<W: AsyncWrite + Unpin>(
@@ -147,47 +160,61 @@ async fn send_body<W: AsyncWrite + Unpin>(
     progress: &FileProgress,
 ) -> Result<Hash, TransferError> {
     message::write(writer, &[Message::Start(start)]).await?;
-    let (chunks, mut ready) = mpsc::channel(CHUNKS_AHEAD);
-    let reading = tokio::task::spawn_blocking(move || read_ahead(&source, hasher, start, &chunks));
-    while let Some(chunk) = ready.recv().await {
-        let count = chunk.len() as u64;
-        message::write(writer, &[Message::Data(chunk)]).await?;
-        progress.on_bytes(count);
+    let left = source.meta.size_bytes - start;
+    let mut reading = begin(move || Reading { source, hasher, left }.batch()).await;
+    loop {
+        let (rest, chunks) = finished(reading).await?;
+        if chunks.is_empty() {
+            let hash = blocking(move || rest.finish()).await?;
+            message::write(writer, &[Message::End(hash)]).await?;
+            return Ok(hash);
+        }
+        // The next batch is read while this one goes out; a network that stands still holds no thread.
+        reading = begin(move || rest.batch()).await;
+        for chunk in chunks {
+            let count = chunk.len() as u64;
+            message::write(writer, &[Message::Data(chunk)]).await?;
+            progress.on_bytes(count);
+        }
     }
-    let hash = reading.await.map_err(|e| TransferError::Connection(e.into()))??;
-    message::write(writer, &[Message::End(hash)]).await?;
-    Ok(hash)
 }
 
-/// Reads from `start` to the size promised, and makes sure that the file stood still meanwhile.
-fn read_ahead(
-    source: &Source,
-    mut hasher: blake3::Hasher,
-    start: u64,
-    chunks: &mpsc::Sender<Bytes>,
-) -> Result<Hash, FileError> {
-    let changed = || FileError::new(FileCode::Changed, format!("{} changed while it was read", source.shown));
-    let mut left = source.meta.size_bytes - start;
-    while left > 0 {
-        let mut chunk = vec![0; left.min(CHUNK_BYTES) as usize];
-        let count = (&source.file).read(&mut chunk).map_err(|e| FileError::from_io(&source.shown, &e))?;
-        if count == 0 {
-            return Err(changed());
+/// A file being read and hashed.
+struct Reading {
+    source: Source,
+    hasher: blake3::Hasher,
+    left: u64,
+}
+
+impl Reading {
+    /// The next chunks, none at the end.
+    fn batch(mut self) -> Result<(Self, Vec<Bytes>), FileError> {
+        let mut chunks = Vec::new();
+        while self.left > 0 && chunks.len() < CHUNKS_AT_ONCE {
+            let mut chunk = vec![0; self.left.min(CHUNK_BYTES) as usize];
+            let count = (&self.source.file).read(&mut chunk).map_err(|e| self.source.explain(&e))?;
+            if count == 0 {
+                return Err(self.source.changed());
+            }
+            chunk.truncate(count);
+            self.hasher.update(&chunk);
+            self.left -= count as u64;
+            chunks.push(chunk.into());
         }
-        chunk.truncate(count);
-        hasher.update(&chunk);
-        left -= count as u64;
-        if chunks.blocking_send(chunk.into()).is_err() {
-            break; // Nobody wants the rest: the network half has ended with an error of its own.
+        Ok((self, chunks))
+    }
+
+    /// The hash, if the file stood still meanwhile.
+    fn finish(self) -> Result<Hash, FileError> {
+        use std::os::unix::fs::MetadataExt;
+        let (meta, now) =
+            (&self.source.meta, self.source.file.metadata().map_err(|e| self.source.explain(&e))?);
+        let (mtime_s, mtime_ns) = (now.mtime(), now.mtime_nsec().clamp(0, 999_999_999) as u32);
+        if (now.len(), mtime_s, mtime_ns) != (meta.size_bytes, meta.mtime_s, meta.mtime_ns) {
+            return Err(self.source.changed());
         }
+        Ok(self.hasher.finalize().into())
     }
-    let now = source.file.metadata().map_err(|e| FileError::from_io(&source.shown, &e))?;
-    use std::os::unix::fs::MetadataExt;
-    let (mtime_s, mtime_ns) = (now.mtime(), now.mtime_nsec().clamp(0, 999_999_999) as u32);
-    if (now.len(), mtime_s, mtime_ns) != (source.meta.size_bytes, source.meta.mtime_s, source.meta.mtime_ns) {
-        return Err(changed());
-    }
-    Ok(hasher.finalize().into())
 }
 
 async fn wait_until_stored<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Hash, TransferError> {
@@ -199,14 +226,6 @@ async fn wait_until_stored<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Hash,
             other => return Err(unexpected(&other)),
         }
     }
-}
-
-/// Runs file work where it may block.
-pub fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
-) -> impl Future<Output = Result<T, TransferError>> {
-    let task = tokio::task::spawn_blocking(work);
-    async move { Ok(task.await.map_err(|e| TransferError::Connection(e.into()))??) }
 }
 
 /// A message that has no place here.

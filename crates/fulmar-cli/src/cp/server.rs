@@ -8,23 +8,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::clients::Clients;
 use super::error::{FileCode, FileError, TransferError};
-use super::message::{self, Hash, Kind, Message, Meta, PREAMBLE};
+use super::message::{self, Hash, Message, PREAMBLE};
+use super::patience::{Patient, STALL_MAX, patience_for};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
-use super::send::{Source, blocking, send, unexpected};
+use super::send::{Source, send, unexpected};
 use super::store::Store;
+use super::walk::Walk;
+use super::work::{blocking, caught};
+
+/// How long a client may take to take the last word.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// How long a request may take to say what it wants.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Deepest folder that a listing descends into.
-const DEPTH_MAX: usize = 256;
-
 /// Entries of a listing that wait for the network.
-const ENTRIES_AHEAD: usize = 256;
+const ENTRIES_AT_ONCE: usize = 256;
 
 /// What is served, and the files being received at this moment.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub struct Served {
     is_read_only: bool,
     receiving: Mutex<HashMap<PathBuf, Receiving>>,
     progress: Arc<Progress>,
+    /// Who is there, and what of the server they have.
+    pub clients: Clients,
 }
 
 /// A file being received: for whom, and how to end that.
@@ -61,6 +67,7 @@ impl Served {
             is_read_only,
             receiving: Mutex::default(),
             progress: Arc::default(),
+            clients: Clients::new(),
         })
     }
 
@@ -80,17 +87,29 @@ impl Served {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
+        let (mut reader, mut writer) = (Patient::new(reader, STALL_MAX), Patient::new(writer, STALL_MAX));
         let late = || FileError::new(FileCode::Protocol, "no request came");
-        let request = tokio::time::timeout(REQUEST_TIME_MAX, read_request(reader)).await;
+        let request = tokio::time::timeout(REQUEST_TIME_MAX, read_request(&mut reader)).await;
         let result = match request.unwrap_or_else(|_| Err(late().into())) {
-            Ok(request) => self.serve(client, request, reader, writer).await,
+            Ok(request) => {
+                let serving = self.serve(client, request, &mut reader, &mut writer);
+                // A mistake in here ends this request, and its client hears of it.
+                caught(async { Ok(serving.await) }).await.unwrap_or_else(|mistake| Err((mistake, true)))
+            }
             Err(error) => Err((error, true)),
         };
+        let result = match result {
+            Err(_) if reader.has_given_up() || writer.has_given_up() => {
+                Err((FileError::new(FileCode::Stalled, "nothing has moved for too long").into(), true))
+            }
+            other => other,
+        };
+        writer.set_limit(FAREWELL_MAX);
         let result = match result {
             Ok(handled) => Ok(handled),
             Err((error, is_untold)) => {
                 if let Some(error) = error.for_peer().filter(|_| is_untold) {
-                    let _ = message::write(writer, &[Message::Error(error)]).await;
+                    let _ = message::write(&mut writer, &[Message::Error(error)]).await;
                 }
                 Err(error)
             }
@@ -104,8 +123,8 @@ impl Served {
         &self,
         client: &str,
         request: Message,
-        reader: &mut R,
-        writer: &mut W,
+        reader: &mut Patient<R>,
+        writer: &mut Patient<W>,
     ) -> Result<Handled, (TransferError, bool)>
     where
         R: AsyncRead + Unpin,
@@ -125,6 +144,8 @@ impl Served {
             Message::Get(path) => {
                 let (opening, shown) = (path.clone(), String::from_utf8_lossy(&path).into_owned());
                 let (file, meta) = blocking(move || store.open_file(&opening)).await.map_err(untold)?;
+                // It may have to go through as much on its disk before it says more.
+                reader.set_limit(patience_for(meta.size_bytes));
                 let source = Source { file, meta, shown };
                 let outcome = send(reader, writer, source, &FileProgress::new(&Arc::default()))
                     .await
@@ -156,8 +177,8 @@ impl Served {
         &self,
         client: &str,
         path: &[u8],
-        reader: &mut R,
-        writer: &mut W,
+        reader: &mut Patient<R>,
+        writer: &mut Patient<W>,
     ) -> Result<super::send::Outcome, (TransferError, bool)>
     where
         R: AsyncRead + Unpin,
@@ -167,7 +188,10 @@ impl Served {
         self.check_writable().map_err(untold)?;
         let key = Store::key(path).map_err(untold)?;
         let (store, asked) = (Arc::clone(&self.store), path.to_owned());
-        let place = blocking(move || store.place(&asked)).await.map_err(|e| (e, true))?;
+        let placing = blocking(move || store.place(&asked).map(|place| (place.present_bytes(), place)));
+        let (present_bytes, place) = placing.await.map_err(|e| (e, true))?;
+        // The client compares what is here with what it has before it says more.
+        reader.set_limit(patience_for(present_bytes));
 
         let replaced = self.replace_earlier(client, key.clone());
         let progress = FileProgress::new(&self.progress);
@@ -237,54 +261,27 @@ async fn list<W: AsyncWrite + Unpin>(
     path: Vec<u8>,
     writer: &mut W,
 ) -> Result<(), TransferError> {
+    use std::os::unix::ffi::OsStringExt;
     let root = Store::key(&path)?;
-    let (entries, mut ready) = mpsc::channel(ENTRIES_AHEAD);
-    let walking = blocking(move || {
-        walk(&store, &root, |path, kind, meta| entries.blocking_send((path, kind, meta)).is_ok())
-    });
-    let mut out = Vec::new();
-    while let Some((path, kind, meta)) = ready.recv().await {
-        use std::os::unix::ffi::OsStringExt;
-        Message::Entry(path.into_os_string().into_vec(), kind, meta).append_to(&mut out);
-        if ready.is_empty() || out.len() > crate::frames::BODY_BYTES_MAX {
-            writer.write_all(&out).await.map_err(TransferError::Connection)?;
-            out.clear();
+    let (begun, below) = (Arc::clone(&store), root.clone());
+    let mut walk = blocking(move || Walk::begin(begun, below)).await?;
+    loop {
+        // A piece at a time: a client that does not read holds no thread.
+        let (rest, entries) = blocking(move || {
+            let entries: Vec<_> = walk.by_ref().take(ENTRIES_AT_ONCE).collect();
+            Ok((walk, entries))
+        })
+        .await?;
+        walk = rest;
+        if entries.is_empty() {
+            return message::write(writer, &[Message::EndList(walk.skipped())]).await;
         }
+        let mut out = Vec::new();
+        for (path, kind, meta) in entries {
+            Message::Entry(path.into_os_string().into_vec(), kind, meta).append_to(&mut out);
+        }
+        writer.write_all(&out).await.map_err(TransferError::Connection)?;
     }
-    let skipped = walking.await?;
-    message::write(writer, &[Message::EndList(skipped)]).await
-}
-
-/// Names every file and folder below one, folders before what is in them, until `visit` has had enough. Returns how
-/// many entries were left out: links, devices, and folders that may not be read.
-pub fn walk(
-    store: &Store,
-    root: &Path,
-    mut visit: impl FnMut(PathBuf, Kind, Meta) -> bool,
-) -> Result<u64, FileError> {
-    let mut skipped = 0;
-    let mut open = vec![store.entries(root)?.into_iter()];
-    while let Some(level) = open.last_mut() {
-        let Some((path, what)) = level.next() else {
-            open.pop();
-            continue;
-        };
-        let Some((kind, meta)) = what else {
-            skipped += 1;
-            continue;
-        };
-        let below = path.strip_prefix(root).unwrap_or(&path).to_owned();
-        if !visit(below, kind, meta) {
-            break;
-        }
-        if kind == Kind::Folder {
-            match store.entries(&path) {
-                Ok(entries) if open.len() < DEPTH_MAX => open.push(entries.into_iter()),
-                _ => skipped += 1,
-            }
-        }
-    }
-    Ok(skipped)
 }
 
 #[cfg(test)]

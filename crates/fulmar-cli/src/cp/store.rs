@@ -3,32 +3,24 @@
 //! Every path is opened relative to the folder (`openat2` with `RESOLVE_BENEATH` where the kernel has it, through
 //! cap-std), so neither `..` nor a symbolic link leads out: the client keeps a server's names inside the destination
 //! with the same code as the server keeps a client's inside its root.
-//!
-//! A file is received under a temporary name beside its final one and takes that only when it is complete, verified and
-//! on disk. What is there of it is found again by its *content*: the receiver offers the hash of what it has, and the
-//! sender goes on from there only if its own file begins with the same bytes. So no record of the source is needed
-//! beside it, and a changed source or a part spoiled by a power cut is simply sent anew.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, MetadataExt, OpenOptions};
+use cap_std::fs::{Dir, MetadataExt};
 
+use super::disk;
 use super::error::{FileCode, FileError};
-use super::message::{Hash, Kind, Meta, PATH_BYTES_MAX};
+use super::message::{Kind, Meta, PATH_BYTES_MAX};
+use super::part::{Place, is_part_name};
 
 /// Longest name of one file or folder, in bytes, on the file systems in use.
-const NAME_BYTES_MAX: usize = 255;
-
-/// Bytes read at once while hashing what is there already.
-const READ_BYTES: usize = 1 << 20;
+pub(super) const NAME_BYTES_MAX: usize = 255;
 
 /// A folder and all below it.
 #[derive(Debug)]
@@ -36,30 +28,17 @@ pub struct Store {
     dir: Dir,
 }
 
-/// A name in a folder, with its path from the root, and what it is; `None` if it is neither file nor folder.
-pub type Entry = (PathBuf, Option<(Kind, Meta)>);
-
-/// Where one file is to be received.
-#[derive(Debug, Clone)]
-pub struct Place {
-    folder: Arc<Dir>,
-    name: PathBuf,
-    /// For people.
-    shown: String,
-}
-
-/// What the receiver has of a file already.
-#[derive(Debug)]
-pub struct Partial {
-    /// The temporary file, locked for this receiver.
-    part: File,
-    place: Place,
-    /// How much of it the sender may leave out.
-    pub offset: u64,
-    /// Over the first `offset` bytes.
-    pub hasher: blake3::Hasher,
-    /// The complete file is there under its final name, as far as size, time and now hash can tell.
-    is_complete: bool,
+/// What a folder contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path from the root.
+    pub path: PathBuf,
+    /// `Other` for symbolic links as well: they are not followed, they could lead in circles.
+    pub kind: Kind,
+    /// As the system says.
+    pub meta: Meta,
+    /// It is a file, but has the name of a part: perhaps one.
+    pub is_part: bool,
 }
 
 impl Store {
@@ -93,7 +72,7 @@ impl Store {
                 return Err(FileError::new(FileCode::WrongKind, format!("{} is not a file", path.display())));
             }
         }
-        let file = self.dir.open(&path).map_err(|e| shown(&e))?;
+        let file = disk::open(&self.dir, &path).map_err(|e| shown(&e))?;
         let (_, meta) = describe(&file.metadata().map_err(|e| shown(&e))?);
         Ok((file.into_std(), meta))
     }
@@ -111,8 +90,17 @@ impl Store {
             let permissions = std::fs::Permissions::from_mode(mode & 0o777 | 0o700);
             let permissions = cap_std::fs::Permissions::from_std(permissions);
             self.dir.set_permissions(&path, permissions).map_err(|e| explain(&path, &e))?;
+            self.sync_above(&path).map_err(|e| explain(&path, &e))?;
         }
         Ok(())
+    }
+
+    /// A folder's name is on disk before files are put inside: they would be lost with it.
+    fn sync_above(&self, path: &Path) -> io::Result<()> {
+        match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => disk::sync_folder(&self.dir.open_dir(parent)?),
+            None => disk::sync_folder(&self.dir),
+        }
     }
 
     /// Where a file with this path is to be received; its folder must exist.
@@ -123,9 +111,17 @@ impl Store {
             return Err(FileError::new(FileCode::WrongKind, "a file needs a name"));
         };
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if is_part_name(name.as_bytes()) {
+            let text = format!("{shown}: a name like this is that of the part of another file");
+            return Err(FileError::new(FileCode::BadName, text));
+        }
         let folder = self.dir.open_dir(parent).map_err(|e| explain(parent, &e))?;
-        if folder.metadata(name).is_ok_and(|m| m.is_dir()) {
-            return Err(FileError::new(FileCode::WrongKind, format!("{shown} is a folder")));
+        let wrong = |what: &str| Err(FileError::new(FileCode::WrongKind, format!("{shown} is {what}")));
+        match folder.metadata(name) {
+            Ok(there) if there.is_dir() => return wrong("a folder"),
+            // A pipe or a device is not replaced by a file, nor written to.
+            Ok(there) if !there.is_file() => return wrong("neither file nor folder"),
+            _ => {}
         }
         Ok(Place { folder: Arc::new(folder), name: name.into(), shown })
     }
@@ -141,176 +137,12 @@ impl Store {
         for entry in self.dir.read_dir(path).map_err(|e| explain(path, &e))? {
             let entry = entry.map_err(|e| explain(path, &e))?;
             let name = path.join(entry.file_name());
-            // Not followed: a link could lead in circles.
-            let metadata = entry.metadata().map_err(|e| explain(&name, &e))?;
-            let is_plain = metadata.is_file() || metadata.is_dir();
-            if !is_part_name(entry.file_name().as_bytes()) {
-                entries.push((name, is_plain.then(|| describe(&metadata))));
-            }
+            let (kind, meta) = describe(&entry.metadata().map_err(|e| explain(&name, &e))?);
+            let is_part = kind == Kind::File && is_part_name(entry.file_name().as_bytes());
+            entries.push(Entry { path: name, kind, meta, is_part });
         }
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)
-    }
-}
-
-impl Place {
-    /// Opens what is there of the file, and hashes it, unless the sender starts from the beginning anyway.
-    ///
-    /// `Busy` when another receiver has it open.
-    pub fn open_partial(self, meta: &Meta, is_resumable: bool) -> Result<Partial, FileError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).follow(FollowSymlinks::No);
-        let part_name = self.part_name();
-        let part = self.folder.open_with(&part_name, &options).map_err(|e| self.explain(&e))?.into_std();
-        lock(&part).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => {
-                FileError::new(FileCode::Busy, format!("{}: another copy is writing it now", self.shown))
-            }
-            _ => self.explain(&e),
-        })?;
-        // The one who had the lock before may have renamed the file meanwhile: then this is no longer the part.
-        if !self.is_still_named(&part, &part_name) {
-            return Err(FileError::new(
-                FileCode::Busy,
-                format!("{}: another copy has just finished it", self.shown),
-            ));
-        }
-        let mut partial =
-            Partial { part, place: self, offset: 0, hasher: blake3::Hasher::new(), is_complete: false };
-        if is_resumable {
-            partial.find_what_is_there(meta).map_err(|e| partial.place.explain(&e))?;
-        }
-        Ok(partial)
-    }
-
-    /// The temporary name: hidden, beside the final one, recognisable.
-    fn part_name(&self) -> PathBuf {
-        let name = self.name.as_os_str().as_bytes();
-        let full = [b".", name, PART_SUFFIX].concat();
-        if full.len() <= NAME_BYTES_MAX {
-            return std::ffi::OsString::from_vec(full).into();
-        }
-        format!(".{}{}", &blake3::hash(name).to_hex()[..32], String::from_utf8_lossy(PART_SUFFIX)).into()
-    }
-
-    fn is_still_named(&self, part: &File, name: &Path) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
-        let (Ok(open), Ok(named)) = (part.metadata(), self.folder.symlink_metadata(name)) else {
-            return false;
-        };
-        (open.dev(), open.ino()) == (named.dev(), named.ino())
-    }
-
-    fn explain(&self, error: &io::Error) -> FileError {
-        FileError::from_io(&self.shown, error)
-    }
-}
-
-impl Partial {
-    fn find_what_is_there(&mut self, meta: &Meta) -> io::Result<()> {
-        let part_bytes = self.part.metadata()?.len();
-        if part_bytes > 0 && part_bytes <= meta.size_bytes {
-            let part = self.part.try_clone()?;
-            (self.offset, self.hasher) = hash_prefix(part, part_bytes)?;
-        } else if let Ok(file) = self.place.folder.open(&self.place.name) {
-            let (kind, have) = describe(&file.metadata()?);
-            let is_alike = (have.size_bytes, have.mtime_s, have.mtime_ns)
-                == (meta.size_bytes, meta.mtime_s, meta.mtime_ns);
-            if kind == Kind::File && is_alike {
-                (self.offset, self.hasher) = hash_prefix(file.into_std(), meta.size_bytes)?;
-                self.is_complete = self.offset == meta.size_bytes;
-            }
-        }
-        Ok(())
-    }
-
-    /// Prepares for data from `offset` on, which is 0 or the one offered.
-    pub fn start(mut self, offset: u64) -> Result<Writer, FileError> {
-        if offset == 0 {
-            self.is_complete = false;
-            self.hasher = blake3::Hasher::new();
-        }
-        if !self.is_complete {
-            let prepared = self.part.set_len(offset).and_then(|()| self.part.seek(SeekFrom::Start(offset)));
-            prepared.map_err(|e| self.place.explain(&e))?;
-        }
-        Ok(Writer { partial: self, written: offset })
-    }
-}
-
-/// A file being received.
-#[derive(Debug)]
-pub struct Writer {
-    partial: Partial,
-    written: u64,
-}
-
-impl Writer {
-    /// The next bytes.
-    pub fn write(&mut self, data: &[u8]) -> Result<(), FileError> {
-        self.partial.hasher.update(data);
-        self.partial.part.write_all(data).map_err(|e| self.partial.place.explain(&e))?;
-        self.written += data.len() as u64;
-        Ok(())
-    }
-
-    /// Gives the file its final name, if it is what was sent.
-    pub fn finish(self, meta: &Meta, sent: &Hash) -> Result<Hash, FileError> {
-        let Partial { part, place, hasher, is_complete, .. } = self.partial;
-        let hash: Hash = hasher.finalize().into();
-        if self.written != meta.size_bytes || hash != *sent {
-            // Nothing of it can be trusted, so nothing may be resumed from it.
-            let _ = place.folder.remove_file(place.part_name());
-            return Err(FileError::new(
-                FileCode::Mismatch,
-                format!("{}: what arrived is not what was sent", place.shown),
-            ));
-        }
-        place.seal(&part, meta, is_complete).map_err(|e| place.explain(&e))?;
-        Ok(hash)
-    }
-}
-
-impl Place {
-    fn seal(&self, part: &File, meta: &Meta, is_complete: bool) -> io::Result<()> {
-        let target = if is_complete { &self.folder.open(&self.name)?.into_std() } else { part };
-        target.set_permissions(std::fs::Permissions::from_mode(meta.mode & 0o777))?;
-        if is_complete {
-            return self.folder.remove_file(self.part_name());
-        }
-        part.set_modified(system_time(meta))?;
-        // The name must not outlive a power cut that the data do not.
-        part.sync_all()?;
-        self.folder.rename(self.part_name(), &self.folder, &self.name)
-    }
-}
-
-const PART_SUFFIX: &[u8] = b".fulmar-part";
-
-fn is_part_name(name: &[u8]) -> bool {
-    name.starts_with(b".") && name.ends_with(PART_SUFFIX)
-}
-
-fn lock(file: &File) -> io::Result<()> {
-    use rustix::fs::{FlockOperation, flock};
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(Into::into)
-}
-
-/// Hashes the first `length` bytes; less if there are fewer.
-pub fn hash_prefix(mut file: File, length: u64) -> io::Result<(u64, blake3::Hasher)> {
-    let mut hasher = blake3::Hasher::new();
-    file.seek(SeekFrom::Start(0))?;
-    let mut limited = file.take(length);
-    let mut buffer = vec![0; READ_BYTES];
-    let mut hashed = 0;
-    loop {
-        match limited.read(&mut buffer)? {
-            0 => return Ok((hashed, hasher)),
-            n => {
-                hasher.update(&buffer[..n]);
-                hashed += n as u64;
-            }
-        }
     }
 }
 
@@ -344,7 +176,7 @@ fn explain(path: &Path, error: &io::Error) -> FileError {
     FileError::from_io(&path.display().to_string(), error)
 }
 
-fn describe(metadata: &cap_std::fs::Metadata) -> (Kind, Meta) {
+pub(super) fn describe(metadata: &cap_std::fs::Metadata) -> (Kind, Meta) {
     let kind = match () {
         () if metadata.is_file() => Kind::File,
         () if metadata.is_dir() => Kind::Folder,
@@ -357,18 +189,6 @@ fn describe(metadata: &cap_std::fs::Metadata) -> (Kind, Meta) {
         mode: metadata.mode() & 0o777,
     };
     (kind, meta)
-}
-
-/// A time from the wire; what the clock cannot express becomes 1970.
-fn system_time(meta: &Meta) -> SystemTime {
-    let whole = Duration::from_secs(meta.mtime_s.unsigned_abs());
-    let base = if meta.mtime_s < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(whole)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(whole)
-    };
-    base.and_then(|t| t.checked_add(Duration::from_nanos(meta.mtime_ns.into())))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cp::message::Hash;
 
 fn meta_of(content: &[u8]) -> Meta {
     Meta { size_bytes: content.len() as u64, mtime_s: 1_700_000_000, mtime_ns: 5, mode: 0o640 }
@@ -73,6 +74,62 @@ fn a_file_that_is_there_already_is_offered_whole() {
 }
 
 #[test]
+fn a_part_is_its_owner_s_alone_until_the_file_is_complete() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let (part, content) = (dir.path().join(".a.fulmar-part"), b"secret");
+    for was_there in [false, true] {
+        if was_there {
+            fs::write(&part, b"sec").unwrap();
+            fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let mut writer =
+            store.place(b"a").unwrap().open_partial(&meta_of(content), true).unwrap().start(0).unwrap();
+        assert_eq!(mode(&part), 0o600);
+        writer.write(content).unwrap();
+        assert_eq!(mode(&part), 0o600);
+        writer.finish(&meta_of(content), blake3::hash(content).as_bytes()).unwrap();
+        assert_eq!(mode(&dir.path().join("a")), 0o640);
+    }
+}
+
+#[test]
+fn a_pipe_is_neither_written_to_nor_waited_for_nor_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let pipe = |name: &str| {
+        let made = std::process::Command::new("mkfifo").arg(dir.path().join(name)).status();
+        assert!(made.unwrap().success());
+    };
+    pipe("pipe");
+    assert_eq!(store.place(b"pipe").unwrap_err().code, FileCode::WrongKind);
+    assert_eq!(store.open_file(b"pipe").unwrap_err().code, FileCode::WrongKind);
+    // Put there after the place was found, or under the name of the part.
+    let place = store.place(b"late").unwrap();
+    pipe("late");
+    assert_eq!(place.open_partial(&meta_of(b"x"), true).unwrap().offset, 0);
+    pipe(".other.fulmar-part");
+    let error = store.place(b"other").unwrap().open_partial(&meta_of(b"x"), true).unwrap_err();
+    assert!(error.text.contains("in the way"), "{error}");
+}
+
+#[test]
+fn names_of_parts_are_known_and_not_given_to_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(dir.path()).unwrap());
+    assert_eq!(store.place(b".a.fulmar-part").unwrap_err().code, FileCode::BadName);
+    assert!(store.place(b"a.fulmar-part").is_ok(), "it is the dot that makes the difference");
+    fs::write(dir.path().join(".a.fulmar-part"), b"?").unwrap();
+    fs::write(dir.path().join("a"), b"!").unwrap();
+    symlink("a", dir.path().join("link")).unwrap();
+    let mut walk = crate::cp::walk::Walk::begin(store, ".".into()).unwrap();
+    let found: Vec<_> = walk.by_ref().map(|(path, kind, _)| (path.display().to_string(), kind)).collect();
+    assert_eq!(found, [(".a.fulmar-part".into(), Kind::Other), ("a".into(), Kind::File)]);
+    assert_eq!(walk.skipped(), 1, "the link");
+}
+
+#[test]
 fn two_receivers_of_one_file_do_not_mix() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -126,7 +183,7 @@ fn kinds_are_told_apart() {
     assert_eq!(store.place(b"x").unwrap_err().code, FileCode::WrongKind);
     assert_eq!(store.place(b"missing/a").unwrap_err().code, FileCode::NotFound);
     receive(&store, "x/y/file", b"1").unwrap();
-    let names: Vec<_> = store.entries(Path::new("x/y")).unwrap().into_iter().map(|e| e.0).collect();
+    let names: Vec<_> = store.entries(Path::new("x/y")).unwrap().into_iter().map(|e| e.path).collect();
     assert_eq!(names, [Path::new("x/y/file")]);
 }
 

@@ -36,8 +36,20 @@ impl FromStr for Location {
         if host.is_empty() {
             return Err("a host is missing before the colon".into());
         }
+        if let Some(port) = as_port(path) {
+            return Err(format!(
+                "`{text}`: a port is given with -p {port}, and {host}: stands for the folder that is served there \
+                 (a path that begins like that: {host}:./{path})"
+            ));
+        }
         Ok(Self::There { host: host.to_owned(), path: path.to_owned() })
     }
+}
+
+/// The port that somebody wrote between the host and the path, as in a URL.
+fn as_port(path: &str) -> Option<u16> {
+    let (port, _) = path.split_once(':')?;
+    port.parse().ok()
 }
 
 #[cfg(test)]
@@ -58,6 +70,11 @@ mod tests {
         assert_eq!("[::1]:a".parse(), there("::1", "a"));
         assert!(":a".parse::<Location>().is_err());
         assert!("[::1]".parse::<Location>().is_err());
+        assert!("host:4800:".parse::<Location>().unwrap_err().contains("-p 4800"));
+        assert!("[::1]:4800:a".parse::<Location>().unwrap_err().contains("-p 4800"));
+        assert_eq!("host:./4800:".parse(), there("host", "./4800:"));
+        assert_eq!("host:70000:a".parse(), there("host", "70000:a"));
+        assert_eq!("host:4800".parse(), there("host", "4800"));
         assert!("".parse::<Location>().is_err());
     }
 }

@@ -275,7 +275,7 @@ fn describe_queue(queue: QueueLimit) -> String {
 fn verify(copy: &Path, expected: &[u8; 32]) -> Result<String, Failure> {
     let failed = |e: std::io::Error| Failure::File(format!("{}: {e}", copy.display()));
     let file = std::fs::File::open(copy).map_err(failed)?;
-    let (_, hasher) = crate::cp::store::hash_prefix(file, u64::MAX).map_err(failed)?;
+    let (_, hasher) = crate::cp::part::hash_prefix(file, u64::MAX).map_err(failed)?;
     let hash = hasher.finalize();
     if hash.as_bytes() != expected {
         return Err(Failure::Mismatch("the copy is not what was sent".into()));

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::clock::{self, Exchange, Relation};
 use super::half::{Half, receive, send};
+use super::intervals::Intervals;
 use super::protocol::{Control, Load, Outcome, Received, Test, VERSION, hear, say, unexpected};
 use super::report::{Interval, Report};
 use crate::exit::Failure;
@@ -43,26 +44,27 @@ pub async fn run(
     let cpu_before = clock::cpu_time();
     let begin = Instant::now();
     let half = Half::new(load, relation);
-    let mut intervals = Vec::new();
-    let mut note = |bytes: u64, is_last: bool| {
-        let before = intervals.last().map_or((0.0, 0), |i: &Interval| (i.end_seconds, i.bytes_total));
-        let next = Interval::new(before, begin.elapsed().as_secs_f64(), bytes, session);
-        if !is_last || next.bytes > 0 {
-            on_interval(&next);
-            intervals.push(next);
-        }
-    };
-    let (received, outcome) = if is_reverse {
-        let received = receive_watched(session, &half, interval, &mut note).await?;
+    let mut intervals = Intervals::new(interval, &mut on_interval);
+    let (received, outcome, intervals) = if is_reverse {
+        let received = receive_watched(session, &half, interval, |seconds, bytes| {
+            intervals.on_report(seconds, bytes, &session.wire_stats());
+        });
+        let received = received.await?;
+        let intervals =
+            intervals.finish(begin.elapsed().as_secs_f64(), half.meter.bytes(), &session.wire_stats());
         say(&mut say_to, &Control::Finished).await?;
-        (received, wait_for_outcome(&mut hear_from, |_| {}).await?)
+        (received, wait_for_outcome(&mut hear_from, |_, _| {}).await?, intervals)
     } else {
-        let outcome = wait_for_outcome(&mut hear_from, |bytes| note(bytes, false));
+        let here = |seconds: f64| if seconds > 0.0 { seconds } else { begin.elapsed().as_secs_f64() };
+        let outcome = wait_for_outcome(&mut hear_from, |seconds, bytes| {
+            intervals.on_report(here(seconds), bytes, &session.wire_stats());
+        });
         let (outcome, ()) = tokio::try_join!(outcome, send(session, &half))?;
         let received =
             outcome.received.clone().ok_or_else(|| Failure::Other("the server measured nothing".into()))?;
-        note(received.bytes, true);
-        (received, outcome)
+        let end_seconds = here(outcome.elapsed_seconds);
+        let intervals = intervals.finish(end_seconds, received.bytes, &session.wire_stats());
+        (received, outcome, intervals)
     };
     let elapsed = begin.elapsed();
     let cpu_seconds = (clock::cpu_time() - cpu_before).as_secs_f64();
@@ -102,18 +104,15 @@ async fn receive_watched(
     session: &Session,
     half: &Half,
     interval: Duration,
-    note: &mut impl FnMut(u64, bool),
+    mut on_report: impl FnMut(f64, u64),
 ) -> Result<Received, Failure> {
-    let meter = Arc::clone(&half.meter);
+    let (meter, begin) = (Arc::clone(&half.meter), Instant::now());
     let mut receiving = std::pin::pin!(receive(session, half));
     let mut ticks = ticks(interval);
     loop {
         tokio::select! {
-            received = &mut receiving => {
-                note(meter.bytes(), true);
-                return received;
-            }
-            _ = ticks.tick() => note(meter.bytes(), false),
+            received = &mut receiving => return received,
+            _ = ticks.tick() => on_report(begin.elapsed().as_secs_f64(), meter.bytes()),
         }
     }
 }
@@ -128,11 +127,11 @@ pub(super) fn ticks(interval: Duration) -> tokio::time::Interval {
 
 async fn wait_for_outcome<R: AsyncRead + Unpin>(
     hear_from: &mut R,
-    mut on_progress: impl FnMut(u64),
+    mut on_progress: impl FnMut(f64, u64),
 ) -> Result<Box<Outcome>, Failure> {
     loop {
         match hear(hear_from).await? {
-            Control::Progress { bytes } => on_progress(bytes),
+            Control::Progress { bytes, seconds } => on_progress(seconds, bytes),
             Control::Outcome(outcome) => return Ok(outcome),
             other => return Err(unexpected(&other)),
         }

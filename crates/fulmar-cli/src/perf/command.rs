@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::protocol::Load;
 use super::report::Interval;
 use super::{client, server};
+use crate::allowed::AllowedProfiles;
 use crate::exit::Failure;
 use crate::reach::{self, ClientArgs, ServerArgs, Service};
 use crate::units::{self, parse_seconds, parse_size};
@@ -51,6 +52,10 @@ pub struct Args {
     /// Server: end after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
+    /// Server: profiles that clients may choose for what it sends to them: names with commas between, or all.
+    /// By default those that obey congestion
+    #[arg(long, value_name = "NAMES", requires = "server")]
+    allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -121,7 +126,8 @@ fn describe(load: Load, is_reverse: bool) -> String {
 
 async fn serve(args: &Args) -> Result<(), Failure> {
     let listen = reach::any_address(args.net.port);
-    let server = ServerArgs { listen, profile: args.net.profile() };
+    let allowed = args.allow_profiles.clone().unwrap_or_default();
+    let server = ServerArgs { listen, profile: args.net.profile(), allowed };
     let listener = reach::listen(&server, Service::Perf)?;
     if args.json {
         println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));
@@ -129,7 +135,8 @@ async fn serve(args: &Args) -> Result<(), Failure> {
         println!("Waiting for `fulmar perf -c` at {}", listener.address);
     }
     loop {
-        let Some(incoming) = listener.next().await else { return Ok(()) };
+        let failed = || Failure::Other("the socket has failed".into());
+        let incoming = listener.next().await.ok_or_else(failed)?;
         if args.one_off {
             // A visitor that is turned away does not use up the one test.
             match incoming.await {

@@ -5,6 +5,7 @@ pub mod client;
 pub mod clock;
 pub mod command;
 pub mod half;
+mod intervals;
 pub mod messages;
 pub mod protocol;
 pub mod report;

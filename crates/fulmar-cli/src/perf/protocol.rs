@@ -146,6 +146,9 @@ pub struct Outcome {
     pub wire: WireStats,
     /// Processor seconds that it used.
     pub cpu_seconds: f64,
+    /// How long the measurement took, by its clock.
+    #[serde(default)]
+    pub elapsed_seconds: f64,
 }
 
 /// Everything that is said.
@@ -172,6 +175,9 @@ pub enum Control {
     Progress {
         /// In total.
         bytes: u64,
+        /// Since the measurement began over there: reports may be held up on the way, and come together.
+        #[serde(default)]
+        seconds: f64,
     },
     /// Client: I have everything.
     Finished,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::clock::Relation;
 use super::protocol::{Delays, Load, Outcome, Received};
-use crate::session::{Session, WireStats};
+use crate::session::WireStats;
 use crate::units;
 
 /// One interval of a measurement, as the receiver saw it.
@@ -29,11 +29,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    pub(super) fn new(before: (f64, u64), end_seconds: f64, bytes_total: u64, session: &Session) -> Self {
+    pub(super) fn new(before: (f64, u64), end_seconds: f64, bytes_total: u64, wire: &WireStats) -> Self {
         let (start_seconds, bytes_before) = before;
         let bytes = bytes_total.saturating_sub(bytes_before);
         let time = Duration::from_secs_f64((end_seconds - start_seconds).max(0.0));
-        let wire = session.wire_stats();
         Self {
             start_seconds,
             end_seconds,

@@ -22,7 +22,7 @@ pub async fn run(session: &Session) -> Result<(Test, Outcome), Failure> {
         .await
         .map_err(|_| Failure::Other("the client did not say what to measure".into()))??;
 
-    let cpu_before = clock::cpu_time();
+    let (cpu_before, begin) = (clock::cpu_time(), std::time::Instant::now());
     let half = Half::new(test.load, turned(relation));
     let received = if test.is_reverse {
         // `Finished` may be lost with a connection that the client closes: sending is what matters.
@@ -34,8 +34,9 @@ pub async fn run(session: &Session) -> Result<(Test, Outcome), Failure> {
     } else {
         Some(receive_reported(session, &half, test.interval_ms, &mut say_to).await?)
     };
+    let elapsed_seconds = begin.elapsed().as_secs_f64();
     let cpu_seconds = (clock::cpu_time() - cpu_before).as_secs_f64();
-    let outcome = Outcome { received, wire: session.wire_stats(), cpu_seconds };
+    let outcome = Outcome { received, wire: session.wire_stats(), cpu_seconds, elapsed_seconds };
     say(&mut say_to, &Control::Outcome(Box::new(outcome.clone()))).await?;
     let _ = tokio::io::AsyncWriteExt::shutdown(&mut say_to).await;
     Ok((test, outcome))
@@ -88,7 +89,7 @@ async fn receive_reported<W: AsyncWrite + Unpin>(
     interval_ms: u64,
     say_to: &mut W,
 ) -> Result<Received, Failure> {
-    let meter = Arc::clone(&half.meter);
+    let (meter, begin) = (Arc::clone(&half.meter), std::time::Instant::now());
     let mut receiving = std::pin::pin!(receive(session, half));
     // Not more often than makes sense, whatever the client asks for.
     let interval = if interval_ms == 0 { Duration::ZERO } else { Duration::from_millis(interval_ms.max(10)) };
@@ -96,7 +97,10 @@ async fn receive_reported<W: AsyncWrite + Unpin>(
     loop {
         tokio::select! {
             received = &mut receiving => return received,
-            _ = ticks.tick() => say(say_to, &Control::Progress { bytes: meter.bytes() }).await?,
+            _ = ticks.tick() => {
+                let seconds = begin.elapsed().as_secs_f64();
+                say(say_to, &Control::Progress { bytes: meter.bytes(), seconds }).await?;
+            }
         }
     }
 }

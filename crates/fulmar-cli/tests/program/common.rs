@@ -198,6 +198,13 @@ impl Server {
         self.running.kill();
     }
 
+    /// A number that `/proc/PID/status` gives: `Threads`, `VmRSS`.
+    pub(crate) fn status(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.running.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     /// The next event that it reports.
     #[track_caller]
     pub(crate) fn event(&self) -> Value {

@@ -123,6 +123,33 @@ fn what_cannot_be_copied_is_said_with_its_reason() {
 }
 
 #[test]
+fn a_file_with_the_name_of_a_part_is_left_out_and_said_to_be() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("tree/.old.fulmar-part", 100, 1);
+    here.write("tree/f", 100, 2);
+    let server = home.serve(there.path());
+    let cp = |arguments: &[&str]| home.run(&[&["cp", "-r", "-p", &server.port()], arguments].concat());
+    cp(&[&here.arg("tree"), "127.0.0.1:"]).fails_with(5).says(".old.fulmar-part: left out");
+    assert_same(&here.join("tree/f"), &there.join("tree/f"));
+    there.write("tree/.old.fulmar-part", 100, 1);
+    let down = cp(&["--json", "127.0.0.1:tree", &here.arg("back")]).fails_with(5).json();
+    assert_eq!(down["failed"][0]["name"], ".old.fulmar-part", "{down}");
+    assert_same(&there.join("tree/f"), &here.join("back/f"));
+}
+
+#[test]
+fn a_pipe_over_there_is_no_place_for_a_file() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", 100, 1);
+    let made = std::process::Command::new("mkfifo").arg(there.join("f")).status().unwrap();
+    assert!(made.success());
+    let server = home.serve(there.path());
+    let cp = |from: &str, to: &str| home.run(&["cp", "-p", &server.port(), from, to]);
+    cp(&here.arg("f"), "127.0.0.1:").fails_with(5).says("neither file nor folder");
+    cp("127.0.0.1:f", &here.arg("g")).fails_with(5).says("neither file nor folder");
+}
+
+#[test]
 fn nothing_outside_of_the_root_can_be_reached() {
     let (home, outer, here) = (Home::new(), Folder::new(), Folder::new());
     outer.write("secret", 100, 1);

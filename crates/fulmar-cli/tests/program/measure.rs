@@ -154,3 +154,28 @@ fn the_demo_beside_the_kernels_tcp() {
     }
     home.run(&["demo", "--tcp=nothing", "--size", "1k"]).fails_with(1).says("congestion control 'nothing'");
 }
+
+/// The client named the server's congestion control: `dfcp` sends without any, for as long as it is let.
+#[test]
+fn a_server_sends_with_what_its_owner_allows() {
+    let home = Home::new();
+    let measure = |server: &Server, profile: &str| {
+        let port = server.port();
+        home.run(&["perf", "-c", "127.0.0.1", "-p", &port, "-R", "-n", "100K", "-J", "--profile", profile])
+    };
+    let server = Server::start(home.command(&["perf", "-s", "-p", "0", "--json"]));
+    for profile in ["dfcp:rate=2000", "no-cc", "cubic:wmin=900"] {
+        let finished = measure(&server, profile);
+        // Refused, or served with the server's own.
+        if finished.code() == 0 {
+            assert_eq!(finished.json()["profile"], "auto", "{profile}");
+        } else {
+            finished.fails_with(2).says("--allow-profiles");
+        }
+    }
+    assert_eq!(measure(&server, "cubic").success().json()["profile"], "cubic");
+    let command = home.command(&["perf", "-s", "-p", "0", "--json", "--allow-profiles", "no-cc"]);
+    let server = Server::start(command);
+    assert_eq!(measure(&server, "no-cc").success().json()["profile"], "no-cc");
+    home.run(&["serve", "--allow-profiles", "vegas"]).fails_with(2).says("vegas");
+}

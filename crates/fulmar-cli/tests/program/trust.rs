@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::common::{Folder, Home};
+use crate::common::{Folder, Home, PATIENCE, Server};
 
 #[test]
 fn keygen_makes_a_key_once_and_shows_it() {
@@ -66,6 +66,72 @@ fn a_server_whose_key_has_changed_is_never_trusted() {
     let _other = mallory.serve_at(there.path(), &address, &[]);
     copy().fails_with(4).says("HAS CHANGED");
     assert!(!there.join("f").exists());
+}
+
+/// `known_hosts` goes before everything: a server there that comes with this machine's own key is another one.
+#[test]
+fn the_own_key_is_not_believed_where_another_is_known() {
+    let (alice, bob, here, there) = (Home::new(), Home::new(), Folder::new(), Folder::new());
+    here.write("f", 1000, 1);
+    let server = bob.serve(there.path());
+    fs::write(
+        bob.path().join("known_hosts"),
+        format!("127.0.0.1:{} {}\n", server.port(), alice.public_key()),
+    )
+    .unwrap();
+    bob.run(&["cp", "-p", &server.port(), &here.arg("f"), "127.0.0.1:"]).fails_with(4).says("HAS CHANGED");
+    assert!(!there.join("f").exists());
+}
+
+#[test]
+fn a_list_of_clients_that_others_may_write_to_is_refused() {
+    let (alice, bob, here, there) = (Home::new(), Home::new(), Folder::new(), Folder::new());
+    here.write("f", 1000, 1);
+    alice.authorize(&bob);
+    let list = alice.path().join("authorized_keys");
+    let set_mode = |mode| fs::set_permissions(&list, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o666);
+    let serve = ["serve", "-l", "127.0.0.1:0", "-r", there.path().to_str().unwrap()];
+    alice.run(&serve).fails_with(5).says("others may write");
+    set_mode(0o644);
+    let server = alice.serve(there.path());
+    let copy = || bob.run(&["cp", "--accept-new", "-p", &server.port(), &here.arg("f"), "127.0.0.1:"]);
+    copy().success();
+    set_mode(0o666);
+    copy().fails_with(4);
+}
+
+/// Whoever reads a connection's id on the way may ask anybody for a reset with it: only the server itself may have the
+/// answer that the client believes, and it has the same after a restart.
+#[test]
+fn nobody_answers_for_another_server() {
+    let (home, there) = (Home::new(), Folder::new());
+    let reset_token = |server: &Server| {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut sniffed = [0x55; 100];
+        sniffed[0] = 0x40;
+        socket.send_to(&sniffed, ("127.0.0.1", server.address.port())).unwrap();
+        let mut answer = [0; 200];
+        let length = socket.recv(&mut answer).unwrap();
+        answer[length - 16..length].to_vec()
+    };
+    let perf = |port: &str| Server::start(home.command(&["perf", "-s", "-p", port, "--json"]));
+    let (mut copies, measures, more) = (home.serve(there.path()), perf("0"), home.serve(there.path()));
+    let token = reset_token(&copies);
+    let address = copies.address.to_string();
+    assert!(token != reset_token(&more) && token != reset_token(&measures));
+    copies.kill();
+    let again = home.serve_at(there.path(), &address, &[]);
+    assert_eq!(reset_token(&again), token, "clients of a server that was restarted hear of it");
+    drop(again);
+    let other = Home::empty();
+    fs::copy(home.path().join("identity"), other.path().join("identity")).unwrap();
+    assert_ne!(
+        reset_token(&other.serve_at(there.path(), &address, &[])),
+        token,
+        "the same identity elsewhere"
+    );
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The task of one connection: sends what may leave, keeps its timer, and hears of the end.
 //!
-//! Receiving is the endpoint's task's; it wakes this one. Batches are made under the lock and sent without it.
+//! Receiving is the endpoint's task's, which wakes this one; but a handshake is done here ([`super::inbox`]). Batches are made under the lock and sent without it.
 //!
 //! **Timer.** Short waits, which pace what is sent, are for the endpoint's exact [`Alarms`](crate::alarm::Alarms); others for
 //! tokio. One that was set for an earlier time than is needed now is left alone: it rings for nothing once, which costs
 //! less than moving it for every batch.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -17,10 +18,12 @@ use std::time::Duration;
 use fulmar_proto::{ConnectionHandle, EndpointEvent, Instant};
 use tokio::time::Sleep;
 
-use super::shared::{ConnectionShared, Wakers, take_endpoint_events, wake_all};
+use super::inbox::Held;
+use super::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_all};
 use crate::alarm;
 use crate::clock;
 use crate::endpoint::EndpointShared;
+use crate::panics::caught;
 use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
 
 /// Batches sent before other tasks get their turn: up to 256 KiB, about 0.3 ms.
@@ -93,7 +96,7 @@ impl ConnectionDriver {
             let (step, socket) = self.step(cx, bytes, &mut wakers);
             wake_all(&mut wakers);
             if !self.endpoint_events.is_empty() {
-                self.endpoint.take_events(self.handle, &mut self.endpoint_events);
+                self.endpoint.take_events(self.handle, &self.connection, &mut self.endpoint_events);
             }
             match step {
                 Step::Send(batch) => {
@@ -108,12 +111,38 @@ impl ConnectionDriver {
         Turn::Unfinished
     }
 
-    /// Looks at the time, takes one batch and what there is to tell.
-    fn step(&mut self, cx: &mut Context<'_>, mut bytes: Vec<u8>, wakers: &mut Wakers) -> (Step, Arc<Socket>) {
-        let mut guard = self.connection.lock();
+    /// Looks at what has come and at the time, takes one batch and what there is to tell.
+    fn step(&mut self, cx: &mut Context<'_>, bytes: Vec<u8>, wakers: &mut Wakers) -> (Step, Arc<Socket>) {
+        let connection = self.connection.clone();
+        let held = connection.inbox.take(cx);
+        let mut guard = connection.lock();
         let state = &mut *guard;
         state.register_driver(cx);
+        if !state.is_given_up {
+            match caught(|| self.advance(held, state, bytes, wakers)) {
+                Ok(step) => return (step, state.socket.clone()),
+                Err(panic) => connection.fail_by_panic(state, &panic, wakers),
+            }
+        }
+        self.endpoint_events.clear();
+        self.endpoint_events.push(EndpointEvent::Drained);
+        (Step::Drained, state.socket.clone())
+    }
+
+    fn advance(
+        &mut self,
+        held: VecDeque<Held>,
+        state: &mut State,
+        mut bytes: Vec<u8>,
+        wakers: &mut Wakers,
+    ) -> Step {
         let now = clock::now();
+        for (meta, mut datagram) in held {
+            state.proto.handle_datagram(now, &meta, &mut datagram);
+        }
+        if !self.connection.inbox.is_bypassed() && !state.proto.is_handshaking() {
+            self.connection.inbox.bypass();
+        }
         if state.linger_until.is_some_and(|until| until <= now) {
             state.linger_until = None;
             state.proto.close(now, 0, bytes::Bytes::new());
@@ -124,20 +153,17 @@ impl ConnectionDriver {
         let transmit = state.proto.poll_transmit(now, state.socket.segments_max(), &mut bytes);
         self.connection.take_events(state, wakers);
         take_endpoint_events(state, &mut self.endpoint_events);
-        let step = match transmit {
-            Some(transmit) => Step::Send(Batch { transmit, bytes, sent_bytes: 0 }),
-            None => {
-                BUFFER.set(bytes);
-                if state.proto.is_closed() && !std::mem::replace(&mut state.is_close_sent, true) {
-                    self.connection.ended.notify_waiters();
-                }
-                let linger = state.linger_until.filter(|_| !state.proto.is_closed());
-                let at = [state.proto.poll_timeout(), linger].into_iter().flatten().min();
-                let at = at.map(|at| if at <= now { now + RETRY } else { at });
-                if state.proto.is_drained() { Step::Drained } else { Step::Wait(at) }
-            }
-        };
-        (step, state.socket.clone())
+        if let Some(transmit) = transmit {
+            return Step::Send(Batch { transmit, bytes, sent_bytes: 0 });
+        }
+        BUFFER.set(bytes);
+        if state.proto.is_closed() && !std::mem::replace(&mut state.is_close_sent, true) {
+            self.connection.ended.notify_waiters();
+        }
+        let linger = state.linger_until.filter(|_| !state.proto.is_closed());
+        let at = [state.proto.poll_timeout(), linger].into_iter().flatten().min();
+        let at = at.map(|at| if at <= now { now + RETRY } else { at });
+        if state.proto.is_drained() { Step::Drained } else { Step::Wait(at) }
     }
 
     /// Sends a batch; false if the socket has no room.

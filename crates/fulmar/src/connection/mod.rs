@@ -2,6 +2,7 @@
 
 mod connecting;
 pub(crate) mod driver;
+mod inbox;
 pub(crate) mod shared;
 
 use std::fmt;

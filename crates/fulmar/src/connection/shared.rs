@@ -14,10 +14,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use fulmar_proto as proto;
 use proto::stream::WriteError;
-use proto::{ConnectionError, Dir, EndpointEvent, Event, Instant, StreamId};
+use proto::{
+    ConnectionError, Dir, EndpointEvent, Event, Instant, StreamId, TransportError, TransportErrorCode,
+};
 use tokio::sync::Notify;
 
+use super::inbox::Inbox;
 use crate::clock;
+use crate::panics::caught;
 use crate::socket::Socket;
 
 /// After its last handle is gone, a connection may go on for so long to deliver what was written.
@@ -26,6 +30,8 @@ const LINGER: Duration = Duration::from_secs(30);
 /// One connection.
 pub(crate) struct ConnectionShared {
     state: Mutex<State>,
+    /// Datagrams of the handshake.
+    pub(crate) inbox: Inbox,
     /// The peer opened a stream, by direction.
     pub(crate) opened: [Notify; 2],
     /// The peer allows more streams, by direction.
@@ -51,6 +57,12 @@ pub(crate) struct State {
     sending: HashMap<StreamId, Sending>,
     /// [`Self::shutdown`] was called.
     is_shutting_down: bool,
+    /// Why it was given up by this end beside the protocol's own reasons.
+    failure: Option<ConnectionError>,
+    /// The endpoint is to hear that the handshake is over, once it is.
+    has_said_hello: bool,
+    /// The protocol is in disorder: nothing is asked of it any more.
+    pub(crate) is_given_up: bool,
     /// Nothing is left to be sent after the end.
     pub(crate) is_close_sent: bool,
     /// When the connection is closed although not everything is delivered: set once nobody holds it any more.
@@ -106,9 +118,13 @@ impl ConnectionShared {
                 writers: HashMap::new(),
                 sending: HashMap::new(),
                 is_shutting_down: false,
+                failure: None,
+                has_said_hello: false,
+                is_given_up: false,
                 is_close_sent: false,
                 linger_until: None,
             }),
+            inbox: Inbox::default(),
             opened: [Notify::new(), Notify::new()],
             available: [Notify::new(), Notify::new()],
             datagram_received: Notify::new(),
@@ -164,6 +180,27 @@ impl ConnectionShared {
         }
     }
 
+    /// Ends the connection for a reason that the protocol has not: everybody who waits hears it.
+    pub(crate) fn fail(&self, state: &mut State, why: TransportError, wakers: &mut Wakers) {
+        state.failure.get_or_insert(ConnectionError::Transport(why));
+        // It may be in disorder; a closed one is asked for little.
+        let close = || state.proto.close(clock::now(), 0, Bytes::new());
+        if caught(close).is_err() {
+            tracing::debug!("not even closing works");
+        }
+        self.on_closed(state, wakers);
+        wakers.extend(state.take_driver());
+    }
+
+    /// A mistake has shown itself as a panic: ends the connection, and nothing else.
+    pub(crate) fn fail_by_panic(&self, state: &mut State, panic: &str, wakers: &mut Wakers) {
+        let remote = caught(|| state.proto.remote().to_string()).unwrap_or_default();
+        tracing::error!(remote, panic, "a mistake in this program ends a connection");
+        let why = TransportError::new(TransportErrorCode::Internal, "a mistake in this program");
+        self.fail(state, why, wakers);
+        state.is_given_up = true;
+    }
+
     fn on_closed(&self, state: &mut State, wakers: &mut Wakers) {
         wakers.extend(state.connecting.take());
         wakers.extend(state.readers.drain().map(|(_, waker)| waker));
@@ -199,9 +236,11 @@ impl ConnectionShared {
 impl State {
     /// Why the connection has ended, if it has.
     pub(crate) fn closed(&self) -> Option<ConnectionError> {
-        self.proto
-            .is_closed()
-            .then(|| self.proto.close_reason().cloned().unwrap_or(ConnectionError::LocallyClosed))
+        let by_protocol = || {
+            let reason = || self.proto.close_reason().cloned().unwrap_or(ConnectionError::LocallyClosed);
+            self.proto.is_closed().then(reason)
+        };
+        self.failure.clone().or_else(by_protocol)
     }
 
     /// As [`Self::closed`], or that it is being shut down and takes no more.
@@ -354,9 +393,19 @@ impl Drop for Handle {
 }
 
 /// What the endpoint is to be told about a connection.
+///
+/// That its handshake is over it hears when the peer has proved who it is, and not when it has said hello: until then it is a
+/// stranger, of whom there may be only so many before others have to prove their addresses.
 pub(crate) fn take_endpoint_events(state: &mut State, out: &mut Vec<EndpointEvent>) {
     while let Some(event) = state.proto.poll_endpoint_event() {
-        out.push(event);
+        match event {
+            EndpointEvent::HandshakeDone => state.has_said_hello = true,
+            event => out.push(event),
+        }
+    }
+    if state.has_said_hello && !state.proto.is_handshaking() {
+        state.has_said_hello = false;
+        out.push(EndpointEvent::HandshakeDone);
     }
 }
 

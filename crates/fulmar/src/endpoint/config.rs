@@ -1,8 +1,6 @@
 //! Settings of an endpoint.
 
 use crate::buffers::SOCKET_BUFFER_BYTES;
-use aws_lc_rs::hmac;
-use fulmar_proto::crypto::Identity;
 
 /// Settings of an endpoint, beside those of its connections.
 #[derive(Clone, Debug)]
@@ -26,19 +24,11 @@ impl Default for EndpointConfig {
 
 impl EndpointConfig {
     /// The key of stateless resets. A server that has the same one after a restart tells its former clients at their next
-    /// packet that their connections are gone; without it they wait for their idle timeout. Default: a random one.
+    /// packet that their connections are gone; without it they wait for their idle timeout. No two servers may have the same:
+    /// [`identity::ResetSecret`](crate::identity::ResetSecret) makes them. Default: a random one.
     pub fn reset_key(&mut self, key: [u8; 32]) -> &mut Self {
         self.reset_key = Some(key);
         self
-    }
-
-    /// A [`reset_key`](Self::reset_key) that follows from the server's identity, so that nothing else has to be kept.
-    pub fn reset_key_of(&mut self, identity: &Identity) -> &mut Self {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, identity.private_key_der().secret_der());
-        let tag = hmac::sign(&key, b"fulmar stateless reset key");
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(tag.as_ref());
-        self.reset_key(bytes)
     }
 
     /// Size of the socket's buffers asked for, in each direction. Default: 8 MiB.

@@ -1,25 +1,32 @@
 //! The task of one endpoint: receives batches and hands their datagrams to the connections, and rings their alarms.
 //!
 //! A datagram is decrypted where it was received; nothing is copied or queued on the way to its connection, whose lock is
-//! taken once for all consecutive datagrams of a batch. Those who wait for a connection are woken once per batch.
+//! taken once for all consecutive datagrams of a batch. Handshakes are the exception: they are left to the connections' own
+//! tasks. Those who wait for a connection are woken once per batch.
+//!
+//! The endpoint's state is needed to find a datagram's connection, and let go before anything is decrypted. A panic in what
+//! a connection makes of a datagram ends that connection.
 
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fulmar_proto::{ConnectionHandle, DatagramMeta, EndpointEvent, Instant, Route, Transmit};
+use fulmar_proto::{ConnectionHandle, DatagramMeta, EndpointEvent, Instant, Route};
 use quinn_udp::RecvMeta;
 
 use super::shared::{EndpointShared, EndpointState};
 use crate::clock;
 use crate::connection::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_all};
+use crate::panics::caught;
 use crate::socket::{self, BATCH_BYTES_MAX, Batch, Socket};
 
 /// Batches received by one system call: with receive offload each holds up to 64 datagrams.
 const BATCHES: usize = 16;
 /// System calls before other tasks get their turn.
 const CALLS_PER_TURN: usize = 2;
+/// Datagrams whose connections are looked up at once: how long others wait for the endpoint's state.
+const ROUTED_AT_ONCE: usize = 64;
 /// Errors in a row that are taken to be passing: a network that is down, an ICMP message.
 const ERRORS_MAX: u32 = 100;
 
@@ -27,15 +34,19 @@ const ERRORS_MAX: u32 = 100;
 pub(super) async fn run(endpoint: Arc<EndpointShared>) {
     let mut driver = Driver {
         buffer: vec![0; BATCHES * BATCH_BYTES_MAX],
-        response: Vec::new(),
+        responses: Vec::new(),
         wakers: Wakers::new(),
         endpoint_events: Vec::new(),
         errors: 0,
         endpoint: endpoint.clone(),
     };
-    if let Err(error) = poll_fn(|cx| driver.poll(cx)).await {
-        tracing::error!(%error, "the endpoint's socket fails");
-        endpoint.close(0, bytes::Bytes::from_static(b"socket failed"));
+    let receiving = poll_fn(|cx| {
+        // An endpoint that is deaf must not look alive.
+        caught(|| driver.poll(cx)).unwrap_or_else(|panic| Poll::Ready(Err(io::Error::other(panic))))
+    });
+    if let Err(error) = receiving.await {
+        tracing::error!(%error, "the endpoint fails");
+        endpoint.close(0, bytes::Bytes::from_static(b"endpoint failed"));
     }
 }
 
@@ -43,7 +54,8 @@ struct Driver {
     endpoint: Arc<EndpointShared>,
     /// `BATCHES` parts, reused.
     buffer: Vec<u8>,
-    response: Vec<u8>,
+    /// Answers to datagrams of no connection, until they are sent.
+    responses: Vec<Batch>,
     wakers: Wakers,
     endpoint_events: Vec<EndpointEvent>,
     /// In a row.
@@ -114,87 +126,130 @@ impl Driver {
     /// Hands the datagrams of some batches to their connections.
     fn deliver(&mut self, socket: &Socket, metas: &[RecvMeta], buffer: &mut [u8]) {
         let now = clock::now();
-        let endpoint = self.endpoint.clone();
-        let mut guard = endpoint.lock();
-        let state = &mut *guard;
         let batches = metas.iter().zip(buffer.chunks_mut(BATCH_BYTES_MAX));
         let mut datagrams = batches.flat_map(|(meta, bytes)| {
             let origin = socket::origin(meta);
             let len = meta.len.min(bytes.len());
             bytes[..len].chunks_mut(meta.stride.max(1)).map(move |datagram| (origin, datagram))
         });
-        state.stats.received_batches += metas.len() as u64;
-        let mut next = self.route_next(state, socket, now, &mut datagrams);
-        while let Some((handle, first)) = next {
-            let Some(connection) = state.connection(handle) else {
-                next = self.route_next(state, socket, now, &mut datagrams);
-                continue;
-            };
-            let mut locked = connection.lock();
-            first.handle(&mut locked, now);
-            next = loop {
-                match self.route_next(state, socket, now, &mut datagrams) {
-                    Some((other, arrival)) if other == handle => arrival.handle(&mut locked, now),
-                    other => break other,
+        let mut batch_count = metas.len() as u64;
+        loop {
+            let routed = self.route(now, std::mem::take(&mut batch_count), &mut datagrams);
+            for batch in &mut self.responses {
+                // If the socket has no room the answer is lost, as it might be on the way.
+                if socket.try_send(batch).is_err() {
+                    tracing::debug!(destination = %batch.transmit.destination, "no room for an answer");
                 }
-            };
-            self.finish_run(&connection, &mut locked);
-            drop(locked);
-            state.take_events(handle, &mut self.endpoint_events);
-            // Now, and not when all is done: they can begin while this task decrypts for others.
-            wake_all(&mut self.wakers);
+            }
+            self.responses.clear();
+            if routed.is_empty() {
+                return;
+            }
+            for run in routed {
+                self.deliver_run(now, run);
+            }
+        }
+    }
+
+    /// Finds out where some datagrams belong: the part that needs the endpoint's state. Nothing if there are none left.
+    fn route<'a>(
+        &mut self,
+        now: Instant,
+        batch_count: u64,
+        datagrams: &mut impl Iterator<Item = (DatagramMeta, &'a mut [u8])>,
+    ) -> Vec<Run<'a>> {
+        let endpoint = self.endpoint.clone();
+        let mut guard = endpoint.lock();
+        let state = &mut *guard;
+        state.stats.received_batches += batch_count;
+        let mut runs: Vec<Run<'a>> = Vec::new();
+        let mut count = 0;
+        // Strays alone are no reason to come back with nothing.
+        while count < ROUTED_AT_ONCE || runs.is_empty() {
+            let Some((meta, datagram)) = datagrams.next() else { break };
+            count += 1;
+            state.stats.received_datagrams += 1;
+            state.stats.received_bytes += datagram.len() as u64;
+            // A mistake here costs this datagram.
+            let routed = caught(|| self.route_one(state, now, meta, datagram));
+            let routed = routed.inspect_err(|panic| tracing::error!(panic, "a mistake in this program"));
+            let Some((handle, arrival)) = routed.ok().flatten() else { continue };
+            match runs.last_mut() {
+                Some(run) if run.handle == handle => run.arrivals.push(arrival),
+                _ => {
+                    let Some(connection) = state.connection(handle) else { continue };
+                    runs.push(Run { handle, connection, arrivals: vec![arrival] });
+                }
+            }
         }
         if state.proto.connection_count() == 0 {
             endpoint.on_idle(state);
         }
+        runs
     }
 
-    /// What a run of datagrams has brought about at one connection.
-    fn finish_run(&mut self, connection: &ConnectionShared, state: &mut State) {
-        connection.take_events(state, &mut self.wakers);
-        take_endpoint_events(state, &mut self.endpoint_events);
-        self.wakers.extend(state.take_driver());
-    }
-
-    /// The next datagram that belongs to a connection. Those that do not are dealt with here.
-    fn route_next<'a>(
+    /// The connection that a datagram is for. Those for none are dealt with here.
+    fn route_one<'a>(
         &mut self,
         state: &mut EndpointState,
-        socket: &Socket,
         now: Instant,
-        datagrams: &mut impl Iterator<Item = (DatagramMeta, &'a mut [u8])>,
+        meta: DatagramMeta,
+        datagram: &'a mut [u8],
     ) -> Option<(ConnectionHandle, Arrival<'a>)> {
-        for (meta, datagram) in datagrams {
-            state.stats.received_datagrams += 1;
-            state.stats.received_bytes += datagram.len() as u64;
-            self.response.clear();
-            match state.proto.route(now, &meta, datagram, &mut self.response) {
-                Route::Connection(handle) => return Some((handle, Arrival::Datagram(meta, datagram))),
-                Route::New(handle, connection) => {
-                    self.endpoint.on_incoming(state, handle, connection);
-                    return Some((handle, Arrival::Datagram(meta, datagram)));
-                }
-                Route::Reset(handle) => return Some((handle, Arrival::Reset)),
-                Route::Respond(transmit) => {
-                    state.stats.stray_datagrams += 1;
-                    state.stats.answered_datagrams += 1;
-                    self.respond(socket, transmit);
-                }
-                Route::Drop => state.stats.stray_datagrams += 1,
+        let mut response = Vec::new();
+        match state.proto.route(now, &meta, datagram, &mut response) {
+            Route::Connection(handle) => Some((handle, Arrival::Datagram(meta, datagram))),
+            Route::New(handle, connection) => {
+                self.endpoint.on_incoming(state, handle, connection);
+                Some((handle, Arrival::Datagram(meta, datagram)))
+            }
+            Route::Reset(handle) => Some((handle, Arrival::Reset)),
+            Route::Respond(transmit) => {
+                state.stats.stray_datagrams += 1;
+                state.stats.answered_datagrams += 1;
+                self.responses.push(Batch { transmit, bytes: response, sent_bytes: 0 });
+                None
+            }
+            Route::Drop => {
+                state.stats.stray_datagrams += 1;
+                None
             }
         }
-        None
     }
 
-    /// Answers a datagram that belongs to no connection. If the socket has no room the answer is lost, as it might be on
-    /// the way.
-    fn respond(&mut self, socket: &Socket, transmit: Transmit) {
-        let mut batch = Batch { transmit, bytes: std::mem::take(&mut self.response), sent_bytes: 0 };
-        if socket.try_send(&mut batch).is_err() {
-            tracing::debug!(destination = %batch.transmit.destination, "no room for an answer");
+    /// Gives a connection its datagrams, or leaves them to its own task.
+    fn deliver_run(&mut self, now: Instant, run: Run<'_>) {
+        let Run { handle, connection, arrivals } = run;
+        let mut arrivals = arrivals.into_iter().peekable();
+        if !connection.inbox.is_bypassed() {
+            while arrivals.next_if(|arrival| arrival.wait_in(&connection)).is_some() {}
+            self.wakers.extend(connection.inbox.take_driver());
         }
-        self.response = batch.bytes;
+        if arrivals.peek().is_some() {
+            let mut state = connection.lock();
+            let handled = caught(|| {
+                arrivals.for_each(|arrival| arrival.handle(&mut state, now));
+                connection.take_events(&mut state, &mut self.wakers);
+                take_endpoint_events(&mut state, &mut self.endpoint_events);
+            });
+            if let Err(panic) = handled {
+                connection.fail_by_panic(&mut state, &panic, &mut self.wakers);
+            }
+            self.wakers.extend(state.take_driver());
+        }
+        if !self.endpoint_events.is_empty() {
+            self.endpoint.take_events(handle, &connection, &mut self.endpoint_events);
+        }
+        // Now, and not when all is done: they can begin while this task decrypts for others.
+        wake_all(&mut self.wakers);
     }
+}
+
+/// Datagrams for one connection, one after the other.
+struct Run<'a> {
+    handle: ConnectionHandle,
+    connection: Arc<ConnectionShared>,
+    arrivals: Vec<Arrival<'a>>,
 }
 
 /// What arrives at a connection.
@@ -205,8 +260,17 @@ enum Arrival<'a> {
 }
 
 impl Arrival<'_> {
+    /// Leaves it to the connection's task, if its handshake is under way.
+    fn wait_in(&self, connection: &ConnectionShared) -> bool {
+        match self {
+            Self::Datagram(meta, datagram) => connection.inbox.hold(*meta, datagram),
+            Self::Reset => false,
+        }
+    }
+
     fn handle(self, state: &mut State, now: Instant) {
         match self {
+            _ if state.is_given_up => {}
             Self::Datagram(meta, datagram) => state.proto.handle_datagram(now, &meta, datagram),
             Self::Reset => state.proto.handle_reset(now),
         }

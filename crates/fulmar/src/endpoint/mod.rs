@@ -57,6 +57,7 @@ impl Endpoint {
         let shared = Arc::new(EndpointShared::new(config, server.map(Arc::new), socket)?);
         // The task ends when there is no handle: first this one, then the task.
         let endpoint = Self(EndpointHandle::new(shared.clone()));
+        shared.watch();
         tokio::spawn(driver::run(shared));
         Ok(endpoint)
     }

@@ -1,7 +1,7 @@
 //! What the handles, the receiving task and the connections of one endpoint share.
 //!
-//! Lock order: the endpoint's state, then a connection's. A connection's task lets go of its connection before it comes
-//! here.
+//! Nobody holds the endpoint's state and a connection's at the same time: who is at work on a connection, however long,
+//! holds up that connection only.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +14,9 @@ use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use fulmar_proto as proto;
-use proto::{ClientConfig, ConnectionHandle, EndpointEvent, ServerConfig};
+use proto::{
+    ClientConfig, ConnectionHandle, EndpointEvent, ServerConfig, TransportError, TransportErrorCode,
+};
 use tokio::sync::Notify;
 
 use super::config::EndpointConfig;
@@ -22,7 +24,7 @@ use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
 use crate::connection::driver::ConnectionDriver;
-use crate::connection::shared::ConnectionShared;
+use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
 use crate::error::ConnectError;
 use crate::socket::Socket;
 
@@ -52,6 +54,8 @@ pub struct EndpointStats {
 pub(crate) struct EndpointShared {
     state: Mutex<EndpointState>,
     config: EndpointConfig,
+    /// It was made without being a server: it listens for what the network says about closed ports.
+    is_client: bool,
     /// Short waits of the connections' tasks.
     pub(crate) alarms: Alarms,
     /// A client knocks, or the endpoint was closed.
@@ -74,7 +78,17 @@ pub(super) struct EndpointState {
     pub(super) incoming: VecDeque<Incoming>,
     is_closed: bool,
     driver: Option<Waker>,
+    watch: Option<Watch>,
     pub(super) stats: EndpointStats,
+}
+
+/// A task that ends with this.
+struct Watch(tokio::task::AbortHandle);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl EndpointShared {
@@ -83,7 +97,9 @@ impl EndpointShared {
         server: Option<Arc<ServerConfig>>,
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
-        let socket = Arc::new(Socket::new(socket, config.socket_buffer_bytes, config.may_segment)?);
+        let is_client = server.is_none();
+        let socket = Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client)?;
+        let socket = Arc::new(socket);
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
         let proto_config = proto::EndpointConfig { reset_key: config.reset_key };
@@ -97,9 +113,11 @@ impl EndpointShared {
                 incoming: VecDeque::new(),
                 is_closed: false,
                 driver: None,
+                watch: None,
                 stats: EndpointStats::default(),
             }),
             config: config.clone(),
+            is_client,
             alarms: Alarms::new(),
             incoming: Notify::new(),
             idle: Notify::new(),
@@ -165,9 +183,14 @@ impl EndpointShared {
     }
 
     /// What a connection has to tell its endpoint.
-    pub(crate) fn take_events(&self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+    pub(crate) fn take_events(
+        &self,
+        handle: ConnectionHandle,
+        connection: &Arc<ConnectionShared>,
+        events: &mut Vec<EndpointEvent>,
+    ) {
         let mut state = self.lock();
-        state.take_events(handle, events);
+        state.take_events(handle, connection, events);
         if state.proto.connection_count() == 0 {
             self.on_idle(&mut state);
         }
@@ -186,30 +209,68 @@ impl EndpointShared {
     }
 
     pub(super) fn close(&self, code: u64, reason: Bytes) {
-        let unaccepted = {
+        let (connections, unaccepted) = {
             let mut state = self.lock();
             state.is_closed = true;
-            for connection in state.connections.iter().flatten() {
-                connection.act(|state| state.proto.close(clock::now(), code, reason.clone()));
-            }
             self.incoming.notify_waiters();
-            std::mem::take(&mut state.incoming)
+            (state.all_connections(), std::mem::take(&mut state.incoming))
         };
+        for connection in connections {
+            connection.act(|state| state.proto.close(clock::now(), code, reason.clone()));
+        }
         // Dropped without the lock: dropping may lock a connection.
         drop(unaccepted);
     }
 
-    pub(super) fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
-        let socket = Arc::new(Socket::new(socket, self.config.socket_buffer_bytes, self.config.may_segment)?);
-        let mut state = self.lock();
-        for connection in state.connections.iter().flatten() {
+    /// Starts to listen for what the network says about closed ports, instead of an answer.
+    pub(super) fn watch(self: &Arc<Self>) {
+        if !self.is_client {
+            return;
+        }
+        let socket = self.lock().socket.clone();
+        let endpoint = Arc::downgrade(self);
+        let watching = tokio::spawn(async move {
+            while let Ok(refused) = socket.refusals().await {
+                let Some(endpoint) = endpoint.upgrade() else { return };
+                endpoint.on_refused(&refused);
+            }
+        });
+        self.lock().watch = Some(Watch(watching.abort_handle()));
+    }
+
+    /// Nobody listens at these addresses: what is only beginning there ends. One word from the network, which somebody may
+    /// have forged, is no reason to end more.
+    fn on_refused(&self, refused: &[SocketAddr]) {
+        let connections = self.lock().all_connections();
+        let mut wakers = Wakers::new();
+        for connection in connections {
+            let mut state = connection.lock();
+            let is_beginning = state.proto.is_handshaking() && state.proto.stats().received_datagrams == 0;
+            if is_beginning && refused.contains(&state.proto.remote()) {
+                let why =
+                    TransportError::new(TransportErrorCode::ConnectionRefused, "nobody listens at this port");
+                connection.fail(&mut state, why, &mut wakers);
+            }
+        }
+        wake_all(&mut wakers);
+    }
+
+    pub(super) fn rebind(self: &Arc<Self>, socket: std::net::UdpSocket) -> io::Result<()> {
+        let EndpointConfig { socket_buffer_bytes, may_segment, .. } = self.config;
+        let socket = Arc::new(Socket::new(socket, socket_buffer_bytes, may_segment, self.is_client)?);
+        let connections = {
+            let mut state = self.lock();
+            state.previous_socket = Some(std::mem::replace(&mut state.socket, socket.clone()));
+            state.wake_driver();
+            state.all_connections()
+        };
+        self.watch();
+        for connection in connections {
             connection.act(|state| {
                 state.socket = socket.clone();
                 state.proto.handle_path_change(clock::now());
             });
         }
-        state.previous_socket = Some(std::mem::replace(&mut state.socket, socket));
-        state.wake_driver();
         Ok(())
     }
 }
@@ -223,13 +284,28 @@ impl EndpointState {
         self.connections.get(handle.0).cloned().flatten()
     }
 
-    pub(super) fn take_events(&mut self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+    /// What `connection` has to tell, unless it has been forgotten: its handle may be another's by now.
+    pub(super) fn take_events(
+        &mut self,
+        handle: ConnectionHandle,
+        connection: &Arc<ConnectionShared>,
+        events: &mut Vec<EndpointEvent>,
+    ) {
         for event in events.drain(..) {
+            let known = self.connections.get(handle.0).and_then(Option::as_ref);
+            if known.is_none_or(|known| !Arc::ptr_eq(known, connection)) {
+                continue;
+            }
             if event == EndpointEvent::Drained {
                 self.connections[handle.0] = None;
             }
             self.proto.handle_event(handle, event);
         }
+    }
+
+    /// Those there are. They are not to be locked while the endpoint is: one may be at work for a while.
+    pub(super) fn all_connections(&self) -> Vec<Arc<ConnectionShared>> {
+        self.connections.iter().flatten().cloned().collect()
     }
 
     pub(super) fn register_driver(&mut self, cx: &Context<'_>) {

@@ -1,10 +1,11 @@
 //! The keys of clients a server lets in.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use fulmar_proto::crypto::{PublicKey, Refusal, VerifyPeer};
 
-use super::file::{self, StoreError};
+use super::file::{self, Stamp, StoreError};
 
 /// The file `authorized_keys`: lines `KEY comment`.
 #[derive(Clone, Debug)]
@@ -67,17 +68,48 @@ impl AuthorizedKeys {
 
 /// A server's policy: whoever holds the server's own identity, and who is in `authorized_keys`.
 ///
-/// The file is read for every client, so that a change holds from the next one on.
-#[derive(Clone, Debug)]
+/// A change of the file holds from the next client on. It is looked at for each, but read only when it has changed; one that
+/// others may write to lets nobody in.
+#[derive(Debug)]
 pub struct AuthorizedClients {
     own: PublicKey,
     keys: AuthorizedKeys,
+    last_read: Mutex<Option<Reading>>,
+}
+
+/// The file as it was.
+#[derive(Debug)]
+struct Reading {
+    stamp: Stamp,
+    /// Up to the first line that is wrong.
+    keys: Vec<PublicKey>,
+    error: Option<StoreError>,
 }
 
 impl AuthorizedClients {
     /// The policy of a server with the public key `own`.
     pub fn new(own: PublicKey, keys: AuthorizedKeys) -> Self {
-        Self { own, keys }
+        Self { own, keys, last_read: Mutex::default() }
+    }
+
+    /// Whether the file can be read and believed, to be asked before clients come.
+    pub fn check(&self) -> Result<(), StoreError> {
+        file::check_trusted(self.keys.path())?;
+        self.keys.keys().map(drop)
+    }
+
+    fn read(&self, stamp: Stamp) -> Reading {
+        let mut keys = Vec::new();
+        let mut read = || {
+            file::check_trusted(self.keys.path())?;
+            let text = file::read(self.keys.path())?;
+            self.keys.entries(&text).try_for_each(|entry| {
+                keys.push(entry?.key);
+                Ok(())
+            })
+        };
+        let error = read().err();
+        Reading { stamp, keys, error }
     }
 }
 
@@ -86,18 +118,22 @@ impl VerifyPeer for AuthorizedClients {
         if *key == self.own {
             return Ok(());
         }
-        match self.keys.find(key) {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => {
-                tracing::info!(%key, file = %self.keys.path().display(), "client refused: its key is not there");
-                Err(Refusal::UnknownKey(key.fingerprint()))
-            }
-            Err(error) => {
-                // The client is not to learn about this machine's files.
-                tracing::error!(%error, "client refused");
-                Err(Refusal::Other("the server cannot read its list of keys".into()))
-            }
-        }
+        let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(self.keys.path());
+        let known = last.take().filter(|reading| reading.stamp == stamp);
+        let reading = known.unwrap_or_else(|| self.read(stamp));
+        let verdict = if reading.keys.contains(key) {
+            Ok(())
+        } else if let Some(error) = &reading.error {
+            // The client is not to learn about this machine's files.
+            tracing::error!(%error, "client refused");
+            Err(Refusal::Other("the server cannot read its list of keys".into()))
+        } else {
+            tracing::info!(%key, file = %self.keys.path().display(), "client refused: its key is not there");
+            Err(Refusal::UnknownKey(key.fingerprint()))
+        };
+        *last = Some(reading).filter(|reading| reading.stamp.is_settled(self.keys.path()));
+        verdict
     }
 }
 
@@ -136,5 +172,43 @@ mod tests {
         let policy = AuthorizedClients::new(key(9), keys);
         assert!(matches!(policy.verify(&key(3), ""), Err(Refusal::Other(_))));
         assert_eq!(policy.verify(&key(1), ""), Ok(()));
+    }
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_may_write_to_lets_nobody_in() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let keys = AuthorizedKeys::at(folder.path().join("authorized_keys"));
+        keys.add(&key(2), "a friend").unwrap();
+        let policy = AuthorizedClients::new(key(1), keys.clone());
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (mode, is_fine) in [(0o600, true), (0o666, false), (0o644, true), (0o620, false), (0o644, true)] {
+            set_mode(keys.path(), mode);
+            assert_eq!(policy.verify(&key(2), "").is_ok(), is_fine, "{mode:o}");
+            assert_eq!(policy.check().is_ok(), is_fine, "{mode:o}");
+        }
+        set_mode(folder.path(), 0o777);
+        let error = policy.check().unwrap_err();
+        assert!(matches!(error, StoreError::Writable { mode: 0o777, .. }), "{error}");
+        assert!(policy.verify(&key(1), "").is_ok(), "the own key needs no file");
+    }
+
+    #[test]
+    fn a_file_that_stays_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = AuthorizedKeys::at(folder.path().join("authorized_keys"));
+        keys.add(&key(2), "").unwrap();
+        let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        std::fs::File::options().write(true).open(keys.path()).unwrap().set_modified(past).unwrap();
+        let policy = AuthorizedClients::new(key(1), keys.clone());
+        policy.verify(&key(2), "").unwrap();
+        assert_eq!(policy.last_read.lock().unwrap().as_ref().unwrap().keys, [key(2)]);
+        policy.last_read.lock().unwrap().as_mut().unwrap().keys.push(key(3));
+        policy.verify(&key(3), "").expect("what was read is what counts");
+        keys.add(&key(4), "").unwrap();
+        assert_eq!(policy.verify(&key(3), ""), Err(Refusal::UnknownKey(key(3).fingerprint())));
+        policy.verify(&key(4), "").unwrap();
     }
 }

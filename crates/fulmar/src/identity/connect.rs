@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fulmar_proto::crypto::{self, Fingerprint, Identity, PublicKey, Refusal, VerifyPeer};
-use fulmar_proto::{ClientConfig, ConnectionError, TransportConfig};
+use fulmar_proto::{ClientConfig, ConnectionError, TransportConfig, TransportErrorCode};
 
 use super::file::StoreError;
 use super::home::Home;
@@ -142,10 +142,10 @@ impl Attempt<'_> {
                     return self.connect_to(address).await;
                 }
                 // Another address of the same host may be within reach.
-                Err(
-                    error @ (HostError::Connect { .. }
-                    | HostError::Connection { error: ConnectionError::TimedOut, .. }),
-                ) => last = error,
+                Err(error @ HostError::Connect { .. }) => last = error,
+                Err(HostError::Connection { host, error }) if is_nobody(&error) => {
+                    last = HostError::Connection { host, error };
+                }
                 other => return other,
             }
         }
@@ -186,6 +186,15 @@ impl Attempt<'_> {
     }
 }
 
+/// Whether there was no answer, or word that there will be none.
+fn is_nobody(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::TimedOut => true,
+        ConnectionError::Transport(error) => error.code == TransportErrorCode::ConnectionRefused,
+        _ => false,
+    }
+}
+
 /// A client's policy for one connection; it remembers why it refused.
 #[derive(Debug)]
 struct KnownServer {
@@ -216,11 +225,10 @@ impl KnownServer {
 
 impl VerifyPeer for KnownServer {
     fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.own {
-            return Ok(());
-        }
         match self.known.verdict(&self.host, key) {
             Ok(Verdict::Trusted) => Ok(()),
+            // Where another key was written down, even the own one is a change.
+            Ok(Verdict::Unknown) if *key == self.own => Ok(()),
             Ok(Verdict::Unknown) => {
                 self.refuse(Finding::Unknown(*key), Refusal::UnknownKey(key.fingerprint()))
             }

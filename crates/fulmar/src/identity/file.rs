@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fulmar_proto::crypto::KeyParseError;
 
@@ -32,6 +33,22 @@ pub enum StoreError {
         path: PathBuf,
         /// What its owner, group and the others may do.
         mode: u32,
+    },
+    /// Others can change who is let in.
+    #[error("{}: others may write to this file (mode {mode:03o}), and it says who is let in: chmod go-w", .path.display())]
+    Writable {
+        /// Of the file, or of the folder it is in.
+        path: PathBuf,
+        /// What its owner, group and the others may do.
+        mode: u32,
+    },
+    /// Somebody else can change who is let in.
+    #[error("{}: this file says who is let in, and belongs to somebody else (user {owner})", .path.display())]
+    Foreign {
+        /// Of the file, or of the folder it is in.
+        path: PathBuf,
+        /// Neither this user nor root.
+        owner: u32,
     },
     /// The private key is none.
     #[error("{}: {why}", .path.display())]
@@ -88,6 +105,70 @@ pub(super) fn read(path: &Path) -> Result<String, StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         other => other.map_err(StoreError::io(path)),
     }
+}
+
+/// Refuses a file that others than this user and root can change, by itself or with its folder, as SSH does.
+#[cfg(unix)]
+pub(super) fn check_trusted(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::MetadataExt;
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    // A link is followed: what it leads to is what is read.
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(StoreError::io(path))?,
+    };
+    for (path, may_be_sticky) in
+        [Some(path.as_path()), path.parent()].into_iter().flatten().zip([false, true])
+    {
+        let metadata = fs::metadata(path).map_err(StoreError::io(path))?;
+        let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
+        if mode & OTHERS_WRITE != 0 && !(may_be_sticky && mode & STICKY != 0) {
+            return Err(StoreError::Writable { path: path.to_owned(), mode: mode & 0o777 });
+        }
+        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+            return Err(StoreError::Foreign { path: path.to_owned(), owner });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(super) fn check_trusted(_: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// What tells a file as it is now from what it was; nothing if there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp(Option<Vec<u64>>);
+
+impl Stamp {
+    /// Of the file at `path` now.
+    pub(super) fn of(path: &Path) -> Self {
+        Self(fs::metadata(path).ok().map(|metadata| stamps(&metadata)))
+    }
+
+    /// Whether a change that comes now is certain to give another: a clock that ticks in milliseconds may stand still
+    /// between two.
+    pub(super) fn is_settled(&self, path: &Path) -> bool {
+        let changed = fs::metadata(path).and_then(|metadata| metadata.modified());
+        changed.map_or(self.0.is_none(), |at| at.elapsed().is_ok_and(|age| age > Duration::from_millis(100)))
+    }
+}
+
+#[cfg(unix)]
+fn stamps(metadata: &fs::Metadata) -> Vec<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+    let mut stamps: Vec<u64> = times.into_iter().map(i64::cast_unsigned).collect();
+    stamps.extend([metadata.dev(), metadata.ino(), metadata.len(), metadata.mode().into()]);
+    stamps
+}
+
+#[cfg(not(unix))]
+fn stamps(metadata: &fs::Metadata) -> Vec<u64> {
+    let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    vec![modified.map_or(0, |at| at.as_nanos() as u64), metadata.len()]
 }
 
 /// Changes a file as a whole, while nobody else does. `edit` gets what it holds and gives what it shall hold; `None` leaves

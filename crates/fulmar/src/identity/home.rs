@@ -12,6 +12,7 @@ use fulmar_proto::{ServerConfig, TransportConfig};
 use super::authorized_keys::{AuthorizedClients, AuthorizedKeys};
 use super::file::{self, StoreError};
 use super::known_hosts::KnownHosts;
+use super::reset_secret::ResetSecret;
 use crate::{Endpoint, EndpointConfig, socket};
 
 /// Names the folder in the environment.
@@ -95,6 +96,12 @@ impl Home {
         }
     }
 
+    /// What the keys of this machine's servers for stateless resets are made from; made if there is nothing yet. A server that
+    /// is restarted with [`ResetSecret::key`] tells its former clients at once that their connections are gone.
+    pub fn reset_secret(&self) -> Result<ResetSecret, StoreError> {
+        ResetSecret::at(&self.path.join("reset_secret"))
+    }
+
     /// Settings of a server with this identity, which lets in who is in `authorized_keys`.
     pub fn server_config(&self, transport: TransportConfig) -> Result<ServerConfig, StoreError> {
         let identity = self.identity()?;
@@ -108,9 +115,13 @@ impl Home {
     /// that their connections are gone.
     pub fn server(&self, address: SocketAddr, transport: TransportConfig) -> Result<Endpoint, StoreError> {
         let server = self.server_config(transport)?;
-        let mut config = EndpointConfig::default();
-        config.reset_key_of(&self.identity()?);
-        let open = || Endpoint::new(&config, Some(server), socket::bind(address)?);
+        let secret = self.reset_secret()?;
+        let open = || {
+            let socket = socket::bind(address)?;
+            let mut config = EndpointConfig::default();
+            config.reset_key(secret.key("", socket.local_addr()?));
+            Endpoint::new(&config, Some(server), socket)
+        };
         open().map_err(|error| StoreError::Bind { address, error })
     }
 }

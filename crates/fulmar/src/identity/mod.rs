@@ -7,13 +7,17 @@
 //! | `identity` | the private key in PEM, mode 0600 | [`Home::create_identity`] |
 //! | `known_hosts` | lines `HOST:PORT KEY comment` or `HOST KEY comment` | [`KnownHosts::add`], people |
 //! | `authorized_keys` | lines `KEY comment` | [`AuthorizedKeys::add`], people |
+//! | `reset_secret` | 32 random bytes, mode 0600: see [`ResetSecret`] | [`Home::reset_secret`] |
 //!
 //! A KEY is `fulmar-ed25519 BASE64`. Empty lines and lines that begin with `#` are left alone.
 //!
 //! **Whom to trust.** An identity trusts itself: a peer that holds the same key is let in, and believed, without any entry,
-//! so one key copied to two machines is enough. Otherwise a client has to be in `authorized_keys`, or it is refused, and a
+//! so one key copied to two machines is enough, unless `known_hosts` names another key for the server: that goes before
+//! everything. Otherwise a client has to be in `authorized_keys`, or it is refused, and a
 //! server in `known_hosts`, or somebody has to be asked. A server known under another key is an error that
 //! nobody is asked about.
+//!
+//! An `authorized_keys` that others than its owner may write to is refused: it decides who is let in.
 //!
 //! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at once. A server
 //! notices changes with the next client.
@@ -42,6 +46,7 @@ mod file;
 mod home;
 mod host;
 mod known_hosts;
+mod reset_secret;
 
 pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys};
 pub use connect::{HostError, UnknownServer};
@@ -49,3 +54,4 @@ pub use file::StoreError;
 pub use home::Home;
 pub use host::{Host, HostParseError, PORT_DEFAULT};
 pub use known_hosts::{KnownHosts, Verdict};
+pub use reset_secret::ResetSecret;

@@ -1,0 +1,166 @@
+//! What one client may take of a server at once, so that others find something left: requests, files open for them, threads
+//! at work for them. Clients are told apart by their keys, whatever their number of connections.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Requests of one connection at once; others wait unread. `fulmar cp --streams` goes as far.
+const REQUESTS_PER_CONNECTION: usize = 256;
+
+/// Requests of one client at once, over all its connections.
+const REQUESTS_PER_CLIENT_MAX: usize = 1024;
+
+/// Threads at work for one client at once, of the runtime's 512.
+const THREADS_PER_CLIENT: usize = 32;
+
+/// Descriptors that a request may hold: a folder, the part, the file that is there.
+const DESCRIPTORS_PER_REQUEST: u64 = 4;
+
+/// Descriptors for everything else.
+const DESCRIPTORS_RESERVED: u64 = 32;
+
+/// Everybody who is connected.
+#[derive(Debug)]
+pub struct Clients {
+    requests: Arc<Semaphore>,
+    requests_per_client: usize,
+    by_key: Mutex<HashMap<String, Weak<Client>>>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Client {
+    requests: Arc<Semaphore>,
+    /// Threads at work for it; for [`super::work::SHARE`].
+    pub work: Arc<Semaphore>,
+}
+
+/// One connection of a client.
+#[derive(Debug)]
+pub struct Visit {
+    requests: Arc<Semaphore>,
+    everybody: Arc<Semaphore>,
+    /// Whose.
+    pub client: Arc<Client>,
+}
+
+/// The right to one request. It ends with the value.
+#[derive(Debug)]
+pub struct Admission(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 3]);
+
+impl Clients {
+    /// As many requests as this process may have files open.
+    pub fn new() -> Self {
+        Self::with_descriptors(raise_descriptors())
+    }
+
+    fn with_descriptors(count: u64) -> Self {
+        let requests = count.saturating_sub(DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_REQUEST;
+        let requests = usize::try_from(requests).unwrap_or(usize::MAX).clamp(2, Semaphore::MAX_PERMITS);
+        Self {
+            requests: Arc::new(Semaphore::new(requests)),
+            requests_per_client: (requests / 2).clamp(1, REQUESTS_PER_CLIENT_MAX),
+            by_key: Mutex::default(),
+        }
+    }
+
+    /// A client has connected.
+    pub fn visit(&self, key: &str) -> Visit {
+        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = by_key.get(key).and_then(Weak::upgrade);
+        let client = known.unwrap_or_else(|| {
+            by_key.retain(|_, client| client.strong_count() > 0);
+            let client = Arc::new(Client {
+                requests: Arc::new(Semaphore::new(self.requests_per_client)),
+                work: Arc::new(Semaphore::new(THREADS_PER_CLIENT)),
+            });
+            by_key.insert(key.to_owned(), Arc::downgrade(&client));
+            client
+        });
+        let requests = Arc::new(Semaphore::new(REQUESTS_PER_CONNECTION));
+        Visit { requests, everybody: Arc::clone(&self.requests), client }
+    }
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Visit {
+    /// Waits until there is room for one more request.
+    pub async fn admit(&self) -> Option<Admission> {
+        let one = |bound: &Arc<Semaphore>| Arc::clone(bound).acquire_owned();
+        let own = one(&self.requests).await.ok()?;
+        let client = one(&self.client.requests).await.ok()?;
+        let all = one(&self.everybody).await.ok()?;
+        Some(Admission([own, client, all]))
+    }
+}
+
+/// As many open files as the system allows without asking; how many that is.
+fn raise_descriptors() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => maximum.unwrap_or(u64::MAX),
+        Err(error) => {
+            tracing::debug!(%error, "the number of open files stays as it is");
+            current.unwrap_or(u64::MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The admission, if there is no wait.
+    fn admitted(visit: &Visit) -> Option<Admission> {
+        use std::task::{Context, Poll, Waker};
+        let mut admitting = std::pin::pin!(visit.admit());
+        match admitting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(admission) => admission,
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn one_client_leaves_room_for_others_however_often_it_connects() {
+        let clients = Clients::with_descriptors(10_000);
+        let mut held = Vec::new();
+        let visits: Vec<_> = (0..10).map(|_| clients.visit("greedy")).collect();
+        for visit in &visits {
+            let before = held.len();
+            held.extend(std::iter::from_fn(|| admitted(visit)));
+            assert!(held.len() - before <= REQUESTS_PER_CONNECTION);
+        }
+        assert_eq!(held.len(), REQUESTS_PER_CLIENT_MAX);
+        let honest = clients.visit("honest");
+        let guest = admitted(&honest);
+        assert!(guest.is_some());
+        assert!(admitted(&visits[0]).is_none());
+        held.truncate(1);
+        assert!(admitted(&visits[0]).is_some());
+        drop((held, visits));
+        clients.visit("another");
+        assert!(!clients.by_key.lock().unwrap().contains_key("greedy"), "who has left is forgotten");
+    }
+
+    #[test]
+    fn few_descriptors_are_shared_as_well() {
+        for count in [0, 32, 64, 1024, u64::MAX] {
+            let clients = Clients::with_descriptors(count);
+            let held: Vec<_> = {
+                let greedy = clients.visit("greedy");
+                std::iter::from_fn(|| admitted(&greedy)).collect()
+            };
+            assert!(!held.is_empty());
+            assert!(admitted(&clients.visit("honest")).is_some(), "{count}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The steps by which a receiver changes a disk. They are here and nowhere else, because their order is what keeps a final
+//! name from ever standing for half a file: the tests write every step down and cut the power after each (`power_tests`).
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+
+/// Of a part: whatever the file may be seen by in the end, until it is complete and has its mode it is its owner's.
+const PART_MODE: u32 = 0o600;
+
+/// Opening must not wait for the other end of a named pipe that somebody has put there.
+fn flags() -> i32 {
+    rustix::fs::OFlags::NONBLOCK.bits() as i32
+}
+
+/// Opens for reading.
+pub(super) fn open(folder: &Dir, name: &Path) -> io::Result<cap_std::fs::File> {
+    folder.open_with(name, OpenOptions::new().read(true).custom_flags(flags()))
+}
+
+/// Opens the part with this name; made if there is none.
+pub(super) fn open_part(folder: &Dir, name: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).follow(FollowSymlinks::No);
+    options.mode(PART_MODE).custom_flags(flags());
+    let part = folder.open_with(name, &options)?.into_std();
+    if !part.metadata()?.is_file() {
+        return Err(io::Error::other(format!("{} is in the way", name.display())));
+    }
+    record(&part, || Step::Create(name.to_owned()));
+    Ok(part)
+}
+
+/// A part that was there may be open to others. To be called by who holds its lock: another may just be giving it its mode.
+pub(super) fn make_private(part: &File) -> io::Result<()> {
+    if part.metadata()?.permissions().mode() & 0o777 == PART_MODE {
+        Ok(())
+    } else {
+        set_mode(part, PART_MODE)
+    }
+}
+
+/// Leaves the first `length` bytes, and goes on writing there.
+pub(super) fn cut(mut part: &File, length: u64) -> io::Result<()> {
+    part.set_len(length)?;
+    record(part, || Step::SetLength(length));
+    part.seek(SeekFrom::Start(length)).map(drop)
+}
+
+/// Appends.
+pub(super) fn write(mut part: &File, data: &[u8]) -> io::Result<()> {
+    part.write_all(data)?;
+    record(part, || Step::Append(data.to_vec()));
+    Ok(())
+}
+
+/// Gives a file its permissions.
+pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    file.set_permissions(std::fs::Permissions::from_mode(mode & 0o777))
+}
+
+/// Gives the part the name `to`, in place of what has it now, for good: content first, then the name, each on disk before
+/// the next, and both when this returns.
+pub(super) fn publish(
+    part: &File,
+    modified: SystemTime,
+    folder: &Dir,
+    from: &Path,
+    to: &Path,
+) -> io::Result<()> {
+    part.set_modified(modified)?;
+    part.sync_all()?;
+    record(part, || Step::Sync);
+    folder.rename(from, folder, to)?;
+    record(part, || Step::Rename(from.to_owned(), to.to_owned()));
+    sync_folder(folder)?;
+    record(part, || Step::SyncFolder);
+    Ok(())
+}
+
+/// Takes a part away.
+pub(super) fn remove(folder: &Dir, name: &Path) -> io::Result<()> {
+    folder.remove_file(name)
+}
+
+/// Names are on disk when this returns.
+pub(super) fn sync_folder(folder: &Dir) -> io::Result<()> {
+    // The handle itself is good for names only (O_PATH).
+    match folder.open(".")?.into_std().sync_all() {
+        // Some file systems know no such thing: theirs is the order of names.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+/// One step, as the tests write it down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Create(std::path::PathBuf),
+    SetLength(u64),
+    Append(Vec<u8>),
+    Sync,
+    Rename(std::path::PathBuf, std::path::PathBuf),
+    SyncFolder,
+}
+
+#[cfg(not(test))]
+fn record(_: &File, _: impl FnOnce() -> Step) {}
+
+#[cfg(test)]
+fn record(file: &File, step: impl FnOnce() -> Step) {
+    use std::os::unix::fs::MetadataExt;
+    STEPS.with_borrow_mut(|steps| {
+        if let Some(steps) = steps {
+            steps.push((file.metadata().map_or(0, |metadata| metadata.ino()), step()));
+        }
+    });
+}
+
+#[cfg(test)]
+thread_local! {
+    /// What this thread has done, with the inode it did it to, if somebody wants to know.
+    pub(super) static STEPS: std::cell::RefCell<Option<Vec<(u64, Step)>>> = const { std::cell::RefCell::new(None) };
+}

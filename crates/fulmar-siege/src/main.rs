@@ -1,0 +1,140 @@
+//! A siege of the real server, with processes: honest clients copy files through bad networks while strangers flood, clients
+//! that were let in stall, the server is stopped, killed and started again with few descriptors or a full disk.
+//!
+//! What has to hold: every copy ends, with equal files or with an error that is named; no final name ever stands for half a
+//! file; memory, threads and descriptors of the server stay where they were. The program ends with 1 if one of these does
+//! not, and names each case. What happens when is drawn from a seed; when it happens is the machine's affair.
+//!
+//! ```sh
+//! make siege MINUTES=30
+//! ```
+#![forbid(unsafe_code)]
+
+mod castle;
+mod chance;
+mod enemies;
+mod honest;
+mod meter;
+mod roads;
+mod verdict;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+use castle::Castle;
+use chance::Chance;
+use verdict::Verdict;
+
+/// Between two deeds against the server.
+const PEACE: Duration = Duration::from_secs(9);
+
+/// After the last deed the server has so long to come to rest before its figures are taken: longer than the timeout by which it
+/// notices that somebody has left without a word.
+const REST: Duration = Duration::from_secs(45);
+
+/// Besiege `fulmar serve`
+#[derive(Debug, Parser)]
+#[command(name = "fulmar-siege", version)]
+struct Args {
+    /// How long
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// Honest clients that copy all the time
+    #[arg(long, default_value_t = 50)]
+    clients: usize,
+    /// Datagrams in a second of each of the two floods: noise, and first packets of handshakes
+    #[arg(long, default_value_t = 2000)]
+    flood: u64,
+    /// What happens is drawn from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The program; by default the one beside this
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
+/// What everybody in the siege knows.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) program: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) verdict: Verdict,
+    is_over: AtomicBool,
+}
+
+impl Field {
+    /// Nothing new is begun any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+fn main() -> ExitCode {
+    match besiege(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("fulmar-siege: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything held.
+fn besiege(args: &Args) -> std::io::Result<bool> {
+    let folder = tempfile::Builder::new().prefix("fulmar-siege").tempdir()?;
+    let beside = std::env::current_exe()?.with_file_name("fulmar");
+    let field = Arc::new(Field {
+        program: args.program.clone().unwrap_or(beside),
+        folder: folder.path().to_owned(),
+        verdict: Verdict::default(),
+        is_over: AtomicBool::new(false),
+    });
+    let homes = honest::homes(&field, args.clients)?;
+    let (castle, roads) = {
+        let castle = Castle::build(&field)?;
+        let roads = roads::open(castle.address())?;
+        (Arc::new(castle), Arc::new(roads))
+    };
+    println!("besieging {} for {} min with seed {}", castle.address(), args.minutes, args.seed);
+    let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let enemies = enemies::let_loose(&field, &castle, &runtime, args.flood)?;
+    let clients: Vec<_> = homes
+        .into_iter()
+        .enumerate()
+        .map(|(index, home)| {
+            let (field, castle, roads) = (Arc::clone(&field), Arc::clone(&castle), Arc::clone(&roads));
+            let chance = Chance::new(args.seed.wrapping_mul(1000) + index as u64);
+            std::thread::spawn(move || {
+                honest::copy_all_the_time(&field, &castle, &roads, &home, index, chance)
+            })
+        })
+        .collect();
+
+    let mut chance = Chance::new(args.seed);
+    let late = end - Duration::from_secs_f64(args.minutes * 60.0 / 3.0);
+    while Instant::now() < end {
+        std::thread::sleep(PEACE.min(end.saturating_duration_since(Instant::now())));
+        // The last server lives for a third of the siege, so that growth would show.
+        castle.suffer(&field, &mut chance, Instant::now() > late);
+        roads.change(&mut chance);
+    }
+    field.is_over.store(true, Ordering::Relaxed);
+    roads.calm();
+    for client in clients {
+        let _ = client.join();
+    }
+    enemies.join();
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    std::thread::sleep(REST);
+    castle.judge(&field);
+    print!("{}", field.verdict);
+    println!("{}", castle.figures());
+    Ok(field.verdict.is_fine())
+}

@@ -1,0 +1,40 @@
+//! What the server takes of the machine, read from `/proc`.
+
+use std::fmt;
+
+/// A look at a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) memory_kib: u64,
+    pub(crate) threads: u64,
+    pub(crate) descriptors: u64,
+}
+
+impl Figures {
+    /// Nothing if there is no such process.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| -> Option<u64> {
+            let line = status.lines().find(|line| line.starts_with(name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
+        Some(Self { memory_kib: field("VmRSS:")?, threads: field("Threads:")?, descriptors })
+    }
+
+    /// The larger of each.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            memory_kib: self.memory_kib.max(other.memory_kib),
+            threads: self.threads.max(other.threads),
+            descriptors: self.descriptors.max(other.descriptors),
+        }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory_kib, threads, descriptors } = self;
+        write!(f, "{} MiB, {threads} threads, {descriptors} descriptors", memory_kib >> 10)
+    }
+}

@@ -1,0 +1,77 @@
+//! The networks between the clients and the server: relays that lose, corrupt, repeat and reorder packets, that swallow large
+//! ones, and that change the address which the server sees.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use fulmar_cli::relay::{Relay, RelayConfig};
+use fulmar_net::{Direction, LinkConfig, Loss, Probability};
+use fulmar_units::Rate;
+
+use crate::chance::Chance;
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Roads(Vec<Road>);
+
+#[derive(Debug)]
+struct Road {
+    relay: Relay,
+    /// As it is when nothing is wrong with it.
+    usual: LinkConfig,
+}
+
+/// Opens the roads to a server that listens at this port of both loopback addresses.
+pub(crate) fn open(server: SocketAddr) -> io::Result<Roads> {
+    let v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), server.port());
+    let v6 = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), server.port());
+    let clean = LinkConfig::new(Rate::from_bits_per_second(400_000_000), Duration::from_millis(2));
+    let part = |percent: u32| Probability::from_ppm(percent * 10_000);
+    let lossy = clean.clone().with_loss(Loss::Bernoulli(part(5)));
+    let mutating = LinkConfig { corrupt: part(5), duplicate: part(10), ..clean.clone() };
+    let mut roads = vec![(v4, clean.clone()), (v4, lossy), (v4, mutating)];
+    if std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+        roads.push((v6, clean));
+    } else {
+        println!("no IPv6 here");
+    }
+    let roads = roads.into_iter().map(|(server, usual)| {
+        let config =
+            RelayConfig { clients_max: 400, ..RelayConfig::new(server, usual.clone(), usual.clone()) };
+        Ok(Road { relay: Relay::start(config)?, usual })
+    });
+    Ok(Roads(roads.collect::<io::Result<_>>()?))
+}
+
+impl Roads {
+    /// Where one of them begins.
+    pub(crate) fn pick(&self, chance: &mut Chance) -> SocketAddr {
+        chance.pick(&self.0).relay.local_addr()
+    }
+
+    /// Something happens to one of them.
+    pub(crate) fn change(&self, chance: &mut Chance) {
+        let road = chance.pick(&self.0);
+        let link = match chance.below(4) {
+            // A NAT has forgotten everybody.
+            0 => return road.relay.rebind(),
+            // A tunnel on the way: what is larger than this vanishes.
+            1 => LinkConfig { mtu_bytes: Some(1280), ..road.usual.clone() },
+            2 => road.usual.clone().with_loss(Loss::Bernoulli(Probability::from_ppm(200_000))),
+            _ => road.usual.clone(),
+        };
+        for direction in [Direction::Forward, Direction::Backward] {
+            road.relay.reconfigure(direction, link.clone());
+        }
+    }
+
+    /// Nothing is wrong any more.
+    pub(crate) fn calm(&self) {
+        for road in &self.0 {
+            for direction in [Direction::Forward, Direction::Backward] {
+                road.relay.reconfigure(direction, road.usual.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Strangers, mistakes and closed ports, over real sockets: what goes wrong with one connection is nobody else's affair.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Pair, connect, loopback, soon};
+use fulmar::crypto::{self, Identity};
+use fulmar::{ConnectionError, Endpoint, TransportErrorCode};
+
+/// Lets everybody in but those at whose sight it panics.
+#[derive(Debug)]
+struct Touchy(crypto::PublicKey);
+
+impl crypto::VerifyPeer for Touchy {
+    fn verify(&self, key: &crypto::PublicKey, _name: &str) -> Result<(), crypto::Refusal> {
+        assert!(*key != self.0, "not them again");
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_ends_the_connection_it_happened_in_and_nothing_else() {
+    let pair = Pair::new();
+    let stranger = Pair { client_identity: Identity::generate(), ..Pair::new() };
+    let touchy = Arc::new(Touchy(stranger.client_identity.public_key()));
+    let crypto = crypto::ServerConfig::raw_key(&pair.server_identity, Some(touchy));
+    let server = Endpoint::server(fulmar::ServerConfig::new(Arc::new(crypto)), loopback()).unwrap();
+    let client = pair.client();
+    let (before, before_at_server) = connect(&client, &server).await;
+
+    let strangers = stranger.client();
+    let _connecting = strangers.connect(server.local_addr().unwrap(), "localhost").unwrap();
+    let error = soon(async { server.accept().await.unwrap().await }).await.unwrap_err();
+    assert!(
+        matches!(&error, ConnectionError::Transport(error) if error.code == TransportErrorCode::Internal),
+        "{error}"
+    );
+    // Gone from the endpoint as well, while the stranger goes on knocking.
+    drop(strangers);
+    let (after, after_at_server) = connect(&client, &server).await;
+    for (here, there) in [(before, before_at_server), (after, after_at_server)] {
+        soon(here.send_datagram(Bytes::from_static(b"still here"))).await.unwrap();
+        assert_eq!(soon(there.read_datagram()).await.unwrap(), b"still here".as_slice());
+    }
+}
+
+/// Somebody who takes his time to decide whom he trusts.
+#[derive(Debug)]
+struct Ponderous {
+    slow: crypto::PublicKey,
+    is_at_it: std::sync::mpsc::Sender<()>,
+    may_go_on: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl crypto::VerifyPeer for Ponderous {
+    fn verify(&self, key: &crypto::PublicKey, _name: &str) -> Result<(), crypto::Refusal> {
+        if *key == self.slow {
+            self.is_at_it.send(()).unwrap();
+            self.may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(100)).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// A handshake that stands still stood in everybody's way: packets were received under it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_handshake_that_takes_long_holds_up_nobody() {
+    let pair = Pair::new();
+    let stranger = Pair { client_identity: Identity::generate(), ..Pair::new() };
+    let (is_at_it, at_it) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel();
+    let slow = stranger.client_identity.public_key();
+    let policy = Arc::new(Ponderous { slow, is_at_it, may_go_on: may_go_on.into() });
+    let crypto = crypto::ServerConfig::raw_key(&pair.server_identity, Some(policy));
+    let server = Endpoint::server(fulmar::ServerConfig::new(Arc::new(crypto)), loopback()).unwrap();
+    let address = server.local_addr().unwrap();
+    let strangers = stranger.client();
+    let _slow_client = soon(strangers.connect(address, "localhost").unwrap()).await.unwrap();
+    let slow_connection = soon(server.accept()).await.unwrap();
+    tokio::task::spawn_blocking(move || at_it.recv_timeout(Duration::from_secs(100)).unwrap()).await.unwrap();
+
+    // Old and new connections work meanwhile.
+    let client = pair.client();
+    let (here, there) = connect(&client, &server).await;
+    soon(here.send_datagram(Bytes::from_static(b"meanwhile"))).await.unwrap();
+    assert_eq!(soon(there.read_datagram()).await.unwrap(), b"meanwhile".as_slice());
+    go_on.send(()).unwrap();
+    soon(slow_connection).await.unwrap();
+}
+
+/// Linux tells with ICMP; the handshake would go on for a minute.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_port_is_noticed() {
+    let pair = Pair::new();
+    for (local, host) in [("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "127.0.0.1"), ("[::]:0", "::1")] {
+        let Ok(nobody) = std::net::UdpSocket::bind((host, 0)) else { continue };
+        let Ok(client) = Endpoint::client(local.parse().unwrap()) else { continue };
+        client.set_client_config(pair.client_config());
+        let address = nobody.local_addr().unwrap();
+        drop(nobody);
+        let connecting = client.connect(address, "localhost").unwrap();
+        let error = tokio::time::timeout(Duration::from_secs(20), connecting).await.unwrap().unwrap_err();
+        assert!(
+            matches!(&error, ConnectionError::Transport(error)
+            if error.code == TransportErrorCode::ConnectionRefused),
+            "{local} {host}: {error}"
+        );
+        // Others are reached through the same socket.
+        let server = pair.server();
+        connect(&client, &server).await;
+    }
+}
+
+/// First packets of handshakes, complete and all different, from people who say no more.
+async fn first_packets(pair: &Pair, count: usize) -> Vec<Vec<u8>> {
+    let ear = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+    let address = ear.local_addr().unwrap();
+    let mut packets = std::collections::BTreeMap::new();
+    while packets.len() < count {
+        let caller = pair.client();
+        let _calls: Vec<_> = (0..50).map(|_| caller.connect(address, "localhost").unwrap()).collect();
+        let mut buffer = vec![0; 2000];
+        // Among them are second copies, and farewells.
+        while let Ok(Ok(length)) =
+            tokio::time::timeout(Duration::from_millis(20), ear.recv(&mut buffer)).await
+        {
+            if length >= 1200 {
+                packets.insert(buffer[5..14].to_vec(), buffer[..length].to_vec());
+            }
+        }
+    }
+    packets.into_values().take(count).collect()
+}
+
+/// At default settings: the counter that makes a server ask for proof fell back when a hello had been read, so it never did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_first_packets_has_to_prove_its_address() {
+    let pair = Pair::new();
+    let packets = first_packets(&pair, 3000).await;
+    let server = pair.server();
+    let flood = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+    for packet in &packets {
+        soon(flood.send_to(packet, server.local_addr().unwrap())).await.unwrap();
+    }
+    let is_over = async {
+        while server.stats().received_datagrams < packets.len() as u64 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(is_over).await;
+    assert!(server.stats().answered_datagrams >= 1000, "{:?}", server.stats());
+    assert!(server.open_connections() <= 1100, "{}", server.open_connections());
+    let client = pair.client();
+    let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
+    let honest = soon(connecting).await.unwrap();
+    soon(honest.open_uni()).await.unwrap();
+}
