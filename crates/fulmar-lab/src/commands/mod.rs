@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod run;
 mod sim;
+#[cfg(feature = "swarm")]
 mod swarm;
 
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ enum Command {
     Compare(compare::Args),
     Run(run::Args),
     Report(report::Args),
+    #[cfg(feature = "swarm")]
     Swarm(swarm::Args),
 }
 
@@ -66,6 +68,7 @@ impl Cli {
             Command::Sim(args) => sim::run(&args),
             Command::Run(args) => run::run(&args),
             Command::Compare(args) => compare::run(&args),
+            #[cfg(feature = "swarm")]
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
             #[cfg(target_os = "linux")]
