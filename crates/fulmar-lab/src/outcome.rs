@@ -26,7 +26,7 @@ pub struct Outcome {
     pub remarks: Vec<String>,
     /// Sum over the flows, in Mbit/s of application data.
     pub goodput_mbps: f64,
-    /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, where both are constant.
+    /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, both as means over the run.
     pub fraction_of_limit: Option<f64>,
     /// Jain's index of the flows' goodput over the whole run.
     pub jain: f64,
@@ -68,6 +68,10 @@ pub struct Flow {
     pub goodput_mbps: f64,
     /// Seconds from the first byte to the last at the receiver, if the flow came to its end.
     pub completion_seconds: Option<f64>,
+    /// Seconds from its start until the sender's handshake was complete, if it ever was.
+    pub connect_seconds: Option<f64>,
+    /// Seconds from its start to the last byte at the receiver, handshake included, if the flow came to its end.
+    pub finish_seconds: Option<f64>,
     /// Bytes of IP packets sent forward over application bytes delivered.
     pub wire_ratio: Option<f64>,
     /// Packets sent again over all packets with data (TCP-FEC, 3.4.1). Here a copy of a symbol, or what a probe timeout sent.
@@ -158,6 +162,7 @@ impl Delays {
 
 /// Counters of one link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Link {
     /// Which.
     pub name: String,
@@ -166,6 +171,8 @@ pub struct Link {
     /// Bytes handed to it.
     #[serde(default)]
     pub offered_bytes: u64,
+    /// Packets dropped by the policer.
+    pub policed: u64,
     /// Packets dropped by the queue.
     pub dropped: u64,
     /// Packets lost on the wire.
@@ -199,6 +206,7 @@ impl Link {
             name: name.into(),
             offered: stats.offered.packets,
             offered_bytes: stats.offered.bytes,
+            policed: stats.policed.packets,
             dropped: stats.dropped.packets,
             lost: stats.lost.packets,
             blacked_out: stats.blacked_out.packets,
@@ -255,9 +263,9 @@ pub struct Sample {
 
 impl Outcome {
     /// Fills in what follows from the flows and links: sum, share of the limit, Jain's index, utilisation.
-    pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: Option<f64>) {
+    pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: f64) {
         self.goodput_mbps = self.flows.iter().map(|flow| flow.goodput_mbps).sum();
-        let limit = capacity_bps.zip(loss_rate).map(|(capacity, p)| capacity * (1.0 - p) / 1e6);
+        let limit = capacity_bps.map(|capacity| capacity * (1.0 - loss_rate) / 1e6);
         self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
         self.jain = statistics::jain(self.flows.iter().map(|flow| flow.goodput_mbps));
         let over_time = fairness::over_time(&self.series, self.flows.len());
@@ -293,7 +301,7 @@ impl Outcome {
     }
 
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 29] = [
+    pub const MEASURES: [&str; 31] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
@@ -305,6 +313,8 @@ impl Outcome {
         "queue_drops",
         "lateness_p99_ms",
         "completion_seconds",
+        "connect_seconds",
+        "finish_seconds",
         "wire_ratio",
         "retransmission_rate",
         "redundancy_rate",
@@ -357,6 +367,8 @@ impl Flow {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "completion_seconds" => self.completion_seconds,
+            "connect_seconds" => self.connect_seconds,
+            "finish_seconds" => self.finish_seconds,
             "wire_ratio" => self.wire_ratio,
             "retransmission_rate" => Some(self.retransmission_rate),
             "redundancy_rate" => Some(self.redundancy_rate),
@@ -394,6 +406,8 @@ mod tests {
             links: vec![Link::default()],
             flows: vec![Flow {
                 completion_seconds: Some(1.0),
+                connect_seconds: Some(1.0),
+                finish_seconds: Some(1.0),
                 wire_ratio: Some(1.0),
                 loss_estimate_mean: Some(0.0),
                 loss_estimate_error: Some(0.0),

@@ -60,12 +60,14 @@ pub struct FlowSpec {
     pub rtt: Option<Duration>,
     /// In a parking lot: 0 crosses all bottlenecks, i the i-th.
     pub place: usize,
+    /// How urgent its packets are, to a queue that cares.
+    pub priority: u8,
 }
 
 impl FlowSpec {
     /// A flow that starts at zero and sends to the end.
     pub fn new(profile: Profile, traffic: Traffic) -> Self {
-        Self { profile, traffic, start: Duration::ZERO, stop: None, rtt: None, place: 0 }
+        Self { profile, traffic, start: Duration::ZERO, stop: None, rtt: None, place: 0, priority: 0 }
     }
 }
 
@@ -97,6 +99,18 @@ impl Scenario {
         }
     }
 
+    /// Delay to the receiver over empty links.
+    pub fn one_way(&self, flow: &FlowSpec) -> Duration {
+        let links: Duration = match &self.topology {
+            Topology::Dumbbell(link) => link.one_way(),
+            Topology::ParkingLot(links) if flow.place == 0 => links.iter().map(LinkSpec::one_way).sum(),
+            Topology::ParkingLot(links) => {
+                links.get(flow.place - 1).map_or(Duration::ZERO, LinkSpec::one_way)
+            }
+        };
+        links + (self.rtt(flow) - self.path_rtt(flow)) / 2
+    }
+
     /// Says what cannot be run.
     ///
     /// # Errors
@@ -109,7 +123,7 @@ impl Scenario {
             }
             Topology::ParkingLot(links) => links,
         };
-        links.iter().try_for_each(|link| link.forward().map(drop))?;
+        links.iter().try_for_each(|link| link.backward().map(drop))?;
         if self.flows.is_empty() {
             return Err("there is no flow".into());
         }

@@ -14,6 +14,7 @@ mod run;
 mod sim;
 #[cfg(feature = "swarm")]
 mod swarm;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,7 @@ enum Command {
     Compare(compare::Args),
     Run(run::Args),
     Report(report::Args),
+    Trace(trace::Args),
     #[cfg(feature = "swarm")]
     Swarm(swarm::Args),
 }
@@ -71,6 +73,7 @@ impl Cli {
             #[cfg(feature = "swarm")]
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
+            Command::Trace(args) => trace::run(&args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),
             #[cfg(target_os = "linux")]

@@ -93,6 +93,8 @@ pub struct FlowLine {
     pub rtt: Option<Duration>,
     /// Its place in a parking lot.
     pub place: usize,
+    /// How urgent its packets are, to a `priority` queue.
+    pub priority: u8,
 }
 
 /// A published figure, or a bound.
@@ -172,6 +174,8 @@ struct RawFlow {
     stop: Option<Text>,
     rtt: Option<Text>,
     place: Option<Spanned<usize>>,
+    #[serde(default)]
+    priority: u8,
 }
 
 /// A reason with the place it belongs to.
@@ -313,6 +317,7 @@ fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<FlowLine> {
         stop: maybe(&raw.stop, parse::duration)?,
         rtt: maybe(&raw.rtt, parse::duration)?,
         place: raw.place.as_ref().map_or(0, |place| *place.get_ref()),
+        priority: raw.priority,
     })
 }
 

@@ -179,8 +179,8 @@ fn simulated(
 ) -> Result<Scenario, String> {
     let flows = flows.iter().map(|line| {
         let profile = Profile::parse(&line.sender).map_err(|error| error.to_string())?;
-        let FlowLine { traffic, start, stop, rtt, place, .. } = *line;
-        Ok(FlowSpec { profile, traffic, start, stop, rtt, place })
+        let FlowLine { traffic, start, stop, rtt, place, priority, .. } = *line;
+        Ok(FlowSpec { profile, traffic, start, stop, rtt, place, priority })
     });
     let flows = flows.collect::<Result<Vec<_>, String>>()?;
     let topology =

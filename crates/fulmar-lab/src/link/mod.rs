@@ -1,36 +1,48 @@
 //! The link of an experiment in the words of the command line: one definition of each flag for every command and for
 //! experiment files.
 //!
-//! A [`LinkSpec`] says what both directions have in common; [`LinkSpec::forward`] and [`LinkSpec::backward`] make the two
-//! links of the model from it. Faults strike both directions, with independent draws, unless `fwd_only` is set. The
-//! round-trip time is split evenly.
+//! A [`LinkSpec`] says what both directions have in common, and in [`Back`] how the way back differs; [`LinkSpec::forward`] and
+//! [`LinkSpec::backward`] make the two links of the model from it. Faults strike both directions, with independent draws,
+//! unless `fwd_only` is set. The round-trip time is split evenly unless `forward_delay` is.
+
+mod back;
+mod limit;
+pub mod traces;
+mod words;
 
 use std::time::Duration;
 
 use clap::Args;
 use fulmar_net::{
-    Intervals, Jitter, LinkConfig, LinkRate, Loss, Order, Probability, QueueConfig, QueueLimit, parse,
+    Intervals, Jitter, LinkConfig, LinkRate, Loss, Order, Policer, Probability, QueueConfig, QueueLimit,
+    Stalls, parse,
 };
 use fulmar_proto::Rate;
+
+pub use back::Back;
+use words::{loss, rate};
 
 /// What the link between the two ends does.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Link")]
 pub struct LinkSpec {
-    /// Rate of whole IP packets: 64k, 100M, 1.5G, unlimited
-    #[arg(long, default_value = "100M", value_parser = parse::link_rate)]
+    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk (`fulmar-lab trace`)
+    #[arg(long, default_value = "100M", value_parser = rate)]
     pub rate: LinkRate,
     /// Round-trip time without queueing
     #[arg(long, default_value = "20ms", value_parser = parse::duration)]
     pub rtt: Duration,
+    /// One-way delay to the receiver; what is left of the round-trip time is the way back [default: half]
+    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    pub forward_delay: Option<Duration>,
     /// Queue in bandwidth-delay products (drop-tail)
     #[arg(long, value_name = "N", value_parser = parse::milli, conflicts_with = "queue")]
     pub queue_bdp: Option<u32>,
-    /// Queue by name and size: droptail:100p, drr:64KiB, sfq, wfq, red, codel, fq_codel [default: 1 BDP, drop-tail]
+    /// Queue by name and size: droptail:100p, drr:64KiB, sfq, wfq, red, codel, fq_codel, priority [default: 1 BDP, drop-tail]
     #[arg(long, value_parser = parse::model::queue)]
     pub queue: Option<QueueConfig>,
-    /// Loss: 5%, 5%/10 (in bursts), periodic:20ms/10ms, bursts:100ms/5ms, none
-    #[arg(long, default_value = "none", value_parser = parse::model::loss)]
+    /// Loss: 5%, 5%/10 (in bursts), periodic:20ms/10ms, bursts:100ms/5ms, trace:wifi-edge, none
+    #[arg(long, default_value = "none", value_parser = loss)]
     pub loss: Loss,
     /// Mean length of a loss burst in packets, with --loss P
     #[arg(long, value_name = "E", value_parser = parse::milli)]
@@ -56,9 +68,24 @@ pub struct LinkSpec {
     /// Nothing arrives in these intervals: 10s-12s,30s-30.5s
     #[arg(long, value_name = "INTERVALS", default_value = "", value_parser = parse::model::intervals)]
     pub blackout: Intervals,
+    /// The link stalls, then lets out all that came: 500ms/100ms (at random, mean interval / length), 1s/1ms-500ms, 5s-5.5s
+    #[arg(long, value_name = "STALLS", default_value = "", value_parser = parse::model::stalls)]
+    pub stall: Stalls,
+    /// The sender's host stalls (virtual time)
+    #[arg(long, value_name = "STALLS", default_value = "", value_parser = parse::model::stalls)]
+    pub stall_sender: Stalls,
+    /// The receiver's host stalls (virtual time)
+    #[arg(long, value_name = "STALLS", default_value = "", value_parser = parse::model::stalls)]
+    pub stall_receiver: Stalls,
+    /// What comes faster is dropped: 20M/64kB, rate and burst
+    #[arg(long, value_name = "RATE/BURST", value_parser = parse::model::policer)]
+    pub policer: Option<Policer>,
     /// Loss, marks, jitter and other faults only from the sender to the receiver
     #[arg(long)]
     pub fwd_only: bool,
+    /// How the way back differs.
+    #[command(flatten)]
+    pub back: Back,
 }
 
 impl Default for LinkSpec {
@@ -66,6 +93,7 @@ impl Default for LinkSpec {
         Self {
             rate: LinkRate::Constant(Rate::from_bits_per_second(100_000_000)),
             rtt: Duration::from_millis(20),
+            forward_delay: None,
             queue_bdp: None,
             queue: None,
             loss: Loss::None,
@@ -77,16 +105,22 @@ impl Default for LinkSpec {
             duplicate: Probability::ZERO,
             corrupt: Probability::ZERO,
             blackout: Intervals::default(),
+            stall: Stalls::None,
+            stall_sender: Stalls::None,
+            stall_receiver: Stalls::None,
+            policer: None,
             fwd_only: false,
+            back: Back::default(),
         }
     }
 }
 
 impl LinkSpec {
     /// The names [`Self::set`] knows.
-    pub const KEYS: [&str; 14] = [
+    pub const KEYS: [&str; 26] = [
         "rate",
         "rtt",
+        "forward_delay",
         "queue_bdp",
         "queue",
         "loss",
@@ -98,7 +132,18 @@ impl LinkSpec {
         "duplicate",
         "corrupt",
         "blackout",
+        "stall",
+        "stall_sender",
+        "stall_receiver",
+        "policer",
         "fwd_only",
+        "back_rate",
+        "back_queue",
+        "back_loss",
+        "back_burst",
+        "back_mark",
+        "back_jitter",
+        "back_policer",
     ];
 
     /// Sets one value by its name in an experiment file.
@@ -106,13 +151,10 @@ impl LinkSpec {
     /// # Errors
     /// If there is no such name, or the text is no such value; the message says which.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
-        fn to<T, E: ToString>(slot: &mut T, value: Result<T, E>) -> Result<(), String> {
-            *slot = value.map_err(|error| error.to_string())?;
-            Ok(())
-        }
         match key {
-            "rate" => to(&mut self.rate, parse::link_rate(text)),
+            "rate" => to(&mut self.rate, rate(text)),
             "rtt" => to(&mut self.rtt, parse::duration(text)),
+            "forward_delay" => to(&mut self.forward_delay, parse::duration(text).map(Some)),
             "queue_bdp" => {
                 self.queue = None;
                 to(&mut self.queue_bdp, parse::milli(text).map(Some))
@@ -121,7 +163,7 @@ impl LinkSpec {
                 self.queue_bdp = None;
                 to(&mut self.queue, parse::model::queue(text).map(Some))
             }
-            "loss" => to(&mut self.loss, parse::model::loss(text)),
+            "loss" => to(&mut self.loss, loss(text)),
             "burst" if text == "none" => to(&mut self.burst, Ok::<_, String>(None)),
             "burst" => to(&mut self.burst, parse::milli(text).map(Some)),
             "mark" => to(&mut self.mark, parse::probability(text)),
@@ -131,45 +173,39 @@ impl LinkSpec {
             "duplicate" => to(&mut self.duplicate, parse::probability(text)),
             "corrupt" => to(&mut self.corrupt, parse::probability(text)),
             "blackout" => to(&mut self.blackout, parse::model::intervals(text)),
+            "stall" => to(&mut self.stall, parse::model::stalls(text)),
+            "stall_sender" => to(&mut self.stall_sender, parse::model::stalls(text)),
+            "stall_receiver" => to(&mut self.stall_receiver, parse::model::stalls(text)),
+            "policer" => to(&mut self.policer, parse::model::policer(text).map(Some)),
             "fwd_only" => to(&mut self.fwd_only, switch(text)),
+            _ if key.starts_with("back_") && Self::KEYS.contains(&key) => self.back.set(key, text),
             _ => Err(format!("a link has no '{key}'; it has {}", Self::KEYS.join(", "))),
-        }
-    }
-
-    /// The loss model, with the burst length if one is given.
-    ///
-    /// # Errors
-    /// If no such process exists, or a burst length is given for a model that has its own.
-    pub fn loss_model(&self) -> Result<Loss, String> {
-        match (&self.loss, self.burst) {
-            (loss, None) => Ok(loss.clone()),
-            (Loss::None, Some(_)) => Ok(Loss::None),
-            (Loss::Bernoulli(p), Some(burst_milli)) => fulmar_net::TwoState::new(*p, burst_milli)
-                .map(Loss::TwoState)
-                .map_err(|error| format!("loss {p} in bursts of {}: {error}", f64::from(burst_milli) / 1e3)),
-            _ => Err("a burst length goes with a plain loss rate only".into()),
         }
     }
 
     /// From the sender to the receiver.
     ///
     /// # Errors
-    /// As [`Self::loss_model`].
+    /// If no such loss process exists, or the delay is longer than the round-trip time.
     pub fn forward(&self) -> Result<LinkConfig, String> {
         let order = if self.reorder { Order::Free } else { Order::Kept };
-        let jitter = if self.jitter.is_zero() { Jitter::None } else { Jitter::Uniform(self.jitter) };
+        if self.forward_delay.is_some_and(|delay| delay > self.rtt) {
+            return Err("the delay forward is longer than the round-trip time".into());
+        }
         Ok(LinkConfig {
             rate: self.rate.clone(),
-            delay: self.rtt / 2,
-            jitter,
+            delay: self.one_way(),
+            jitter: jitter(self.jitter),
             order,
             queue: self.queue_config(),
-            loss: self.loss_model()?,
+            loss: words::with_bursts(&self.loss, self.burst)?,
             mark: self.mark,
             mark_threshold: self.mark_threshold,
             duplicate: self.duplicate,
             corrupt: self.corrupt,
             blackouts: self.blackout.clone(),
+            stalls: self.stall.clone(),
+            policer: self.policer,
             ..LinkConfig::default()
         })
     }
@@ -177,46 +213,37 @@ impl LinkSpec {
     /// From the receiver to the sender.
     ///
     /// # Errors
-    /// As [`Self::loss_model`].
+    /// As [`Self::forward`].
     pub fn backward(&self) -> Result<LinkConfig, String> {
-        self.forward().map(|link| if self.fwd_only { link.without_faults() } else { link })
+        let forward = self.forward()?;
+        let mut link = if self.fwd_only { forward.without_faults() } else { forward };
+        link.delay = self.rtt - self.one_way();
+        self.back.apply(&mut link, self.rtt)?;
+        Ok(link)
+    }
+
+    /// Propagation delay to the receiver.
+    pub fn one_way(&self) -> Duration {
+        self.forward_delay.unwrap_or(self.rtt / 2)
     }
 
     fn queue_config(&self) -> QueueConfig {
         let limit = |milli| QueueLimit::Bdp { milli, rtt: Some(self.rtt) };
         match (&self.queue, self.queue_bdp) {
-            (Some(queue), _) => queue.clone(),
+            (Some(queue), _) => words::of_rtt(queue.clone(), self.rtt),
             (None, milli) => QueueConfig::DropTail(limit(milli.unwrap_or(1000))),
         }
     }
-
-    /// The share of packets the wire loses in the long run, where the model says so.
-    pub fn loss_rate(&self) -> Option<f64> {
-        loss_rate(&self.loss)
-    }
-
-    /// The link's rate in bits per second; `None` without limit or if it changes.
-    pub fn bits_per_second(&self) -> Option<f64> {
-        bits_per_second(&self.rate)
-    }
 }
 
-/// The share of packets a model loses in the long run, where it says so.
-pub fn loss_rate(loss: &Loss) -> Option<f64> {
-    match loss {
-        Loss::None => Some(0.0),
-        Loss::Bernoulli(p) => Some(p.as_f64()),
-        Loss::TwoState(chain) => Some(chain.loss().as_f64()),
-        Loss::Periodic(_) | Loss::PoissonBursts(_) | Loss::Pattern(_) => None,
-    }
+fn jitter(longest: Duration) -> Jitter {
+    if longest.is_zero() { Jitter::None } else { Jitter::Uniform(longest) }
 }
 
-/// A constant rate in bits per second.
-pub fn bits_per_second(rate: &LinkRate) -> Option<f64> {
-    match rate {
-        LinkRate::Constant(rate) => Some(rate.bits_per_second() as f64),
-        LinkRate::Unlimited | LinkRate::Trace(_) => None,
-    }
+/// Puts a value into its place, or says why it is none.
+fn to<T, E: ToString>(slot: &mut T, value: Result<T, E>) -> Result<(), String> {
+    *slot = value.map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 /// `true` or `false`.
@@ -246,7 +273,9 @@ mod tests {
     #[test]
     fn every_key_can_be_set_and_says_what_its_flag_says() {
         let line = "--rate 20M --rtt 250ms --queue codel:100p --loss 10% --burst 5 --mark 2% --mark-threshold 30p \
-            --jitter 10ms --reorder --duplicate 1% --corrupt 0.1% --blackout 1s-2s --fwd-only";
+            --jitter 10ms --reorder --duplicate 1% --corrupt 0.1% --blackout 1s-2s --fwd-only --forward-delay 30ms \
+            --stall 1s/5ms --stall-sender 1s/6ms --stall-receiver 2s-3s --policer 5M/20kB --back-rate 1M --back-queue 9p \
+            --back-loss 3% --back-burst 2 --back-mark 1% --back-jitter 1ms --back-policer 1M/10kB";
         let mut set = LinkSpec::default();
         for (key, value) in [
             ("rate", "20M"),
@@ -262,6 +291,18 @@ mod tests {
             ("corrupt", "0.1%"),
             ("blackout", "1s-2s"),
             ("fwd_only", "true"),
+            ("forward_delay", "30ms"),
+            ("stall", "1s/5ms"),
+            ("stall_sender", "1s/6ms"),
+            ("stall_receiver", "2s-3s"),
+            ("policer", "5M/20kB"),
+            ("back_rate", "1M"),
+            ("back_queue", "9p"),
+            ("back_loss", "3%"),
+            ("back_burst", "2"),
+            ("back_mark", "1%"),
+            ("back_jitter", "1ms"),
+            ("back_policer", "1M/10kB"),
         ] {
             assert!(LinkSpec::KEYS.contains(&key));
             set.set(key, value).unwrap();
@@ -279,5 +320,23 @@ mod tests {
         assert_eq!(one.backward().unwrap().loss, Loss::None);
         let wrong = flags("--loss periodic:20ms/10ms --burst 5");
         assert!(wrong.forward().is_err());
+    }
+
+    #[test]
+    fn the_way_back_may_differ_in_everything() {
+        let link = flags(
+            "--rate 50M --rtt 80ms --forward-delay 60ms --loss 12%/3 --back-rate 5M --back-loss 4% --back-queue 0.5bdp \
+             --back-jitter 3ms",
+        );
+        let (forward, back) = (link.forward().unwrap(), link.backward().unwrap());
+        let ms = Duration::from_millis;
+        assert_eq!((forward.delay, back.delay), (ms(60), ms(20)));
+        assert_eq!((forward.jitter, back.jitter), (Jitter::None, Jitter::Uniform(ms(3))));
+        assert_eq!(back.rate, parse::link_rate("5M").unwrap());
+        assert_eq!(back.loss, Loss::bernoulli(Probability::from_percent(4)));
+        let half = QueueLimit::Bdp { milli: 500, rtt: Some(ms(80)) };
+        assert_eq!(back.queue, QueueConfig::DropTail(half));
+        assert!(flags("--rtt 10ms --forward-delay 11ms").forward().is_err());
+        assert!(flags("--back-burst 3").backward().unwrap_err().contains("back_loss"));
     }
 }
