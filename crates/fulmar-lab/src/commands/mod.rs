@@ -9,6 +9,7 @@ mod compare;
 mod peer;
 mod print;
 mod progress;
+mod random;
 mod report;
 mod run;
 mod sim;
@@ -58,6 +59,7 @@ enum Command {
     Compare(compare::Args),
     Run(run::Args),
     Report(report::Args),
+    Random(random::Args),
     Trace(trace::Args),
     #[cfg(feature = "swarm")]
     Swarm(swarm::Args),
@@ -73,6 +75,7 @@ impl Cli {
             #[cfg(feature = "swarm")]
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
+            Command::Random(args) => random::run(&args),
             Command::Trace(args) => trace::run(&args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),

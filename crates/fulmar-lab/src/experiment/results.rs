@@ -115,6 +115,13 @@ impl Results {
         self.records.values().filter(|record| record.outcome.valid)
     }
 
+    /// The same runs as if they were all of one cell.
+    pub fn without_cells(&self) -> Self {
+        let mut records = self.records.clone();
+        records.values_mut().for_each(|record| record.cell.clear());
+        Self { folder: self.folder.clone(), records }
+    }
+
     /// What was measured in a cell.
     pub fn summary(&self, experiment: &Experiment, words: &str, measure: &str) -> Option<Summary> {
         let values: Vec<f64> = self.outcomes(words).filter_map(|outcome| outcome.measure(measure)).collect();

@@ -103,7 +103,10 @@ fn missing(experiment: &Experiment, mode: Mode, results: &Results) -> Result<(Ve
 }
 
 /// Does every job, on all cores; stops at the first error.
-fn on_all_cores<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Result<(), String> {
+pub(crate) fn on_all_cores<T: Sync>(
+    jobs: &[T],
+    work: impl Fn(&T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
     let (next, error) = (AtomicUsize::new(0), Mutex::new(None));
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     std::thread::scope(|scope| {
