@@ -28,6 +28,8 @@ pub struct Outcome {
     pub goodput_mbps: f64,
     /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, both as means over the run.
     pub fraction_of_limit: Option<f64>,
+    /// Goodput over what a flow without loss could have: capacity less our headers (DFCP thesis, 4.6.5: normalised aggregate goodput).
+    pub normalised_goodput: Option<f64>,
     /// Jain's index of the flows' goodput over the whole run.
     pub jain: f64,
     /// Mean of Jain's index in each second, if there is more than one flow and values over time were recorded.
@@ -81,6 +83,8 @@ pub struct Flow {
     pub redundancy_rate: f64,
     /// Effective recovery rate: packets recovered by decoding over redundant packets sent (TCP-FEC, 3.4.1).
     pub recovery_rate: f64,
+    /// Packets recovered by decoding.
+    pub recovered: u64,
     /// Fast recoveries of this flow; not known of one flow of kernel TCP among several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_recoveries: Option<u64>,
@@ -257,6 +261,9 @@ pub struct Sample {
     pub loss_estimate: Option<f64>,
     /// Repair symbols per source symbol aimed at.
     pub redundancy: Option<f64>,
+    /// The longest delay of a message delivered since the sample before, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
     /// Bytes in the (first) bottleneck's queue.
     pub queue_bytes: u64,
 }
@@ -267,6 +274,8 @@ impl Outcome {
         self.goodput_mbps = self.flows.iter().map(|flow| flow.goodput_mbps).sum();
         let limit = capacity_bps.map(|capacity| capacity * (1.0 - loss_rate) / 1e6);
         self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
+        let alone = capacity_bps.map(|capacity| capacity * crate::random::PAYLOAD_SHARE / 1e6);
+        self.normalised_goodput = alone.filter(|&most| most > 0.0).map(|most| self.goodput_mbps / most);
         self.jain = statistics::jain(self.flows.iter().map(|flow| flow.goodput_mbps));
         let over_time = fairness::over_time(&self.series, self.flows.len());
         let mean = over_time.iter().map(|(_, jain)| jain).sum::<f64>() / over_time.len() as f64;
@@ -288,6 +297,10 @@ impl Outcome {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "fraction_of_limit" => self.fraction_of_limit,
+            "normalised_goodput" => self.normalised_goodput,
+            "queue_drop_share" => {
+                self.links.first().map(|link| link.dropped as f64 / link.offered.max(1) as f64)
+            }
             "jain" => Some(self.jain),
             "jain_over_time" => self.jain_over_time,
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
@@ -301,10 +314,12 @@ impl Outcome {
     }
 
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 31] = [
+    pub const MEASURES: [&str; 34] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
+        "normalised_goodput",
+        "queue_drop_share",
         "jain",
         "jain_over_time",
         "utilisation",
@@ -319,6 +334,7 @@ impl Outcome {
         "retransmission_rate",
         "redundancy_rate",
         "recovery_rate",
+        "recovered",
         "fast_recoveries",
         "timeouts",
         "ce_marks",
@@ -351,8 +367,9 @@ pub enum Better {
 pub fn better(measure: &str) -> Better {
     let name = measure.rsplit_once('.').map_or(measure, |(_, name)| name);
     match name {
-        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "jain" | "jain_over_time" => Better::Larger,
-        "retransmission_rate" | "redundancy_rate" | "recovery_rate" => Better::Neither,
+        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "normalised_goodput" | "jain"
+        | "jain_over_time" => Better::Larger,
+        "retransmission_rate" | "redundancy_rate" | "recovery_rate" | "recovered" => Better::Neither,
         "utilisation" | "loss_estimate_mean" | "ce_marks" | "fast_recoveries" | "timeouts" => Better::Neither,
         // Delays, times, losses, errors, bytes sent per byte delivered.
         _ => Better::Smaller,
@@ -373,6 +390,7 @@ impl Flow {
             "retransmission_rate" => Some(self.retransmission_rate),
             "redundancy_rate" => Some(self.redundancy_rate),
             "recovery_rate" => Some(self.recovery_rate),
+            "recovered" => Some(self.recovered as f64),
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
             "timeouts" => Some(self.timeouts as f64),
             "ce_marks" => Some(self.ce_marks as f64),
@@ -400,6 +418,7 @@ mod tests {
     fn every_measure_has_a_name_that_is_known() {
         let outcome = Outcome {
             fraction_of_limit: Some(1.0),
+            normalised_goodput: Some(1.0),
             jain_over_time: Some(1.0),
             fast_recoveries: Some(3),
             lateness: Some(Lateness::default()),

@@ -62,12 +62,23 @@ pub struct FlowSpec {
     pub place: usize,
     /// How urgent its packets are, to a queue that cares.
     pub priority: u8,
+    /// It goes the other way: from the receivers' side to the senders'.
+    pub is_reversed: bool,
 }
 
 impl FlowSpec {
     /// A flow that starts at zero and sends to the end.
     pub fn new(profile: Profile, traffic: Traffic) -> Self {
-        Self { profile, traffic, start: Duration::ZERO, stop: None, rtt: None, place: 0, priority: 0 }
+        Self {
+            profile,
+            traffic,
+            start: Duration::ZERO,
+            stop: None,
+            rtt: None,
+            place: 0,
+            priority: 0,
+            is_reversed: false,
+        }
     }
 }
 
@@ -108,7 +119,8 @@ impl Scenario {
                 links.get(flow.place - 1).map_or(Duration::ZERO, LinkSpec::one_way)
             }
         };
-        links + (self.rtt(flow) - self.path_rtt(flow)) / 2
+        let way = if flow.is_reversed { self.path_rtt(flow) - links } else { links };
+        way + (self.rtt(flow) - self.path_rtt(flow)) / 2
     }
 
     /// Says what cannot be run.

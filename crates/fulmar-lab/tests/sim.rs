@@ -293,3 +293,14 @@ fn urgent_flows_do_not_wait_behind_others() {
     // At most the packet that is being sent: 6 ms.
     assert!(urgent < 9.0 && equal > 100.0, "{urgent} {equal}");
 }
+
+#[test]
+fn flows_go_both_ways() {
+    let mut flows = vec![flow("cubic", "bulk"), flow("cubic", "bulk")];
+    flows[1].is_reversed = true;
+    let settings = [("forward_delay", "20ms"), ("rtt", "30ms"), ("back_rate", "5M"), ("queue", "100p")];
+    let outcome = run(&Scenario::over(link(&settings), flows, Duration::from_secs(6)), 1);
+    let goodput: Vec<f64> = outcome.flows.iter().map(|flow| flow.goodput_mbps).collect();
+    // ACKs of the first wait behind data of the second: it grows slowly.
+    assert!(goodput[0] > 3.0 && (3.0..4.9).contains(&goodput[1]), "{goodput:?}");
+}

@@ -176,6 +176,8 @@ impl Args {
             }
             None => self.one_flow(),
         };
+        // What was published and claimed is not what is asked, and an older program may not understand it.
+        ["published", "claim", "reference"].iter().for_each(|key| _ = table.remove(*key));
         table.insert("repetitions".into(), i64::from(self.seeds).into());
         table.insert("seed".into(), 1.into());
         if let Some(time) = self.time {

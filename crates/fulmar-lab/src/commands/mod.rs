@@ -5,6 +5,7 @@ mod agree;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod compare;
+mod merge;
 #[cfg(target_os = "linux")]
 mod peer;
 mod print;
@@ -58,6 +59,7 @@ enum Command {
     Agree(agree::Args),
     Compare(compare::Args),
     Run(run::Args),
+    Merge(merge::Args),
     Report(report::Args),
     Random(random::Args),
     Trace(trace::Args),
@@ -71,6 +73,7 @@ impl Cli {
         let result = match self.command {
             Command::Sim(args) => sim::run(&args),
             Command::Run(args) => run::run(&args),
+            Command::Merge(args) => merge::run(&args),
             Command::Compare(args) => compare::run(&args),
             #[cfg(feature = "swarm")]
             Command::Swarm(args) => swarm::run(&args),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::progress::Bar;
-use crate::experiment::{self, Experiment, Mode, Results};
+use crate::experiment::{self, Experiment, Mode, Results, Shard};
 
 /// Run experiment files: every cell of their sweeps that has no result yet
 ///
@@ -14,6 +14,7 @@ use crate::experiment::{self, Experiment, Mode, Results};
 #[command(after_help = "Examples:
   fulmar-lab run experiments/profiles-loss.toml && fulmar-lab report
   fulmar-lab run experiments/*.toml --quick                     # does everything work?
+  fulmar-lab run experiments/*.toml --shard 0/8                 # an eighth of the work; `merge` puts parts together
   fulmar-lab run experiments/*.toml --check                     # only look for mistakes")]
 pub(super) struct Args {
     /// Experiment files
@@ -22,6 +23,12 @@ pub(super) struct Args {
     /// A quarter of the time, one repetition; kept apart from full results
     #[arg(long)]
     quick: bool,
+    /// The cells of each file's first claim, once: do results still hold? Kept apart from full results
+    #[arg(long, conflicts_with = "quick")]
+    sample: bool,
+    /// One part of the runs: 0/8 is the first of eight; auto (or auto/8) by the variables of a Slurm array or a Kubernetes indexed job
+    #[arg(long, value_name = "I/N", conflicts_with = "again")]
+    shard: Option<Shard>,
     /// Folder of results
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
@@ -48,20 +55,24 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     if experiments.iter().any(|(experiment, _)| needs_rights(experiment)) {
         crate::bridge::acquire_rights()?;
     }
-    let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    let mode = match (args.quick, args.sample) {
+        (true, _) => Mode::Quick,
+        (_, true) => Mode::Sample,
+        _ => Mode::Full,
+    };
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
     for (experiment, text) in &experiments {
-        let suffix = if args.quick { "-quick" } else { "" };
-        let folder = args.out.join(format!("{}{suffix}", experiment.name));
+        let folder = args.out.join(format!("{}{}", experiment.name, mode.suffix()));
         if args.again {
             Results::forget(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
-        let mut results =
-            Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        let results = Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        let mut results = results.of_shard(shard);
         #[cfg(target_os = "linux")]
         keep_peers(experiment, results.folder())?;
         let bar = Mutex::new(Bar::new(&experiment.name));
         let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
-        experiment::run(experiment, mode, &mut results, &|progress| {
+        experiment::run(experiment, mode, shard, &mut results, &|progress| {
             lock().show(progress.done as u64, progress.total as u64, &progress.label);
         })
         .map_err(|reason| format!("{}: {reason}", experiment.name))?;

@@ -10,7 +10,7 @@ use std::process::Command;
 pub use build::{Workshop, cache_folder};
 pub use pairs::{Difference, Verdict, differences};
 
-use crate::experiment::{self, Experiment, Mode, Progress, Results, is_profile};
+use crate::experiment::{self, Experiment, Mode, Progress, Results, Shard, is_profile};
 
 /// One of the two that are compared.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ fn with_sender(text: &str, sender: &str) -> Result<String, String> {
 fn in_process(text: &str, folder: PathBuf, tell: &(dyn Fn(&Progress) + Sync)) -> Result<Results, String> {
     let experiment = Experiment::parse("compare.toml", text).map_err(|mistake| mistake.to_string())?;
     let mut results = Results::open(folder, text).map_err(|error| error.to_string())?;
-    experiment::run(&experiment, Mode::Full, &mut results, tell)?;
+    experiment::run(&experiment, Mode::Full, Shard::WHOLE, &mut results, tell)?;
     Ok(results)
 }
 

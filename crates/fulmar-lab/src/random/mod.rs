@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fulmar_proto::Profile;
 
-use crate::experiment::{Cell, Record, on_all_cores};
+use crate::experiment::{Cell, Record, ScenarioHash, on_all_cores};
 use crate::outcome::Outcome;
 use crate::sim;
 
@@ -83,7 +83,7 @@ impl Judged {
     /// As a record of results, so that two commits can be compared path by path.
     pub fn record(&self, profile: &str) -> Record {
         let cell = Cell { settings: vec![("kind".into(), judge::class(&self.path).into())] };
-        Record::new(self.path.command(profile), &cell, self.outcome.clone())
+        Record::new(ScenarioHash::of(&self.path.command(profile)), &cell, self.outcome.clone())
     }
 }
 

@@ -275,6 +275,8 @@ pub(super) struct Receiver {
     /// Bytes of a message that is not complete.
     partial_bytes: u64,
     pub(super) message_delays: Vec<Duration>,
+    /// Delays up to here have been looked at.
+    delays_seen: usize,
     pub(super) transfer_times: Vec<Duration>,
 }
 
@@ -286,8 +288,16 @@ impl Receiver {
             streams: Vec::new(),
             partial_bytes: 0,
             message_delays: Vec::new(),
+            delays_seen: 0,
             transfer_times: Vec::new(),
         }
+    }
+
+    /// The longest delay of a message since the last question.
+    pub(super) fn take_delay_max(&mut self) -> Option<Duration> {
+        let longest = self.message_delays[self.delays_seen..].iter().max().copied();
+        self.delays_seen = self.message_delays.len();
+        longest
     }
 
     pub(super) fn postpone(&mut self, late: Duration) {

@@ -56,6 +56,7 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
         retransmission_rate: ratio(sent.copies + sent.probes, sent.symbols_sent() + sent.probes),
         redundancy_rate: ratio(combinations, combinations + sent.sources),
         recovery_rate: ratio(received.recovered, combinations),
+        recovered: received.recovered,
         fast_recoveries: Some(stats.recoveries),
         timeouts: stats.probe_timeouts,
         ce_marks: stats.ecn_ce_packets,

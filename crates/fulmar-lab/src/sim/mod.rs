@@ -210,8 +210,9 @@ impl<'a> World<'a> {
             }
         }
         while let Some((host, packet)) = self.wires.poll_deliver(self.now) {
-            if self.machines[host % 2].is_frozen(self.now) {
-                self.machines[host % 2].hold(host, Some(packet));
+            let side = self.side(host);
+            if self.machines[side].is_frozen(self.now) {
+                self.machines[side].hold(host, Some(packet));
             } else {
                 self.receive(host, packet);
             }
@@ -222,8 +223,9 @@ impl<'a> World<'a> {
             self.timers.pop();
             if self.armed[host] == Some(at) {
                 self.armed[host] = None;
-                if self.machines[host % 2].is_frozen(self.now) {
-                    self.machines[host % 2].hold(host, None);
+                let side = self.side(host);
+                if self.machines[side].is_frozen(self.now) {
+                    self.machines[side].hold(host, None);
                 } else {
                     self.touched.insert(host);
                 }
@@ -243,6 +245,11 @@ impl<'a> World<'a> {
         if self.buffers.len() < BUFFERS_MAX {
             self.buffers.push(packet.contents);
         }
+    }
+
+    /// Which machine a host is on.
+    fn side(&self, host: usize) -> usize {
+        (host + usize::from(self.scenario.flows[host / 2].is_reversed)) % 2
     }
 
     fn host(&mut self, index: usize) -> &mut Host {
@@ -312,6 +319,7 @@ impl<'a> World<'a> {
                     pacing_mbps: stats.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
                     loss_estimate: Some(stats.loss.rate),
                     redundancy: Some(stats.redundancy),
+                    delay_ms: pair.reader.take_delay_max().map(crate::outcome::ms),
                     queue_bytes,
                 });
             }

@@ -7,7 +7,7 @@ use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, U
 use fulmar_proto::Instant;
 
 use crate::link::LinkSpec;
-use crate::scenario::{Scenario, Topology};
+use crate::scenario::{FlowSpec, Scenario, Topology};
 
 /// A UDP datagram on its way to a host.
 #[derive(Clone, Debug)]
@@ -62,7 +62,10 @@ impl Wires {
             Topology::Dumbbell(link) => dumbbell(&mut network, scenario, link)?,
             Topology::ParkingLot(links) => parking_lot(&mut network, scenario, links)?,
         };
-        let nodes = pairs.iter().flat_map(|pair| [pair.sender, pair.receiver]).collect();
+        let ends = |(pair, flow): (&Pair, &FlowSpec)| {
+            if flow.is_reversed { [pair.receiver, pair.sender] } else { [pair.sender, pair.receiver] }
+        };
+        let nodes = pairs.iter().zip(&scenario.flows).flat_map(ends).collect();
         let one_way = scenario.flows.iter().map(|flow| scenario.one_way(flow)).collect();
         let priorities = scenario.flows.iter().map(|flow| flow.priority).collect();
         let mut bottlenecks = Vec::new();
