@@ -297,6 +297,10 @@ impl Outcome {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "fraction_of_limit" => self.fraction_of_limit,
+            "share_of_limit" => {
+                self.fraction_of_limit.map(|fraction| fraction / crate::random::PAYLOAD_SHARE)
+            }
+            "waste" => self.waste(),
             "normalised_goodput" => self.normalised_goodput,
             "queue_drop_share" => {
                 self.links.first().map(|link| link.dropped as f64 / link.offered.max(1) as f64)
@@ -313,11 +317,20 @@ impl Outcome {
         }
     }
 
+    /// Bytes sent forward over bytes delivered, less what the wire took: 1 were perfect, headers alone are 1.047.
+    fn waste(&self) -> Option<f64> {
+        let link = self.links.first()?;
+        let arrived = link.delivered.saturating_sub(link.duplicated) as f64
+            / (link.delivered + link.lost).max(1) as f64;
+        Some(self.flows.first()?.wire_ratio? * arrived)
+    }
+
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 34] = [
+    pub const MEASURES: [&str; 38] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
+        "share_of_limit",
         "normalised_goodput",
         "queue_drop_share",
         "jain",
@@ -328,9 +341,12 @@ impl Outcome {
         "queue_drops",
         "lateness_p99_ms",
         "completion_seconds",
+        "received_mb",
+        "connected",
         "connect_seconds",
         "finish_seconds",
         "wire_ratio",
+        "waste",
         "retransmission_rate",
         "redundancy_rate",
         "recovery_rate",
@@ -367,8 +383,8 @@ pub enum Better {
 pub fn better(measure: &str) -> Better {
     let name = measure.rsplit_once('.').map_or(measure, |(_, name)| name);
     match name {
-        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "normalised_goodput" | "jain"
-        | "jain_over_time" => Better::Larger,
+        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "share_of_limit" | "connected"
+        | "received_mb" | "normalised_goodput" | "jain" | "jain_over_time" => Better::Larger,
         "retransmission_rate" | "redundancy_rate" | "recovery_rate" | "recovered" => Better::Neither,
         "utilisation" | "loss_estimate_mean" | "ce_marks" | "fast_recoveries" | "timeouts" => Better::Neither,
         // Delays, times, losses, errors, bytes sent per byte delivered.
@@ -384,6 +400,8 @@ impl Flow {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "completion_seconds" => self.completion_seconds,
+            "received_mb" => Some(self.received_bytes as f64 / 1e6),
+            "connected" => Some(f64::from(u8::from(self.connect_seconds.is_some()))),
             "connect_seconds" => self.connect_seconds,
             "finish_seconds" => self.finish_seconds,
             "wire_ratio" => self.wire_ratio,

@@ -64,6 +64,8 @@ pub struct FlowSpec {
     pub priority: u8,
     /// It goes the other way: from the receivers' side to the senders'.
     pub is_reversed: bool,
+    /// Its start is later by a time drawn from the seed, at most this.
+    pub start_within: Duration,
 }
 
 impl FlowSpec {
@@ -78,6 +80,7 @@ impl FlowSpec {
             place: 0,
             priority: 0,
             is_reversed: false,
+            start_within: Duration::ZERO,
         }
     }
 }

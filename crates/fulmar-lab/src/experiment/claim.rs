@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Cell, Published};
+use crate::statistics::Summary;
 
 /// A claim: a measure, or its ratio to another cell's, lies between bounds in every cell it speaks of.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -16,6 +17,9 @@ pub struct Claim {
     pub of: Option<String>,
     /// Which measure; by default the experiment's first.
     pub measure: Option<String>,
+    /// What counts of the runs of a cell.
+    #[serde(default)]
+    pub statistic: Statistic,
     /// The cells: values of the sweep. What is not named may be anything.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
@@ -27,6 +31,33 @@ pub struct Claim {
     pub max: Option<f64>,
     /// Within this factor of the published value, either way, wherever there is one.
     pub within: Option<f64>,
+}
+
+/// One number of many runs.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The 99th percentile.
+    P99,
+}
+
+impl Statistic {
+    /// That number.
+    pub fn of(self, summary: &Summary) -> f64 {
+        match self {
+            Self::Mean => summary.mean,
+            Self::Min => summary.min,
+            Self::Max => summary.max,
+            Self::P99 => summary.p99,
+        }
+    }
 }
 
 /// How a claim fared.
@@ -74,20 +105,21 @@ impl Claim {
         Some(Cell { settings: settings.collect() })
     }
 
-    /// Judges it by what was measured: `mean` of a cell and a measure.
+    /// Judges it by what was measured of a cell and a measure.
     pub fn judge(
         &self,
         cells: &[Cell],
         published: &[Published],
         first_measure: &str,
-        mean: impl Fn(&Cell, &str) -> Option<f64>,
+        measured: impl Fn(&Cell, &str) -> Option<Summary>,
     ) -> Finding {
+        let number = |cell: &Cell, measure: &str| Some(self.statistic.of(&measured(cell, measure)?));
         let measure = self.measure.as_deref().unwrap_or(first_measure);
         let (mut found, mut fails) = (Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.matches(cell)) {
-            let Some(value) = mean(cell, measure) else { continue };
+            let Some(value) = number(cell, measure) else { continue };
             let value = match self.against(cell) {
-                Some(other) => match mean(&other, measure) {
+                Some(other) => match number(&other, measure) {
                     Some(other) => value / other,
                     None => continue,
                 },
@@ -161,8 +193,8 @@ mod tests {
         claim.judge(&cells, &published, "goodput_mbps", |cell, measure| {
             assert_eq!(measure, "goodput_mbps");
             match (cell.value("sender")?, cell.value("loss")?) {
-                ("ctcp", "9%") => Some(ctcp),
-                ("cubic", "9%") => Some(1.0),
+                ("ctcp", "9%") => Summary::of(&[ctcp]),
+                ("cubic", "9%") => Summary::of(&[1.0]),
                 _ => None,
             }
         })
@@ -190,6 +222,17 @@ mod tests {
         );
         let elsewhere = Claim { at: at(&[("loss", "1%")]), ..ratio };
         assert_eq!(judge(&elsewhere, 12.0), Finding::Unmeasured);
+    }
+
+    #[test]
+    fn the_worst_run_may_count() {
+        let claim = |statistic| Claim { min: Some(0.9), statistic, ..Claim::default() };
+        let found = |statistic| {
+            let runs = Summary::of(&[0.8, 1.0, 1.0]);
+            claim(statistic).judge(&[cell("a", "0%")], &[], "x", |_, _| runs)
+        };
+        assert!(matches!(found(Statistic::Mean), Finding::Holds(..)));
+        assert!(matches!(found(Statistic::Min), Finding::Fails(_)));
     }
 
     #[test]

@@ -103,6 +103,10 @@ pub struct FlowLine {
     pub priority: u8,
     /// It goes from the receivers' side to the senders'.
     pub is_reversed: bool,
+    /// Its start is later by a time drawn from the seed, at most this.
+    pub start_within: Duration,
+    /// What is swept does not concern it.
+    pub is_apart: bool,
 }
 
 /// A published figure.

@@ -133,7 +133,8 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
     super::real::task(experiment, &links, &flows, duration, warm_up)
 }
 
-fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine]) -> Result<(), String> {
+fn apply(key: &str, value: &str, links: &mut [LinkSpec], all: &mut [FlowLine]) -> Result<(), String> {
+    let mut flows: Vec<&mut FlowLine> = all.iter_mut().filter(|flow| !flow.is_apart).collect();
     match key {
         "sender" => flows.iter_mut().for_each(|flow| flow.sender = value.into()),
         "flows" => {
@@ -180,8 +181,8 @@ fn simulated(
 ) -> Result<Scenario, String> {
     let flows = flows.iter().map(|line| {
         let profile = Profile::parse(&line.sender).map_err(|error| error.to_string())?;
-        let FlowLine { traffic, start, stop, rtt, place, priority, is_reversed, .. } = *line;
-        Ok(FlowSpec { profile, traffic, start, stop, rtt, place, priority, is_reversed })
+        let FlowLine { traffic, start, stop, rtt, place, priority, is_reversed, start_within, .. } = *line;
+        Ok(FlowSpec { profile, traffic, start, stop, rtt, place, priority, is_reversed, start_within })
     });
     let flows = flows.collect::<Result<Vec<_>, String>>()?;
     let topology =
@@ -229,8 +230,16 @@ impl Task {
                 };
                 let flow = |f: &FlowSpec| {
                     format!(
-                        "{} {} {:?} {:?} {:?} {} {} {}",
-                        f.profile.name, f.traffic, f.start, f.stop, f.rtt, f.place, f.priority, f.is_reversed
+                        "{} {} {:?} {:?} {:?} {} {} {} {:?}",
+                        f.profile.name,
+                        f.traffic,
+                        f.start,
+                        f.stop,
+                        f.rtt,
+                        f.place,
+                        f.priority,
+                        f.is_reversed,
+                        f.start_within
                     )
                 };
                 let flows: Vec<String> = s.flows.iter().map(flow).collect();

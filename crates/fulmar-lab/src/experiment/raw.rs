@@ -66,6 +66,9 @@ pub(super) struct RawFlow {
     pub(super) priority: u8,
     #[serde(default)]
     pub(super) reverse: bool,
+    pub(super) start_within: Option<Text>,
+    #[serde(default)]
+    pub(super) apart: bool,
 }
 
 /// A reason with the place it belongs to.
@@ -116,7 +119,7 @@ pub(super) fn at_least_one<T: Copy + PartialEq + Default>(number: &Spanned<T>, w
 pub(super) fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>>) -> usize {
     let counts =
         swept.get("flows").map(|values| values.iter().filter_map(|n| n.parse().ok()).max().unwrap_or(1));
-    flows.iter().map(|flow| counts.unwrap_or(flow.count)).sum()
+    flows.iter().map(|flow| counts.filter(|_| !flow.is_apart).unwrap_or(flow.count)).sum()
 }
 
 pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<FlowLine> {
@@ -138,6 +141,8 @@ pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<Fl
         place: raw.place.as_ref().map_or(0, |place| *place.get_ref()),
         priority: raw.priority,
         is_reversed: raw.reverse,
+        start_within: maybe(&raw.start_within, parse::duration)?.unwrap_or_default(),
+        is_apart: raw.apart,
     })
 }
 

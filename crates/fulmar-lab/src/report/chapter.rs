@@ -79,12 +79,13 @@ impl Chapter {
     fn judged(experiment: Experiment, mut rows: Vec<Row>, firsts: Vec<Option<Outcome>>) -> Self {
         relate(&experiment, &mut rows);
         let cells: Vec<Cell> = rows.iter().map(Row::as_cell).collect();
-        let mean = |cell: &Cell, measure: &str| {
+        let summary = |cell: &Cell, measure: &str| {
             let row = rows.iter().find(|row| row.as_cell() == *cell)?;
             let index = experiment.measures.iter().position(|name| name == measure)?;
-            Some(row.measured.get(index)?.as_ref()?.mean)
+            *row.measured.get(index)?
         };
-        let judge = |claim: &Claim| claim.judge(&cells, &experiment.published, &experiment.measures[0], mean);
+        let judge =
+            |claim: &Claim| claim.judge(&cells, &experiment.published, &experiment.measures[0], summary);
         let findings: Vec<_> = experiment.claims.iter().map(|claim| (claim.clone(), judge(claim))).collect();
         for (row, cell) in rows.iter_mut().zip(&cells) {
             let here = format!("{}: ", cell.label());

@@ -31,6 +31,9 @@ const START: Instant = Instant::from_nanos(1_000_000_000);
 /// With loss-free handshakes: how long the faults may wait for them.
 const HANDSHAKES_MAX: Duration = Duration::from_secs(60);
 
+/// Streams of draws for the starts of flows.
+const STARTS: u64 = 1 << 32;
+
 /// One flow: the host that sends and the one that receives, with their applications.
 struct Pair {
     sender: Host,
@@ -98,7 +101,8 @@ impl<'a> World<'a> {
         let pairs: Vec<Pair> = (scenario.flows.iter().enumerate())
             .map(|(index, flow)| {
                 let random = |role| Rng::new(seed, 1000 + 3 * index as u64 + role);
-                let start = START + flow.start;
+                let late = Rng::new(seed, STARTS + index as u64).up_to(flow.start_within);
+                let start = START + flow.start + late;
                 let end = START + flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
                 let one_way = wires.one_way(index);
                 Pair {
