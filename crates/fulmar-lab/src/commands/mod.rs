@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod agree;
+mod available;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod compare;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use fulmar_proto::Profile;
 
 use super::progress::Bar;
-use crate::experiment::Results;
+use crate::experiment::{COMMIT, Results};
 use crate::random::{self, Bounds, Judged, Ranges, kinds};
 
 /// How many of the worst are shown.
@@ -37,6 +37,9 @@ pub(super) struct Args {
     /// Keep every run in this folder (runs.jsonl)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write the table to this page (Markdown)
+    #[arg(long, value_name = "FILE.md")]
+    page: Option<PathBuf>,
     /// End with an error if the median is below 0.96, the 10th percentile below 0.92, the 1st below 0.80, a path is never connected, or
     /// its queue drops more than 2 %
     #[arg(long)]
@@ -55,6 +58,9 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     if let Some(folder) = &args.out {
         keep(folder, &all, &args.profile).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
+    if let Some(path) = &args.page {
+        std::fs::write(path, page(args, &all)).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     print(&all, &args.profile);
     let complaints = random::outside(&all, &Bounds::default());
     complaints.iter().for_each(|line| println!("missed: {line}"));
@@ -67,6 +73,41 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
 fn keep(folder: &std::path::Path, all: &[Judged], profile: &str) -> std::io::Result<()> {
     let mut results = Results::open(folder.to_owned(), "")?;
     all.iter().try_for_each(|judged| results.add(judged.record(profile)))
+}
+
+/// The table, and what it was made with.
+fn page(args: &Args, all: &[Judged]) -> String {
+    let quick = if args.quick { " --quick" } else { "" };
+    let mut page = format!(
+        "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{quick}`, commit {COMMIT}: share of \
+         (1-p) x capacity x {}, start-up included.\n\n",
+        args.profile,
+        args.paths,
+        args.seed,
+        random::PAYLOAD_SHARE
+    );
+    page.push_str(
+        "| paths | how many | median | 10th percentile | 1st | never connected | queue drops > 2 % |\n",
+    );
+    page.push_str("|---|---|---|---|---|---|---|\n");
+    for kind in kinds(all) {
+        page.push_str(&format!(
+            "| {} | {} | {:.3} | {:.3} | {:.3} | {} | {} |\n",
+            kind.name, kind.paths, kind.median, kind.tenth, kind.hundredth, kind.unconnected, kind.dropping
+        ));
+    }
+    page.push_str("\nThe worst:\n\n| share | repeat |\n|---|---|\n");
+    for judged in worst(all) {
+        page.push_str(&format!("| {:.3} | `{}` |\n", judged.share, judged.path.command(&args.profile)));
+    }
+    page
+}
+
+fn worst(all: &[Judged]) -> Vec<&Judged> {
+    let mut worst: Vec<&Judged> = all.iter().collect();
+    worst.sort_by(|a, b| a.share.total_cmp(&b.share));
+    worst.truncate(WORST_MAX);
+    worst
 }
 
 fn print(all: &[Judged], profile: &str) {
@@ -86,10 +127,8 @@ fn print(all: &[Judged], profile: &str) {
     if let Some(longest) = times.last() {
         println!("connecting: median {:.3} s, longest {longest:.3} s", times[times.len() / 2]);
     }
-    let mut worst: Vec<&Judged> = all.iter().collect();
-    worst.sort_by(|a, b| a.share.total_cmp(&b.share));
     println!("the worst:");
-    for judged in worst.iter().take(WORST_MAX) {
+    for judged in worst(all) {
         println!("{:6.3}  {}", judged.share, judged.path.command(profile));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// Where the report goes [default: DIR/report]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Folder of the experiment files, and of published.toml and systems.toml
+    /// Folder of the experiment files, with register/ in it: what was published, and what must be there
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     experiments: PathBuf,
     /// End with an error if a claim does not hold
@@ -61,14 +61,11 @@ fn experiment_files(folder: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten();
         entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
     };
-    let folders = list(folder).into_iter().filter(|path| path.is_dir() && !path.ends_with("peers"));
+    let folders = list(folder)
+        .into_iter()
+        .filter(|path| path.is_dir() && !path.ends_with("peers") && !path.ends_with("register"));
     let all = folders.flat_map(|folder| list(&folder)).chain(list(folder));
-    let is_experiment = |path: &PathBuf| {
-        path.extension().is_some_and(|ending| ending == "toml")
-            && !["published", "systems", "Cargo"]
-                .iter()
-                .any(|name| path.file_stem().is_some_and(|stem| stem == *name))
-    };
+    let is_experiment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
     let mut files: Vec<PathBuf> = all.filter(is_experiment).collect();
     files.sort();
     files
@@ -123,7 +120,7 @@ fn from_tables(known: &[Chapter], files: &[PathBuf], out: &Path) -> Result<Vec<C
 fn register(folder: &Path) -> Result<Register, String> {
     let mut register = Register::default();
     for name in ["published.toml", "systems.toml"] {
-        let path = folder.join(name);
+        let path = folder.join("register").join(name);
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let part: Register =
             toml::from_str(&text).map_err(|error| format!("{}: {}", path.display(), error.message()))?;

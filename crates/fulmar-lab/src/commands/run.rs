@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use super::available::Machine;
 use super::progress::Bar;
 use crate::experiment::{self, Experiment, Mode, Results, Shard};
 
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// One part of the runs: 0/8 is the first of eight; auto (or auto/8) by the variables of a Slurm array or a Kubernetes indexed job
     #[arg(long, value_name = "I/N", conflicts_with = "again")]
     shard: Option<Shard>,
+    /// Leave out what cannot run here, and name it: peers that are not installed, real time without the right to make namespaces
+    #[arg(long)]
+    skip_missing: bool,
     /// Folder of results
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
@@ -50,6 +54,9 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     }
     if args.check {
         return Ok(());
+    }
+    if args.skip_missing {
+        leave_out(&mut experiments);
     }
     #[cfg(target_os = "linux")]
     if experiments.iter().any(|(experiment, _)| needs_rights(experiment)) {
@@ -79,6 +86,22 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         lock().end();
     }
     Ok(())
+}
+
+/// Keeps what this machine can run.
+fn leave_out(experiments: &mut Vec<(Experiment, String)>) {
+    let machine = Machine::look();
+    experiments.retain_mut(|(experiment, _)| match machine.leave_out(experiment) {
+        Some(missing) if missing.is_empty() => true,
+        Some(missing) => {
+            eprintln!("{}: left out, because they cannot run here: {}", experiment.name, missing.join(", "));
+            true
+        }
+        None => {
+            eprintln!("{}: cannot run here", experiment.name);
+            false
+        }
+    });
 }
 
 /// Keeps the files of the peers an experiment uses with its results, so that they say what was run.

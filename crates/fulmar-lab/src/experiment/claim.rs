@@ -120,6 +120,8 @@ impl Claim {
             let Some(value) = number(cell, measure) else { continue };
             let value = match self.against(cell) {
                 Some(other) => match number(&other, measure) {
+                    // None against none is as much.
+                    Some(other) if other == value => 1.0,
                     Some(other) => value / other,
                     None => continue,
                 },

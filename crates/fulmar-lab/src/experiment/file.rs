@@ -145,6 +145,13 @@ pub struct Plot {
     pub y_label: Option<String>,
 }
 
+/// The folder of the peers' files: beside an experiment, or beside the folder it is in.
+fn peers_of(file: &Path) -> PathBuf {
+    let beside = file.with_file_name(super::plan::PEERS);
+    let above = file.parent().map(|folder| folder.with_file_name(super::plan::PEERS));
+    above.filter(|above| !beside.is_dir() && above.is_dir()).unwrap_or(beside)
+}
+
 impl Experiment {
     /// The name without what a shortened run adds to it.
     pub fn plain_name(&self) -> &str {
@@ -167,7 +174,7 @@ impl Experiment {
         };
         let raw: Raw = toml::from_str(text)
             .map_err(|error| mistake(error.span().map_or(0, |span| span.start), error.message().into()))?;
-        let peers = Path::new(file).with_file_name(super::plan::PEERS);
+        let peers = peers_of(Path::new(file));
         let name = Path::new(file)
             .file_stem()
             .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());

@@ -16,6 +16,11 @@ pub(super) fn of(title: &str, chapters: &[&Chapter]) -> String {
         "# {title}\n\nMade by `fulmar-lab report` from the tables (CSV) beside this page; plots are drawn by `make results` (index.html). \
          Means over runs with different seeds, +- half of the 95 % interval. The bar is the first measure, relative to the largest.\n"
     );
+    let missed: Vec<String> = chapters.iter().flat_map(|chapter| chapter.outside_bounds()).collect();
+    if !missed.is_empty() {
+        let _ = write!(page, "\nWhat does not hold, {} in all:\n\n", missed.len());
+        missed.iter().for_each(|line| page.push_str(&format!("- {line}\n")));
+    }
     for chapter in chapters {
         add(&mut page, chapter);
     }

@@ -1,6 +1,6 @@
 //! The table of verdicts: every published table and figure, and every row of what the five systems must do, with the evidence.
 //!
-//! What was published stands in `experiments/published.toml`, what must be there in `experiments/systems.toml`. A verdict follows from the
+//! What was published stands in `experiments/register/published.toml`, what must be there in `systems.toml` beside it. A verdict follows from the
 //! claims of the experiments named there; nobody writes it by hand.
 
 use std::fmt::Write;
