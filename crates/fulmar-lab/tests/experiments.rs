@@ -68,7 +68,8 @@ fn everything_published_is_listed_with_experiments_that_exist() {
     }
     // Claims about an item belong to an experiment of that item.
     for experiment in all() {
-        for of in experiment.claims.iter().filter_map(|claim| claim.of.as_ref()) {
+        let names = experiment.claims.iter().filter_map(|claim| claim.of.as_ref());
+        for of in names.flat_map(|names| names.split(" and ")) {
             let items = published.source.iter().flat_map(|source| &source.item);
             let is_listed =
                 items.filter(|item| item.name == *of).any(|i| i.experiments.contains(&experiment.name));

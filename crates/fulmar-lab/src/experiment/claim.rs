@@ -13,7 +13,7 @@ use crate::statistics::Summary;
 pub struct Claim {
     /// In words.
     pub says: String,
-    /// The published table or figure, where the experiment serves several.
+    /// The published tables or figures (`Figure 4.9 and Figure 4.10`), where the experiment serves several.
     pub of: Option<String>,
     /// Which measure; by default the experiment's first.
     pub measure: Option<String>,
@@ -90,6 +90,11 @@ impl Claim {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is about a published table or figure.
+    pub fn is_about(&self, item: &str) -> bool {
+        self.of.as_ref().is_none_or(|of| of.split(" and ").any(|name| name == item))
     }
 
     /// Whether it speaks of a cell.

@@ -9,7 +9,10 @@ use serde::Deserialize;
 
 use super::chapter::Chapter;
 use super::page::cell;
-use crate::experiment::{Experiment, Finding, digits};
+use crate::experiment::{Claim, Experiment, Finding, digits};
+
+/// How many cells are named in which a claim does not hold; all stand in the page of the source.
+const PLACES_MAX: usize = 2;
 
 /// All sources.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -118,9 +121,9 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
     let is_named =
         |chapter: &&Chapter| experiments.iter().any(|name| *name == chapter.experiment.plain_name());
     let findings = chapters.iter().filter(is_named).flat_map(|chapter| &chapter.findings);
-    let is_about = |of: &Option<String>| item.is_none() || of.is_none() || of.as_deref() == item;
+    let is_about = |claim: &Claim| item.is_none_or(|item| claim.is_about(item));
     let (mut holds, mut fails) = (Vec::new(), Vec::new());
-    for (claim, finding) in findings.filter(|(claim, _)| is_about(&claim.of)) {
+    for (claim, finding) in findings.filter(|(claim, _)| is_about(claim)) {
         match finding {
             Finding::Holds(low, high) if low == high => {
                 holds.push(format!("{}: {}", claim.says, digits(*low)))
@@ -128,7 +131,12 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
             Finding::Holds(low, high) => {
                 holds.push(format!("{}: {} to {}", claim.says, digits(*low), digits(*high)))
             }
-            Finding::Fails(places) => fails.push(format!("not so: {}: {}", claim.says, places.join(", "))),
+            Finding::Fails(places) => {
+                let more = places.len().saturating_sub(PLACES_MAX);
+                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                let some = places.iter().take(PLACES_MAX).cloned().collect::<Vec<_>>().join(", ");
+                fails.push(format!("not so: {}: {some}{more}", claim.says));
+            }
             Finding::Unmeasured => {}
         }
     }
