@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::chapter::{Chapter, Row};
 use super::words;
 use crate::experiment::{Finding, digits};
+use crate::outcome::{Better, better};
 use crate::statistics::Summary;
 
 /// Characters of the longest bar.
@@ -21,10 +22,36 @@ pub(super) fn of(title: &str, chapters: &[&Chapter]) -> String {
         let _ = write!(page, "\nWhat does not hold, {} in all:\n\n", missed.len());
         missed.iter().for_each(|line| page.push_str(&format!("- {line}\n")));
     }
+    glance(&mut page, chapters);
     for chapter in chapters {
         add(&mut page, chapter);
     }
     page
+}
+
+/// A line for each experiment: how many claims hold, and the first measure from its worst run to its best cell.
+fn glance(page: &mut String, chapters: &[&Chapter]) {
+    page.push_str("\n| experiment | claims that hold | measure | worst run | lowest mean | highest mean |\n|---|---|---|---|---|---|\n");
+    for chapter in chapters {
+        let e = &chapter.experiment;
+        let count =
+            |test: fn(&Finding) -> bool| chapter.findings.iter().filter(|(_, finding)| test(finding)).count();
+        let holds = count(|finding| matches!(finding, Finding::Holds(..)));
+        let judged = count(|finding| !matches!(finding, Finding::Unmeasured));
+        let claims = if judged == 0 { "not run".into() } else { format!("{holds} of {judged}") };
+        let found: Vec<Summary> =
+            chapter.rows.iter().filter_map(|row| row.measured.first().copied().flatten()).collect();
+        let over = |value: fn(&Summary) -> f64, pick: fn(f64, f64) -> f64| {
+            found.iter().map(value).reduce(pick).map_or(String::new(), digits)
+        };
+        let worst = match better(&e.measures[0]) {
+            Better::Smaller => over(|s| s.max, f64::max),
+            Better::Larger | Better::Neither => over(|s| s.min, f64::min),
+        };
+        let (low, high) = (over(|s| s.mean, f64::min), over(|s| s.mean, f64::max));
+        let measure = words::of(&e.measures[0]);
+        let _ = writeln!(page, "| {} | {claims} | {measure} | {worst} | {low} | {high} |", cell(&e.title));
+    }
 }
 
 fn add(page: &mut String, chapter: &Chapter) {
@@ -37,12 +64,8 @@ fn add(page: &mut String, chapter: &Chapter) {
     }
     let commits = chapter.commits().join(", ");
     let commit = if commits.is_empty() { "not run".into() } else { format!("commit {commits}") };
-    let _ = write!(
-        page,
-        "`fulmar-lab run experiments/{}.toml`, {commit}, [table]({}.csv)\n\n",
-        e.place(),
-        e.name
-    );
+    let table_link = if chapter.is_measured() { format!(", [table]({}.csv)", e.name) } else { String::new() };
+    let _ = write!(page, "`fulmar-lab run experiments/{}.toml`, {commit}{table_link}\n\n", e.place());
     claims(page, chapter);
     if chapter.is_measured() {
         table(page, chapter);
