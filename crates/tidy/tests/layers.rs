@@ -9,12 +9,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar-gf", &[]),
     ("fulmar-fec", &["fulmar-gf"]),
     ("fulmar-control", &[]),
+    ("fulmar-carry", &[]),
+    ("fulmar-preload", &["fulmar-carry"]),
     ("fulmar-net", &["fulmar-control"]),
     ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf"]),
     ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec"]),
     ("fulmar", &["fulmar-proto", "fulmar-control"]),
     ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto", "fulmar-control"]),
-    ("fulmar-cli", &["fulmar", "fulmar-lab", "fulmar-net", "fulmar-proto", "fulmar-control"]),
+    ("fulmar-cli", &["fulmar", "fulmar-carry", "fulmar-lab", "fulmar-net", "fulmar-proto", "fulmar-control"]),
     ("tidy", &[]),
 ];
 
