@@ -136,8 +136,20 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let spellings = [
-            "127.0.0.1", "localhost", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "::1", "0.0.0.0",
-            "::ffff:127.0.0.1", "::ffff:7f00:1", "[::1]", "127.0.0.1.", "localhost.",
+            "127.0.0.1",
+            "localhost",
+            "2130706433",
+            "0x7f000001",
+            "0177.0.0.1",
+            "127.1",
+            "0",
+            "::1",
+            "0.0.0.0",
+            "::ffff:127.0.0.1",
+            "::ffff:7f00:1",
+            "[::1]",
+            "127.0.0.1.",
+            "localhost.",
         ];
         for host in spellings {
             let place = Place::new(host, port);

@@ -40,12 +40,16 @@ impl Guest {
         let request = match request {
             Ok(Ok(Some(request))) => request,
             Ok(Ok(None)) => return Ok(()),
-            Ok(Err(error)) => return refuse(&mut send, OpenError::new(Code::Malformed, error.to_string())).await,
+            Ok(Err(error)) => {
+                return refuse(&mut send, OpenError::new(Code::Malformed, error.to_string())).await;
+            }
             Err(_) => return refuse(&mut send, OpenError::new(Code::Malformed, "no request came")).await,
         };
         match request {
             Request::Hello { .. } => {
-                message::say(&mut send, &Answer::Welcome { version: VERSION }).await.map_err(OpenError::lost)?;
+                message::say(&mut send, &Answer::Welcome { version: VERSION })
+                    .await
+                    .map_err(OpenError::lost)?;
                 // Held open by the client as long as it is there.
                 let _ = tokio::io::copy(&mut recv, &mut tokio::io::sink()).await;
                 Ok(())

@@ -33,40 +33,47 @@ pub trait RecvHalf: AsyncRead + Unpin + Send {
     fn cut_off(&mut self);
 }
 
-/// The sending half of a stream of the tunnel.
+/// The sending half of a stream of the tunnel. Dropped before its end, it is cut off.
 #[derive(Debug)]
-pub struct TunnelSend(SendStream);
+pub struct TunnelSend {
+    stream: SendStream,
+    /// Ended: nothing is missing, even if not all of it has left yet.
+    has_ended: bool,
+}
 
 impl From<SendStream> for TunnelSend {
     fn from(stream: SendStream) -> Self {
-        Self(stream)
+        Self { stream, has_ended: false }
     }
 }
 
 impl AsyncWrite for TunnelSend {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, data)
+        Pin::new(&mut self.stream).poll_write(cx, data)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        self.has_ended = true;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
 impl SendHalf for TunnelSend {
     fn cut_off(&mut self) {
-        // One that has ended is fine.
-        let _ = self.0.reset(CUT_OFF);
+        // One that the peer has stopped, or whose connection is lost, is closed already.
+        let _ = self.stream.reset(CUT_OFF);
     }
 }
 
 impl Drop for TunnelSend {
     fn drop(&mut self) {
-        self.cut_off();
+        if !self.has_ended {
+            self.cut_off();
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::exit::Failure;
 use crate::reach::{self, ServerArgs, Service};
 use crate::serve::parse_listen;
+use crate::trust;
 use crate::tunnel::gateway::Guest;
 use crate::tunnel::halves::TunnelSend;
 use crate::tunnel::rules::Rules;
-use crate::trust;
 
 /// Lets clients reach other machines from here: the far end of `proxy`, `forward` and `connect`.
 #[derive(Debug, clap::Args)]
