@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{EXIT_CODES, Failure};
+use crate::tunnel::commands;
 use crate::{cp, demo, keygen, perf, profiles, serve};
 
 const ENVIRONMENT: &str = "\
@@ -32,6 +33,12 @@ enum Command {
     Cp(cp::command::Args),
     /// Measure a path, in the manner of iperf3
     Perf(perf::command::Args),
+    /// Let clients reach other machines from here: the far end of `proxy`, `forward` and `connect`
+    Gateway(commands::gateway::Args),
+    /// Offer a SOCKS 5 and HTTP proxy here whose connections leave at a gateway
+    Proxy(commands::proxy::Args),
+    /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
+    Connect(commands::connect::Args),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
     Demo(demo::Args),
     /// List the ways to send, and what can be set
@@ -54,6 +61,9 @@ impl Cli {
             Command::Serve(args) => args.json,
             Command::Cp(args) => args.json,
             Command::Perf(args) => args.json,
+            Command::Gateway(args) => args.json,
+            Command::Proxy(args) => args.client.json,
+            Command::Connect(args) => args.client.json,
             Command::Demo(args) => args.json,
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
@@ -63,6 +73,9 @@ impl Cli {
             Command::Serve(args) => block_on(serve::run(args)),
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
+            Command::Gateway(args) => block_on(commands::gateway::run(args)),
+            Command::Proxy(args) => block_on(commands::proxy::run(args)),
+            Command::Connect(args) => block_on(commands::connect::run(args)),
             Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
             Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {

@@ -7,6 +7,7 @@
 //! | [`frames`] | how what is said is cut out of a byte stream |
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
 //! | [`perf`] | measuring; docs/perf-protocol.md |
+//! | [`tunnel`] | other programs' connections; docs/tunnel-protocol.md |
 //! | [`demo`], [`relay`] | a lossy path on one machine |
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod relay;
 pub mod serve;
 pub mod session;
 pub mod trust;
+pub mod tunnel;
 pub mod units;
 
 /// The README's example is compiled with the documentation tests.

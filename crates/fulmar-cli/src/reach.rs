@@ -29,6 +29,8 @@ pub enum Service {
     Copy,
     /// `fulmar perf -s`.
     Perf,
+    /// `fulmar gateway`.
+    Tunnel,
 }
 
 impl Service {
@@ -36,6 +38,7 @@ impl Service {
         match self {
             Self::Copy => b"fulmar-cp/1",
             Self::Perf => b"fulmar-perf/1",
+            Self::Tunnel => b"fulmar-tunnel/1",
         }
     }
 }
@@ -62,6 +65,25 @@ impl ClientArgs {
     pub fn profile(&self) -> String {
         self.profile.clone()
     }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            profile: self.profile.clone(),
+            accept_new: self.accept_new,
+            connect_timeout: self.connect_timeout,
+        }
+    }
+}
+
+/// How a client connects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manner {
+    /// A profile, with settings if wanted.
+    pub profile: String,
+    /// Trust a server that is not known yet without asking.
+    pub accept_new: bool,
+    /// How long to wait for an answer.
+    pub connect_timeout: Duration,
 }
 
 /// What every server can be told.
@@ -100,21 +122,26 @@ impl Listener {
 
 /// Connects to a server, asking its user about a key that is new where there is somebody to ask.
 pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<Session, Failure> {
-    let identity = trust::identity()?;
     let host = Host::new(host, args.port).map_err(|e| Failure::Usage(e.to_string()))?;
+    connect_to(&host, service, &args.manner()).await
+}
+
+/// As [`connect`], where the port is part of the host.
+pub async fn connect_to(host: &Host, service: Service, manner: &Manner) -> Result<Session, Failure> {
+    let identity = trust::identity()?;
     let addresses =
         host.resolve().await.map_err(|e| Failure::Unreachable(format!("{}: {e}", host.name())))?;
-    let judge = Arc::new(Judge::new(&identity, &host)?);
+    let judge = Arc::new(Judge::new(&identity, host)?);
     let mut last = Failure::Unreachable(format!("{host} has no address"));
     for address in addresses {
-        let attempt = || attempt(address, service, args, &identity, Arc::clone(&judge));
+        let attempt = || attempt(address, service, manner, &identity, Arc::clone(&judge));
         let failure = match attempt().await {
             Ok(session) => return Ok(session),
             Err(failure) => failure,
         };
         last = match judge.take_finding() {
             Some(Finding::Unknown(key)) => {
-                trust::ask(&host, &key, args.accept_new).await?;
+                trust::ask(host, &key, manner.accept_new).await?;
                 return attempt().await;
             }
             Some(Finding::Bad(failure)) => return Err(failure),
@@ -128,7 +155,7 @@ pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<
 async fn attempt(
     address: SocketAddr,
     service: Service,
-    args: &ClientArgs,
+    manner: &Manner,
     identity: &Identity,
     judge: Arc<Judge>,
 ) -> Result<Session, Failure> {
@@ -136,7 +163,7 @@ async fn attempt(
     let crypto =
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
-    open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)).await
+    open(address, &name, crypto, &manner.profile, manner.connect_timeout, Some(own_key)).await
 }
 
 async fn open(

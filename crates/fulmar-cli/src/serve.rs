@@ -113,7 +113,7 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
 }
 
 /// An address with a port, a port alone (on every address), or an address alone (with the usual port).
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let bare = text
         .trim_start_matches('[')
         .trim_end_matches(']')

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar::crypto::PeerIdentity;
+use fulmar::crypto::{PeerIdentity, PublicKey};
 use fulmar::{
     Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode,
 };
@@ -100,6 +100,24 @@ impl Session {
         }
     }
 
+    /// The peer's key.
+    pub fn peer_public_key(&self) -> Option<PublicKey> {
+        match self.connection.peer_identity() {
+            Some(PeerIdentity::RawKey(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The connection itself.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Why the connection has ended; `None` as long as it has not.
+    pub fn close_reason(&self) -> Option<Failure> {
+        self.connection.close_reason().map(|why| explain(&why, &self.peer(), self.own_key.as_deref()))
+    }
+
     /// What this side of the connection has counted.
     pub fn wire_stats(&self) -> WireStats {
         let header =
@@ -151,7 +169,8 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => match error.code {
             code if is_about_trust(code) => Failure::Untrusted(format!("{peer}: {}", error.reason)),
             TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
-                "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
+                "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`, \
+                 all others need `fulmar gateway`"
             )),
             TransportErrorCode::ConnectionRefused => {
                 Failure::Unreachable(format!("{peer} takes no connections"))
