@@ -37,6 +37,9 @@ enum Command {
     Gateway(commands::gateway::Args),
     /// Offer a SOCKS 5 and HTTP proxy here whose connections leave at a gateway
     Proxy(commands::proxy::Args),
+    /// Run a program whose TCP connections leave at a gateway
+    #[cfg(target_os = "linux")]
+    Run(crate::run::command::Args),
     /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
     Connect(commands::connect::Args),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
@@ -64,6 +67,8 @@ impl Cli {
             Command::Gateway(args) => args.json,
             Command::Proxy(args) => args.client.json,
             Command::Connect(args) => args.client.json,
+            #[cfg(target_os = "linux")]
+            Command::Run(args) => args.client.json,
             Command::Demo(args) => args.json,
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
@@ -76,6 +81,11 @@ impl Cli {
             Command::Gateway(args) => block_on(commands::gateway::run(args)),
             Command::Proxy(args) => block_on(commands::proxy::run(args)),
             Command::Connect(args) => block_on(commands::connect::run(args)),
+            #[cfg(target_os = "linux")]
+            Command::Run(args) => match crate::run::command::run(&args) {
+                Ok(code) => return code,
+                Err(failure) => Err(failure),
+            },
             Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
             Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {

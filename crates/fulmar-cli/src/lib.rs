@@ -21,8 +21,12 @@ pub mod perf;
 pub mod profiles;
 pub mod reach;
 pub mod relay;
+#[cfg(target_os = "linux")]
+pub mod run;
 pub mod serve;
 pub mod session;
+#[cfg(target_os = "linux")]
+pub mod system;
 pub mod trust;
 pub mod tunnel;
 pub mod units;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -108,8 +108,8 @@ impl<D: Dial> Desk<D> {
         let (length, socket) = {
             let mut parts = [IoSliceMut::new(&mut buffer)];
             let received = line.recv_vectored_with_ancillary(&mut parts, &mut control).await;
-            let (length, ancillary) = received.ok()?;
-            (length, take_socket(ancillary))
+            let (message, ancillary) = received.ok()?;
+            (message.bytes_read(), take_socket(ancillary))
         };
         let request = Request::decode(&buffer[..length])?;
         let mut out = [0; MESSAGE_BYTES_MAX];
