@@ -115,9 +115,9 @@ fn apply(change: &Change) -> Result<(), Failure> {
     let [program, arguments @ ..] = change.apply.as_slice() else { return Ok(()) };
     let line = Change::line(&change.apply);
     let broken = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            Failure::Other(format!("`{program}` is needed and not installed (packages iproute2 and nftables have it)"))
-        }
+        std::io::ErrorKind::NotFound => Failure::Other(format!(
+            "`{program}` is needed and not installed (packages iproute2 and nftables have it)"
+        )),
         _ => Failure::Other(format!("{line}: {e}")),
     };
     let mut command = Command::new(program);

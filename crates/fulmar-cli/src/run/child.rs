@@ -22,7 +22,11 @@ pub fn library() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().and_then(std::fs::canonicalize);
     let own = own.map_err(|e| Failure::Other(format!("where this program lies is unknown: {e}")))?;
     let beside = own.parent().unwrap_or(Path::new("/")).to_owned();
-    let places = [beside.join(LIBRARY), beside.join("../lib/fulmar").join(LIBRARY), beside.join("../lib").join(LIBRARY)];
+    let places = [
+        beside.join(LIBRARY),
+        beside.join("../lib/fulmar").join(LIBRARY),
+        beside.join("../lib").join(LIBRARY),
+    ];
     let found = places.into_iter().find(|place| place.is_file());
     let missing = || {
         Failure::File(format!(
@@ -34,7 +38,10 @@ pub fn library() -> Result<PathBuf, Failure> {
     let library = found.ok_or_else(missing)?;
     // ld.so(8) separates libraries by these, and knows no quotes.
     if library.to_string_lossy().contains([' ', ':']) {
-        return Err(Failure::File(format!("{}: a path with a space or a colon cannot be preloaded", library.display())));
+        return Err(Failure::File(format!(
+            "{}: a path with a space or a colon cannot be preloaded",
+            library.display()
+        )));
     }
     Ok(library)
 }
@@ -62,9 +69,7 @@ pub async fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
     for kind in TOLD {
         let mut stream = signal(SignalKind::from_raw(kind.as_raw())).map_err(broken)?;
         let send = send.clone();
-        tokio::spawn(async move {
-            while stream.recv().await.is_some() && send.send(kind).await.is_ok() {}
-        });
+        tokio::spawn(async move { while stream.recv().await.is_some() && send.send(kind).await.is_ok() {} });
     }
     loop {
         tokio::select! {

@@ -30,6 +30,7 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(10);
 /// passed on.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// How to reach the gateway.
     #[command(flatten)]
     pub client: ClientArgs,
     /// The program, and what it is told

@@ -22,7 +22,8 @@ const MACHINE: u16 = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2010;
 
-const INSTEAD: &str = "`fulmar proxy` with the program's own proxy setting, `fulmar transparent` or `fulmar tun` can do it";
+const INSTEAD: &str =
+    "`fulmar proxy` with the program's own proxy setting, `fulmar transparent` or `fulmar tun` can do it";
 
 /// Finds the program as a shell would, and says why if it cannot be carried.
 pub fn check(program: &OsStr) -> Result<(), Failure> {

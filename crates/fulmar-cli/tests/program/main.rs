@@ -6,4 +6,8 @@ mod interrupted;
 mod measure;
 mod reach;
 mod readme;
+#[cfg(target_os = "linux")]
+mod room;
+#[cfg(target_os = "linux")]
+mod run;
 mod trust;
