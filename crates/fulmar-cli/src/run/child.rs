@@ -61,20 +61,35 @@ pub fn start(program: &[OsString], library: &Path, broker: &Path) -> Result<Chil
     command.spawn().map_err(|e| Failure::File(format!("{}: {e}", OsStr::display(name))))
 }
 
-/// Waits for the program's end, and passes on what it is to be told.
-pub async fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
-    let broken = |e: std::io::Error| Failure::Other(format!("the program cannot be watched: {e}"));
-    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let (send, mut told) = tokio::sync::mpsc::channel(TOLD.len());
-    for kind in TOLD {
-        let mut stream = signal(SignalKind::from_raw(kind.as_raw())).map_err(broken)?;
-        let send = send.clone();
-        tokio::spawn(async move { while stream.recv().await.is_some() && send.send(kind).await.is_ok() {} });
+/// What we are told while the program runs. Made before it starts, so that nothing gets lost.
+#[derive(Debug)]
+pub struct Told(tokio::sync::mpsc::Receiver<Signal>);
+
+impl Told {
+    /// From now on signals do not end this process, but arrive here.
+    pub fn listen() -> Result<Self, Failure> {
+        let broken = |e: std::io::Error| Failure::Other(format!("signals cannot be heard: {e}"));
+        let (send, told) = tokio::sync::mpsc::channel(TOLD.len());
+        for kind in TOLD {
+            let mut stream = signal(SignalKind::from_raw(kind.as_raw())).map_err(broken)?;
+            let send = send.clone();
+            tokio::spawn(
+                async move { while stream.recv().await.is_some() && send.send(kind).await.is_ok() {} },
+            );
+        }
+        Ok(Self(told))
     }
+}
+
+/// Waits for the program's end, and passes on what it is to be told.
+pub async fn wait(child: &mut Child, told: &mut Told) -> Result<ExitStatus, Failure> {
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     loop {
         tokio::select! {
-            status = child.wait() => return status.map_err(broken),
-            Some(kind) = told.recv() => {
+            status = child.wait() => {
+                return status.map_err(|e| Failure::Other(format!("the program cannot be watched: {e}")));
+            }
+            Some(kind) = told.0.recv() => {
                 let is_from_keys = matches!(kind, Signal::INT | Signal::QUIT) && is_in_foreground();
                 if let (false, Some(pid)) = (is_from_keys, pid) {
                     // One that has just ended needs to be told nothing.

@@ -59,9 +59,10 @@ async fn carry(args: &Args) -> Result<std::process::ExitStatus, Failure> {
     let dialer = Dialer { client: client.clone(), traffic: Arc::clone(&traffic), open: Arc::default() };
     let open = Arc::clone(&dialer.open);
     let mut serving = tokio::spawn(broker.serve(dialer));
+    let mut told = child::Told::listen()?;
     let mut child = child::start(&args.program, &library, &socket)?;
     let status = tokio::select! {
-        status = child::wait(&mut child) => status?,
+        status = child::wait(&mut child, &mut told) => status?,
         broken = &mut serving => {
             return Err(broken.map_or_else(|e| Failure::Other(e.to_string()), |end| end.err().unwrap_or(Failure::Interrupted)));
         }
