@@ -40,6 +40,9 @@ enum Command {
     /// Run a program whose TCP connections leave at a gateway
     #[cfg(target_os = "linux")]
     Run(crate::run::command::Args),
+    /// Hand this machine's TCP connections to a gateway, programs unchanged
+    #[cfg(target_os = "linux")]
+    Transparent(crate::transparent::Args),
     /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
     Connect(commands::connect::Args),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
@@ -69,6 +72,8 @@ impl Cli {
             Command::Connect(args) => args.client.json,
             #[cfg(target_os = "linux")]
             Command::Run(args) => args.client.json,
+            #[cfg(target_os = "linux")]
+            Command::Transparent(args) => args.client.json,
             Command::Demo(args) => args.json,
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
@@ -81,6 +86,8 @@ impl Cli {
             Command::Gateway(args) => block_on(commands::gateway::run(args)),
             Command::Proxy(args) => block_on(commands::proxy::run(args)),
             Command::Connect(args) => block_on(commands::connect::run(args)),
+            #[cfg(target_os = "linux")]
+            Command::Transparent(args) => block_on(crate::transparent::run(args)),
             #[cfg(target_os = "linux")]
             Command::Run(args) => match crate::run::command::run(&args) {
                 Ok(code) => return code,

@@ -27,6 +27,8 @@ pub mod serve;
 pub mod session;
 #[cfg(target_os = "linux")]
 pub mod system;
+#[cfg(target_os = "linux")]
+pub mod transparent;
 pub mod trust;
 pub mod tunnel;
 pub mod units;

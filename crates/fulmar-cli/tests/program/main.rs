@@ -10,4 +10,6 @@ mod readme;
 mod room;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod transparent;
 mod trust;
