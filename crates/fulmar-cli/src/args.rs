@@ -43,6 +43,9 @@ enum Command {
     /// Hand this machine's TCP connections to a gateway, programs unchanged
     #[cfg(target_os = "linux")]
     Transparent(crate::transparent::Args),
+    /// Carry IP packets of any protocol to a gateway, by a TUN device
+    #[cfg(target_os = "linux")]
+    Tun(crate::tun::command::Args),
     /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
     Connect(commands::connect::Args),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
@@ -73,6 +76,8 @@ impl Cli {
             #[cfg(target_os = "linux")]
             Command::Run(args) => args.client.json,
             #[cfg(target_os = "linux")]
+            Command::Tun(args) => args.client.json,
+            #[cfg(target_os = "linux")]
             Command::Transparent(args) => args.client.json,
             Command::Demo(args) => args.json,
             Command::Profiles(args) => args.json,
@@ -88,6 +93,8 @@ impl Cli {
             Command::Connect(args) => block_on(commands::connect::run(args)),
             #[cfg(target_os = "linux")]
             Command::Transparent(args) => block_on(crate::transparent::run(args)),
+            #[cfg(target_os = "linux")]
+            Command::Tun(args) => block_on(crate::tun::command::run(args)),
             #[cfg(target_os = "linux")]
             Command::Run(args) => match crate::run::command::run(&args) {
                 Ok(code) => return code,

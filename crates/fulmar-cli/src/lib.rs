@@ -30,6 +30,8 @@ pub mod system;
 #[cfg(target_os = "linux")]
 pub mod transparent;
 pub mod trust;
+#[cfg(target_os = "linux")]
+pub mod tun;
 pub mod tunnel;
 pub mod units;
 

@@ -22,12 +22,25 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 pub struct Guest {
     rules: Rules,
     traffic: Arc<Traffic>,
+    #[cfg(target_os = "linux")]
+    tun: Option<(Option<crate::tun::pool::Pool>, fulmar::Connection)>,
 }
 
 impl Guest {
     /// A client with these rules.
     pub fn new(rules: Rules) -> Self {
-        Self { rules, traffic: Arc::default() }
+        Self {
+            rules,
+            traffic: Arc::default(),
+            #[cfg(target_os = "linux")]
+            tun: None,
+        }
+    }
+
+    /// Offers tunnels for packets on this connection, with addresses of this pool.
+    #[cfg(target_os = "linux")]
+    pub fn with_tun(self, pool: Option<crate::tun::pool::Pool>, connection: &fulmar::Connection) -> Self {
+        Self { tun: Some((pool, connection.clone())), ..self }
     }
 
     /// Serves one stream that the client has opened, to its end.
@@ -55,6 +68,8 @@ impl Guest {
                 Ok(())
             }
             Request::Open { target, .. } => self.open(&target, recv, send).await,
+            #[cfg(target_os = "linux")]
+            Request::Tun(wish) => self.open_tun(&wish, recv, send).await,
             _ => refuse(&mut send, OpenError::new(Code::Malformed, "out of turn")).await,
         }
     }
@@ -71,6 +86,31 @@ impl Guest {
         message::say(&mut send, &Answer::Opened { address }).await.map_err(OpenError::lost)?;
         pump(local, (recv, send), Way::Down, &self.traffic).await;
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn open_tun<R, W>(
+        &self,
+        wish: &crate::tun::far::Wish,
+        recv: R,
+        mut send: W,
+    ) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        let opened = match &self.tun {
+            Some((pool, connection)) if self.rules.allows_tun() => {
+                crate::tun::far::open(pool.as_ref(), connection, wish)
+            }
+            _ => Err(OpenError::new(Code::Forbidden, "tunnels for packets are not permitted")),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => return refuse(&mut send, error).await,
+        };
+        message::say(&mut send, &Answer::Tun(opened.grant.clone())).await.map_err(OpenError::lost)?;
+        Err(OpenError::lost(opened.carry(recv, send).await))
     }
 
     async fn dial(&self, target: &Target) -> Result<(Option<std::net::SocketAddr>, BoxedHalves), OpenError> {

@@ -54,6 +54,9 @@ pub enum Request {
         /// The client's number for it.
         listener: u64,
     },
+    /// Client: carry IP packets on this connection.
+    #[cfg(target_os = "linux")]
+    Tun(crate::tun::far::Wish),
     /// Gateway: somebody has come to a listener; this stream is the connection with them.
     Incoming {
         /// To which.
@@ -87,6 +90,9 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<SocketAddr>,
     },
+    /// Gateway: IP packets are carried.
+    #[cfg(target_os = "linux")]
+    Tun(crate::tun::far::Grant),
     /// No.
     Refused {
         /// For programs.

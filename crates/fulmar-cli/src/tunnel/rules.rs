@@ -27,6 +27,11 @@ impl Rules {
         }
     }
 
+    /// Whether any packets may be sent from the gateway.
+    pub fn allows_tun(&self) -> bool {
+        self.reaches_everything
+    }
+
     /// Whether this Unix socket may be reached.
     pub fn allows_socket(&self, _path: &str) -> bool {
         self.reaches_everything

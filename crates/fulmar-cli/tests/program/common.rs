@@ -137,6 +137,18 @@ impl Running {
         self.child.wait().unwrap();
     }
 
+    /// The first line that it says, as JSON; what it says later is not heard.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> Value {
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            self.child.stderr.take().unwrap().read_to_string(&mut line).unwrap();
+            panic!("it says nothing: {line}");
+        }
+        serde_json::from_str(&line).unwrap()
+    }
+
     /// As Ctrl-C.
     pub(crate) fn interrupt(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -151,7 +163,9 @@ impl Running {
             stderr.unwrap().read_to_end(&mut err).unwrap();
             err
         });
-        stdout.unwrap().read_to_end(&mut out).unwrap();
+        if let Some(mut stdout) = stdout {
+            stdout.read_to_end(&mut out).unwrap();
+        }
         let status = self.child.wait().unwrap();
         let output = Output { status, stdout: out, stderr: reading.join().unwrap() };
         Finished { output, what: "(in the background)".into() }

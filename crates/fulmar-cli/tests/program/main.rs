@@ -13,3 +13,5 @@ mod run;
 #[cfg(target_os = "linux")]
 mod transparent;
 mod trust;
+#[cfg(target_os = "linux")]
+mod tun;

@@ -20,6 +20,9 @@ pub struct Args {
     /// How to send, to clients that name no profile
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    tun: crate::tun::far::TunArgs,
     /// Report as JSON on standard output, a line for each event
     #[arg(long)]
     pub json: bool,
@@ -29,6 +32,8 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<(), Failure> {
     let own = trust::identity()?.public_key();
     let server = ServerArgs { listen: args.listen, profile: args.profile };
+    #[cfg(target_os = "linux")]
+    let (pool, _changed) = args.tun.prepare()?;
     let listener = reach::listen(&server, Service::Tunnel)?;
     if args.json {
         let event = serde_json::json!({
@@ -40,13 +45,18 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         println!("Ready: gateway at {}, key {}", listener.address, listener.fingerprint);
     }
     while let Some(incoming) = listener.next().await {
+        #[cfg(target_os = "linux")]
+        let pool = pool.clone();
         tokio::spawn(async move {
             let session = match incoming.await {
                 Ok(session) => session,
                 Err(failure) => return tracing::warn!("turned away: {failure}"),
             };
             let is_own = session.peer_public_key() == Some(own);
-            let guest = Arc::new(Guest::new(if is_own { Rules::everything() } else { Rules::default() }));
+            let guest = Guest::new(if is_own { Rules::everything() } else { Rules::default() });
+            #[cfg(target_os = "linux")]
+            let guest = guest.with_tun(pool, session.connection());
+            let guest = Arc::new(guest);
             while let Ok((send, recv)) = session.accept().await {
                 let guest = Arc::clone(&guest);
                 tokio::spawn(async move {

@@ -36,11 +36,17 @@ pub struct ClientArgs {
 impl ClientArgs {
     /// Connects to the gateway.
     pub async fn connect(&self) -> Result<Client, Failure> {
+        let (gateways, manner) = self.parts();
+        Client::connect(gateways, manner).await
+    }
+
+    /// The gateways, and how to connect to them.
+    pub fn parts(&self) -> (Vec<Host>, Manner) {
         let manner = Manner {
             profile: self.profile.clone(),
             accept_new: self.accept_new,
             connect_timeout: self.connect_timeout,
         };
-        Client::connect(self.gateways.clone(), manner).await
+        (self.gateways.clone(), manner)
     }
 }
