@@ -7,3 +7,4 @@ mod measure;
 mod reach;
 mod readme;
 mod trust;
+mod tunnel;
