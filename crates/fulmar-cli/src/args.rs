@@ -46,8 +46,16 @@ enum Command {
     /// Carry IP packets of any protocol to a gateway, by a TUN device
     #[cfg(target_os = "linux")]
     Tun(crate::tun::command::Args),
+    /// Forward ports through a gateway, in ssh's manner: -L, -R, -D
+    Forward(commands::forward::Args),
     /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
     Connect(commands::connect::Args),
+    /// Run everything that config.toml names: a gateway, proxies, forwards
+    Up(commands::up::Args),
+    /// See what the commands of this user do: connections, rates, losses
+    Status(commands::status::Args),
+    /// Have the commands of this user read config.toml and authorized_keys again
+    Reload(commands::status::ReloadArgs),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
     Demo(demo::Args),
     /// List the ways to send, and what can be set
@@ -72,6 +80,7 @@ impl Cli {
             Command::Perf(args) => args.json,
             Command::Gateway(args) => args.json,
             Command::Proxy(args) => args.client.json,
+            Command::Forward(args) => args.client.json,
             Command::Connect(args) => args.client.json,
             #[cfg(target_os = "linux")]
             Command::Run(args) => args.client.json,
@@ -79,6 +88,9 @@ impl Cli {
             Command::Tun(args) => args.client.json,
             #[cfg(target_os = "linux")]
             Command::Transparent(args) => args.client.json,
+            Command::Up(args) => args.json,
+            Command::Status(args) => args.json,
+            Command::Reload(args) => args.json,
             Command::Demo(args) => args.json,
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
@@ -88,8 +100,9 @@ impl Cli {
             Command::Serve(args) => block_on(serve::run(args)),
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
-            Command::Gateway(args) => block_on(commands::gateway::run(args)),
-            Command::Proxy(args) => block_on(commands::proxy::run(args)),
+            Command::Gateway(args) => block_on_to_its_end(commands::gateway::run(args)),
+            Command::Proxy(args) => block_on_to_its_end(commands::proxy::run(args)),
+            Command::Forward(args) => block_on_to_its_end(commands::forward::run(args)),
             Command::Connect(args) => block_on(commands::connect::run(args)),
             #[cfg(target_os = "linux")]
             Command::Transparent(args) => block_on(crate::transparent::run(args)),
@@ -100,6 +113,9 @@ impl Cli {
                 Ok(code) => return code,
                 Err(failure) => Err(failure),
             },
+            Command::Up(args) => block_on_to_its_end(commands::up::run(args)),
+            Command::Status(args) => block_on(commands::status::run(args)),
+            Command::Reload(args) => block_on(commands::status::reload(args)),
             Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
             Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {
@@ -140,14 +156,19 @@ fn manual() -> Result<(), Failure> {
 }
 
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::Other(format!("no runtime: {e}")))?;
-    let result = runtime.block_on(async {
+    block_on_to_its_end(async {
         tokio::select! {
             result = work => result,
             _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
         }
-    });
+    })
+}
+
+/// For work that hears Ctrl-C itself, and has something to say at the end.
+fn block_on_to_its_end(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Other(format!("no runtime: {e}")))?;
+    let result = runtime.block_on(work);
     // A thread that waits for a slow disk must not hold the program back.
     runtime.shutdown_background();
     result

@@ -22,6 +22,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Silence after which a sign of life is sent: hashing a large file, say, sends nothing for a while.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
+/// How long clients may take to notice that a server goes.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -118,6 +121,12 @@ impl Listener {
             }
         })
     }
+
+    /// Says goodbye to everybody who is there.
+    pub async fn close(&self) {
+        self.endpoint.close(0, b"shutting down");
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
 }
 
 /// Connects to a server, asking its user about a key that is new where there is somebody to ask.
@@ -201,10 +210,16 @@ async fn open_from(
 
 /// Listens for clients that are known.
 pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> {
+    listen_for(args, &[service])
+}
+
+/// As [`listen`], for clients of several services at one port.
+pub fn listen_for(args: &ServerArgs, services: &[Service]) -> Result<Listener, Failure> {
+    let names: Vec<&[u8]> = services.iter().map(|service| service.alpn()).collect();
     let identity = trust::identity()?;
     let verifier = trust::authorized_clients(&identity)?;
     let crypto =
-        crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
+        crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&names).with_key_log();
     bind(args, crypto, &identity)
 }
 

@@ -14,16 +14,14 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use fulmar::{Connection, SendDatagramError};
+use bytes::{BufMut, BytesMut};
+use fulmar::Connection;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tun_rs::AsyncDevice;
 
 use super::clamp::clamp;
-
-/// The number before each datagram; UDP flows of the tunnel have smaller ones (docs/tunnel-protocol.md, section 6).
-pub const DATAGRAM_NUMBER: u32 = 1 << 31;
+use crate::tunnel::datagrams::{Inbox, Sender};
 
 /// Largest MTU of a tunnel.
 pub const MTU_MAX: u16 = 9000;
@@ -70,22 +68,23 @@ impl fmt::Debug for Tunnel {
 impl Tunnel {
     /// Carries packets both ways until the connection or the device fails, and tells why. `recv` and `send` are the rest of the
     /// stream that opened the tunnel.
-    pub async fn carry<R, W>(&self, recv: R, send: W) -> io::Error
+    pub async fn carry<R, W>(&self, recv: R, send: W, mut inbox: Inbox) -> io::Error
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
+        let out = inbox.sender();
         let end = tokio::select! {
-            end = self.outward(send) => end,
+            end = self.outward(send, &out) => end,
             end = self.take_stream(recv) => end,
             end = self.take_streams() => end,
-            end = self.take_datagrams() => end,
+            end = self.take_datagrams(&mut inbox) => end,
         };
         end.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Packets of the device into the tunnel. The device's queue is what waits while the tunnel is full.
-    async fn outward<W: AsyncWrite + Unpin>(&self, mut stream: W) -> io::Result<()> {
+    async fn outward<W: AsyncWrite + Unpin>(&self, mut stream: W, out: &Sender) -> io::Result<()> {
         // One more byte would tell a packet that is too long; the device has no such.
         let mut packet = vec![0; usize::from(MTU_MAX)];
         let mut batch = BytesMut::new();
@@ -136,19 +135,6 @@ impl Tunnel {
         }
     }
 
-    /// False if it is too long for a datagram.
-    fn send_datagram(&self, packet: &[u8]) -> io::Result<bool> {
-        let mut datagram = BytesMut::with_capacity(4 + packet.len());
-        datagram.put_u32(DATAGRAM_NUMBER);
-        datagram.put_slice(packet);
-        match self.connection.try_send_datagram(datagram.freeze()) {
-            // A full queue drops packets, as queues do.
-            Ok(()) | Err(SendDatagramError::Full) => Ok(true),
-            Err(SendDatagramError::ConnectionLost(error)) => Err(io::Error::other(error)),
-            Err(_) => Ok(false),
-        }
-    }
-
     async fn take_stream<R: AsyncRead + Unpin>(&self, mut stream: R) -> io::Result<()> {
         let mut packet = vec![0; usize::from(MTU_MAX)];
         loop {
@@ -179,13 +165,11 @@ impl Tunnel {
         }
     }
 
-    async fn take_datagrams(&self) -> io::Result<()> {
-        loop {
-            let datagram: Bytes = self.connection.read_datagram().await.map_err(io::Error::other)?;
-            if let Some(packet) = datagram.strip_prefix(&DATAGRAM_NUMBER.to_be_bytes()) {
-                self.deliver(&mut packet.to_vec()).await?;
-            }
+    async fn take_datagrams(&self, inbox: &mut Inbox) -> io::Result<()> {
+        while let Some(packet) = inbox.recv().await {
+            self.deliver(&mut packet.to_vec()).await?;
         }
+        Err(io::ErrorKind::ConnectionAborted.into())
     }
 
     async fn deliver(&self, packet: &mut [u8]) -> io::Result<()> {

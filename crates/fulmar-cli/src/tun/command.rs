@@ -14,6 +14,7 @@ use crate::reach::{self, Manner, Service};
 use crate::session::Session;
 use crate::system::Changed;
 use crate::tunnel::commands::ClientArgs;
+use crate::tunnel::datagrams::{Datagrams, End, Inbox};
 use crate::tunnel::halves::TunnelSend;
 use crate::tunnel::message::{self, Answer, Request};
 use crate::tunnel::{Code, OpenError};
@@ -73,7 +74,7 @@ struct Standing {
 
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let (gateways, manner) = args.client.parts();
+    let (gateways, manner) = args.client.gateways()?;
     let (mut session, mut gateway, mut opened) = open_any(&gateways, &manner, &args, None).await?;
     let mut standing: Option<Standing> = None;
     loop {
@@ -92,7 +93,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             delivery: args.delivery,
             mtu: grant.mtu,
         };
-        let error = tunnel.carry(opened.recv, opened.send).await;
+        let error = tunnel.carry(opened.recv, opened.send, opened.inbox).await;
         if session.connection().close_reason().is_none() && !device_works(&device) {
             return Err(Failure::Other(format!("{}: {error}", args.device)));
         }
@@ -142,6 +143,7 @@ struct Opened {
     grant: Grant,
     send: TunnelSend,
     recv: fulmar::RecvStream,
+    inbox: Inbox,
 }
 
 async fn open_again(
@@ -187,11 +189,14 @@ async fn open(
     let session = reach::connect_to(gateway, Service::Tunnel, manner).await?;
     let wish = Wish { delivery: args.delivery, mtu: args.mtu, address: before.map(|grant| grant.v4) };
     let granted = async {
+        // Packets may come before the answer is read.
+        let inbox = Datagrams::of(session.connection(), End::Client).tun();
+        let inbox = inbox.ok_or_else(|| OpenError::lost("a connection without datagrams"))?;
         let (send, mut recv) = session.open().await.map_err(OpenError::lost)?;
         let mut send = TunnelSend::from(send);
         message::say(&mut send, &Request::Tun(wish)).await.map_err(OpenError::lost)?;
         match message::hear_answer(&mut recv).await? {
-            Answer::Tun(grant) => Ok(Opened { grant, send, recv }),
+            Answer::Tun(grant) => Ok(Opened { grant, send, recv, inbox }),
             other => Err(OpenError::new(Code::Other, format!("it answers {other:?}"))),
         }
     };

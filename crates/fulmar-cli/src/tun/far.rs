@@ -3,15 +3,18 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use fulmar::Connection;
 use serde::{Deserialize, Serialize};
 use tun_rs::{AsyncDevice, DeviceBuilder};
 
 use super::carry::{Delivery, MTU_MAX, Tunnel};
 use super::pool::{Lease, Pool};
 use crate::exit::Failure;
+use crate::session::Session;
 use crate::system::{Change, Changed};
+use crate::tunnel::datagrams::{Datagrams, Inbox};
 use crate::tunnel::error::{Code, OpenError};
+use crate::tunnel::gateway::Gateway;
+use crate::tunnel::rules::Rules;
 
 /// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
 pub const MTU_MIN: u16 = 1280;
@@ -29,11 +32,12 @@ pub struct TunArgs {
 }
 
 impl TunArgs {
-    /// The addresses, and what was changed to let packets go on.
-    pub fn prepare(&self) -> Result<(Option<Pool>, Option<Changed>), Failure> {
-        let nat = self.tun.as_ref().filter(|_| self.tun_nat);
-        let changed = nat.map(|pool| Changed::make(&masquerade(&pool.network()))).transpose()?;
-        Ok((self.tun.clone(), changed))
+    /// Has the gateway offer tunnels, and makes the changes that let packets go on; they last as long as what is returned.
+    pub fn offer(&self, gateway: &Gateway) -> Result<Option<Changed>, Failure> {
+        let Some(pool) = &self.tun else { return Ok(None) };
+        let changed = self.tun_nat.then(|| Changed::make(&masquerade(&pool.network()))).transpose()?;
+        gateway.offer_tun(pool.clone());
+        Ok(changed)
     }
 }
 
@@ -80,23 +84,38 @@ pub struct Opened {
     /// What the client is told.
     pub grant: Grant,
     tunnel: Tunnel,
+    inbox: Inbox,
     _lease: Lease,
 }
 
-/// Gives a client a tunnel.
-pub fn open(pool: Option<&Pool>, connection: &Connection, wish: &Wish) -> Result<Opened, OpenError> {
-    let pool = pool.ok_or_else(|| {
-        OpenError::new(Code::Forbidden, "this gateway offers no tunnels for packets (--tun)")
-    })?;
+/// Gives a client a tunnel, if it may have one.
+pub fn open(
+    rules: &Rules,
+    pool: Option<&Pool>,
+    session: Option<&Session>,
+    datagrams: &Arc<Datagrams>,
+    wish: &Wish,
+) -> Result<Opened, OpenError> {
+    let no = |code, text: &str| OpenError::new(code, text);
+    if !rules.allows_tun() {
+        return Err(no(
+            Code::Forbidden,
+            "tunnels for packets are not permitted: only keys that reach everything have them",
+        ));
+    }
+    let (Some(pool), Some(session)) = (pool, session) else {
+        return Err(no(Code::Forbidden, "this gateway offers no tunnels for packets (--tun)"));
+    };
+    let inbox = datagrams.tun();
+    let inbox = inbox.ok_or_else(|| no(Code::InUse, "this connection has a tunnel for packets already"))?;
     let lease = pool.lease(wish.address);
-    let lease = lease.ok_or_else(|| OpenError::new(Code::Limit, "all addresses for tunnels are taken"))?;
+    let lease = lease.ok_or_else(|| no(Code::Limit, "all addresses for tunnels are taken"))?;
     let ((gateway_v4, v4), (gateway_v6, v6)) = (lease.v4(), lease.v6());
     let mtu = wish.mtu.clamp(MTU_MIN, MTU_MAX);
-    let device = device(None, gateway_v4, gateway_v6, mtu);
-    let device = device
-        .map_err(|e| OpenError::new(Code::Other, format!("the gateway cannot make a TUN device: {e}")))?;
-    let tunnel = Tunnel { device, connection: connection.clone(), delivery: wish.delivery, mtu };
-    Ok(Opened { grant: Grant { mtu, v4, gateway_v4, v6, gateway_v6 }, tunnel, _lease: lease })
+    let device = device(None, gateway_v4, gateway_v6, mtu)
+        .map_err(|e| no(Code::Other, &format!("the gateway cannot make a TUN device: {e}")))?;
+    let tunnel = Tunnel { device, connection: session.connection().clone(), delivery: wish.delivery, mtu };
+    Ok(Opened { grant: Grant { mtu, v4, gateway_v4, v6, gateway_v6 }, tunnel, inbox, _lease: lease })
 }
 
 impl Opened {
@@ -106,7 +125,7 @@ impl Opened {
         R: tokio::io::AsyncRead + Unpin,
         W: tokio::io::AsyncWrite + Unpin,
     {
-        self.tunnel.carry(recv, send).await
+        self.tunnel.carry(recv, send, self.inbox).await
     }
 }
 

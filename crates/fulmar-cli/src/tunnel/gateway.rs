@@ -1,136 +1,207 @@
-//! The gateway's half of the tunnel: opens what clients ask for, as far as they may.
+//! The gateway: who is there, what each may do, and how that changes without anybody being cut off.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use fulmar::SendStream;
+use fulmar::crypto::PublicKey;
+use fulmar::identity::AuthorizedKeys;
 
-use super::dial;
-use super::error::{Code, OpenError};
-use super::halves::{BoxedHalves, RecvHalf, SendHalf, boxed_tcp, boxed_unix};
-use super::message::{self, Answer, Request, VERSION};
-use super::pump::{Way, pump};
-use super::rules::Rules;
-use super::target::Target;
-use super::traffic::Traffic;
+use super::account::{Account, Accounts};
+use super::grants::Grants;
+use super::guest::Guest;
+use super::halves::{RecvHalf, TunnelSend};
+use crate::session::Session;
 
-/// How long a stream may take to say what it is for.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked at what connections hold.
+const WEIGH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One client, on one connection.
+/// Connections of one key at the same time.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What all clients of a gateway share.
 #[derive(Debug)]
-pub struct Guest {
-    rules: Rules,
-    traffic: Arc<Traffic>,
+pub struct Gateway {
+    own: PublicKey,
+    keys: AuthorizedKeys,
+    accounts: Accounts,
+    guests: Mutex<Vec<Present>>,
+    /// Clients turned away since the beginning, though their key is known.
+    turned_away: AtomicU64,
+    /// Addresses of tunnels for packets, if they are offered.
     #[cfg(target_os = "linux")]
-    tun: Option<(Option<crate::tun::pool::Pool>, fulmar::Connection)>,
+    tun: std::sync::OnceLock<crate::tun::pool::Pool>,
 }
 
-impl Guest {
-    /// A client with these rules.
-    pub fn new(rules: Rules) -> Self {
-        Self {
-            rules,
-            traffic: Arc::default(),
+/// A client that is there.
+#[derive(Debug, Clone)]
+struct Present {
+    key: PublicKey,
+    session: Session,
+    guest: Weak<Guest>,
+}
+
+impl Gateway {
+    /// A gateway with this identity that lets in who is in the file.
+    pub fn new(own: PublicKey, keys: AuthorizedKeys) -> Arc<Self> {
+        Arc::new(Self {
+            own,
+            keys,
+            accounts: Accounts::default(),
+            guests: Mutex::default(),
+            turned_away: AtomicU64::new(0),
             #[cfg(target_os = "linux")]
-            tun: None,
-        }
+            tun: std::sync::OnceLock::new(),
+        })
     }
 
-    /// Offers tunnels for packets on this connection, with addresses of this pool.
+    /// Offers tunnels for packets from now on, with addresses of this pool.
     #[cfg(target_os = "linux")]
-    pub fn with_tun(self, pool: Option<crate::tun::pool::Pool>, connection: &fulmar::Connection) -> Self {
-        Self { tun: Some((pool, connection.clone())), ..self }
+    pub fn offer_tun(&self, pool: crate::tun::pool::Pool) {
+        // A second pool would be a second gateway's.
+        let _ = self.tun.set(pool);
     }
 
-    /// Serves one stream that the client has opened, to its end.
-    pub async fn serve<R, W>(&self, mut recv: R, mut send: W) -> Result<(), OpenError>
-    where
-        R: RecvHalf,
-        W: SendHalf,
-    {
-        let request = tokio::time::timeout(REQUEST_TIME_MAX, message::hear(&mut recv)).await;
-        let request = match request {
-            Ok(Ok(Some(request))) => request,
-            Ok(Ok(None)) => return Ok(()),
-            Ok(Err(error)) => {
-                return refuse(&mut send, OpenError::new(Code::Malformed, error.to_string())).await;
+    /// Lets a client in, if it may be; as long as what is returned exists it counts as being there.
+    pub fn enter(self: &Arc<Self>, session: &Session) -> Option<Presence> {
+        let presence = self.let_in(session);
+        match &presence {
+            Some(_) => tracing::debug!("{} is here ({})", session.peer(), session.peer_key()),
+            None => {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+                session.connection().close(1, b"not allowed");
             }
-            Err(_) => return refuse(&mut send, OpenError::new(Code::Malformed, "no request came")).await,
+        }
+        presence
+    }
+
+    /// Serves a client until its connection ends.
+    pub async fn serve(self: &Arc<Self>, session: Session) {
+        let Some(presence) = self.enter(&session).filter(|presence| presence.has_tunnels) else {
+            return session.connection().close(1, b"not allowed");
         };
-        match request {
-            Request::Hello { .. } => {
-                message::say(&mut send, &Answer::Welcome { version: VERSION })
-                    .await
-                    .map_err(OpenError::lost)?;
-                // Held open by the client as long as it is there.
-                let _ = tokio::io::copy(&mut recv, &mut tokio::io::sink()).await;
-                Ok(())
-            }
-            Request::Open { target, .. } => self.open(&target, recv, send).await,
-            #[cfg(target_os = "linux")]
-            Request::Tun(wish) => self.open_tun(&wish, recv, send).await,
-            _ => refuse(&mut send, OpenError::new(Code::Malformed, "out of turn")).await,
+        while let Ok((send, recv)) = session.accept().await {
+            presence.serve(recv, send);
         }
     }
 
-    async fn open<R, W>(&self, target: &Target, recv: R, mut send: W) -> Result<(), OpenError>
-    where
-        R: RecvHalf,
-        W: SendHalf,
-    {
-        let (address, local) = match self.dial(target).await {
-            Ok(dialled) => dialled,
-            Err(error) => return refuse(&mut send, error).await,
-        };
-        message::say(&mut send, &Answer::Opened { address }).await.map_err(OpenError::lost)?;
-        pump(local, (recv, send), Way::Down, &self.traffic).await;
-        Ok(())
+    /// Whether a client may give and take files.
+    pub fn grants_files(&self, session: &Session) -> bool {
+        session.peer_public_key().and_then(|key| self.grants(&key)).is_some_and(|grants| grants.has_files)
     }
 
-    #[cfg(target_os = "linux")]
-    async fn open_tun<R, W>(
-        &self,
-        wish: &crate::tun::far::Wish,
-        recv: R,
-        mut send: W,
-    ) -> Result<(), OpenError>
-    where
-        R: RecvHalf,
-        W: SendHalf,
-    {
-        let opened = match &self.tun {
-            Some((pool, connection)) if self.rules.allows_tun() => {
-                crate::tun::far::open(pool.as_ref(), connection, wish)
-            }
-            _ => Err(OpenError::new(Code::Forbidden, "tunnels for packets are not permitted")),
-        };
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(error) => return refuse(&mut send, error).await,
-        };
-        message::say(&mut send, &Answer::Tun(opened.grant.clone())).await.map_err(OpenError::lost)?;
-        Err(OpenError::lost(opened.carry(recv, send).await))
-    }
-
-    async fn dial(&self, target: &Target) -> Result<(Option<std::net::SocketAddr>, BoxedHalves), OpenError> {
-        target.check().map_err(|text| OpenError::new(Code::Malformed, text))?;
-        match target {
-            Target::Tcp(place) => {
-                let stream = dial::tcp(place, &self.rules).await?;
-                Ok((stream.peer_addr().ok(), boxed_tcp(stream)))
-            }
-            Target::Unix(path) => Ok((None, boxed_unix(dial::unix(path, &self.rules).await?))),
-            Target::Udp(_) => Err(OpenError::new(Code::Other, "no UDP yet")),
+    fn let_in(self: &Arc<Self>, session: &Session) -> Option<Presence> {
+        let key = session.peer_public_key()?;
+        let grants = self.grants(&key)?;
+        let account = self.accounts.of(&key);
+        account.set_limits(grants.limits);
+        let mut guests = self.lock();
+        if guests.iter().filter(|present| present.key == key).count() >= CONNECTIONS_MAX {
+            tracing::warn!("{} has {CONNECTIONS_MAX} connections already", session.peer());
+            return None;
         }
+        let guest = Guest::on(session, grants.rules, Arc::clone(&account));
+        #[cfg(target_os = "linux")]
+        let guest = guest.with_tun(self.tun.get().cloned());
+        let guest = Arc::new(guest);
+        guests.push(Present { key, session: session.clone(), guest: Arc::downgrade(&guest) });
+        let weighing = tokio::spawn(weigh(session.clone(), Arc::clone(&account))).abort_handle();
+        let (gateway, connection) = (Arc::clone(self), session.connection().stable_id());
+        let (has_files, has_tunnels) = (grants.has_files, grants.has_tunnels);
+        Some(Presence { gateway, guest, account, connection, weighing, has_files, has_tunnels })
+    }
+
+    /// What a key is granted, if anything is.
+    fn grants(&self, key: &PublicKey) -> Option<Grants> {
+        match Grants::of(key, &self.own, &self.keys) {
+            Ok(grants) => grants.filter(|grants| grants.has_tunnels || grants.has_files),
+            Err(error) => {
+                tracing::error!("client turned away: {error}");
+                None
+            }
+        }
+    }
+
+    /// Reads `authorized_keys` again: what is granted now holds for new streams of clients that are there, and who is
+    /// granted nothing any more has to leave.
+    pub fn reload(&self) {
+        let guests = self.lock().clone();
+        for Present { key, session, guest } in guests {
+            match (self.grants(&key), guest.upgrade()) {
+                (Some(grants), Some(guest)) if grants.has_tunnels => {
+                    self.accounts.of(&key).set_limits(grants.limits);
+                    guest.set_rules(grants.rules);
+                }
+                (Some(_), Some(_)) | (None, _) => session.connection().close(1, b"no longer allowed"),
+                (Some(_), None) => {}
+            }
+        }
+    }
+
+    /// Everybody who is there.
+    pub fn sessions(&self) -> Vec<Session> {
+        self.lock().iter().map(|present| present.session.clone()).collect()
+    }
+
+    /// Accounts of all who have been there.
+    pub fn accounts(&self) -> Vec<(PublicKey, Arc<Account>)> {
+        self.accounts.all()
+    }
+
+    /// Clients turned away though their key is known.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Present>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Tells the other side why not.
-async fn refuse<W: SendHalf>(send: &mut W, error: OpenError) -> Result<(), OpenError> {
-    let told = message::say(send, &Answer::from(error.clone())).await;
-    if told.is_ok() {
-        let _ = send.shutdown().await;
+/// A client that is there, until this is dropped.
+#[derive(Debug)]
+pub struct Presence {
+    gateway: Arc<Gateway>,
+    guest: Arc<Guest>,
+    account: Arc<Account>,
+    connection: usize,
+    weighing: tokio::task::AbortHandle,
+    /// It may give and take files.
+    pub has_files: bool,
+    /// It may use tunnels.
+    pub has_tunnels: bool,
+}
+
+impl Presence {
+    /// Serves a stream that the client has opened.
+    pub fn serve<R: RecvHalf + 'static>(&self, recv: R, send: SendStream) {
+        let guest = Arc::clone(&self.guest);
+        tokio::spawn(async move {
+            if let Err(error) = guest.serve(recv, TunnelSend::from(send)).await {
+                tracing::debug!("refused: {error}");
+            }
+        });
     }
-    Err(error)
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.weighing.abort();
+        self.account.hold(self.connection, 0);
+        self.gateway.lock().retain(|present| present.session.connection().stable_id() != self.connection);
+    }
+}
+
+/// Tells the account what a connection holds.
+async fn weigh(session: Session, account: Arc<Account>) {
+    let connection = session.connection();
+    loop {
+        let stats = connection.stats();
+        let unread_bytes = stats.streams.received_bytes.saturating_sub(stats.streams.read_bytes);
+        let held_bytes =
+            stats.symbols_held_bytes + stats.decoder_bytes as u64 + stats.streams.queued_bytes + unread_bytes;
+        account.hold(connection.stable_id(), held_bytes.max(1));
+        tokio::time::sleep(WEIGH_INTERVAL).await;
+    }
 }

@@ -83,6 +83,43 @@ impl RecvHalf for RecvStream {
     }
 }
 
+/// A stream whose first byte was read already.
+#[derive(Debug)]
+pub struct Prefixed {
+    first: Option<u8>,
+    stream: RecvStream,
+}
+
+impl Prefixed {
+    /// Puts the byte back.
+    pub fn new(first: u8, stream: RecvStream) -> Self {
+        Self { first: Some(first), stream }
+    }
+}
+
+impl AsyncRead for Prefixed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if out.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(first) = self.first.take() {
+            out.put_slice(&[first]);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, out)
+    }
+}
+
+impl RecvHalf for Prefixed {
+    fn cut_off(&mut self) {
+        self.stream.cut_off();
+    }
+}
+
 /// Half of a TCP connection.
 #[derive(Debug)]
 pub struct TcpHalf(Arc<TcpStream>);
@@ -163,15 +200,6 @@ impl RecvHalf for unix::OwnedReadHalf {
     fn cut_off(&mut self) {
         let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);
     }
-}
-
-/// Standard input and output have nobody to tell.
-impl SendHalf for tokio::io::Stdout {
-    fn cut_off(&mut self) {}
-}
-
-impl RecvHalf for tokio::io::Stdin {
-    fn cut_off(&mut self) {}
 }
 
 /// A stream of any kind, as a target or a visitor of the tunnel.

@@ -45,7 +45,7 @@ pub enum Request {
         target: Target,
         /// Number of a UDP flow in datagrams; the client's are even.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        flow: Option<u64>,
+        flow: Option<u32>,
     },
     /// Client: listen there, as long as this stream is open.
     Listen {
@@ -65,7 +65,7 @@ pub enum Request {
         peer: String,
         /// Number of a UDP flow in datagrams; the gateway's are odd.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        flow: Option<u64>,
+        flow: Option<u32>,
     },
 }
 

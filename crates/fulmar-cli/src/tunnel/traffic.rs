@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::pump::Way;
@@ -19,6 +20,7 @@ pub struct Traffic {
     down_bytes: AtomicU64,
     up: Throttle,
     down: Throttle,
+    paused: watch::Sender<bool>,
 }
 
 impl Traffic {
@@ -42,8 +44,17 @@ impl Traffic {
         self.down.rate_bytes.store(bytes_per_second, Ordering::Relaxed);
     }
 
+    /// Whether bytes from targets wait, until further notice.
+    pub fn pause(&self, is_paused: bool) {
+        self.paused.send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
+    }
+
     /// Waits until so many bytes may go.
     pub async fn admit(&self, way: Way, bytes: usize) {
+        if way == Way::Down && *self.paused.borrow() {
+            // The sender lives as long as this does.
+            let _ = self.paused.subscribe().wait_for(|is_paused| !is_paused).await;
+        }
         match way {
             Way::Up => self.up.admit(bytes).await,
             Way::Down => self.down.admit(bytes).await,

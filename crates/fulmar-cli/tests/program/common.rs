@@ -183,11 +183,20 @@ impl Drop for Running {
 pub(crate) struct Server {
     running: Running,
     pub(crate) address: SocketAddr,
+    /// What it said when it was ready.
+    pub(crate) first: Value,
     lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Server {
     pub(crate) fn start(command: Command) -> Self {
+        let server = Self::start_any(command);
+        assert_ne!(server.address.port(), 0, "{}", server.first);
+        server
+    }
+
+    /// Also one that listens at several addresses, or none.
+    pub(crate) fn start_any(command: Command) -> Self {
         let mut running = Running::start(command);
         let stdout = running.child.stdout.take().unwrap();
         let (send, lines) = std::sync::mpsc::channel();
@@ -199,9 +208,10 @@ impl Server {
             let _ = running.child.stderr.take().unwrap().read_to_string(&mut error);
             panic!("the server says nothing: {error}")
         });
-        let event: Value = serde_json::from_str(&first).unwrap();
-        let address = event["address"].as_str().or(event["listening"].as_str()).unwrap().parse().unwrap();
-        Self { running, address, lines }
+        let first: Value = serde_json::from_str(&first).unwrap();
+        let address = first["address"].as_str().or(first["listening"].as_str());
+        let address = address.map_or(SocketAddr::from(([0; 4], 0)), |address| address.parse().unwrap());
+        Self { running, address, first, lines }
     }
 
     pub(crate) fn port(&self) -> String {
@@ -210,6 +220,10 @@ impl Server {
 
     pub(crate) fn kill(&mut self) {
         self.running.kill();
+    }
+
+    pub(crate) fn interrupt(&self) {
+        self.running.interrupt();
     }
 
     /// The next event that it reports.

@@ -15,3 +15,4 @@ mod transparent;
 mod trust;
 #[cfg(target_os = "linux")]
 mod tun;
+mod tunnel;

@@ -43,7 +43,7 @@ mod home;
 mod host;
 mod known_hosts;
 
-pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys};
+pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys, KeyOption};
 pub use connect::{HostError, UnknownServer};
 pub use file::StoreError;
 pub use home::Home;
