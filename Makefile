@@ -55,14 +55,18 @@ bench-codes: toolchain ## speed of the erasure codes on this machine: make bench
 fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
 	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)
 
-release: toolchain ## the optimised program, target/release/fulmar
-	$(CARGO) build --release --locked -p fulmar-cli
+release: toolchain ## the optimised program, target/release/fulmar, and the library of `fulmar run` beside it
+	$(CARGO) build --release --locked -p fulmar-cli -p fulmar-preload
 
 lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
 	$(CARGO) build --release --locked -p fulmar-lab
 
-install: toolchain ## install the program into ~/.cargo/bin
+# `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
+install: toolchain ## install the program into ~/.cargo/bin, and the library of `fulmar run` into ~/.cargo/lib
 	$(CARGO) install --locked --path crates/fulmar-cli
+	$(CARGO) build --release --locked -p fulmar-preload
+	@library=target/release/libfulmar_preload.so; \
+	    ! test -f $$library || install -D -m 644 $$library "$${CARGO_HOME:-$$HOME/.cargo}/lib/fulmar/libfulmar_preload.so"
 
 # A fresh machine may lack Rust or the C compiler that the TLS library needs; say what to do, or do it.
 .PHONY: toolchain

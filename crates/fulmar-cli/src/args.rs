@@ -1,5 +1,6 @@
 //! The command line: one definition from which parsing, help, manual page and completions come.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -19,6 +20,9 @@ Environment:
 #[derive(Debug, Parser)]
 #[command(name = "fulmar", version, max_term_width = 100, after_long_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub struct Cli {
+    /// Log each connection to a file in this folder, in the format of qlog
+    #[arg(long, global = true, value_name = "DIR")]
+    qlog: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -95,6 +99,10 @@ impl Cli {
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
         };
+        if let Some(Err(failure)) = self.qlog.as_deref().map(crate::qlog::start) {
+            eprintln!("fulmar: {failure}");
+            return failure.into();
+        }
         let result = match self.command {
             Command::Keygen(args) => keygen::run(&args),
             Command::Serve(args) => block_on(serve::run(args)),

@@ -19,6 +19,7 @@ pub mod frames;
 pub mod keygen;
 pub mod perf;
 pub mod profiles;
+pub mod qlog;
 pub mod reach;
 pub mod relay;
 #[cfg(target_os = "linux")]

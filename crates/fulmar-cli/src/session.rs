@@ -40,6 +40,7 @@ pub struct Session {
 impl Session {
     /// A connection of this endpoint.
     pub fn new(connection: Connection, endpoint: Endpoint) -> Self {
+        crate::qlog::follow(&connection);
         Self { connection, endpoint, own_key: None }
     }
 

@@ -92,8 +92,7 @@ impl Tunnel {
             let mut length = self.device.recv(&mut packet).await?;
             loop {
                 clamp(&mut packet[..length], self.mtu);
-                let is_sent =
-                    self.delivery == Delivery::Unreliable && self.send_datagram(&packet[..length])?;
+                let is_sent = self.delivery == Delivery::Unreliable && out.send(&packet[..length]);
                 if !is_sent {
                     batch.put_u16(length as u16);
                     batch.put_slice(&packet[..length]);

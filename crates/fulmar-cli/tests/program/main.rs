@@ -4,6 +4,7 @@ mod common;
 mod copy;
 mod interrupted;
 mod measure;
+mod observed;
 mod reach;
 mod readme;
 #[cfg(target_os = "linux")]
