@@ -120,7 +120,7 @@ impl Route {
             };
             tracing::warn!("{}: {why}; connecting again", link.gateway);
             let begin = Instant::now();
-            let Some(new) = self.replace(&link).await else {
+            let Some(new) = self.replace(&link, &tell).await else {
                 tracing::warn!("{} is back after {}", link.gateway, units::duration(begin.elapsed()));
                 continue;
             };
@@ -130,18 +130,23 @@ impl Route {
         }
     }
 
-    /// A new connection; `None` if the old one has come to life again.
-    async fn replace(&self, old: &Link) -> Option<Link> {
-        let received = |link: &Link| link.session.connection().stats().received_datagrams;
-        let before = received(old);
-        let mut pause = BACKOFF.0;
+    /// A new connection; `None` if the old one has come to life again. What stands in the way is said once.
+    async fn replace(&self, old: &Link, tell: &watch::Sender<Option<Link>>) -> Option<Link> {
+        let received = || old.session.connection().stats().received_datagrams;
+        let before = received();
+        let (mut pause, mut told) = (BACKOFF.0, String::new());
         loop {
             match self.race().await {
                 Ok(link) => return Some(link),
-                Err(failure) => tracing::debug!("{failure}"),
+                Err(failure) if told != failure.to_string() => {
+                    told = failure.to_string();
+                    tracing::warn!("{told}");
+                }
+                Err(_) => {}
             }
-            let is_open = old.session.close_reason().is_none();
-            if is_open && received(old) > before {
+            if old.session.close_reason().is_some() {
+                tell.send_replace(None);
+            } else if received() > before {
                 return None;
             }
             tokio::time::sleep(jittered(pause)).await;

@@ -106,7 +106,8 @@ impl Collector for Commands {
         for (name, help, kind, value) in OF_CONNECTION {
             let name = format!("connection_{name}");
             let mut metric = encoder.encode_descriptor(&name, help, None, kind)?;
-            for (report, connection) in reports.iter().flat_map(|r| r.connections.iter().map(move |c| (r, c))) {
+            for (report, connection) in reports.iter().flat_map(|r| r.connections.iter().map(move |c| (r, c)))
+            {
                 let labels = [
                     ("command", report.command.as_str()),
                     ("peer", connection.peer.as_str()),
@@ -114,7 +115,9 @@ impl Collector for Commands {
                 ];
                 let mut of = metric.encode_family(&labels)?;
                 match kind {
-                    MetricType::Counter => of.encode_counter::<NoLabelSet, f64, f64>(&value(connection), None)?,
+                    MetricType::Counter => {
+                        of.encode_counter::<NoLabelSet, f64, f64>(&value(connection), None)?
+                    }
                     _ => of.encode_gauge(&value(connection))?,
                 }
             }
@@ -201,7 +204,10 @@ mod tests {
         let report = Report {
             command: "proxy".into(),
             opened: 3,
-            connections: vec![connection.clone(), ConnectionReport { peer: "192.0.2.2:1".into(), ..connection }],
+            connections: vec![
+                connection.clone(),
+                ConnectionReport { peer: "192.0.2.2:1".into(), ..connection },
+            ],
             ..Report::default()
         };
         let mut registry = Registry::with_prefix("fulmar");
@@ -220,5 +226,25 @@ mod tests {
         // Each metric is described once (OpenMetrics).
         let types: Vec<_> = out.lines().filter(|l| l.starts_with("# TYPE")).collect();
         assert_eq!(types.len(), OF_COMMAND.len() + OF_CONNECTION.len());
+    }
+
+    #[test]
+    fn the_dashboard_shows_what_there_is() {
+        let mut registry = Registry::with_prefix("fulmar");
+        let report = Report { connections: vec![ConnectionReport::default()], ..Report::default() };
+        registry.register_collector(Box::new(Commands(vec![Arc::new(Fixed(report))])));
+        let mut out = String::new();
+        text::encode(&mut out, &registry).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana.json");
+        let dashboard = std::fs::read_to_string(path).unwrap();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut names: Vec<&str> =
+            dashboard.split(|c| !is_name(c)).filter(|word| word.starts_with("fulmar_")).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            assert!(out.contains(&format!("\n{name}{{")), "{name} is not in\n{out}");
+        }
     }
 }

@@ -105,9 +105,13 @@ async fn copy<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W, way: Way
             Err(_) => return End::Broken,
         };
         traffic.admit(way, len).await;
-        if write(writer, &buffer[..len]).await.is_err() {
-            reader.cut_off();
-            return End::Unwanted;
+        tokio::select! {
+            biased;
+            written = write(writer, &buffer[..len]) => if written.is_err() {
+                reader.cut_off();
+                return End::Unwanted;
+            },
+            () = traffic.hopeless() => return End::Broken,
         }
         traffic.count(way, len);
         if len == buffer.len() && len < BUFFER_BYTES_MAX {

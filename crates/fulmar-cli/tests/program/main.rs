@@ -8,3 +8,5 @@ mod reach;
 mod readme;
 mod trust;
 mod tunnel;
+mod tunnel_life;
+mod tunnel_trust;

@@ -25,7 +25,7 @@ use crate::units::parse_seconds;
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClientArgs {
     /// The gateway: HOST, HOST:PORT or a name from config.toml; of several, separated by commas, the first that answers
-    #[arg(value_name = "HOST[:PORT]", value_delimiter = ',', required = true)]
+    #[arg(value_name = "HOST[:PORT]", value_delimiter = ',', num_args = 1, required = true)]
     gateways: Vec<String>,
     /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`) [default: auto]
     #[arg(long, value_parser = reach::parse_profile)]

@@ -112,7 +112,8 @@ impl House {
         let sections = config.gateway.iter().cloned().map(Section::Gateway);
         let sections = sections.chain(config.proxy.iter().cloned().map(Section::Proxy));
         let sections = sections.chain(config.forward.iter().cloned().map(Section::Forward));
-        let named: BTreeMap<String, Section> = sections.map(|section| (section.key(&config), section)).collect();
+        let named: BTreeMap<String, Section> =
+            sections.map(|section| (section.key(&config), section)).collect();
         self.lock().retain(|key, _| named.contains_key(key));
         let mut failed = Ok(());
         for (key, section) in named {
@@ -192,7 +193,8 @@ impl Section {
                 let taken = |e| Failure::Unreachable(format!("cannot listen at {}: {e}", section.listen));
                 let listener = TcpListener::bind(section.listen).await.map_err(taken)?;
                 let at = listener.local_addr().map_err(taken)?.to_string();
-                let (route, observed, name) = (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                let (route, observed, name) =
+                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
                 tasks.spawn(async move {
                     let client = connect(route).await;
                     show(&observed, ObservedClient::new("proxy", name, &client));
@@ -202,9 +204,11 @@ impl Section {
             }
             Self::Forward(section) => {
                 let entrances = bind(&section).await?;
-                let at: Vec<_> = entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
+                let at: Vec<_> =
+                    entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
                 let at = at.join(" and ");
-                let (route, observed, name) = (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                let (route, observed, name) =
+                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
                 tasks.spawn(forward(route, section, entrances, observed, name));
                 format!("forward at {at}")
             }
