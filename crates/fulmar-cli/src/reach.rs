@@ -25,8 +25,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long clients may take to notice that a server goes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What all streams of a tunnel may hold unread. Much more than one may, so that the slow ones leave room for the others; only
-/// what has really arrived takes memory.
+/// What all streams of a tunnel may hold unread. Much more than one may, so that the slow ones leave room for
+/// the others; only what has really arrived takes memory.
 pub const TUNNEL_WINDOW_BYTES: u64 = 512 << 20;
 
 /// What one stream of a tunnel may hold unread: enough for 500 Mbit/s over 250 ms.
@@ -278,6 +278,7 @@ fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure
     let mut transport = TransportConfig::default();
     if windows == Windows::Many {
         transport.receive_window_bytes(TUNNEL_WINDOW_BYTES);
+        transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES));
         transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES);
     }
     transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));

@@ -111,8 +111,8 @@ impl Gateway {
         }
     }
 
-    /// Reads `authorized_keys` again: what is granted now holds for new streams of clients that are there, and who is
-    /// granted nothing any more has to leave.
+    /// Reads `authorized_keys` again: what is granted now holds for new streams of clients that are there,
+    /// and who is granted nothing any more has to leave.
     pub fn reload(&self) {
         let guests = self.lock().clone();
         for Present { key, session, guest } in guests {

@@ -74,7 +74,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Asks again for a listener of an earlier connection. The gateway may not have noticed yet that that one is gone.
+/// Asks again for a listener of an earlier connection. The gateway may not have noticed yet that that one is
+/// gone.
 async fn ask_again(link: Link, listener: u64, at: Target) {
     loop {
         match ask(&link, listener, &at).await {
@@ -114,7 +115,8 @@ async fn weigh(link: Link, traffic: Arc<Traffic>) {
     }
 }
 
-/// Serves one visitor. Where it may go is decided here: what the gateway says chooses among what was asked for.
+/// Serves one visitor. Where it may go is decided here: what the gateway says chooses among what was asked
+/// for.
 async fn visit(
     link: &Link,
     reverses: &Reverses,

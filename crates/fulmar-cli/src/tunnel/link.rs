@@ -1,8 +1,8 @@
 //! One connection of a client to a gateway, how it is made, and how it is kept.
 //!
-//! Several gateways are tried with a head start each, and the first that lets us in is taken. A connection that has been
-//! silent although it was asked for a sign of life is not given up yet, since its streams may survive: another one is made
-//! beside it, and new flows go there.
+//! Several gateways are tried with a head start each, and the first that lets us in is taken. A connection
+//! that has been silent although it was asked for a sign of life is not given up yet, since its streams may
+//! survive: another one is made beside it, and new flows go there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,8 @@ const HEAD_START: Duration = Duration::from_millis(400);
 /// Pauses between attempts to connect again: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Silence of a gateway, which is asked for a sign of life every five seconds, after which another is looked for.
+/// Silence of a gateway, which is asked for a sign of life every five seconds, after which another is looked
+/// for.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
 /// How often it is looked whether a connection is silent.
@@ -69,8 +70,8 @@ impl Route {
         }
         let ports: Vec<_> = self.gateways.iter().map(|gateway| format!("{gateway}")).collect();
         eprintln!(
-            "fulmar: no answer from {} for {} s. Does `fulmar gateway` run there, and do firewalls let UDP through? (A \
-             gateway at port 443 gets through most.)",
+            "fulmar: no answer from {} for {} s. Does `fulmar gateway` run there, and do firewalls let UDP \
+             through? (A gateway at port 443 gets through most.)",
             ports.join(", "),
             HINT_AFTER.as_secs()
         );
@@ -105,8 +106,8 @@ impl Route {
         }
     }
 
-    /// Keeps a connection: makes another whenever it is lost, or while it is silent. `tell` gets each, or nothing while
-    /// there is none.
+    /// Keeps a connection: makes another whenever it is lost, or while it is silent. `tell` gets each, or
+    /// nothing while there is none.
     pub async fn keep(self, tell: watch::Sender<Option<Link>>) {
         loop {
             let link = tell.borrow().clone();

@@ -1,5 +1,5 @@
-//! Carries the packets of one UDP flow: by unreliable datagrams, and by its stream where they are too long for that or the
-//! other side is not known to expect them yet.
+//! Carries the packets of one UDP flow: by unreliable datagrams, and by its stream where they are too long
+//! for that or the other side is not known to expect them yet.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
@@ -53,7 +53,7 @@ impl Packets for Connected {
             match received {
                 Ok(packet) => return Some(packet),
                 // Nothing there after all; or nobody listens at the target: for now, says UDP.
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => {}
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => {}
                 Err(_) => return None,
             }
         }

@@ -1,7 +1,8 @@
-//! Carries the bytes of one flow both ways between a stream of the tunnel and something local, with its ends and resets.
+//! Carries the bytes of one flow both ways between a stream of the tunnel and something local, with its ends
+//! and resets.
 //!
-//! A byte is read only when there is room for it behind: back-pressure is that of the two streams, and what a flow holds
-//! itself is one buffer in each direction.
+//! A byte is read only when there is room for it behind: back-pressure is that of the two streams, and what a
+//! flow holds itself is one buffer in each direction.
 
 use std::io;
 use std::pin::pin;

@@ -1,4 +1,5 @@
-//! `fulmar status` and `fulmar reload`: a look at all commands that run under this user's home, and a word to them.
+//! `fulmar status` and `fulmar reload`: a look at all commands that run under this user's home, and a word to
+//! them.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;

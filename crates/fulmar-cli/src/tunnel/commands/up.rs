@@ -30,8 +30,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Runs everything that config.toml names, in one process: a gateway, proxies, forwards.
 ///
-/// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new connections,
-/// what is new begins. A file with a mistake changes nothing.
+/// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new
+/// connections, what is new begins. A file with a mistake changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file [default: config.toml beside this machine's identity]
@@ -107,7 +107,8 @@ impl House {
         (Arc::new(Self { path, units: Mutex::default(), changes }), changed)
     }
 
-    /// Ends what is no longer named, and begins what is new. One that cannot begin does not keep the others from it.
+    /// Ends what is no longer named, and begins what is new. One that cannot begin does not keep the others
+    /// from it.
     async fn apply(&self, config: Config) -> Result<(), Failure> {
         let sections = config.gateway.iter().cloned().map(Section::Gateway);
         let sections = sections.chain(config.proxy.iter().cloned().map(Section::Proxy));
