@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{EXIT_CODES, Failure};
+use crate::log::{self, LogFormat};
 use crate::tunnel::commands;
 use crate::{cp, demo, keygen, perf, profiles, serve};
 
@@ -23,6 +24,9 @@ pub struct Cli {
     /// Log each connection to a file in this folder, in the format of qlog
     #[arg(long, global = true, value_name = "DIR")]
     qlog: Option<PathBuf>,
+    /// In which form to log [default: text; journald for services of systemd]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = "Log")]
+    log_format: Option<LogFormat>,
     #[command(subcommand)]
     command: Command,
 }
@@ -76,7 +80,7 @@ enum Command {
 impl Cli {
     /// Does what was asked for, and says on standard error what went wrong.
     pub fn run(self) -> ExitCode {
-        start_log();
+        log::start(self.log_format);
         let is_json = match &self.command {
             Command::Keygen(args) => args.json,
             Command::Serve(args) => args.json,
@@ -180,15 +184,6 @@ fn block_on_to_its_end(work: impl Future<Output = Result<(), Failure>>) -> Resul
     // A thread that waits for a slow disk must not hold the program back.
     runtime.shutdown_background();
     result
-}
-
-/// Logs what `RUST_LOG` asks for; warnings otherwise.
-fn start_log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,fulmar_cli=info"));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
-    log.init();
 }
 
 #[cfg(test)]

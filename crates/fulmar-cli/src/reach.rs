@@ -25,6 +25,28 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long clients may take to notice that a server goes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// What all streams of a tunnel may hold unread. Much more than one may, so that the slow ones leave room for
+/// the others; only what has really arrived takes memory.
+pub const TUNNEL_WINDOW_BYTES: u64 = 512 << 20;
+
+/// What one stream of a tunnel may hold unread: enough for 500 Mbit/s over 250 ms.
+const TUNNEL_STREAM_WINDOW_BYTES: u64 = 16 << 20;
+
+/// For how many streams at once a connection is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Windows {
+    /// A few, which the program reads itself.
+    Few,
+    /// Thousands, which other programs read, or do not.
+    Many,
+}
+
+impl Windows {
+    fn of(services: &[Service]) -> Self {
+        if services.contains(&Service::Tunnel) { Self::Many } else { Self::Few }
+    }
+}
+
 /// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -172,20 +194,21 @@ async fn attempt(
     let crypto =
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
-    open(address, &name, crypto, &manner.profile, manner.connect_timeout, Some(own_key)).await
+    let transport = transport(&manner.profile, Windows::of(&[service]))?;
+    open(address, &name, crypto, transport, manner.connect_timeout, Some(own_key)).await
 }
 
 async fn open(
     address: SocketAddr,
     name: &str,
     crypto: crypto::ClientConfig,
-    profile: &str,
+    transport: TransportConfig,
     time_max: Duration,
     own_key: Option<String>,
 ) -> Result<Session, Failure> {
     let local = if address.is_ipv4() { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
     let endpoint = Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
-    open_from(endpoint, address, name, crypto, profile, time_max, own_key).await
+    open_from(endpoint, address, name, crypto, transport, time_max, own_key).await
 }
 
 async fn open_from(
@@ -193,12 +216,12 @@ async fn open_from(
     address: SocketAddr,
     name: &str,
     crypto: crypto::ClientConfig,
-    profile: &str,
+    transport: TransportConfig,
     time_max: Duration,
     own_key: Option<String>,
 ) -> Result<Session, Failure> {
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(profile)?);
+    config.transport = Arc::new(transport);
     let connecting = endpoint.connect_with(&config, address, name);
     let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
     match tokio::time::timeout(time_max, connecting).await {
@@ -218,25 +241,29 @@ pub fn listen_for(args: &ServerArgs, services: &[Service]) -> Result<Listener, F
     let names: Vec<&[u8]> = services.iter().map(|service| service.alpn()).collect();
     let identity = trust::identity()?;
     let verifier = trust::authorized_clients(&identity)?;
-    let crypto =
-        crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&names).with_key_log();
-    bind(args, crypto, &identity)
+    let crypto = crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&names).with_key_log();
+    bind(args, crypto, Windows::of(services), &identity)
 }
 
-fn bind(args: &ServerArgs, crypto: crypto::ServerConfig, identity: &Identity) -> Result<Listener, Failure> {
+fn bind(
+    args: &ServerArgs,
+    crypto: crypto::ServerConfig,
+    windows: Windows,
+    identity: &Identity,
+) -> Result<Listener, Failure> {
     let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
-    listen_on(socket, &args.profile, crypto, identity)
+    listen_on(socket, transport(&args.profile, windows)?, crypto, identity)
 }
 
 fn listen_on(
     socket: UdpSocket,
-    profile: &str,
+    transport: TransportConfig,
     crypto: crypto::ServerConfig,
     identity: &Identity,
 ) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(profile)?);
+    config.transport = Arc::new(transport);
     let mut endpoint_config = EndpointConfig::default();
     // Clients of a server that was restarted hear of it at once.
     endpoint_config.reset_key_of(identity);
@@ -246,9 +273,14 @@ fn listen_on(
     Ok(Listener { endpoint, address, fingerprint: identity.public_key().fingerprint().to_string() })
 }
 
-fn transport(profile: &str) -> Result<TransportConfig, Failure> {
+fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure> {
     let profile = Profile::parse(profile).map_err(|e| Failure::Usage(e.to_string()))?;
     let mut transport = TransportConfig::default();
+    if windows == Windows::Many {
+        transport.receive_window_bytes(TUNNEL_WINDOW_BYTES);
+        transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES));
+        transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES);
+    }
     transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
     Ok(transport)
 }
@@ -272,7 +304,7 @@ pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
 pub mod private {
     use super::{
         Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, Service, Session, SocketAddr,
-        UdpSocket, crypto,
+        UdpSocket, Windows, crypto,
     };
     use crate::trust::OnlyKey;
 
@@ -295,7 +327,7 @@ pub mod private {
         let only = Arc::new(OnlyKey(keys.client.public_key()));
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
-        super::listen_on(socket, "auto", crypto, &keys.server)
+        super::listen_on(socket, super::transport("auto", Windows::Few)?, crypto, &keys.server)
     }
 
     /// Connects to the one server, which may be behind a relay.
@@ -310,7 +342,9 @@ pub mod private {
         let only = Arc::new(OnlyKey(keys.server.public_key()));
         let crypto =
             crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
-        super::open_from(endpoint, address, "demo", crypto, profile, Duration::from_secs(60), None).await
+        let time_max = Duration::from_secs(60);
+        let transport = super::transport(profile, Windows::Few)?;
+        super::open_from(endpoint, address, "demo", crypto, transport, time_max, None).await
     }
 }
 
@@ -323,6 +357,6 @@ mod tests {
         assert_eq!(parse_profile("cubic"), Ok("cubic".into()));
         assert_eq!(parse_profile("ctcp: k=16"), Ok("ctcp:k=16".into()));
         assert!(parse_profile("vegas").unwrap_err().to_string().contains("auto"));
-        assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name).is_ok()));
+        assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name, Windows::Few).is_ok()));
     }
 }

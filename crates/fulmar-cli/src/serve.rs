@@ -109,12 +109,7 @@ async fn accept_files(listener: &Listener, served: &Arc<Served>, gateway: &Arc<G
 }
 
 /// Serves files and tunnels to everybody who comes. Which of the two a stream is for shows in its first byte.
-pub async fn accept_both(
-    listener: &Listener,
-    served: &Arc<Served>,
-    gateway: &Arc<Gateway>,
-    is_json: bool,
-) {
+pub async fn accept_both(listener: &Listener, served: &Arc<Served>, gateway: &Arc<Gateway>, is_json: bool) {
     while let Some(incoming) = listener.next().await {
         let (served, gateway) = (Arc::clone(served), Arc::clone(gateway));
         tokio::spawn(async move {

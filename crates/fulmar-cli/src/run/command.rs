@@ -11,7 +11,7 @@ use super::broker::{Broker, Dial};
 use super::errno::Errno;
 use super::{child, program};
 use crate::exit::Failure;
-use crate::tunnel::commands::ClientArgs;
+use crate::tunnel::commands::{ClientArgs, raise_descriptor_limit};
 use crate::tunnel::halves::boxed_tcp;
 use crate::tunnel::pump::{Way, pump};
 use crate::tunnel::traffic::Traffic;
@@ -61,6 +61,8 @@ async fn carry(args: &Args) -> Result<std::process::ExitStatus, Failure> {
     let mut serving = tokio::spawn(broker.serve(dialer));
     let mut told = child::Told::listen()?;
     let mut child = child::start(&args.program, &library, &socket)?;
+    // Only now: the program keeps the limit that it was given.
+    raise_descriptor_limit();
     let status = tokio::select! {
         status = child::wait(&mut child, &mut told) => status?,
         broken = &mut serving => {

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::exit::Failure;
 use crate::system::{self, Changed};
-use crate::tunnel::commands::ClientArgs;
+use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready};
 use crate::tunnel::halves::boxed_tcp;
 use crate::tunnel::pump::{Way, pump};
 use crate::tunnel::traffic::Traffic;
@@ -72,6 +72,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         print!("{}", system::script(&changes));
         return Ok(());
     }
+    raise_descriptor_limit();
     let listeners = listen(args.port, args.mode)?;
     let client = args.client.connect().await?;
     // In force as long as this value lives.
@@ -79,15 +80,14 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         Handling::Install => Some(Changed::make(&changes)?),
         _ => None,
     };
-    let gateway = client.gateway().map_or_else(String::new, |host| host.to_string());
-    if args.client.json {
-        let event = serde_json::json!({
-            "event": "ready", "command": "transparent", "port": args.port, "gateway": gateway,
-        });
-        println!("{event}");
-    } else {
-        println!("Ready: TCP connections leave at {gateway}");
-    }
+    let gateway = gateway_name(&client);
+    let event = serde_json::json!({ "port": args.port, "gateway": gateway });
+    say_ready(
+        args.client.json,
+        "transparent",
+        &[format!("Ready: TCP connections leave at {gateway}")],
+        event,
+    );
     let traffic = Arc::new(Traffic::default());
     let accepting = listeners
         .into_iter()

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::reach::{self, Manner, Service};
 use crate::session::Session;
 use crate::system::Changed;
-use crate::tunnel::commands::ClientArgs;
+use crate::tunnel::commands::{ClientArgs, say_ready};
 use crate::tunnel::datagrams::{Datagrams, End, Inbox};
 use crate::tunnel::halves::TunnelSend;
 use crate::tunnel::message::{self, Answer, Request};
@@ -83,7 +83,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             // The device of before must be gone for one of the same name.
             drop(standing.take());
             standing = Some(stand(&args, grant.clone(), &session)?);
-            say_ready(&args, &grant, &gateway);
+            tell_ready(&args, &grant, &gateway);
         }
         let device = standing.as_ref().map(|standing| Arc::clone(&standing.device));
         let device = device.ok_or_else(|| Failure::Other("no device".into()))?;
@@ -122,20 +122,17 @@ fn stand(args: &Args, grant: Grant, session: &Session) -> Result<Standing, Failu
     Ok(Standing { grant, device, _changed: Changed::make(&changes)? })
 }
 
-fn say_ready(args: &Args, grant: &Grant, gateway: &Host) {
-    if args.client.json {
-        let event = serde_json::json!({
-            "event": "ready", "command": "tun", "gateway": gateway.to_string(), "device": args.device, "mtu": grant.mtu,
-            "addresses": [grant.v4.to_string(), grant.v6.to_string()],
-            "gateway_addresses": [grant.gateway_v4.to_string(), grant.gateway_v6.to_string()],
-        });
-        println!("{event}");
-    } else {
-        println!(
-            "Ready: {} at {} and {} (MTU {}); {gateway} is {} and {}",
-            args.device, grant.v4, grant.v6, grant.mtu, grant.gateway_v4, grant.gateway_v6
-        );
-    }
+fn tell_ready(args: &Args, grant: &Grant, gateway: &Host) {
+    let line = format!(
+        "Ready: {} at {} and {} (MTU {}); {gateway} is {} and {}",
+        args.device, grant.v4, grant.v6, grant.mtu, grant.gateway_v4, grant.gateway_v6
+    );
+    let event = serde_json::json!({
+        "gateway": gateway.to_string(), "device": args.device, "mtu": grant.mtu,
+        "addresses": [grant.v4.to_string(), grant.v6.to_string()],
+        "gateway_addresses": [grant.gateway_v4.to_string(), grant.gateway_v6.to_string()],
+    });
+    say_ready(args.client.json, "tun", &[line], event);
 }
 
 /// A stream on which a gateway has granted a tunnel.

@@ -107,7 +107,8 @@ impl Account {
     }
 }
 
-/// The accounts of all clients that have been here. A key that has gone keeps its counters; only known keys get one.
+/// The accounts of all clients that have been here. A key that has gone keeps its counters; only known keys
+/// get one.
 #[derive(Debug, Default)]
 pub struct Accounts(Mutex<HashMap<PublicKey, Arc<Account>>>);
 

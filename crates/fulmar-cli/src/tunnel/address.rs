@@ -1,8 +1,9 @@
-//! Which addresses are nobody's business from outside: those that lead to the gateway itself, to its network, or to what a
-//! cloud tells its machines.
+//! Which addresses are nobody's business from outside: those that lead to the gateway itself, to its network,
+//! or to what a cloud tells its machines.
 //!
-//! Addresses are judged after names have been resolved, in the form in which they are then connected to, so that no spelling
-//! of a name, no second answer of a name server and no address within an address makes a difference.
+//! Addresses are judged after names have been resolved, in the form in which they are then connected to, so
+//! that no spelling of a name, no second answer of a name server and no address within an address makes a
+//! difference.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -40,7 +41,8 @@ impl Private {
 /// Metadata and platform services that live at addresses which look public (Azure's wire server).
 const METADATA_V4: [Ipv4Addr; 1] = [Ipv4Addr::new(168, 63, 129, 16)];
 
-/// Networks that are not the Internet (IANA IPv4 Special-Purpose Address Registry, without those named otherwise).
+/// Networks that are not the Internet (IANA IPv4 Special-Purpose Address Registry, without those named
+/// otherwise).
 const NETWORKS_V4: [(Ipv4Addr, u32); 9] = [
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
@@ -104,8 +106,8 @@ fn judge_v6(address: Ipv6Addr) -> Option<Private> {
     }
 }
 
-/// The IPv4 address that an IPv6 address is translated to on its way: mapped (RFC 4291 2.5.5), compatible, NAT64 (RFC 6052,
-/// RFC 8215), 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214).
+/// The IPv4 address that an IPv6 address is translated to on its way: mapped (RFC 4291 2.5.5), compatible,
+/// NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214).
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));

@@ -80,7 +80,8 @@ impl Drop for Shared {
     }
 }
 
-/// A flow that has been asked for. What is written now arrives behind what was first; what is read first is the answer.
+/// A flow that has been asked for. What is written now arrives behind what was first; what is read first is
+/// the answer.
 #[derive(Debug)]
 pub struct Flow {
     /// Towards the target.
@@ -208,8 +209,8 @@ impl Client {
         Ok(Flow { send, recv, shared: Arc::clone(&self.shared) })
     }
 
-    /// Has the gateway listen at a place and connects those who come with `to`, now and after each reconnection. Gives where
-    /// it listens.
+    /// Has the gateway listen at a place and connects those who come with `to`, now and after each
+    /// reconnection. Gives where it listens.
     pub async fn listen(&self, reverse: Reverse) -> Result<Option<SocketAddr>, OpenError> {
         let link = self.link().await?;
         let listener = {

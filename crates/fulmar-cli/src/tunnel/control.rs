@@ -1,5 +1,5 @@
-//! A socket of each running command in `$FULMAR_HOME/run`, by which `fulmar status` and `fulmar reload` find it: one word in,
-//! one line of JSON out.
+//! A socket of each running command in `$FULMAR_HOME/run`, by which `fulmar status` and `fulmar reload` find
+//! it: one word in, one line of JSON out.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};

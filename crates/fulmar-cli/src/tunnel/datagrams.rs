@@ -1,4 +1,5 @@
-//! Unreliable datagrams of one connection, told apart by the number of their flow (docs/tunnel-protocol.md, section 6).
+//! Unreliable datagrams of one connection, told apart by the number of their flow (docs/tunnel-protocol.md,
+//! section 6).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -72,7 +73,8 @@ impl Datagrams {
         }
     }
 
-    /// The flow that the peer has numbered so; `None` if there is one already, or the number is not the peer's to give.
+    /// The flow that the peer has numbered so; `None` if there is one already, or the number is not the
+    /// peer's to give.
     pub fn accept(self: &Arc<Self>, flow: u32) -> Option<Inbox> {
         let is_peers = flow % 2 != self.next.load(Ordering::Relaxed) % 2 && flow < FLOWS_END;
         if is_peers { self.register(flow) } else { None }

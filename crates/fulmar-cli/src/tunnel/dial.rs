@@ -1,4 +1,5 @@
-//! How the gateway connects to targets: names are resolved here, the addresses judged, and exactly those connected to.
+//! How the gateway connects to targets: names are resolved here, the addresses judged, and exactly those
+//! connected to.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -57,7 +58,8 @@ async fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The addresses of a place that this client may reach. One that it may not is left out; it is an error if none is left.
+/// The addresses of a place that this client may reach. One that it may not is left out; it is an error if
+/// none is left.
 async fn resolve(place: &Place, rules: &Rules) -> Result<Vec<SocketAddr>, OpenError> {
     let unknown = |why: String| OpenError::new(Code::NameUnknown, format!("{}: {why}", place.host));
     let lookup = tokio::time::timeout(RESOLVE_TIME_MAX, lookup_host((place.host.as_str(), place.port))).await;

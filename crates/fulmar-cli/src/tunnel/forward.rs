@@ -20,7 +20,8 @@ use super::visitors::{PeerPackets, serve_peers};
 /// Where ports are opened unless another address is given.
 const HOST_DEFAULT: &str = "localhost";
 
-/// From where to where: `[BIND:]PORT:HOST:HOSTPORT[/udp]`, with the path of a socket in the place of either end.
+/// From where to where: `[BIND:]PORT:HOST:HOSTPORT[/udp]`, with the path of a socket in the place of either
+/// end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// Where connections come.
@@ -173,7 +174,8 @@ async fn serve_streams(listener: Listener, to: Target, client: Client) {
     }
 }
 
-/// The first data follow the request at once: nobody here waits for an answer that only the target's side can give.
+/// The first data follow the request at once: nobody here waits for an answer that only the target's side can
+/// give.
 async fn carry_stream(client: &Client, to: &Target, local: BoxedHalves) -> Result<(), OpenError> {
     use super::halves::{RecvHalf, SendHalf};
     let (mut read, mut write) = local;

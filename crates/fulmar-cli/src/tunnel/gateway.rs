@@ -17,6 +17,9 @@ use crate::session::Session;
 /// How often it is looked at what connections hold.
 const WEIGH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Above that, streams that are not read leave too little of the window to the others.
+pub(super) const PRESSED_BYTES: u64 = crate::reach::TUNNEL_WINDOW_BYTES / 4 * 3;
+
 /// Connections of one key at the same time.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -123,8 +126,8 @@ impl Gateway {
         }
     }
 
-    /// Reads `authorized_keys` again: what is granted now holds for new streams of clients that are there, and who is
-    /// granted nothing any more has to leave.
+    /// Reads `authorized_keys` again: what is granted now holds for new streams of clients that are there,
+    /// and who is granted nothing any more has to leave.
     pub fn reload(&self) {
         let guests = self.lock().clone();
         for Present { key, session, guest } in guests {
@@ -198,7 +201,8 @@ async fn weigh(session: Session, account: Arc<Account>) {
     let connection = session.connection();
     loop {
         let stats = connection.stats();
-        let unread_bytes = stats.streams.received_bytes.saturating_sub(stats.streams.read_bytes);
+        let unread_bytes = session.unread_bytes();
+        account.traffic.press(unread_bytes > PRESSED_BYTES);
         let held_bytes =
             stats.symbols_held_bytes + stats.decoder_bytes as u64 + stats.streams.queued_bytes + unread_bytes;
         account.hold(connection.stable_id(), held_bytes.max(1));

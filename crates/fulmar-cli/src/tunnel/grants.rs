@@ -46,8 +46,8 @@ impl Default for Grants {
 }
 
 impl Grants {
-    /// What `key` is granted now: everything to the own one, otherwise what its line says. `None` without a line; an error
-    /// if the file or the line cannot be read.
+    /// What `key` is granted now: everything to the own one, otherwise what its line says. `None` without a
+    /// line; an error if the file or the line cannot be read.
     pub fn of(key: &PublicKey, own: &PublicKey, keys: &AuthorizedKeys) -> Result<Option<Self>, String> {
         if key == own {
             return Ok(Some(Self { rules: Rules::everything(), ..Self::default() }));

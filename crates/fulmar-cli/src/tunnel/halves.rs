@@ -1,7 +1,7 @@
 //! The two directions of whatever a flow runs over, each of which can be cut off instead of ended.
 //!
-//! An end and a reset are different news: after an end everything has been said, after a reset something is missing. So a
-//! half that is dropped without an end counts as cut off.
+//! An end and a reset are different news: after an end everything has been said, after a reset something is
+//! missing. So a half that is dropped without an end counts as cut off.
 
 use std::io;
 use std::net::Shutdown;

@@ -1,4 +1,5 @@
-//! One client of the local proxy that speaks HTTP/1.1: CONNECT, and requests for `http://` (RFC 9110 7.6, 9.3.6; RFC 9112 3.2.2).
+//! One client of the local proxy that speaks HTTP/1.1: CONNECT, and requests for `http://` (RFC 9110 7.6,
+//! 9.3.6; RFC 9112 3.2.2).
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::client::Reverses;
 use super::dial;
 use super::error::{Code, OpenError};
+use super::gateway::PRESSED_BYTES;
 use super::halves::{BoxedHalves, TunnelSend, boxed_tcp, boxed_unix};
 use super::link::Link;
 use super::message::{self, Answer, Request};
@@ -25,6 +26,9 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Visitors at the same time: more than that is a gateway's mistake, or its malice.
 const VISITORS_MAX: usize = 4096;
+
+/// How often it is looked at what waits to be read.
+const WEIGH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pause before a listener whose place is still taken is asked for again.
 const ASK_INTERVAL: Duration = Duration::from_secs(2);
@@ -70,7 +74,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Asks again for a listener of an earlier connection. The gateway may not have noticed yet that that one is gone.
+/// Asks again for a listener of an earlier connection. The gateway may not have noticed yet that that one is
+/// gone.
 async fn ask_again(link: Link, listener: u64, at: Target) {
     loop {
         match ask(&link, listener, &at).await {
@@ -86,6 +91,7 @@ async fn serve_link(link: Link, reverses: Arc<Reverses>, traffic: Arc<Traffic>, 
     for (listener, reverse) in reverses.all().into_iter().filter(|_| is_new) {
         asking.spawn(ask_again(link.clone(), listener, reverse.at));
     }
+    asking.spawn(weigh(link.clone(), Arc::clone(&traffic)));
     let mut visitors = JoinSet::new();
     while let Ok((send, recv)) = link.session.accept().await {
         while visitors.try_join_next().is_some() {}
@@ -101,7 +107,16 @@ async fn serve_link(link: Link, reverses: Arc<Reverses>, traffic: Arc<Traffic>, 
     }
 }
 
-/// Serves one visitor. Where it may go is decided here: what the gateway says chooses among what was asked for.
+/// Tells the flows when those that are not read keep others waiting.
+async fn weigh(link: Link, traffic: Arc<Traffic>) {
+    loop {
+        traffic.press(link.session.unread_bytes() > PRESSED_BYTES);
+        tokio::time::sleep(WEIGH_INTERVAL).await;
+    }
+}
+
+/// Serves one visitor. Where it may go is decided here: what the gateway says chooses among what was asked
+/// for.
 async fn visit(
     link: &Link,
     reverses: &Reverses,

@@ -1,8 +1,8 @@
 //! One connection of a client to a gateway, how it is made, and how it is kept.
 //!
-//! Several gateways are tried with a head start each, and the first that lets us in is taken. A connection that has been
-//! silent although it was asked for a sign of life is not given up yet, since its streams may survive: another one is made
-//! beside it, and new flows go there.
+//! Several gateways are tried with a head start each, and the first that lets us in is taken. A connection
+//! that has been silent although it was asked for a sign of life is not given up yet, since its streams may
+//! survive: another one is made beside it, and new flows go there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,8 @@ const HEAD_START: Duration = Duration::from_millis(400);
 /// Pauses between attempts to connect again: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Silence of a gateway, which is asked for a sign of life every five seconds, after which another is looked for.
+/// Silence of a gateway, which is asked for a sign of life every five seconds, after which another is looked
+/// for.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
 /// How often it is looked whether a connection is silent.
@@ -69,8 +70,8 @@ impl Route {
         }
         let ports: Vec<_> = self.gateways.iter().map(|gateway| format!("{gateway}")).collect();
         eprintln!(
-            "fulmar: no answer from {} for {} s. Does `fulmar gateway` run there, and do firewalls let UDP through? (A \
-             gateway at port 443 gets through most.)",
+            "fulmar: no answer from {} for {} s. Does `fulmar gateway` run there, and do firewalls let UDP \
+             through? (A gateway at port 443 gets through most.)",
             ports.join(", "),
             HINT_AFTER.as_secs()
         );
@@ -105,8 +106,8 @@ impl Route {
         }
     }
 
-    /// Keeps a connection: makes another whenever it is lost, or while it is silent. `tell` gets each, or nothing while
-    /// there is none.
+    /// Keeps a connection: makes another whenever it is lost, or while it is silent. `tell` gets each, or
+    /// nothing while there is none.
     pub async fn keep(self, tell: watch::Sender<Option<Link>>) {
         loop {
             let link = tell.borrow().clone();
@@ -120,7 +121,7 @@ impl Route {
             };
             tracing::warn!("{}: {why}; connecting again", link.gateway);
             let begin = Instant::now();
-            let Some(new) = self.replace(&link).await else {
+            let Some(new) = self.replace(&link, &tell).await else {
                 tracing::warn!("{} is back after {}", link.gateway, units::duration(begin.elapsed()));
                 continue;
             };
@@ -130,18 +131,23 @@ impl Route {
         }
     }
 
-    /// A new connection; `None` if the old one has come to life again.
-    async fn replace(&self, old: &Link) -> Option<Link> {
-        let received = |link: &Link| link.session.connection().stats().received_datagrams;
-        let before = received(old);
-        let mut pause = BACKOFF.0;
+    /// A new connection; `None` if the old one has come to life again. What stands in the way is said once.
+    async fn replace(&self, old: &Link, tell: &watch::Sender<Option<Link>>) -> Option<Link> {
+        let received = || old.session.connection().stats().received_datagrams;
+        let before = received();
+        let (mut pause, mut told) = (BACKOFF.0, String::new());
         loop {
             match self.race().await {
                 Ok(link) => return Some(link),
-                Err(failure) => tracing::debug!("{failure}"),
+                Err(failure) if told != failure.to_string() => {
+                    told = failure.to_string();
+                    tracing::warn!("{told}");
+                }
+                Err(_) => {}
             }
-            let is_open = old.session.close_reason().is_none();
-            if is_open && received(old) > before {
+            if old.session.close_reason().is_some() {
+                tell.send_replace(None);
+            } else if received() > before {
                 return None;
             }
             tokio::time::sleep(jittered(pause)).await;

@@ -227,4 +227,24 @@ mod tests {
         let types: Vec<_> = out.lines().filter(|l| l.starts_with("# TYPE")).collect();
         assert_eq!(types.len(), OF_COMMAND.len() + OF_CONNECTION.len());
     }
+
+    #[test]
+    fn the_dashboard_shows_what_there_is() {
+        let mut registry = Registry::with_prefix("fulmar");
+        let report = Report { connections: vec![ConnectionReport::default()], ..Report::default() };
+        registry.register_collector(Box::new(Commands(vec![Arc::new(Fixed(report))])));
+        let mut out = String::new();
+        text::encode(&mut out, &registry).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana.json");
+        let dashboard = std::fs::read_to_string(path).unwrap();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut names: Vec<&str> =
+            dashboard.split(|c| !is_name(c)).filter(|word| word.starts_with("fulmar_")).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            assert!(out.contains(&format!("\n{name}{{")), "{name} is not in\n{out}");
+        }
+    }
 }

@@ -3,11 +3,11 @@
 //! | part | decides |
 //! |---|---|
 //! | [`target`], [`error`], [`message`] | what is said on a stream, and what went wrong |
-//! | [`halves`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried, ended, counted, limited |
+//! | [`halves`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`account`] | what a client may, and how much |
 //! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
 //! | [`client`], [`link`], [`incoming`] | the near end |
-//! | [`proxy`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come to the near end |
+//! | [`proxy`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
 //! | [`report`], [`metrics`], [`control`] | what those see who look after it |
 //! | [`config`], [`commands`] | the file and the command lines |
 

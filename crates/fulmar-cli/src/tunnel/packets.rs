@@ -1,7 +1,8 @@
-//! Carries the packets of one UDP flow: by unreliable datagrams, and by its stream where they are too long for that or the
-//! other side is not known to expect them yet.
+//! Carries the packets of one UDP flow: by unreliable datagrams, and by its stream where they are too long
+//! for that or the other side is not known to expect them yet.
 
-use std::io;
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,25 +29,31 @@ pub trait Packets: Send {
 
 /// A socket that is connected with the target.
 #[derive(Debug)]
-pub struct Connected {
-    socket: UdpSocket,
-    buffer: Vec<u8>,
-}
+pub struct Connected(UdpSocket);
 
 impl Connected {
     /// The flow of this socket.
     pub fn new(socket: UdpSocket) -> Self {
-        Self { socket, buffer: vec![0; PACKET_BYTES_MAX] }
+        Self(socket)
     }
+}
+
+thread_local! {
+    /// Where packets are received, so that a flow that is quiet holds no room for a long one.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; PACKET_BYTES_MAX]);
 }
 
 impl Packets for Connected {
     async fn recv(&mut self) -> Option<Bytes> {
         loop {
-            match self.socket.recv(&mut self.buffer).await {
-                Ok(len) => return Some(Bytes::copy_from_slice(&self.buffer[..len])),
-                // Nobody listens there: for now, says UDP.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            self.0.readable().await.ok()?;
+            let received = BUFFER.with_borrow_mut(|buffer| {
+                self.0.try_recv(buffer).map(|len| Bytes::copy_from_slice(&buffer[..len]))
+            });
+            match received {
+                Ok(packet) => return Some(packet),
+                // Nothing there after all; or nobody listens at the target: for now, says UDP.
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => {}
                 Err(_) => return None,
             }
         }
@@ -54,7 +61,7 @@ impl Packets for Connected {
 
     async fn send(&mut self, packet: &[u8]) {
         // What the network does not take is lost, as packets are.
-        let _ = self.socket.send(packet).await;
+        let _ = self.0.send(packet).await;
     }
 }
 

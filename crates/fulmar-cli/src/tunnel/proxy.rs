@@ -35,7 +35,8 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// From `NAME:PASSWORD`, or `@FILE` with that in its first line, which does not show in the list of processes.
+    /// From `NAME:PASSWORD`, or `@FILE` with that in its first line, which does not show in the list of
+    /// processes.
     pub fn parse(text: &str) -> Result<Self, String> {
         let from_file = |path| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let text = text.strip_prefix('@').map_or_else(|| Ok(text.to_owned()), from_file)?;

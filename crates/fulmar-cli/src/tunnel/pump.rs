@@ -1,7 +1,8 @@
-//! Carries the bytes of one flow both ways between a stream of the tunnel and something local, with its ends and resets.
+//! Carries the bytes of one flow both ways between a stream of the tunnel and something local, with its ends
+//! and resets.
 //!
-//! A byte is read only when there is room for it behind: back-pressure is that of the two streams, and what a flow holds
-//! itself is one buffer in each direction.
+//! A byte is read only when there is room for it behind: back-pressure is that of the two streams, and what a
+//! flow holds itself is one buffer in each direction.
 
 use std::io;
 use std::pin::pin;
@@ -105,9 +106,13 @@ async fn copy<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W, way: Way
             Err(_) => return End::Broken,
         };
         traffic.admit(way, len).await;
-        if write(writer, &buffer[..len]).await.is_err() {
-            reader.cut_off();
-            return End::Unwanted;
+        tokio::select! {
+            biased;
+            written = write(writer, &buffer[..len]) => if written.is_err() {
+                reader.cut_off();
+                return End::Unwanted;
+            },
+            () = traffic.hopeless() => return End::Broken,
         }
         traffic.count(way, len);
         if len == buffer.len() && len < BUFFER_BYTES_MAX {

@@ -67,7 +67,8 @@ impl SendHalf for Half<WriteHalf<DuplexStream>> {
     }
 }
 
-/// A side of the pump, seen from outside: its far end, whether its halves were cut off, and how to make them fail.
+/// A side of the pump, seen from outside: its far end, whether its halves were cut off, and how to make them
+/// fail.
 struct Side {
     far: DuplexStream,
     recv_cut: Arc<AtomicBool>,

@@ -7,8 +7,8 @@
 //! | `permit="*"` | yes | yes, unless `deny-private` | by `permit-listen` |
 //! | `permit="..."` | what is listed | what is listed by name or network, unless `deny-private` | by `permit-listen` |
 //!
-//! A pattern that matches many hosts (`*:443`, `*.example.org:443`) opens no private address: who can set the records of a
-//! name must not thereby choose a door of the gateway's network.
+//! A pattern that matches many hosts (`*:443`, `*.example.org:443`) opens no private address: who can set the
+//! records of a name must not thereby choose a door of the gateway's network.
 
 use std::net::IpAddr;
 

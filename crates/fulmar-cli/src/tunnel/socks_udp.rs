@@ -1,4 +1,5 @@
-//! SOCKS 5's UDP ASSOCIATE (RFC 1928, section 7): packets to any target, each as a flow of its own through the tunnel.
+//! SOCKS 5's UDP ASSOCIATE (RFC 1928, section 7): packets to any target, each as a flow of its own through
+//! the tunnel.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

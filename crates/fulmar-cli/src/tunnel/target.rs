@@ -12,7 +12,8 @@ const HOST_BYTES_MAX: usize = 255;
 /// Longest path of a Unix socket (`sun_path` of Linux, without its end).
 const PATH_BYTES_MAX: usize = 107;
 
-/// A port of a host. The host is a name or an address without brackets; it is resolved where the flow leaves the tunnel.
+/// A port of a host. The host is a name or an address without brackets; it is resolved where the flow leaves
+/// the tunnel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Name or address.

@@ -13,6 +13,9 @@ use super::pump::Way;
 /// What a rate allows at once after a pause, in time.
 const BURST: Duration = Duration::from_millis(50);
 
+/// A reader that has taken nothing for so long is not waited for when others need the room.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
 /// Counters of bytes, and a limit on their rate.
 #[derive(Debug, Default)]
 pub struct Traffic {
@@ -21,6 +24,7 @@ pub struct Traffic {
     up: Throttle,
     down: Throttle,
     paused: watch::Sender<bool>,
+    pressed: watch::Sender<bool>,
 }
 
 impl Traffic {
@@ -47,6 +51,18 @@ impl Traffic {
     /// Whether bytes from targets wait, until further notice.
     pub fn pause(&self, is_paused: bool) {
         self.paused.send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
+    }
+
+    /// Whether what is not read leaves hardly any room for others.
+    pub fn press(&self, is_pressed: bool) {
+        self.pressed.send_if_modified(|pressed| std::mem::replace(pressed, is_pressed) != is_pressed);
+    }
+
+    /// Resolves for a flow that has waited for its reader for long, if that keeps others waiting.
+    pub async fn hopeless(&self) {
+        tokio::time::sleep(STALL_MAX).await;
+        // The sender lives as long as this does.
+        let _ = self.pressed.subscribe().wait_for(|is_pressed| *is_pressed).await;
     }
 
     /// Waits until so many bytes may go.
@@ -115,6 +131,16 @@ mod tests {
         // Virtual time: 2 s at the rate, less the burst and the last piece.
         let took = begin.elapsed();
         assert!((1.90..=2.01).contains(&took.as_secs_f64()), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_those_who_keep_others_waiting_are_hopeless() {
+        let traffic = Traffic::default();
+        let long = Duration::from_secs(3600);
+        assert!(tokio::time::timeout(long, traffic.hopeless()).await.is_err());
+        traffic.press(true);
+        assert!(tokio::time::timeout(STALL_MAX / 2, traffic.hopeless()).await.is_err());
+        tokio::time::timeout(long, traffic.hopeless()).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,3 +17,5 @@ mod trust;
 #[cfg(target_os = "linux")]
 mod tun;
 mod tunnel;
+mod tunnel_life;
+mod tunnel_trust;

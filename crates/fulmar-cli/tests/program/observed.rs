@@ -13,7 +13,17 @@ fn every_connection_has_its_log() {
     std::fs::create_dir(folder.join("served")).unwrap();
     let server = home.serve(&folder.join("served"));
     let logs = folder.arg("logs");
-    home.run(&["--qlog", &logs, "cp", "--accept-new", "--port", &server.port(), &folder.arg("file"), "127.0.0.1:"]).success();
+    home.run(&[
+        "--qlog",
+        &logs,
+        "cp",
+        "--accept-new",
+        "--port",
+        &server.port(),
+        &folder.arg("file"),
+        "127.0.0.1:",
+    ])
+    .success();
     let files: Vec<_> = std::fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().path()).collect();
     let [file] = &files[..] else { panic!("{files:?}") };
     assert!(file.to_str().unwrap().ends_with("_client.sqlog"));
@@ -46,11 +56,13 @@ fn wireshark_reads_packets() {
     let mut capture = room.shell(&format!("exec tshark -q -i lo -w {dump} udp")).spawn().unwrap();
     // A capture says on no pipe when it has begun: a packet to a port where nobody is shows it.
     wait_until("packets are captured", || {
-        let knock = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))";
+        let knock =
+            "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))";
         let _ = room.shell(&format!("python3 -c \"{knock}\"")).status();
         std::fs::metadata(&dump).is_ok_and(|file| file.len() > 1000)
     });
-    let mut copy = home.command(&["cp", "--accept-new", "--port", &server.port(), &folder.arg("file"), "127.0.0.1:"]);
+    let mut copy =
+        home.command(&["cp", "--accept-new", "--port", &server.port(), &folder.arg("file"), "127.0.0.1:"]);
     let keys = folder.arg("keys");
     assert!(room.inside(copy.env("SSLKEYLOGFILE", &keys)).status().unwrap().success());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/fulmar.lua");
@@ -62,8 +74,14 @@ fn wireshark_reads_packets() {
     });
     capture.kill().unwrap();
     capture.wait().unwrap();
-    for words in ["Frame: CRYPTO offset 0", "Fulmar Handshake", "Frame: SOURCE 0", "STREAM 0, offset 0", "Frame: ACK"] {
+    for words in
+        ["Frame: CRYPTO offset 0", "Fulmar Handshake", "Frame: SOURCE 0", "STREAM 0, offset 0", "Frame: ACK"]
+    {
         assert!(text.contains(words), "{words} is missing in\n{text}");
     }
-    assert!(!text.contains("Problem:"), "{}", text.lines().filter(|l| l.contains("Problem")).collect::<String>());
+    assert!(
+        !text.contains("Problem:"),
+        "{}",
+        text.lines().filter(|l| l.contains("Problem")).collect::<String>()
+    );
 }

@@ -57,11 +57,11 @@ pub(crate) fn curl(arguments: &[&str]) -> (i32, Vec<u8>) {
     for name in ["http_proxy", "https_proxy", "all_proxy", "no_proxy"] {
         command.env_remove(name).env_remove(name.to_uppercase());
     }
-    let output = command.output().expect("curl is installed (scripts/toolchain)");
+    let output = command.output().expect("curl is installed (scripts/test-programs)");
     (output.status.code().unwrap(), output.stdout)
 }
 
-/// nginx that serves a folder, if it is installed; otherwise nothing that needs it can be tested.
+/// nginx that serves a folder.
 pub(crate) struct Nginx {
     child: std::process::Child,
     pub(crate) address: SocketAddr,
@@ -87,7 +87,7 @@ impl Nginx {
             .arg(&path)
             .stderr(Stdio::null())
             .spawn()
-            .expect("nginx is installed (scripts/toolchain)");
+            .expect("nginx is installed (scripts/test-programs)");
         crate::common::wait_until("nginx listens", || TcpStream::connect(address).is_ok());
         Self { child, address }
     }
@@ -283,4 +283,69 @@ fn socks_carries_packets_too() {
             socket.recv(&mut back).is_ok_and(|got| back[..got] == packet[..])
         });
     }
+}
+
+/// sshd with keys of its own, for the user who runs the tests.
+struct Sshd {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Sshd {
+    fn start(at: &Folder) -> Self {
+        let path = at.path().display();
+        for name in ["host", "user"] {
+            let file = at.arg(name);
+            let made =
+                Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &file]).status();
+            assert!(made.unwrap().success());
+        }
+        std::fs::copy(at.join("user.pub"), at.join("authorized")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let config = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {path}/host\nAuthorizedKeysFile {path}/authorized\nStrictModes no\n\
+             UsePAM no\nPasswordAuthentication no\nPidFile none\n"
+        );
+        std::fs::write(at.join("sshd_config"), config).unwrap();
+        // Where it locks itself up as root; it insists on the folder.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let mut command = Command::new("/usr/sbin/sshd");
+        let child =
+            command.args(["-D", "-e", "-f"]).arg(at.join("sshd_config")).stderr(Stdio::null()).spawn();
+        let child = child.expect("sshd is installed (scripts/test-programs)");
+        crate::common::wait_until("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self { child, port }
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn ssh_goes_by_connect() {
+    let (home, folder) = (Home::new(), Folder::new());
+    let (gateway, sshd) = (gateway(&home), Sshd::start(&folder));
+    let command = format!("{} connect {} %h:%p", env!("CARGO_BIN_EXE_fulmar"), gateway.address);
+    let output = Command::new("ssh")
+        .args([
+            "-F",
+            "none",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+        ])
+        .args(["-o", &format!("ProxyCommand={command}"), "-i", &folder.arg("user")])
+        .args(["-p", &sshd.port.to_string(), "127.0.0.1", "head -c 300000 /dev/zero | wc -c; echo well"])
+        .env("FULMAR_HOME", home.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(told, "300000\nwell\n", "{}", String::from_utf8_lossy(&output.stderr));
 }

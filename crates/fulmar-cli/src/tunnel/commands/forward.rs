@@ -22,7 +22,8 @@ pub struct Args {
     #[command(flatten)]
     watch: WatchArgs,
     /// Listen here, connect from the gateway
-    #[arg(short = 'L', long = "local", value_name = "[BIND:]PORT:HOST:HOSTPORT", required_unless_present_any = ["remote", "dynamic"])]
+    #[arg(short = 'L', long = "local", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
+    #[arg(required_unless_present_any = ["remote", "dynamic"])]
     local: Vec<Spec>,
     /// Listen at the gateway, connect from here
     #[arg(short = 'R', long = "remote", value_name = "[BIND:]PORT:HOST:HOSTPORT")]

@@ -15,11 +15,13 @@ use crate::tunnel::config::Config;
 use crate::tunnel::gateway::Gateway;
 use crate::tunnel::report::{Observed, ObservedGateway};
 
-/// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and `tun`.
+/// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and
+/// `tun`.
 ///
-/// Clients are known by their keys, as with `fulmar serve`. This machine's own key reaches everything. A key in
-/// authorized_keys reaches every public address, unless options before it say otherwise: permit="HOST:PORT,..." (or "*" for
-/// everything, this machine included), permit-listen="PORT,...", deny-private, streams=N, rate=50M, memory=64M, no-tunnel.
+/// Clients are known by their keys, as with `fulmar serve`. This machine's own key reaches everything. A key
+/// in authorized_keys reaches every public address, unless options before it say otherwise:
+/// permit="HOST:PORT,..." (or "*" for everything, this machine included), permit-listen="PORT,...",
+/// deny-private, streams=N, rate=50M, memory=64M, no-tunnel.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to listen: an address, a port, or both

@@ -24,10 +24,12 @@ use crate::units::parse_seconds;
 /// What every client of a gateway can be told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClientArgs {
-    /// The gateway: HOST, HOST:PORT or a name from config.toml; of several, separated by commas, the first that answers
-    #[arg(value_name = "HOST[:PORT]", value_delimiter = ',', required = true)]
-    gateways: Vec<String>,
-    /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`) [default: auto]
+    /// The gateway: HOST, HOST:PORT or a name from config.toml; of several, separated by commas, the first
+    /// that answers
+    #[arg(value_name = "HOST[:PORT]")]
+    gateways: String,
+    /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`) [default:
+    /// auto]
     #[arg(long, value_parser = reach::parse_profile)]
     profile: Option<String>,
     /// Trust a gateway that is not known yet without asking, and remember its key
@@ -58,7 +60,7 @@ impl ClientArgs {
         let mut gateways = Vec::new();
         let mut profile = self.profile.clone();
         let mut accept_new = self.accept_new;
-        for name in &self.gateways {
+        for name in self.gateways.split(',') {
             let host = config.host(name).map_err(Failure::Usage)?;
             gateways.extend(host.gateways);
             profile = profile.or(host.profile);

@@ -12,7 +12,8 @@ use crate::exit::Failure;
 use crate::tunnel::proxy::{self, Login};
 use crate::tunnel::report::ObservedClient;
 
-/// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on one port.
+/// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on
+/// one port.
 ///
 /// Names are resolved at the gateway, as far as programs let the proxy do that (curl: socks5h://).
 #[derive(Debug, clap::Args)]

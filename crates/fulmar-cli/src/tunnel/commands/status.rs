@@ -1,4 +1,5 @@
-//! `fulmar status` and `fulmar reload`: a look at all commands that run under this user's home, and a word to them.
+//! `fulmar status` and `fulmar reload`: a look at all commands that run under this user's home, and a word to
+//! them.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -93,7 +94,8 @@ pub async fn reload(args: ReloadArgs) -> Result<(), Failure> {
         }
     }
     if args.json {
-        let told: Vec<_> = told.iter().map(|(pid, line)| serde_json::json!({ "pid": pid, "told": line })).collect();
+        let told: Vec<_> =
+            told.iter().map(|(pid, line)| serde_json::json!({ "pid": pid, "told": line })).collect();
         println!("{}", serde_json::json!({ "ok": failed.is_empty(), "reloaded": told, "failed": failed }));
     } else {
         told.iter().for_each(|(pid, line)| println!("{pid}: {line}"));
@@ -127,7 +129,8 @@ fn show(
         if event::poll(REDRAW).map_err(broken)?
             && let Event::Key(key) = event::read().map_err(broken)?
         {
-            let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+            let is_interrupt =
+                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
             if is_interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
                 return Ok(());
             }
@@ -145,7 +148,8 @@ fn draw(frame: &mut Frame<'_>, reports: &[Report], before: &[Report]) {
     let heights = reports.iter().map(|report| Constraint::Length(report.connections.len() as u16 + 3));
     let areas = Layout::vertical(heights).split(frame.area());
     for (report, area) in reports.iter().zip(areas.iter()) {
-        let last = before.iter().find(|b| b.pid == report.pid && b.command == report.command && b.at == report.at);
+        let last =
+            before.iter().find(|b| b.pid == report.pid && b.command == report.command && b.at == report.at);
         let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(*area);
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Line::styled(title(report), bold), head);
@@ -174,13 +178,12 @@ fn title(report: &Report) -> String {
 /// Bytes sent and received per second since the picture before.
 fn rates(report: &Report, last: Option<&Report>, connection: &ConnectionReport) -> (f64, f64) {
     let Some(last) = last else { return (0.0, 0.0) };
-    let Some(earlier) = last.connections.iter().find(|c| c.peer == connection.peer) else { return (0.0, 0.0) };
+    let Some(earlier) = last.connections.iter().find(|c| c.peer == connection.peer) else {
+        return (0.0, 0.0);
+    };
     let seconds = (report.up_seconds - last.up_seconds).max(0.001);
     let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8.0 / 1e6 / seconds;
-    (
-        rate(connection.sent_bytes, earlier.sent_bytes),
-        rate(connection.received_bytes, earlier.received_bytes),
-    )
+    (rate(connection.sent_bytes, earlier.sent_bytes), rate(connection.received_bytes, earlier.received_bytes))
 }
 
 fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 10] {
@@ -202,7 +205,8 @@ fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 10]
 /// The same as lines of text.
 fn plain(reports: &[Report]) -> Vec<String> {
     let join = |cells: [String; 10]| {
-        let padded = cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:<0$}", width as usize));
+        let padded =
+            cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:<0$}", width as usize));
         format!("  {}", padded.collect::<Vec<_>>().join(" ")).trim_end().to_owned()
     };
     if reports.is_empty() {

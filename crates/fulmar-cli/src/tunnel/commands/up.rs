@@ -30,8 +30,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Runs everything that config.toml names, in one process: a gateway, proxies, forwards.
 ///
-/// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new connections,
-/// what is new begins. A file with a mistake changes nothing.
+/// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new
+/// connections, what is new begins. A file with a mistake changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file [default: config.toml beside this machine's identity]
@@ -107,12 +107,14 @@ impl House {
         (Arc::new(Self { path, units: Mutex::default(), changes }), changed)
     }
 
-    /// Ends what is no longer named, and begins what is new. One that cannot begin does not keep the others from it.
+    /// Ends what is no longer named, and begins what is new. One that cannot begin does not keep the others
+    /// from it.
     async fn apply(&self, config: Config) -> Result<(), Failure> {
         let sections = config.gateway.iter().cloned().map(Section::Gateway);
         let sections = sections.chain(config.proxy.iter().cloned().map(Section::Proxy));
         let sections = sections.chain(config.forward.iter().cloned().map(Section::Forward));
-        let named: BTreeMap<String, Section> = sections.map(|section| (section.key(&config), section)).collect();
+        let named: BTreeMap<String, Section> =
+            sections.map(|section| (section.key(&config), section)).collect();
         self.lock().retain(|key, _| named.contains_key(key));
         let mut failed = Ok(());
         for (key, section) in named {
@@ -192,7 +194,8 @@ impl Section {
                 let taken = |e| Failure::Unreachable(format!("cannot listen at {}: {e}", section.listen));
                 let listener = TcpListener::bind(section.listen).await.map_err(taken)?;
                 let at = listener.local_addr().map_err(taken)?.to_string();
-                let (route, observed, name) = (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                let (route, observed, name) =
+                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
                 tasks.spawn(async move {
                     let client = connect(route).await;
                     show(&observed, ObservedClient::new("proxy", name, &client));
@@ -202,9 +205,11 @@ impl Section {
             }
             Self::Forward(section) => {
                 let entrances = bind(&section).await?;
-                let at: Vec<_> = entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
+                let at: Vec<_> =
+                    entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
                 let at = at.join(" and ");
-                let (route, observed, name) = (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                let (route, observed, name) =
+                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
                 tasks.spawn(forward(route, section, entrances, observed, name));
                 format!("forward at {at}")
             }

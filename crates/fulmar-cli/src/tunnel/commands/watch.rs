@@ -1,4 +1,5 @@
-//! What every long-running command offers to those who look after it: metrics, a socket for `status` and `reload`, SIGHUP.
+//! What every long-running command offers to those who look after it: metrics, a socket for `status` and
+//! `reload`, SIGHUP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
