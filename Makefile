@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release lab install
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ fmt-check: toolchain ## is everything formatted?
 clippy: toolchain ## lints; a warning is an error
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-unit: toolchain ## every test, documentation tests among them
+unit: toolchain test-programs ## every test, documentation tests among them
 	$(CARGO) test --workspace --locked
 
 doc: toolchain ## the documentation builds without a warning
@@ -73,14 +73,26 @@ siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]
 fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
 	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)
 
-release: toolchain ## the optimised program, target/release/fulmar
-	$(CARGO) build --release --locked -p fulmar-cli
+release: toolchain ## the optimised program, target/release/fulmar, and the library of `fulmar run` beside it
+	$(CARGO) build --release --locked -p fulmar-cli -p fulmar-preload
+
+deb: release ## a package for Debian, with man page, completions and systemd units, in target/debian
+	scripts/deb target/release/fulmar target/debian
 
 lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
 	$(CARGO) build --release --locked -p fulmar-lab
 
-install: toolchain ## install the program into ~/.cargo/bin
+# `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
+install: toolchain ## install the program into ~/.cargo/bin, and the library of `fulmar run` into ~/.cargo/lib
 	$(CARGO) install --locked --path crates/fulmar-cli
+	$(CARGO) build --release --locked -p fulmar-preload
+	@library=target/release/libfulmar_preload.so; \
+	    ! test -f $$library || install -D -m 644 $$library "$${CARGO_HOME:-$$HOME/.cargo}/lib/fulmar/libfulmar_preload.so"
+
+# The tests send real programs through tunnels.
+.PHONY: test-programs
+test-programs:
+	@scripts/test-programs
 
 # A fresh machine may lack Rust or the C compiler that the TLS library needs; say what to do, or do it.
 .PHONY: toolchain

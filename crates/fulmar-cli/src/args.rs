@@ -1,11 +1,13 @@
 //! The command line: one definition from which parsing, help, manual page and completions come.
 
-use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{EXIT_CODES, Failure};
+use crate::log::{self, LogFormat};
+use crate::tunnel::commands;
 use crate::{cp, demo, keygen, perf, profiles, serve};
 
 const ENVIRONMENT: &str = "\
@@ -19,6 +21,12 @@ Environment:
 #[derive(Debug, Parser)]
 #[command(name = "fulmar", version, max_term_width = 100, after_long_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub struct Cli {
+    /// Log each connection to a file in this folder, in the format of qlog
+    #[arg(long, global = true, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+    /// In which form to log [default: text; journald for services of systemd]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = "Log")]
+    log_format: Option<LogFormat>,
     #[command(subcommand)]
     command: Command,
 }
@@ -33,6 +41,29 @@ enum Command {
     Cp(cp::command::Args),
     /// Measure a path, in the manner of iperf3
     Perf(perf::command::Args),
+    /// Let clients reach other machines from here: the far end of `proxy`, `forward` and `connect`
+    Gateway(commands::gateway::Args),
+    /// Offer a SOCKS 5 and HTTP proxy here whose connections leave at a gateway
+    Proxy(commands::proxy::Args),
+    /// Run a program whose TCP connections leave at a gateway
+    #[cfg(target_os = "linux")]
+    Run(crate::run::command::Args),
+    /// Hand this machine's TCP connections to a gateway, programs unchanged
+    #[cfg(target_os = "linux")]
+    Transparent(crate::transparent::Args),
+    /// Carry IP packets of any protocol to a gateway, by a TUN device
+    #[cfg(target_os = "linux")]
+    Tun(crate::tun::command::Args),
+    /// Forward ports through a gateway, in ssh's manner: -L, -R, -D
+    Forward(commands::forward::Args),
+    /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
+    Connect(commands::connect::Args),
+    /// Run everything that config.toml names: a gateway, proxies, forwards
+    Up(commands::up::Args),
+    /// See what the commands of this user do: connections, rates, losses
+    Status(commands::status::Args),
+    /// Have the commands of this user read config.toml and authorized_keys again
+    Reload(commands::status::ReloadArgs),
     /// See a file cross a lossy path on this machine, beside CUBIC on the same path
     Demo(demo::Args),
     /// List the ways to send, and what can be set
@@ -49,21 +80,54 @@ enum Command {
 impl Cli {
     /// Does what was asked for, and says on standard error what went wrong.
     pub fn run(self) -> ExitCode {
-        start_log();
+        log::start(self.log_format);
         let is_json = match &self.command {
             Command::Keygen(args) => args.json,
             Command::Serve(args) => args.json,
             Command::Cp(args) => args.json,
             Command::Perf(args) => args.json,
+            Command::Gateway(args) => args.json,
+            Command::Proxy(args) => args.client.json,
+            Command::Forward(args) => args.client.json,
+            Command::Connect(args) => args.client.json,
+            #[cfg(target_os = "linux")]
+            Command::Run(args) => args.client.json,
+            #[cfg(target_os = "linux")]
+            Command::Tun(args) => args.client.json,
+            #[cfg(target_os = "linux")]
+            Command::Transparent(args) => args.client.json,
+            Command::Up(args) => args.json,
+            Command::Status(args) => args.json,
+            Command::Reload(args) => args.json,
             Command::Demo(args) => args.json,
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
         };
+        if let Some(Err(failure)) = self.qlog.as_deref().map(crate::qlog::start) {
+            eprintln!("fulmar: {failure}");
+            return failure.into();
+        }
         let result = match self.command {
             Command::Keygen(args) => keygen::run(&args),
             Command::Serve(args) => block_on(serve::run(args)),
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
+            Command::Gateway(args) => block_on_to_its_end(commands::gateway::run(args)),
+            Command::Proxy(args) => block_on_to_its_end(commands::proxy::run(args)),
+            Command::Forward(args) => block_on_to_its_end(commands::forward::run(args)),
+            Command::Connect(args) => block_on(commands::connect::run(args)),
+            #[cfg(target_os = "linux")]
+            Command::Transparent(args) => block_on(crate::transparent::run(args)),
+            #[cfg(target_os = "linux")]
+            Command::Tun(args) => block_on(crate::tun::command::run(args)),
+            #[cfg(target_os = "linux")]
+            Command::Run(args) => match crate::run::command::run(&args) {
+                Ok(code) => return code,
+                Err(failure) => Err(failure),
+            },
+            Command::Up(args) => block_on_to_its_end(commands::up::run(args)),
+            Command::Status(args) => block_on(commands::status::run(args)),
+            Command::Reload(args) => block_on(commands::status::reload(args)),
             Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
             Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {
@@ -104,32 +168,22 @@ fn manual() -> Result<(), Failure> {
 }
 
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::Other(format!("no runtime: {e}")))?;
-    let result = runtime.block_on(async {
+    block_on_to_its_end(async {
         tokio::select! {
             result = work => result,
             _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
         }
-    });
+    })
+}
+
+/// For work that hears Ctrl-C itself, and has something to say at the end.
+fn block_on_to_its_end(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Other(format!("no runtime: {e}")))?;
+    let result = runtime.block_on(work);
     // A thread that waits for a slow disk must not hold the program back.
     runtime.shutdown_background();
     result
-}
-
-/// Logs what `RUST_LOG` asks for; warnings otherwise.
-fn start_log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,fulmar_cli=info"));
-    // Colours are for people: a file or a pipe gets none, nor does somebody who wants none (no-color.org).
-    let is_coloured =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(is_coloured)
-        .with_writer(std::io::stderr);
-    log.init();
 }
 
 #[cfg(test)]

@@ -25,6 +25,14 @@ pub struct Frame {
 
 /// Reads one frame; `None` when the stream ended before one began.
 pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Option<Frame>> {
+    read_at_most(reader, BODY_BYTES_MAX).await
+}
+
+/// As [`read`], where no body is longer than `body_bytes_max`.
+pub async fn read_at_most<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    body_bytes_max: usize,
+) -> io::Result<Option<Frame>> {
     let mut header = [0; HEADER_BYTES];
     let first = reader.read(&mut header).await?;
     if first == 0 {
@@ -33,7 +41,7 @@ pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Option<Fra
     reader.read_exact(&mut header[first..]).await?;
     let [kind, length @ ..] = header;
     let length = u32::from_be_bytes(length) as usize;
-    if length > BODY_BYTES_MAX {
+    if length > body_bytes_max {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!("a frame of {length} bytes is too long"),

@@ -2,11 +2,12 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | [`args`], [`exit`], [`units`] | what people and scripts say and hear |
+//! | [`args`], [`exit`], [`log`], [`units`] | what people and scripts say and hear |
 //! | [`reach`], [`trust`], [`session`], [`allowed`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
 //! | [`perf`] | measuring; docs/perf-protocol.md |
+//! | [`tunnel`] | other programs' connections; docs/tunnel-protocol.md |
 //! | [`demo`], [`relay`] | a lossy path on one machine |
 #![forbid(unsafe_code)]
 
@@ -17,13 +18,24 @@ pub mod demo;
 pub mod exit;
 pub mod frames;
 pub mod keygen;
+pub mod log;
 pub mod perf;
 pub mod profiles;
+pub mod qlog;
 pub mod reach;
 pub mod relay;
+#[cfg(target_os = "linux")]
+pub mod run;
 pub mod serve;
 pub mod session;
+#[cfg(target_os = "linux")]
+pub mod system;
+#[cfg(target_os = "linux")]
+pub mod transparent;
 pub mod trust;
+#[cfg(target_os = "linux")]
+pub mod tun;
+pub mod tunnel;
 pub mod units;
 
 /// The README's example is compiled with the documentation tests.

@@ -29,6 +29,31 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Waiting for an answer in silence is patience up to here; then it is said who is waited for.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// How long clients may take to notice that a server goes.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What all streams of a tunnel may hold unread. Much more than one may, so that the slow ones leave room for
+/// the others; only what has really arrived takes memory.
+pub const TUNNEL_WINDOW_BYTES: u64 = 512 << 20;
+
+/// What one stream of a tunnel may hold unread: enough for 500 Mbit/s over 250 ms.
+const TUNNEL_STREAM_WINDOW_BYTES: u64 = 16 << 20;
+
+/// For how many streams at once a connection is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Windows {
+    /// A few, which the program reads itself.
+    Few,
+    /// Thousands, which other programs read, or do not.
+    Many,
+}
+
+impl Windows {
+    fn of(services: &[Service]) -> Self {
+        if services.contains(&Service::Tunnel) { Self::Many } else { Self::Few }
+    }
+}
+
 /// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -36,6 +61,8 @@ pub enum Service {
     Copy,
     /// `fulmar perf -s`.
     Perf,
+    /// `fulmar gateway`.
+    Tunnel,
 }
 
 impl Service {
@@ -43,6 +70,7 @@ impl Service {
         match self {
             Self::Copy => b"fulmar-cp/1",
             Self::Perf => b"fulmar-perf/1",
+            Self::Tunnel => b"fulmar-tunnel/1",
         }
     }
 }
@@ -72,6 +100,28 @@ impl ClientArgs {
     pub fn profile(&self) -> String {
         self.profile.clone()
     }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            profile: self.profile.clone(),
+            accept_new: self.accept_new,
+            connect_timeout: self.connect_timeout,
+            is_quiet: self.is_quiet,
+        }
+    }
+}
+
+/// How a client connects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manner {
+    /// A profile, with settings if wanted.
+    pub profile: String,
+    /// Trust a server that is not known yet without asking.
+    pub accept_new: bool,
+    /// How long to wait for an answer.
+    pub connect_timeout: Duration,
+    /// Say nothing while waiting.
+    pub is_quiet: bool,
 }
 
 /// What every server can be told.
@@ -118,25 +168,36 @@ impl Listener {
             }
         })
     }
+
+    /// Says goodbye to everybody who is there.
+    pub async fn close(&self) {
+        self.endpoint.close(0, b"shutting down");
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
 }
 
 /// Connects to a server, asking its user about a key that is new where there is somebody to ask.
 pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<Session, Failure> {
-    let identity = trust::identity()?;
     let host = Host::new(host, args.port).map_err(|e| Failure::Usage(e.to_string()))?;
+    connect_to(&host, service, &args.manner()).await
+}
+
+/// As [`connect`], where the port is part of the host.
+pub async fn connect_to(host: &Host, service: Service, manner: &Manner) -> Result<Session, Failure> {
+    let identity = trust::identity()?;
     let addresses =
         host.resolve().await.map_err(|e| Failure::Unreachable(format!("{}: {e}", host.name())))?;
-    let judge = Arc::new(Judge::new(&identity, &host)?);
+    let judge = Arc::new(Judge::new(&identity, host)?);
     let mut last = Failure::Unreachable(format!("{host} has no address"));
     for address in addresses {
-        let attempt = || attempt(address, service, args, &identity, Arc::clone(&judge));
+        let attempt = || attempt(address, service, manner, &identity, Arc::clone(&judge));
         let failure = match attempt().await {
             Ok(session) => return Ok(session),
             Err(failure) => failure,
         };
         last = match judge.take_finding() {
             Some(Finding::Unknown(key)) => {
-                trust::ask(&host, &key, args.accept_new).await?;
+                trust::ask(host, &key, manner.accept_new).await?;
                 return attempt().await;
             }
             Some(Finding::Bad(failure)) => return Err(failure),
@@ -150,7 +211,7 @@ pub async fn connect(host: &str, service: Service, args: &ClientArgs) -> Result<
 async fn attempt(
     address: SocketAddr,
     service: Service,
-    args: &ClientArgs,
+    manner: &Manner,
     identity: &Identity,
     judge: Arc<Judge>,
 ) -> Result<Session, Failure> {
@@ -158,11 +219,12 @@ async fn attempt(
     let crypto =
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
+    let transport = transport(&manner.profile, Windows::of(&[service]))?;
     let mut opening =
-        std::pin::pin!(open(address, &name, crypto, &args.profile, args.connect_timeout, Some(own_key)));
+        std::pin::pin!(open(address, &name, crypto, transport, manner.connect_timeout, Some(own_key)));
     tokio::select! {
         result = &mut opening => return result,
-        () = tokio::time::sleep(SILENCE), if !args.is_quiet => {}
+        () = tokio::time::sleep(SILENCE), if !manner.is_quiet => {}
     }
     eprintln!("No answer from {address} yet{}", other_port(address.port()));
     opening.await
@@ -177,13 +239,13 @@ async fn open(
     address: SocketAddr,
     name: &str,
     crypto: crypto::ClientConfig,
-    profile: &str,
+    transport: TransportConfig,
     time_max: Duration,
     own_key: Option<String>,
 ) -> Result<Session, Failure> {
     let local = if address.is_ipv4() { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
     let endpoint = Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
-    open_from(endpoint, address, name, crypto, profile, time_max, own_key).await
+    open_from(endpoint, address, name, crypto, transport, time_max, own_key).await
 }
 
 async fn open_from(
@@ -191,12 +253,12 @@ async fn open_from(
     address: SocketAddr,
     name: &str,
     crypto: crypto::ClientConfig,
-    profile: &str,
+    transport: TransportConfig,
     time_max: Duration,
     own_key: Option<String>,
 ) -> Result<Session, Failure> {
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(profile)?);
+    config.transport = Arc::new(transport);
     let connecting = endpoint.connect_with(&config, address, name);
     let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
     match tokio::time::timeout(time_max, connecting).await {
@@ -210,43 +272,49 @@ async fn open_from(
 
 /// Listens for clients that are known.
 pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> {
+    listen_for(args, &[service])
+}
+
+/// As [`listen`], for clients of several services at one port.
+pub fn listen_for(args: &ServerArgs, services: &[Service]) -> Result<Listener, Failure> {
+    let names: Vec<&[u8]> = services.iter().map(|service| service.alpn()).collect();
     let identity = trust::identity()?;
     let verifier = trust::authorized_clients(&identity)?;
-    let crypto =
-        crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&[service.alpn()]).with_key_log();
-    bind(args, crypto, &identity, service)
+    let crypto = crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&names).with_key_log();
+    bind(args, crypto, services, &identity)
 }
 
 fn bind(
     args: &ServerArgs,
     crypto: crypto::ServerConfig,
+    services: &[Service],
     identity: &Identity,
-    service: Service,
 ) -> Result<Listener, Failure> {
     let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
-    // Clients of a server that was restarted hear of it at once, from this service at this address and no other.
+    // Clients of a server that was restarted hear of it at once, from these services at this address and no other.
     let address = socket.local_addr().map_err(taken)?;
-    let name = String::from_utf8_lossy(service.alpn());
+    let names: Vec<_> = services.iter().map(|service| String::from_utf8_lossy(service.alpn())).collect();
     let mut config = EndpointConfig::default();
     match trust::home()?.reset_secret() {
         Ok(secret) => {
-            config.reset_key(secret.key(&name, address));
+            config.reset_key(secret.key(&names.join(" "), address));
         }
         Err(error) => tracing::warn!("clients will not hear of a restart at once: {error}"),
     }
-    listen_on(socket, args, crypto, identity, &config)
+    listen_on(socket, args, Windows::of(services), crypto, identity, &config)
 }
 
 fn listen_on(
     socket: UdpSocket,
     args: &ServerArgs,
+    windows: Windows,
     crypto: crypto::ServerConfig,
     identity: &Identity,
     endpoint_config: &EndpointConfig,
 ) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(&args.profile)?);
+    config.transport = Arc::new(transport(&args.profile, windows)?);
     let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
@@ -255,9 +323,14 @@ fn listen_on(
     Ok(Listener { endpoint, address, fingerprint, profile, allowed })
 }
 
-fn transport(profile: &str) -> Result<TransportConfig, Failure> {
+fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure> {
     let profile = Profile::parse(profile).map_err(|e| Failure::Usage(e.to_string()))?;
     let mut transport = TransportConfig::default();
+    if windows == Windows::Many {
+        transport.receive_window_bytes(TUNNEL_WINDOW_BYTES);
+        transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES));
+        transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES);
+    }
     transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
     Ok(transport)
 }
@@ -281,7 +354,7 @@ pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
 pub mod private {
     use super::{
         AllowedProfiles, Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, ServerArgs,
-        Service, Session, SocketAddr, UdpSocket, crypto,
+        Service, Session, SocketAddr, UdpSocket, Windows, crypto,
     };
     use crate::trust::OnlyKey;
 
@@ -306,7 +379,7 @@ pub mod private {
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
         let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
         let args = ServerArgs { listen, profile: "auto".into(), allowed: AllowedProfiles::All };
-        super::listen_on(socket, &args, crypto, &keys.server, &EndpointConfig::default())
+        super::listen_on(socket, &args, Windows::Few, crypto, &keys.server, &EndpointConfig::default())
     }
 
     /// Connects to the one server, which may be behind a relay.
@@ -321,7 +394,9 @@ pub mod private {
         let only = Arc::new(OnlyKey(keys.server.public_key()));
         let crypto =
             crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
-        super::open_from(endpoint, address, "demo", crypto, profile, Duration::from_secs(60), None).await
+        let time_max = Duration::from_secs(60);
+        let transport = super::transport(profile, Windows::Few)?;
+        super::open_from(endpoint, address, "demo", crypto, transport, time_max, None).await
     }
 }
 
@@ -334,6 +409,6 @@ mod tests {
         assert_eq!(parse_profile("cubic"), Ok("cubic".into()));
         assert_eq!(parse_profile("ctcp: k=16"), Ok("ctcp:k=16".into()));
         assert!(parse_profile("vegas").unwrap_err().to_string().contains("auto"));
-        assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name).is_ok()));
+        assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name, Windows::Few).is_ok()));
     }
 }

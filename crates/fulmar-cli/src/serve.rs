@@ -3,15 +3,25 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::allowed::AllowedProfiles;
 use crate::cp::error::TransferError;
+use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Handled, Served};
 use crate::cp::work::SHARE;
 use crate::exit::Failure;
-use crate::reach::{self, DEFAULT_PORT, ServerArgs, Service};
+use crate::reach::{self, DEFAULT_PORT, Listener, ServerArgs, Service};
 use crate::session::Session;
+use crate::tunnel::commands;
+use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
+use crate::tunnel::gateway::Gateway;
+use crate::tunnel::halves::{CUT_OFF, Prefixed};
+use crate::tunnel::report::{Observed, ObservedGateway};
 use crate::units;
+
+/// How long a stream may take to show what it is for.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Gives and takes files below a folder, to and from clients that are known.
 ///
@@ -28,6 +38,9 @@ pub struct Args {
     /// Only give files, take none
     #[arg(long)]
     read_only: bool,
+    /// Be a gateway at the same port, as `fulmar gateway`
+    #[arg(long)]
+    gateway: bool,
     /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
@@ -45,7 +58,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
     let allowed = args.allow_profiles.unwrap_or_default();
     let server = ServerArgs { listen: args.listen, profile: args.profile, allowed };
-    let listener = reach::listen(&server, Service::Copy)?;
+    let listener = reach::listen_for(&server, services(true, args.gateway))?;
+    let gateway = commands::gateway::open()?;
     let root = std::fs::canonicalize(&args.root).unwrap_or(args.root);
     if args.json {
         let event = serde_json::json!({
@@ -53,24 +67,102 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             "address": listener.address.to_string(),
             "root": root.display().to_string(),
             "fingerprint": listener.fingerprint,
+            "gateway": args.gateway,
         });
         println!("{event}");
     } else {
-        println!("Serving {} at {}", root.display(), listener.address);
+        let also = if args.gateway { ", and a gateway" } else { "" };
+        println!("Serving {} at {}{also}", root.display(), listener.address);
         println!("This server's key: {}", listener.fingerprint);
     }
+    if !args.gateway {
+        return accept_files(&listener, &served, &gateway, args.json).await;
+    }
+    commands::raise_descriptor_limit();
+    let watched: Vec<Arc<dyn Observed>> = vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
+    let mut watch = WatchArgs::default().bind().await?;
+    watch.start(watched.clone())?;
+    tokio::select! {
+        () = accept_both(&listener, &served, &gateway, args.json) => {}
+        () = reload_on_hangup(&watched) => {}
+    }
+    Ok(())
+}
+
+/// What is offered at one port.
+pub fn services(has_files: bool, has_tunnels: bool) -> &'static [Service] {
+    match (has_files, has_tunnels) {
+        (true, true) => &[Service::Copy, Service::Tunnel],
+        (_, true) => &[Service::Tunnel],
+        _ => &[Service::Copy],
+    }
+}
+
+/// Serves files to everybody who comes and may have them.
+async fn accept_files(
+    listener: &Listener,
+    served: &Arc<Served>,
+    gateway: &Arc<Gateway>,
+    is_json: bool,
+) -> Result<(), Failure> {
     while let Some(incoming) = listener.next().await {
-        let (served, is_json) = (Arc::clone(&served), args.json);
+        let (served, gateway) = (Arc::clone(served), Arc::clone(gateway));
         tokio::spawn(async move {
             match incoming.await {
-                Ok(session) => {
-                    serve(&served, session, move |peer, result| report(peer, result, is_json)).await
+                Ok(session) if gateway.grants_files(&session) => {
+                    serve(&served, session, move |peer, result| report(peer, result, is_json)).await;
                 }
+                Ok(session) => session.connection().close(1, b"not allowed"),
                 Err(failure) => tracing::warn!("turned away: {failure}"),
             }
         });
     }
     Err(Failure::Other("the socket has failed".into()))
+}
+
+/// Serves files and tunnels to everybody who comes. Which of the two a stream is for shows in its first byte.
+pub async fn accept_both(listener: &Listener, served: &Arc<Served>, gateway: &Arc<Gateway>, is_json: bool) {
+    while let Some(incoming) = listener.next().await {
+        let (served, gateway) = (Arc::clone(served), Arc::clone(gateway));
+        tokio::spawn(async move {
+            match incoming.await {
+                Ok(session) => serve_both(session, &served, &gateway, is_json).await,
+                Err(failure) => tracing::warn!("turned away: {failure}"),
+            }
+        });
+    }
+}
+
+async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gateway>, is_json: bool) {
+    let Some(presence) = gateway.enter(&session) else { return };
+    let presence = Arc::new(presence);
+    let (client, peer) = (session.peer_key(), session.peer());
+    while let Ok((mut send, mut recv)) = session.accept().await {
+        let (served, presence) = (Arc::clone(served), Arc::clone(&presence));
+        let (client, peer) = (client.clone(), peer.clone());
+        tokio::spawn(async move {
+            let mut first = [0];
+            let Ok(Ok(1)) = tokio::time::timeout(REQUEST_TIME_MAX, recv.read(&mut first)).await.map(flatten)
+            else {
+                return;
+            };
+            let is_file = first[0] == PREAMBLE[0];
+            let mut recv = Prefixed::new(first[0], recv);
+            if is_file && presence.has_files {
+                let result = served.handle(&client, &mut recv, &mut send).await;
+                report(&peer, &result, is_json);
+            } else if !is_file && presence.has_tunnels {
+                presence.serve(recv, send);
+            } else {
+                let _ = send.reset(CUT_OFF);
+            }
+        });
+    }
+}
+
+/// The end of a stream is no byte.
+fn flatten(read: Result<Option<usize>, fulmar::ReadError>) -> Result<usize, fulmar::ReadError> {
+    read.map(Option::unwrap_or_default)
 }
 
 /// Serves the streams of one connection, all at the same time; `report` hears what came of each.
@@ -125,7 +217,7 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
 }
 
 /// An address with a port, a port alone (on every address), or an address alone (with the usual port).
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let bare = text
         .trim_start_matches('[')
         .trim_end_matches(']')

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar::crypto::PeerIdentity;
+use fulmar::crypto::{PeerIdentity, PublicKey};
 use fulmar::{
     Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode,
 };
@@ -40,6 +40,7 @@ pub struct Session {
 impl Session {
     /// A connection of this endpoint.
     pub fn new(connection: Connection, endpoint: Endpoint) -> Self {
+        crate::qlog::follow(&connection);
         Self { connection, endpoint, own_key: None }
     }
 
@@ -105,6 +106,30 @@ impl Session {
         }
     }
 
+    /// The peer's key.
+    pub fn peer_public_key(&self) -> Option<PublicKey> {
+        match self.connection.peer_identity() {
+            Some(PeerIdentity::RawKey(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Bytes of streams that have arrived and were not read.
+    pub fn unread_bytes(&self) -> u64 {
+        let streams = self.connection.stats().streams;
+        streams.received_bytes.saturating_sub(streams.read_bytes)
+    }
+
+    /// The connection itself.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Why the connection has ended; `None` as long as it has not.
+    pub fn close_reason(&self) -> Option<Failure> {
+        self.connection.close_reason().map(|why| explain(&why, &self.peer(), self.own_key.as_deref()))
+    }
+
     /// What this side of the connection has counted.
     pub fn wire_stats(&self) -> WireStats {
         let header =
@@ -156,7 +181,8 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
         ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => match error.code {
             code if is_about_trust(code) => Failure::Untrusted(format!("{peer}: {}", error.reason)),
             TransportErrorCode::Tls(ALERT_NO_PROTOCOL) => Failure::Other(format!(
-                "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`"
+                "{peer} offers another service: `fulmar cp` needs `fulmar serve` there, `fulmar perf -c` needs `fulmar perf -s`, \
+                 all others need `fulmar gateway`"
             )),
             TransportErrorCode::ConnectionRefused if matches!(reason, ConnectionError::Transport(_)) => {
                 Failure::Unreachable(format!(

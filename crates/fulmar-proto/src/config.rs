@@ -15,6 +15,7 @@ pub struct TransportConfig {
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) handshake_timeout: Duration,
     pub(crate) receive_window_bytes: u64,
+    pub(crate) receive_window_initial_bytes: Option<u64>,
     pub(crate) stream_receive_window_bytes: u64,
     pub(crate) send_buffer_bytes: u64,
     pub(crate) symbols_held_bytes: u64,
@@ -36,6 +37,7 @@ impl Default for TransportConfig {
             keep_alive: None,
             handshake_timeout: Duration::from_secs(60),
             receive_window_bytes: 64 << 20,
+            receive_window_initial_bytes: None,
             stream_receive_window_bytes: 48 << 20,
             send_buffer_bytes: 4 << 20,
             symbols_held_bytes: 96 << 20,
@@ -72,6 +74,10 @@ setters! {
     /// Stream bytes the peer may have under way or unread, at most: bounds the memory of a connection's receiving side.
     /// The window starts small and grows to the bandwidth-delay product. Default: 64 MiB.
     receive_window_bytes: u64;
+    /// What that window is at first. `None`: a few MiB. A connection whose streams are read by many, some of them slowly,
+    /// begins with all of it: the window of the connection would grow with the fast ones only, and the unread bytes of
+    /// the slow ones fill it.
+    receive_window_initial_bytes: Option<u64>;
     /// The same for one stream. Default: 48 MiB.
     stream_receive_window_bytes: u64;
     /// Bytes written and not yet packed into symbols, at most, over all streams. Default: 4 MiB.

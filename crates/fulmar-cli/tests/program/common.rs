@@ -137,6 +137,18 @@ impl Running {
         self.child.wait().unwrap();
     }
 
+    /// The first line that it says, as JSON; what it says later is not heard.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> Value {
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            self.child.stderr.take().unwrap().read_to_string(&mut line).unwrap();
+            panic!("it says nothing: {line}");
+        }
+        serde_json::from_str(&line).unwrap()
+    }
+
     /// As Ctrl-C.
     pub(crate) fn interrupt(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -151,7 +163,9 @@ impl Running {
             stderr.unwrap().read_to_end(&mut err).unwrap();
             err
         });
-        stdout.unwrap().read_to_end(&mut out).unwrap();
+        if let Some(mut stdout) = stdout {
+            stdout.read_to_end(&mut out).unwrap();
+        }
         let status = self.child.wait().unwrap();
         let output = Output { status, stdout: out, stderr: reading.join().unwrap() };
         Finished { output, what: "(in the background)".into() }
@@ -169,11 +183,20 @@ impl Drop for Running {
 pub(crate) struct Server {
     running: Running,
     pub(crate) address: SocketAddr,
+    /// What it said when it was ready.
+    pub(crate) first: Value,
     lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Server {
     pub(crate) fn start(command: Command) -> Self {
+        let server = Self::start_any(command);
+        assert_ne!(server.address.port(), 0, "{}", server.first);
+        server
+    }
+
+    /// Also one that listens at several addresses, or none.
+    pub(crate) fn start_any(command: Command) -> Self {
         let mut running = Running::start(command);
         let stdout = running.child.stdout.take().unwrap();
         let (send, lines) = std::sync::mpsc::channel();
@@ -185,9 +208,10 @@ impl Server {
             let _ = running.child.stderr.take().unwrap().read_to_string(&mut error);
             panic!("the server says nothing: {error}")
         });
-        let event: Value = serde_json::from_str(&first).unwrap();
-        let address = event["address"].as_str().or(event["listening"].as_str()).unwrap().parse().unwrap();
-        Self { running, address, lines }
+        let first: Value = serde_json::from_str(&first).unwrap();
+        let address = first["address"].as_str().or(first["listening"].as_str());
+        let address = address.map_or(SocketAddr::from(([0; 4], 0)), |address| address.parse().unwrap());
+        Self { running, address, first, lines }
     }
 
     pub(crate) fn port(&self) -> String {
@@ -203,6 +227,10 @@ impl Server {
         let status = fs::read_to_string(format!("/proc/{}/status", self.running.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    pub(crate) fn interrupt(&self) {
+        self.running.interrupt();
     }
 
     /// The next event that it reports.

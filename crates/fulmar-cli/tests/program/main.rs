@@ -5,6 +5,18 @@ mod copy;
 mod greedy;
 mod interrupted;
 mod measure;
+mod observed;
 mod reach;
 mod readme;
+#[cfg(target_os = "linux")]
+mod room;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod transparent;
 mod trust;
+#[cfg(target_os = "linux")]
+mod tun;
+mod tunnel;
+mod tunnel_life;
+mod tunnel_trust;

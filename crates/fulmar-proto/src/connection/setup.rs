@@ -154,7 +154,10 @@ pub(super) fn stream_config(config: &TransportConfig) -> StreamConfig {
         streams_uni_max: config.streams_uni,
         stream_window_bytes: INITIAL_STREAM_WINDOW_BYTES.min(config.stream_receive_window_bytes),
         stream_window_bytes_max: config.stream_receive_window_bytes,
-        connection_window_bytes: INITIAL_WINDOW_BYTES.min(config.receive_window_bytes),
+        connection_window_bytes: config
+            .receive_window_initial_bytes
+            .unwrap_or(INITIAL_WINDOW_BYTES)
+            .min(config.receive_window_bytes),
         connection_window_bytes_max: config.receive_window_bytes,
         send_buffer_bytes_max: config.send_buffer_bytes,
         ..StreamConfig::default()

@@ -7,7 +7,8 @@ use fulmar_proto::crypto::{PublicKey, Refusal, VerifyPeer};
 
 use super::file::{self, Stamp, StoreError};
 
-/// The file `authorized_keys`: lines `KEY comment`.
+/// The file `authorized_keys`: lines `[options] KEY comment`, with options as in SSH: `name` or `name="value"`, separated by
+/// commas. What they mean is the business of the services that the keys are let into.
 #[derive(Clone, Debug)]
 pub struct AuthorizedKeys {
     path: PathBuf,
@@ -18,10 +19,21 @@ pub struct AuthorizedKeys {
 pub struct AuthorizedKey {
     /// Who is let in.
     pub key: PublicKey,
+    /// What stands before the key.
+    pub options: Vec<KeyOption>,
     /// What people call them.
     pub comment: String,
     /// The line, from 1.
     pub line: usize,
+}
+
+/// An option of a line of `authorized_keys`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyOption {
+    /// In lower case.
+    pub name: String,
+    /// Without its quotes.
+    pub value: Option<String>,
 }
 
 impl AuthorizedKeys {
@@ -59,11 +71,51 @@ impl AuthorizedKeys {
     }
 
     fn entries<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Result<AuthorizedKey, StoreError>> + 'a {
-        file::meaningful(text).map(|(line, text)| match PublicKey::from_line(text) {
-            Ok((key, comment)) => Ok(AuthorizedKey { key, comment: comment.to_owned(), line }),
-            Err(error) => Err(StoreError::Line { path: self.path.clone(), line, why: error.to_string() }),
+        file::meaningful(text).map(|(line, text)| {
+            let wrong = |why: String| StoreError::Line { path: self.path.clone(), line, why };
+            let (options, rest) = split_options(text).map_err(wrong)?;
+            let (key, comment) = PublicKey::from_line(rest).map_err(|error| wrong(error.to_string()))?;
+            Ok(AuthorizedKey { key, options, comment: comment.to_owned(), line })
         })
     }
+}
+
+/// The options before a key, and what follows them. The first word that is not within quotes holds them, unless it is the
+/// kind of the key.
+fn split_options(line: &str) -> Result<(Vec<KeyOption>, &str), String> {
+    if PublicKey::from_line(line).is_ok() {
+        return Ok((Vec::new(), line));
+    }
+    let mut is_quoted = false;
+    let mut cuts = vec![0];
+    let mut end = line.len();
+    for (at, c) in line.char_indices() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cuts.push(at + 1),
+            c if c.is_whitespace() && !is_quoted => {
+                end = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    if is_quoted {
+        return Err("a quote is not closed".into());
+    }
+    let ends = cuts.iter().skip(1).map(|cut| cut - 1).chain([end]);
+    let options = cuts.iter().zip(ends).map(|(&from, to)| parse_option(&line[from..to]));
+    Ok((options.collect::<Result<_, _>>()?, line[end..].trim_start()))
+}
+
+fn parse_option(text: &str) -> Result<KeyOption, String> {
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(format!("\"{text}\" is neither an option nor a key of Fulmar (fulmar-ed25519 ...)"));
+    }
+    let bare = |value: &str| value.trim_matches('"').to_owned();
+    Ok(KeyOption { name: name.to_ascii_lowercase(), value: value.map(bare) })
 }
 
 /// A server's policy: whoever holds the server's own identity, and who is in `authorized_keys`.
@@ -156,7 +208,7 @@ mod tests {
         keys.add(&key(2), "a friend").unwrap();
         keys.add(&key(2), "the same").unwrap();
         assert_eq!(policy.verify(&key(2), ""), Ok(()));
-        let entry = AuthorizedKey { key: key(2), comment: "a friend".into(), line: 1 };
+        let entry = AuthorizedKey { key: key(2), options: Vec::new(), comment: "a friend".into(), line: 1 };
         assert_eq!(keys.keys().unwrap(), [entry]);
     }
 
@@ -210,5 +262,27 @@ mod tests {
         keys.add(&key(4), "").unwrap();
         assert_eq!(policy.verify(&key(3), ""), Err(Refusal::UnknownKey(key(3).fingerprint())));
         policy.verify(&key(4), "").unwrap();
+    }
+
+    #[test]
+    fn options_stand_before_the_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authorized_keys");
+        let line = format!("permit=\"a:1,b:2\",Deny-Private,streams=5 {} a friend", key(2));
+        std::fs::write(&path, format!("{line}\n{} plain\n", key(3))).unwrap();
+        let keys = AuthorizedKeys::at(&path);
+        let entry = keys.find(&key(2)).unwrap().unwrap();
+        let option = |name: &str, value: Option<&str>| KeyOption {
+            name: name.into(),
+            value: value.map(str::to_owned),
+        };
+        let expected =
+            [option("permit", Some("a:1,b:2")), option("deny-private", None), option("streams", Some("5"))];
+        assert_eq!((&entry.options[..], entry.comment.as_str()), (&expected[..], "a friend"));
+        assert_eq!(keys.find(&key(3)).unwrap().unwrap().options, []);
+        for bad in ["permit=\"a fulmar-ed25519", ",, x", "a,,b x", "=x y", "\" x", "ssh-ed25519 AAAA"] {
+            std::fs::write(&path, format!("{bad} {}\n", key(4))).unwrap();
+            assert!(keys.find(&key(4)).is_err(), "{bad}");
+        }
     }
 }

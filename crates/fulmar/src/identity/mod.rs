@@ -48,7 +48,7 @@ mod host;
 mod known_hosts;
 mod reset_secret;
 
-pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys};
+pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys, KeyOption};
 pub use connect::{HostError, UnknownServer};
 pub use file::StoreError;
 pub use home::Home;

@@ -1,0 +1,182 @@
+//! `fulmar transparent`: the TCP connections of a whole machine, or of a network behind it, through a gateway.
+
+pub mod rules;
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::exit::Failure;
+use crate::system::{self, Changed};
+use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready};
+use crate::tunnel::halves::boxed_tcp;
+use crate::tunnel::pump::{Way, pump};
+use crate::tunnel::traffic::Traffic;
+use crate::tunnel::{Client, OpenError, Place, Target};
+use rules::{Mode, Network, Rules};
+
+/// Connections that wait until they are accepted.
+const BACKLOG: i32 = 1024;
+
+/// What happens with the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Handling {
+    /// They are installed now and removed in the end, also when this program is killed
+    Install,
+    /// They are printed, and nothing else is done
+    Print,
+    /// They are somebody else's
+    None,
+}
+
+/// Hands the TCP connections of this machine, or of machines it forwards for, to a gateway: programs need no setting.
+///
+/// Linux does it by nftables (package nftables; as root, or with CAP_NET_ADMIN). Connections within this machine are left
+/// alone, and so is everything that is not TCP: names are looked up as ever. A connection is accepted before its target has
+/// been reached, so that a target that refuses shows as a reset.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How to reach the gateway.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// How connections come here
+    #[arg(long, value_enum, default_value = "redirect")]
+    mode: Mode,
+    /// The port of loopback where they come
+    #[arg(long, default_value_t = 1081, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// What to do with the rules
+    #[arg(long, value_enum, default_value = "install")]
+    rules: Handling,
+    /// Only connections to this network; may be given several times
+    #[arg(long, value_name = "NETWORK")]
+    only: Vec<Network>,
+    /// No connections to this network; may be given several times
+    #[arg(long, value_name = "NETWORK")]
+    except: Vec<Network>,
+    /// Only connections of this user's programs
+    #[arg(long, value_name = "USER", value_parser = rules::parse_user)]
+    user: Option<String>,
+}
+
+/// Runs the command: until it is interrupted.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    let changes =
+        Rules { mode: args.mode, port: args.port, only: args.only, except: args.except, user: args.user }
+            .changes();
+    if args.rules == Handling::Print {
+        print!("{}", system::script(&changes));
+        return Ok(());
+    }
+    raise_descriptor_limit();
+    let listeners = listen(args.port, args.mode)?;
+    let client = args.client.connect().await?;
+    // In force as long as this value lives.
+    let _changed = match args.rules {
+        Handling::Install => Some(Changed::make(&changes)?),
+        _ => None,
+    };
+    let gateway = gateway_name(&client);
+    let event = serde_json::json!({ "port": args.port, "gateway": gateway });
+    say_ready(
+        args.client.json,
+        "transparent",
+        &[format!("Ready: TCP connections leave at {gateway}")],
+        event,
+    );
+    let traffic = Arc::new(Traffic::default());
+    let accepting = listeners
+        .into_iter()
+        .map(|listener| tokio::spawn(accept(listener, args.mode, client.clone(), Arc::clone(&traffic))));
+    for ended in accepting.collect::<Vec<_>>() {
+        ended.await.map_err(|e| Failure::Other(e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Listens at loopback, by each family there is.
+fn listen(port: u16, mode: Mode) -> Result<Vec<TcpListener>, Failure> {
+    let v4 = listener(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), mode);
+    let v4 =
+        v4.map_err(|e| Failure::Unreachable(format!("cannot listen at port {port} of loopback: {e}")))?;
+    let v6 = listener(SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port), mode).ok();
+    Ok([Some(v4), v6].into_iter().flatten().collect())
+}
+
+fn listener(address: SocketAddr, mode: Mode) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if mode == Mode::Tproxy {
+        // Linux keeps one such flag for both families.
+        socket.set_ip_transparent_v4(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket.into())
+}
+
+async fn accept(listener: TcpListener, mode: Mode, client: Client, traffic: Arc<Traffic>) {
+    let own = listener.local_addr().ok();
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors: those that are in use come back.
+                tracing::warn!("no connection could be accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        // Who connects here by himself would be sent back here for ever.
+        let Some(target) = target(&stream, mode).filter(|target| Some(*target) != own) else { continue };
+        let (client, traffic) = (client.clone(), Arc::clone(&traffic));
+        tokio::spawn(async move {
+            if let Err(error) = carry(stream, target, &client, &traffic).await {
+                tracing::debug!("{target}: {error}");
+            }
+        });
+    }
+}
+
+/// Where a connection was to go before the rules brought it here.
+fn target(stream: &TcpStream, mode: Mode) -> Option<SocketAddr> {
+    let local = stream.local_addr().ok()?;
+    match (mode, local) {
+        (Mode::Tproxy, _) => Some(local),
+        (Mode::Redirect, SocketAddr::V4(_)) => {
+            rustix::net::sockopt::ip_original_dst(stream).ok().map(Into::into)
+        }
+        (Mode::Redirect, SocketAddr::V6(_)) => {
+            rustix::net::sockopt::ipv6_original_dst(stream).ok().map(Into::into)
+        }
+    }
+}
+
+async fn carry(
+    stream: TcpStream,
+    target: SocketAddr,
+    client: &Client,
+    traffic: &Traffic,
+) -> Result<(), OpenError> {
+    let opened = async {
+        let mut flow = client.open(&Target::Tcp(Place::from(target)), &[]).await?;
+        flow.answered().await?;
+        Ok(flow)
+    };
+    match opened.await {
+        Ok(flow) => {
+            pump(boxed_tcp(stream), (flow.recv, flow.send), Way::Up, traffic).await;
+            Ok(())
+        }
+        Err(error) => {
+            // A reset says more than an end.
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The gateway's half of a tunnel: a device and a pair of addresses for each client.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tun_rs::{AsyncDevice, DeviceBuilder};
+
+use super::carry::{Delivery, MTU_MAX, Tunnel};
+use super::pool::{Lease, Pool};
+use crate::exit::Failure;
+use crate::session::Session;
+use crate::system::{Change, Changed};
+use crate::tunnel::datagrams::{Datagrams, Inbox};
+use crate::tunnel::error::{Code, OpenError};
+use crate::tunnel::gateway::Gateway;
+use crate::tunnel::rules::Rules;
+
+/// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
+pub const MTU_MIN: u16 = 1280;
+
+/// What a gateway can be told about tunnels for packets.
+#[derive(Debug, Default, Clone, clap::Args)]
+pub struct TunArgs {
+    /// Carry IP packets as well (`fulmar tun`), of clients that may reach everything, with addresses from this IPv4 network;
+    /// needs root, or CAP_NET_ADMIN
+    #[arg(long, value_name = "NETWORK")]
+    tun: Option<Pool>,
+    /// Let packets of tunnels go on from here, with this machine's address: forwarding and masquerading, until the end
+    #[arg(long, requires = "tun")]
+    tun_nat: bool,
+}
+
+impl TunArgs {
+    /// Has the gateway offer tunnels, and makes the changes that let packets go on; they last as long as what is returned.
+    pub fn offer(&self, gateway: &Gateway) -> Result<Option<Changed>, Failure> {
+        let Some(pool) = &self.tun else { return Ok(None) };
+        let changed = self.tun_nat.then(|| Changed::make(&masquerade(&pool.network()))).transpose()?;
+        gateway.offer_tun(pool.clone());
+        Ok(changed)
+    }
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// How the gateway is to send.
+    pub delivery: Delivery,
+    /// Longest packet.
+    pub mtu: u16,
+    /// The address that the client had before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+}
+
+/// What it gets: addresses of both ends, in pairs (RFC 3021, RFC 6164).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Longest packet.
+    pub mtu: u16,
+    /// The client's end.
+    pub v4: Ipv4Addr,
+    /// The gateway's.
+    pub gateway_v4: Ipv4Addr,
+    /// The client's end.
+    pub v6: Ipv6Addr,
+    /// The gateway's.
+    pub gateway_v6: Ipv6Addr,
+}
+
+/// Makes a device with these addresses, and switches it on.
+pub fn device(name: Option<&str>, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> std::io::Result<Arc<AsyncDevice>> {
+    let builder = DeviceBuilder::new().mtu(mtu).ipv4(v4, 31, None).ipv6(v6, 127);
+    let builder = match name {
+        Some(name) => builder.name(name),
+        None => builder,
+    };
+    builder.build_async().map(Arc::new)
+}
+
+/// A tunnel at the gateway, before its client has been told.
+#[derive(Debug)]
+pub struct Opened {
+    /// What the client is told.
+    pub grant: Grant,
+    tunnel: Tunnel,
+    inbox: Inbox,
+    _lease: Lease,
+}
+
+/// Gives a client a tunnel, if it may have one.
+pub fn open(
+    rules: &Rules,
+    pool: Option<&Pool>,
+    session: Option<&Session>,
+    datagrams: &Arc<Datagrams>,
+    wish: &Wish,
+) -> Result<Opened, OpenError> {
+    let no = |code, text: &str| OpenError::new(code, text);
+    if !rules.allows_tun() {
+        return Err(no(
+            Code::Forbidden,
+            "tunnels for packets are not permitted: only keys that reach everything have them",
+        ));
+    }
+    let (Some(pool), Some(session)) = (pool, session) else {
+        return Err(no(Code::Forbidden, "this gateway offers no tunnels for packets (--tun)"));
+    };
+    let inbox = datagrams.tun();
+    let inbox = inbox.ok_or_else(|| no(Code::InUse, "this connection has a tunnel for packets already"))?;
+    let lease = pool.lease(wish.address);
+    let lease = lease.ok_or_else(|| no(Code::Limit, "all addresses for tunnels are taken"))?;
+    let ((gateway_v4, v4), (gateway_v6, v6)) = (lease.v4(), lease.v6());
+    let mtu = wish.mtu.clamp(MTU_MIN, MTU_MAX);
+    let device = device(None, gateway_v4, gateway_v6, mtu)
+        .map_err(|e| no(Code::Other, &format!("the gateway cannot make a TUN device: {e}")))?;
+    let tunnel = Tunnel { device, connection: session.connection().clone(), delivery: wish.delivery, mtu };
+    Ok(Opened { grant: Grant { mtu, v4, gateway_v4, v6, gateway_v6 }, tunnel, inbox, _lease: lease })
+}
+
+impl Opened {
+    /// Carries packets until the client goes.
+    pub async fn carry<R, W>(self, recv: R, send: W) -> std::io::Error
+    where
+        R: tokio::io::AsyncRead + Unpin,
+        W: tokio::io::AsyncWrite + Unpin,
+    {
+        self.tunnel.carry(recv, send, self.inbox).await
+    }
+}
+
+/// Lets packets of tunnels leave the gateway for elsewhere, with its own address: forwarding and masquerading.
+fn masquerade(network: &str) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (family, file) in [("ipv4", "ip_forward"), ("ipv6", "conf/all/forwarding")] {
+        let path = format!("/proc/sys/net/{family}/{file}");
+        if std::fs::read_to_string(&path).is_ok_and(|value| value.trim() == "0") {
+            let (on, off) = (write(&path, 1), write(&path, 0));
+            changes.push(Change { apply: on, undo: off, input: String::new() });
+        }
+    }
+    let table = format!(
+        "table inet fulmar_tun {{\n  chain postrouting {{\n    type nat hook postrouting priority srcnat; policy accept;\n    \
+         ip saddr {network} ip daddr != {network} masquerade\n    ip6 saddr fdf1:6675:6c6d::/48 ip6 daddr != \
+         fdf1:6675:6c6d::/48 masquerade\n  }}\n}}\n"
+    );
+    changes.push(Change::new("nft -f -", "nft delete table inet fulmar_tun").with_input(table));
+    changes
+}
+
+/// A command that writes a digit to a file.
+fn write(path: &str, value: u8) -> Vec<String> {
+    vec!["sh".into(), "-c".into(), format!("echo {value} > {path}")]
+}

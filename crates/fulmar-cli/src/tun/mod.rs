@@ -1,0 +1,16 @@
+//! `fulmar tun`: IP packets of any protocol through a gateway, so that *unmodified IP traffic is coded below TCP*.
+//!
+//! | part | decides |
+//! |---|---|
+//! | [`command`] | the client: device, routes, connecting again |
+//! | [`far`] | the gateway's half: who gets which addresses |
+//! | [`carry`] | how packets travel |
+//! | [`clamp`] | how long TCP's segments may be |
+//! | [`route`] | which packets go through the tunnel |
+
+pub mod carry;
+pub mod clamp;
+pub mod command;
+pub mod far;
+pub mod pool;
+pub mod route;

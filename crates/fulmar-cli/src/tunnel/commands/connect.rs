@@ -1,0 +1,121 @@
+//! `fulmar connect`: standard input and output as one connection to a target.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, Stdin, Stdout};
+use tokio::sync::oneshot;
+
+use super::ClientArgs;
+use crate::exit::Failure;
+use crate::tunnel::error::Code;
+use crate::tunnel::halves::{RecvHalf, SendHalf};
+use crate::tunnel::pump::{Outcome, Way, pump};
+use crate::tunnel::target::Target;
+
+/// Connects standard input and output with a target beyond a gateway.
+///
+/// As netcat, and for ssh: ssh -o ProxyCommand='fulmar connect GATEWAY %h:%p' HOST
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The gateway, and how to reach it.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    /// What to connect with, seen from the gateway: HOST:PORT, or /path/of/a/socket
+    #[arg(value_name = "TARGET:PORT", value_parser = parse_stream)]
+    target: Target,
+}
+
+/// Packets have no place between standard input and output.
+fn parse_stream(text: &str) -> Result<Target, String> {
+    match text.parse()? {
+        Target::Udp(_) => Err("UDP goes by `fulmar forward -L PORT:HOST:HOSTPORT/udp`".into()),
+        target => Ok(target),
+    }
+}
+
+/// Runs the command: until both directions have ended, or the target's has.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    let client = args.client.connect().await?;
+    let flow = client.open(&args.target, &[]).await;
+    let result = match flow {
+        Ok(flow) => {
+            let (recv, send, refusal) = flow.unanswered();
+            let outcome = pump(terminal(), (recv, send), Way::Up, client.traffic()).await;
+            match (refusal.get(), outcome) {
+                (Some(error), _) => Err(error.clone()),
+                (None, Outcome::Ended) => Ok(()),
+                (None, Outcome::Broken) => {
+                    let text = format!("{}: the connection was reset", args.target);
+                    Err(crate::tunnel::OpenError::new(Code::Lost, text))
+                }
+            }
+        }
+        Err(error) => Err(error),
+    };
+    client.close().await;
+    result.map_err(|error| match error.code {
+        Code::Forbidden => Failure::Untrusted(error.text),
+        _ => Failure::Unreachable(error.text),
+    })
+}
+
+/// Standard input and output as one thing: when the output has ended, nobody waits for more input.
+fn terminal() -> (Input, Output) {
+    let (tell, told) = oneshot::channel();
+    (
+        Input { stdin: tokio::io::stdin(), is_over: told },
+        Output { stdout: tokio::io::stdout(), tell: Some(tell) },
+    )
+}
+
+struct Input {
+    stdin: Stdin,
+    is_over: oneshot::Receiver<()>,
+}
+
+struct Output {
+    stdout: Stdout,
+    tell: Option<oneshot::Sender<()>>,
+}
+
+impl AsyncRead for Input {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.is_over.is_terminated() && Pin::new(&mut self.is_over).poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stdin).poll_read(cx, out)
+    }
+}
+
+impl AsyncWrite for Output {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stdout).poll_write(cx, data)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stdout).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stdout).poll_flush(cx);
+        if flushed.is_ready() {
+            self.tell.take().map(|tell| tell.send(()));
+        }
+        flushed
+    }
+}
+
+/// Whoever reads or writes at the other end of a pipe cannot be told.
+impl RecvHalf for Input {
+    fn cut_off(&mut self) {}
+}
+
+impl SendHalf for Output {
+    fn cut_off(&mut self) {}
+}

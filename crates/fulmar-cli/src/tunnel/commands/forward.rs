@@ -1,0 +1,105 @@
+//! `fulmar forward`: ports and sockets here and at the gateway, connected in ssh's manner.
+
+use serde_json::{Value, json};
+
+use super::watch::WatchArgs;
+use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
+use crate::exit::Failure;
+use crate::tunnel::client::{Client, Reverse};
+use crate::tunnel::error::{Code, OpenError};
+use crate::tunnel::forward::{Entrance, Spec, parse_port, serve_all};
+use crate::tunnel::report::ObservedClient;
+use crate::tunnel::target::Place;
+
+/// Forwards ports through a gateway, in ssh's manner; several at once.
+///
+/// Each end may also be the path of a Unix socket, and /udp at the end of a forward carries UDP.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The gateway, and how to reach it.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+    /// Listen here, connect from the gateway
+    #[arg(short = 'L', long = "local", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
+    #[arg(required_unless_present_any = ["remote", "dynamic"])]
+    local: Vec<Spec>,
+    /// Listen at the gateway, connect from here
+    #[arg(short = 'R', long = "remote", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
+    remote: Vec<Spec>,
+    /// Listen here as a SOCKS 5 and HTTP proxy
+    #[arg(short = 'D', long = "dynamic", value_name = "[BIND:]PORT", value_parser = parse_port)]
+    dynamic: Vec<Place>,
+}
+
+/// Runs the command: until it is told to end.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    raise_descriptor_limit();
+    let entrances = bind(&args).await.map_err(explain)?;
+    let mut watch = args.watch.clone().bind().await?;
+    let metrics = watch.metrics_address();
+    let client = args.client.connect().await?;
+    let gateway = gateway_name(&client);
+    let mut told: Vec<(String, Value)> = entrances
+        .iter()
+        .map(|(entrance, kind, at, to)| {
+            let at = entrance.address().map_or_else(|| at.clone(), |address| address.to_string());
+            let line = format!("Ready: {at} -> {to}, through {gateway}");
+            (line, json!({ "kind": kind, "at": at, "to": to }))
+        })
+        .collect();
+    match reverse(&client, &args.remote, &gateway).await {
+        Ok(more) => told.extend(more),
+        Err(error) => {
+            client.close().await;
+            return Err(explain(error));
+        }
+    }
+    let places: Vec<_> = told.iter().filter_map(|(_, forward)| forward["at"].as_str()).collect();
+    watch.start(vec![ObservedClient::new("forward", places.join(", "), &client)])?;
+    let (lines, forwards): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+    let event = json!({ "gateway": gateway, "forwards": forwards, "metrics": metrics });
+    say_ready(args.client.json, "forward", &lines, event);
+    let entrances = entrances.into_iter().map(|(entrance, ..)| entrance).collect();
+    let serving = async {
+        serve_all(entrances, &client).await;
+        // With nothing but -R there is nothing to serve here.
+        std::future::pending().await
+    };
+    let result = until_told(serving).await;
+    client.close().await;
+    result
+}
+
+async fn bind(args: &Args) -> Result<Vec<(Entrance, &'static str, String, String)>, OpenError> {
+    let mut entrances = Vec::new();
+    for spec in &args.local {
+        let entrance = Entrance::bind(spec).await?;
+        entrances.push((entrance, "local", spec.at.to_string(), spec.to.to_string()));
+    }
+    for place in &args.dynamic {
+        let entrance = Entrance::bind_proxy(place).await?;
+        entrances.push((entrance, "dynamic", place.to_string(), "SOCKS 5 and HTTP proxy".into()));
+    }
+    Ok(entrances)
+}
+
+async fn reverse(client: &Client, remote: &[Spec], gateway: &str) -> Result<Vec<(String, Value)>, OpenError> {
+    let mut told = Vec::new();
+    for spec in remote {
+        let address = client.listen(Reverse::from(spec.clone())).await?;
+        let at = address.map_or_else(|| spec.at.to_string(), |address| address.to_string());
+        let line = format!("Ready: {gateway}'s {at} -> {} from here", spec.to);
+        told.push((line, json!({ "kind": "remote", "at": at, "to": spec.to.to_string() })));
+    }
+    Ok(told)
+}
+
+fn explain(error: OpenError) -> Failure {
+    match error.code {
+        Code::Malformed => Failure::Usage(error.text),
+        Code::Forbidden => Failure::Untrusted(error.text),
+        _ => Failure::Unreachable(error.text),
+    }
+}

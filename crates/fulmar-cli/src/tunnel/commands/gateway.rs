@@ -1,0 +1,99 @@
+//! `fulmar gateway`: the far end of tunnels.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::watch::{WatchArgs, reload_on_hangup};
+use super::{raise_descriptor_limit, say_ready, until_told};
+use crate::allowed::AllowedProfiles;
+use crate::exit::Failure;
+use crate::reach::{self, Listener, ServerArgs, Service};
+use crate::serve::parse_listen;
+use crate::trust;
+use crate::tunnel::config::Config;
+use crate::tunnel::gateway::Gateway;
+use crate::tunnel::report::{Observed, ObservedGateway};
+
+/// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and
+/// `tun`.
+///
+/// Clients are known by their keys, as with `fulmar serve`. This machine's own key reaches everything. A key
+/// in authorized_keys reaches every public address, unless options before it say otherwise:
+/// permit="HOST:PORT,..." (or "*" for everything, this machine included), permit-listen="PORT,...",
+/// deny-private, streams=N, rate=50M, memory=64M, no-tunnel.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where to listen: an address, a port, or both
+    #[arg(short, long, value_name = "ADDR", value_parser = parse_listen)]
+    listen: Option<SocketAddr>,
+    /// How to send, to clients that name no profile
+    #[arg(long, value_parser = reach::parse_profile)]
+    profile: Option<String>,
+    /// Profiles that clients may choose for what is sent to them: names with commas between, or all. By
+    /// default those that obey congestion
+    #[arg(long, value_name = "NAMES")]
+    allow_profiles: Option<AllowedProfiles>,
+    #[command(flatten)]
+    watch: WatchArgs,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    tun: crate::tun::far::TunArgs,
+    /// Report as JSON on standard output, a line for each event
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command: until it is told to end. What the command line does not say, config.toml may.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    raise_descriptor_limit();
+    let config = Config::read(&Config::path(trust::home()?.path()))?;
+    let section = config.gateway.as_ref();
+    let listen = args.listen.or(section.map(|section| section.listen));
+    let profile = args.profile.or(section.and_then(|section| section.profile.clone()));
+    let server = ServerArgs {
+        listen: listen.unwrap_or_else(|| reach::any_address(reach::DEFAULT_PORT)),
+        profile: profile.unwrap_or_else(|| "auto".into()),
+        allowed: args.allow_profiles.unwrap_or_default(),
+    };
+    let gateway = open()?;
+    #[cfg(target_os = "linux")]
+    let _changed = args.tun.offer(&gateway)?;
+    let listener = reach::listen(&server, Service::Tunnel)?;
+    let mut watch = args.watch.or(config.metrics).bind().await?;
+    let metrics = watch.metrics_address();
+    let commands: Vec<Arc<dyn Observed>> = vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
+    watch.start(commands.clone())?;
+    let line = format!("Ready: gateway at {}, key {}", listener.address, listener.fingerprint);
+    let address = listener.address.to_string();
+    let event = json!({ "address": address, "fingerprint": listener.fingerprint, "metrics": metrics });
+    say_ready(args.json, "gateway", &[line], event);
+    let result = until_told(async {
+        tokio::select! {
+            () = accept(&listener, &gateway) => {}
+            () = reload_on_hangup(&commands) => {}
+        }
+    });
+    let result = result.await;
+    listener.close().await;
+    result
+}
+
+/// A gateway with this machine's identity and its list of keys.
+pub fn open() -> Result<Arc<Gateway>, Failure> {
+    Ok(Gateway::new(trust::identity()?.public_key(), trust::home()?.authorized_keys()))
+}
+
+/// Serves everybody who comes.
+pub async fn accept(listener: &Listener, gateway: &Arc<Gateway>) {
+    while let Some(incoming) = listener.next().await {
+        let gateway = Arc::clone(gateway);
+        tokio::spawn(async move {
+            match incoming.await {
+                Ok(session) => gateway.serve(session).await,
+                Err(failure) => tracing::warn!("turned away: {failure}"),
+            }
+        });
+    }
+}

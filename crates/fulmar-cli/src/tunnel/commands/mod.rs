@@ -1,0 +1,108 @@
+//! The command lines of everything that goes through a tunnel.
+
+pub mod connect;
+pub mod forward;
+pub mod gateway;
+pub mod proxy;
+pub mod status;
+pub mod up;
+pub mod watch;
+
+use std::time::Duration;
+
+use fulmar::identity::Host;
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::client::Client;
+use crate::exit::Failure;
+use crate::reach::{self, Manner};
+use crate::trust;
+use crate::tunnel::config::Config;
+use crate::units::parse_seconds;
+
+/// What every client of a gateway can be told.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ClientArgs {
+    /// The gateway: HOST, HOST:PORT or a name from config.toml; of several, separated by commas, the first
+    /// that answers
+    #[arg(value_name = "HOST[:PORT]")]
+    gateways: String,
+    /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`) [default:
+    /// auto]
+    #[arg(long, value_parser = reach::parse_profile)]
+    profile: Option<String>,
+    /// Trust a gateway that is not known yet without asking, and remember its key
+    #[arg(long)]
+    accept_new: bool,
+    /// Seconds to wait for an answer
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
+    connect_timeout: Duration,
+    /// Report as JSON on standard output, a line for each event
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ClientArgs {
+    /// Connects to the gateway.
+    pub async fn connect(&self) -> Result<Client, Failure> {
+        let (gateways, manner) = self.gateways()?;
+        Client::connect(gateways, manner).await
+    }
+
+    /// The gateways, and how to connect to them.
+    pub fn gateways(&self) -> Result<(Vec<Host>, Manner), Failure> {
+        self.route(&Config::read(&Config::path(trust::home()?.path()))?)
+    }
+
+    /// Where to, and how: what the command line does not say, config.toml may say of a name.
+    fn route(&self, config: &Config) -> Result<(Vec<Host>, Manner), Failure> {
+        let mut gateways = Vec::new();
+        let mut profile = self.profile.clone();
+        let mut accept_new = self.accept_new;
+        for name in self.gateways.split(',') {
+            let host = config.host(name).map_err(Failure::Usage)?;
+            gateways.extend(host.gateways);
+            profile = profile.or(host.profile);
+            accept_new |= host.accept_new;
+        }
+        let profile = profile.unwrap_or_else(|| "auto".into());
+        Ok((gateways, Manner { profile, accept_new, connect_timeout: self.connect_timeout, is_quiet: false }))
+    }
+}
+
+/// The gateway's name, for people.
+pub fn gateway_name(client: &Client) -> String {
+    client.gateway().map_or_else(|| "a gateway".into(), |host| host.to_string())
+}
+
+/// Says on standard output that a command is ready: `lines` to people, `event` to programs.
+pub fn say_ready(is_json: bool, command: &str, lines: &[String], mut event: Value) {
+    use std::io::Write;
+    event["event"] = json!("ready");
+    event["command"] = json!(command);
+    let text = if is_json { event.to_string() } else { lines.join("\n") };
+    // Whoever started this may not listen any more; that is no reason to stop.
+    let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
+}
+
+/// Runs until a signal asks for the end.
+pub async fn until_told(work: impl Future<Output = ()>) -> Result<(), Failure> {
+    let no_signal = |error: std::io::Error| Failure::Other(format!("no signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(no_signal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signal)?;
+    tokio::select! {
+        () = work => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Err(Failure::Interrupted),
+    }
+}
+
+/// Each connection needs a descriptor; many systems allow a thousand unless asked for more.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).is_err() {
+        tracing::debug!("the limit on open files stays as it is");
+    }
+}

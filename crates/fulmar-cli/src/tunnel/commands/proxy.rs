@@ -1,0 +1,57 @@
+//! `fulmar proxy`: a proxy on this machine whose connections leave at a gateway.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::watch::WatchArgs;
+use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
+use crate::exit::Failure;
+use crate::tunnel::proxy::{self, Login};
+use crate::tunnel::report::ObservedClient;
+
+/// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on
+/// one port.
+///
+/// Names are resolved at the gateway, as far as programs let the proxy do that (curl: socks5h://).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The gateway, and how to reach it.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+    /// Where programs find the proxy
+    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:1080")]
+    listen: SocketAddr,
+    /// Demand a name and a password; @FILE reads them from a file's first line
+    #[arg(long, value_name = "NAME:PASSWORD", value_parser = Login::parse)]
+    user: Option<Login>,
+}
+
+/// Runs the command: until it is told to end.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    raise_descriptor_limit();
+    if !args.listen.ip().is_loopback() && args.user.is_none() {
+        eprintln!(
+            "fulmar: everybody who reaches {} can use this proxy; --user demands a password",
+            args.listen
+        );
+    }
+    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
+    let listener = TcpListener::bind(args.listen).await.map_err(taken)?;
+    let address = listener.local_addr().map_err(taken)?;
+    let mut watch = args.watch.clone().bind().await?;
+    let metrics = watch.metrics_address();
+    let client = args.client.connect().await?;
+    let gateway = gateway_name(&client);
+    let line = format!("Ready: SOCKS 5 and HTTP proxy at {address}, through {gateway}");
+    watch.start(vec![ObservedClient::new("proxy", address.to_string(), &client)])?;
+    let event = json!({ "address": address.to_string(), "gateway": gateway, "metrics": metrics });
+    say_ready(args.client.json, "proxy", &[line], event);
+    let result = until_told(proxy::serve(listener, client.clone(), args.user.map(Arc::new))).await;
+    client.close().await;
+    result
+}

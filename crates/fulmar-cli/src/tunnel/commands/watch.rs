@@ -1,0 +1,79 @@
+//! What every long-running command offers to those who look after it: metrics, a socket for `status` and
+//! `reload`, SIGHUP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+use crate::exit::Failure;
+use crate::trust;
+use crate::tunnel::control::Socket;
+use crate::tunnel::metrics;
+use crate::tunnel::report::Observed;
+
+/// What every long-running command can be told about being watched.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct WatchArgs {
+    /// Offer metrics for Prometheus there, at /metrics
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+}
+
+/// The socket for metrics: taken before a command says that it is ready.
+#[derive(Debug, Default)]
+pub struct Watch {
+    metrics: Option<(TcpListener, SocketAddr)>,
+    tasks: JoinSet<()>,
+}
+
+impl WatchArgs {
+    /// With metrics there, or as the command line says.
+    pub fn or(self, metrics: Option<SocketAddr>) -> Self {
+        Self { metrics: self.metrics.or(metrics) }
+    }
+
+    /// Takes the socket for metrics.
+    pub async fn bind(&self) -> Result<Watch, Failure> {
+        let Some(at) = self.metrics else { return Ok(Watch::default()) };
+        let taken = |e| Failure::Unreachable(format!("cannot listen at {at}: {e}"));
+        Ok(Watch { metrics: Some(metrics::bind(at).await.map_err(taken)?), tasks: JoinSet::new() })
+    }
+}
+
+impl Watch {
+    /// Where metrics are, for the line that says that a command is ready.
+    pub fn metrics_address(&self) -> Option<String> {
+        self.metrics.as_ref().map(|(_, address)| address.to_string())
+    }
+
+    /// Begins to answer for these commands, until this is dropped.
+    pub fn start(&mut self, commands: Vec<Arc<dyn Observed>>) -> Result<(), Failure> {
+        if let Some((listener, _)) = self.metrics.take() {
+            self.tasks.spawn(metrics::serve(listener, commands.clone()));
+        }
+        match Socket::bind(trust::home()?.path()) {
+            Ok(socket) => {
+                self.tasks.spawn(socket.serve(commands));
+            }
+            // A service may have a home that cannot be written to.
+            Err(error) => tracing::warn!("`fulmar status` will not find this process: {error}"),
+        }
+        Ok(())
+    }
+}
+
+/// Reads files again whenever SIGHUP comes.
+pub async fn reload_on_hangup(commands: &[Arc<dyn Observed>]) {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
+    while hangup.recv().await.is_some() {
+        for command in commands {
+            match command.reload() {
+                Ok(told) => tracing::info!("{told}"),
+                Err(error) => tracing::error!("nothing has changed: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `config.toml` in `$FULMAR_HOME`: gateways by names of one's own, and what `fulmar up` runs.
+//!
+//! What stands there is checked when it is read: a file with a mistake changes nothing.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use fulmar::identity::Host;
+use serde::{Deserialize, Deserializer};
+
+use super::forward::{Spec, parse_port};
+use super::proxy::Login;
+use super::target::Place;
+use crate::exit::Failure;
+use crate::reach;
+use crate::serve::parse_listen;
+
+/// The whole file.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Gateways by a name that stands for HOST on command lines and below.
+    pub hosts: BTreeMap<String, HostConfig>,
+    /// A gateway of this machine.
+    pub gateway: Option<GatewayConfig>,
+    /// Proxies.
+    pub proxy: Vec<ProxyConfig>,
+    /// Forwards.
+    pub forward: Vec<ForwardConfig>,
+    /// Where metrics are offered.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// Gateways, of which the first that answers is taken.
+    #[serde(deserialize_with = "parsed_list")]
+    pub gateways: Vec<Host>,
+    /// How to send.
+    #[serde(default, deserialize_with = "profile")]
+    pub profile: Option<String>,
+    /// Trust a gateway that is not known yet.
+    #[serde(default)]
+    pub accept_new: bool,
+}
+
+/// As `fulmar gateway`, and `fulmar serve --gateway` where there is a root.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// Where to listen.
+    #[serde(deserialize_with = "listen", default = "listen_default")]
+    pub listen: SocketAddr,
+    /// How to send, to clients that name no profile.
+    #[serde(default, deserialize_with = "profile")]
+    pub profile: Option<String>,
+    /// A folder whose files are served at the same port.
+    pub root: Option<PathBuf>,
+    /// Only give files, take none.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// As `fulmar proxy`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyConfig {
+    /// A name of `hosts`, or a gateway.
+    pub host: String,
+    /// Where programs find it.
+    #[serde(default = "proxy_default")]
+    pub listen: SocketAddr,
+    /// `NAME:PASSWORD` or `@FILE`.
+    #[serde(default, deserialize_with = "login")]
+    pub user: Option<Login>,
+}
+
+/// As `fulmar forward`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForwardConfig {
+    /// A name of `hosts`, or a gateway.
+    pub host: String,
+    /// As `-L`.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub local: Vec<Spec>,
+    /// As `-R`.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub remote: Vec<Spec>,
+    /// As `-D`.
+    #[serde(default, deserialize_with = "places")]
+    pub dynamic: Vec<Place>,
+}
+
+impl Config {
+    /// Where it is, unless another is named.
+    pub fn path(home: &Path) -> PathBuf {
+        home.join("config.toml")
+    }
+
+    /// Reads it. One that is not there is empty.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let config: Self = toml::from_str(&text)
+                    .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+                config.check().map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+                Ok(config)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Failure::File(format!("{}: {error}", path.display()))),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let Some((name, _)) = self.hosts.iter().find(|(_, host)| host.gateways.is_empty()) {
+            return Err(format!("hosts.{name} has no gateways"));
+        }
+        for host in self.proxy.iter().map(|p| &p.host).chain(self.forward.iter().map(|f| &f.host)) {
+            self.host(host)?;
+        }
+        Ok(())
+    }
+
+    /// What a name stands for: one of `hosts`, or the gateway of that name.
+    pub fn host(&self, name: &str) -> Result<HostConfig, String> {
+        if let Some(host) = self.hosts.get(name) {
+            return Ok(host.clone());
+        }
+        let gateway = Host::from_str(name).map_err(|error| error.to_string())?;
+        Ok(HostConfig { gateways: vec![gateway], profile: None, accept_new: false })
+    }
+}
+
+fn listen_default() -> SocketAddr {
+    reach::any_address(reach::DEFAULT_PORT)
+}
+
+fn proxy_default() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 1080))
+}
+
+fn checked<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).map_err(serde::de::Error::custom)
+}
+
+fn listed<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| parse(text).map_err(serde::de::Error::custom)).collect()
+}
+
+fn parsed_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr,
+    T::Err: std::fmt::Display,
+{
+    listed(deserializer, T::from_str)
+}
+
+fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
+    listed(deserializer, parse_port)
+}
+
+fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    checked(deserializer, parse_listen)
+}
+
+fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    checked(deserializer, reach::parse_profile).map(Some)
+}
+
+fn login<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Login>, D::Error> {
+    checked(deserializer, Login::parse).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, Failure> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Config::path(folder.path());
+        std::fs::write(&path, text).unwrap();
+        Config::read(&path)
+    }
+
+    #[test]
+    fn a_file_with_everything_in_it() {
+        let config = read(
+            r#"
+            metrics = "127.0.0.1:9100"
+            [hosts.home]
+            gateways = ["gw.example.org:443", "gw2.example.org"]
+            profile = "cubic"
+            accept_new = true
+            [gateway]
+            listen = ":443"
+            root = "/srv/files"
+            [[proxy]]
+            host = "home"
+            user = "me:secret"
+            [[forward]]
+            host = "192.0.2.1"
+            local = ["5432:db:5432", "53:dns:53/udp"]
+            remote = ["8080:localhost:80"]
+            dynamic = ["1081"]
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
+        assert_eq!(config.gateway.unwrap().listen.port(), 443);
+        assert_eq!(config.proxy[0].listen, proxy_default());
+        assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, words) in [
+            ("[gateway]\nlisten = \"nowhere\"", "line 2"),
+            ("[gateway]\nroot = 5", "line 2"),
+            ("speed = 9", "unknown field"),
+            ("[hosts.a]\ngateways = []", "hosts.a"),
+            ("[hosts.a]\ngateways = [\"x y\"]", "x y"),
+            ("[hosts.a]\ngateways = [\"x\"]\nprofile = \"warp\"", "warp"),
+            ("[[proxy]]\nhost = \"a b\"", "a b"),
+            ("[[forward]]\nhost = \"a\"\nlocal = [\"80\"]", "`80`"),
+            ("[[proxy]]\nhost = \"a\"\nuser = \"nobody\"", "NAME:PASSWORD"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains("config.toml") && error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_file_is_an_empty_one() {
+        assert_eq!(Config::read(Path::new("/no/such/config.toml")), Ok(Config::default()));
+    }
+}

@@ -1,0 +1,229 @@
+//! Unreliable datagrams of one connection, told apart by the number of their flow (docs/tunnel-protocol.md,
+//! section 6).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use fulmar::{Connection, SendDatagramError};
+use tokio::sync::mpsc;
+
+/// The number of its flow before each packet.
+const HEADER_BYTES: usize = 4;
+
+/// Packets of one flow that wait to be read; more are dropped, as a socket would.
+const INBOX_PACKETS: usize = 256;
+
+/// Numbers from here on are not for UDP flows.
+const FLOWS_END: u32 = 1 << 31;
+
+/// The datagrams of one connection.
+#[derive(Debug)]
+pub struct Datagrams {
+    /// Without one, every packet goes by its stream.
+    connection: Option<Connection>,
+    flows: Mutex<HashMap<u32, mpsc::Sender<Bytes>>>,
+    /// Even at the client, odd at the gateway.
+    next: AtomicU32,
+    dropped: AtomicU64,
+}
+
+/// Which end of a connection numbers a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Even numbers.
+    Client,
+    /// Odd numbers.
+    Gateway,
+}
+
+impl Datagrams {
+    /// Reads the datagrams of a connection from now on, until it ends.
+    pub fn of(connection: &Connection, end: End) -> Arc<Self> {
+        let datagrams = Arc::new(Self::with(Some(connection.clone()), end));
+        // The task holds the connection, and what is shared only as long as somebody else does.
+        let (connection, shared) = (connection.clone(), Arc::downgrade(&datagrams));
+        tokio::spawn(async move {
+            while let Ok(datagram) = connection.read_datagram().await {
+                let Some(datagrams) = shared.upgrade() else { return };
+                datagrams.deliver(datagram);
+            }
+        });
+        datagrams
+    }
+
+    /// For connections without datagrams.
+    pub fn none(end: End) -> Arc<Self> {
+        Arc::new(Self::with(None, end))
+    }
+
+    fn with(connection: Option<Connection>, end: End) -> Self {
+        let next = AtomicU32::new(if end == End::Client { 0 } else { 1 });
+        Self { connection, flows: Mutex::default(), next, dropped: AtomicU64::new(0) }
+    }
+
+    /// A new flow of this end.
+    pub fn open(self: &Arc<Self>) -> Inbox {
+        loop {
+            let flow = self.next.fetch_add(2, Ordering::Relaxed) % FLOWS_END;
+            if let Some(inbox) = self.register(flow) {
+                return inbox;
+            }
+        }
+    }
+
+    /// The flow that the peer has numbered so; `None` if there is one already, or the number is not the
+    /// peer's to give.
+    pub fn accept(self: &Arc<Self>, flow: u32) -> Option<Inbox> {
+        let is_peers = flow % 2 != self.next.load(Ordering::Relaxed) % 2 && flow < FLOWS_END;
+        if is_peers { self.register(flow) } else { None }
+    }
+
+    /// What arrives for the tunnel of packets; `None` if there is one already.
+    pub fn tun(self: &Arc<Self>) -> Option<Inbox> {
+        self.register(FLOWS_END)
+    }
+
+    fn register(self: &Arc<Self>, flow: u32) -> Option<Inbox> {
+        let (send, packets) = mpsc::channel(INBOX_PACKETS);
+        let mut flows = self.lock();
+        if flows.contains_key(&flow) {
+            return None;
+        }
+        flows.insert(flow, send);
+        Some(Inbox { datagrams: Arc::clone(self), flow, packets })
+    }
+
+    /// Sends a packet, if one of this length fits a datagram; false if it does not.
+    pub fn send(&self, flow: u32, packet: &[u8]) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let mut datagram = BytesMut::with_capacity(HEADER_BYTES + packet.len());
+        datagram.put_u32(flow);
+        datagram.extend_from_slice(packet);
+        match connection.try_send_datagram(datagram.freeze()) {
+            Ok(()) => true,
+            Err(SendDatagramError::Full) => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(SendDatagramError::ConnectionLost(_)) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Hands a datagram to its flow. One that belongs to none, or to one that does not read, is dropped.
+    fn deliver(&self, mut datagram: Bytes) {
+        if datagram.len() < HEADER_BYTES {
+            return;
+        }
+        let header = datagram.split_to(HEADER_BYTES);
+        let flow = u32::from_be_bytes(header[..].try_into().expect("four bytes"));
+        let is_delivered = self.lock().get(&flow).is_some_and(|inbox| inbox.try_send(datagram).is_ok());
+        if !is_delivered {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Packets dropped because nobody could take them.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, mpsc::Sender<Bytes>>> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What arrives for one flow by datagrams. The flow is forgotten when this is dropped.
+#[derive(Debug)]
+pub struct Inbox {
+    datagrams: Arc<Datagrams>,
+    flow: u32,
+    packets: mpsc::Receiver<Bytes>,
+}
+
+impl Inbox {
+    /// The number of the flow.
+    pub fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// Sends packets of this flow while others wait for them.
+    pub fn sender(&self) -> Sender {
+        Sender { datagrams: Arc::clone(&self.datagrams), flow: self.flow }
+    }
+
+    /// The next packet.
+    pub async fn recv(&mut self) -> Option<Bytes> {
+        self.packets.recv().await
+    }
+
+    /// Sends a packet of this flow, if one of this length fits a datagram; false if it does not.
+    pub fn send(&self, packet: &[u8]) -> bool {
+        self.datagrams.send(self.flow, packet)
+    }
+}
+
+/// Sends packets of one flow by datagrams.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    datagrams: Arc<Datagrams>,
+    flow: u32,
+}
+
+impl Sender {
+    /// Sends a packet of this flow, if one of this length fits a datagram; false if it does not.
+    pub fn send(&self, packet: &[u8]) -> bool {
+        self.datagrams.send(self.flow, packet)
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.datagrams.lock().remove(&self.flow);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(flow: u32, packet: &[u8]) -> Bytes {
+        [&flow.to_be_bytes()[..], packet].concat().into()
+    }
+
+    #[tokio::test]
+    async fn datagrams_find_their_flow_and_others_are_dropped() {
+        let client = Datagrams::none(End::Client);
+        let (mut a, mut b) = (client.open(), client.open());
+        assert_eq!((a.flow(), b.flow()), (0, 2));
+        client.deliver(datagram(2, b"for b"));
+        client.deliver(datagram(0, b""));
+        client.deliver(datagram(7, b"for nobody"));
+        client.deliver(Bytes::from_static(b"abc"));
+        assert_eq!((b.recv().await.unwrap(), a.recv().await.unwrap()), ("for b".into(), Bytes::new()));
+        assert_eq!(client.dropped(), 1);
+        drop(b);
+        client.deliver(datagram(2, b"too late"));
+        assert_eq!(client.dropped(), 2);
+    }
+
+    #[test]
+    fn numbers_of_the_peer_are_the_peers() {
+        let gateway = Datagrams::none(End::Gateway);
+        let held = gateway.accept(4).unwrap();
+        assert!(gateway.accept(4).is_none() && gateway.accept(5).is_none());
+        assert!(gateway.accept(FLOWS_END).is_none());
+        drop(held);
+        assert!(gateway.accept(4).is_some());
+    }
+
+    #[test]
+    fn one_who_does_not_read_fills_an_inbox_and_no_more() {
+        let client = Datagrams::none(End::Client);
+        let _inbox = client.open();
+        (0..INBOX_PACKETS + 10).for_each(|_| client.deliver(datagram(0, &[0; 100])));
+        assert_eq!(client.dropped(), 10);
+    }
+}

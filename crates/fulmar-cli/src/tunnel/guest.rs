@@ -1,0 +1,253 @@
+//! One client at the gateway: serves the streams that it opens, as far as it may.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+
+use super::account::Account;
+use super::datagrams::{Datagrams, End};
+use super::error::{Code, OpenError};
+use super::halves::{BoxedHalves, RecvHalf, SendHalf, boxed_tcp, boxed_unix};
+use super::message::{self, Answer, Request, VERSION};
+use super::packets::{self, Connected};
+use super::pump::{Way, pump};
+use super::rules::Rules;
+use super::target::{Place, Target};
+use super::{dial, visitors};
+use crate::session::Session;
+
+/// How long a stream may take to say what it is for.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// One client, on one connection.
+#[derive(Debug)]
+pub struct Guest {
+    rules: RwLock<Arc<Rules>>,
+    pub(super) account: Arc<Account>,
+    pub(super) datagrams: Arc<Datagrams>,
+    /// Needed to open streams to the client.
+    pub(super) session: Option<Session>,
+    #[cfg(target_os = "linux")]
+    tun: Option<crate::tun::pool::Pool>,
+}
+
+impl Guest {
+    /// A client with these rules, without a connection: it can open streams, and have none opened to it.
+    pub fn new(rules: Rules, account: Arc<Account>) -> Self {
+        let datagrams = Datagrams::none(End::Gateway);
+        Self {
+            rules: RwLock::new(Arc::new(rules)),
+            account,
+            datagrams,
+            session: None,
+            #[cfg(target_os = "linux")]
+            tun: None,
+        }
+    }
+
+    /// A client on a connection.
+    pub fn on(session: &Session, rules: Rules, account: Arc<Account>) -> Self {
+        let datagrams = Datagrams::of(session.connection(), End::Gateway);
+        Self { datagrams, session: Some(session.clone()), ..Self::new(rules, account) }
+    }
+
+    /// Offers it a tunnel for packets, with addresses of this pool.
+    #[cfg(target_os = "linux")]
+    pub fn with_tun(self, tun: Option<crate::tun::pool::Pool>) -> Self {
+        Self { tun, ..self }
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn open_tun<R, W>(
+        &self,
+        wish: &crate::tun::far::Wish,
+        recv: R,
+        mut send: W,
+    ) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        use crate::tun::far;
+        let opened = self.account.seat().and_then(|seat| {
+            let opened =
+                far::open(&self.rules(), self.tun.as_ref(), self.session.as_ref(), &self.datagrams, wish);
+            opened.map(|opened| (seat, opened))
+        });
+        let (_seat, opened) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.refuse(&mut send, error).await,
+        };
+        message::say(&mut send, &Answer::Tun(opened.grant.clone())).await.map_err(OpenError::lost)?;
+        Err(OpenError::lost(opened.carry(recv, send).await))
+    }
+
+    /// What it may do now.
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What it may do from now on: streams that are open stay open.
+    pub fn set_rules(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    /// Serves one stream that the client has opened, to its end. What went wrong has been told to the client.
+    pub async fn serve<R, W>(&self, mut recv: R, mut send: W) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        let request = tokio::time::timeout(REQUEST_TIME_MAX, message::hear(&mut recv)).await;
+        let malformed = |text: String| OpenError::new(Code::Malformed, text);
+        let request = match request {
+            Ok(Ok(Some(request))) => request,
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return refuse(&mut send, malformed(error.to_string())).await,
+            Err(_) => return refuse(&mut send, malformed("no request came".into())).await,
+        };
+        match request {
+            Request::Hello { version: VERSION } => greet(recv, send).await,
+            Request::Hello { version } => {
+                let text =
+                    format!("version {version} of the tunnel protocol is not spoken here: it is {VERSION}");
+                refuse(&mut send, malformed(text)).await
+            }
+            Request::Open { target, flow } => {
+                let result = self.open(&target, flow, recv, send).await;
+                tracing::debug!(%target, error = result.as_ref().err().map(tracing::field::display), "flow");
+                result
+            }
+            #[cfg(target_os = "linux")]
+            Request::Tun(wish) => self.open_tun(&wish, recv, send).await,
+            Request::Listen { at, listener } => visitors::listen(self, &at, listener, recv, send).await,
+            Request::Incoming { .. } => refuse(&mut send, malformed("out of turn".into())).await,
+        }
+    }
+
+    async fn open<R, W>(
+        &self,
+        target: &Target,
+        flow: Option<u32>,
+        recv: R,
+        mut send: W,
+    ) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        let seat = match self.account.seat().and_then(|seat| check(target).map(|()| seat)) {
+            Ok(seat) => seat,
+            Err(error) => return self.refuse(&mut send, error).await,
+        };
+        let result = match target {
+            Target::Udp(place) => self.open_udp(place, flow, recv, send).await,
+            _ => self.open_stream(target, recv, send).await,
+        };
+        drop(seat);
+        result
+    }
+
+    async fn open_stream<R, W>(&self, target: &Target, recv: R, mut send: W) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        let dialled = self.dial(target).await;
+        let (address, local) = match dialled {
+            Ok(dialled) => dialled,
+            Err(error) => return self.refuse(&mut send, error).await,
+        };
+        self.said_yes(&mut send, address).await?;
+        pump(local, (recv, send), Way::Down, &self.account.traffic).await;
+        Ok(())
+    }
+
+    async fn dial(&self, target: &Target) -> Result<(Option<SocketAddr>, BoxedHalves), OpenError> {
+        let rules = self.rules();
+        let _turn = self.account.dial().await;
+        match target {
+            Target::Unix(path) => Ok((None, boxed_unix(dial::unix(path, &rules).await?))),
+            Target::Tcp(place) | Target::Udp(place) => {
+                let stream = dial::tcp(place, &rules).await?;
+                Ok((stream.peer_addr().ok(), boxed_tcp(stream)))
+            }
+        }
+    }
+
+    async fn open_udp<R, W>(
+        &self,
+        place: &Place,
+        flow: Option<u32>,
+        recv: R,
+        mut send: W,
+    ) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        let taken = || OpenError::new(Code::Malformed, "a UDP flow needs a number of its own");
+        let Some(inbox) = flow.and_then(|flow| self.datagrams.accept(flow)) else {
+            return self.refuse(&mut send, taken()).await;
+        };
+        let dialled = {
+            let _turn = self.account.dial().await;
+            dial::udp(place, &self.rules()).await
+        };
+        let (socket, address) = match dialled {
+            Ok(dialled) => dialled,
+            Err(error) => return self.refuse(&mut send, error).await,
+        };
+        self.said_yes(&mut send, Some(address)).await?;
+        let traffic = &self.account.traffic;
+        let carried = packets::carry(Connected::new(socket), inbox, (recv, send), Way::Down, traffic).await;
+        carried.map_err(OpenError::lost)
+    }
+
+    async fn said_yes<W: SendHalf>(
+        &self,
+        send: &mut W,
+        address: Option<SocketAddr>,
+    ) -> Result<(), OpenError> {
+        self.account.opened.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        message::say(send, &Answer::Opened { address }).await.map_err(OpenError::lost)
+    }
+
+    /// Counts a refusal, and tells the client.
+    pub(super) async fn refuse<W: SendHalf>(&self, send: &mut W, error: OpenError) -> Result<(), OpenError> {
+        self.account.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        refuse(send, error).await
+    }
+}
+
+fn check(target: &Target) -> Result<(), OpenError> {
+    target.check().map_err(|text| OpenError::new(Code::Malformed, text))
+}
+
+/// The greeting's stream is held open by the client as long as it is there.
+async fn greet<R: RecvHalf, W: SendHalf>(mut recv: R, mut send: W) -> Result<(), OpenError> {
+    message::say(&mut send, &Answer::Welcome { version: VERSION }).await.map_err(OpenError::lost)?;
+    ended(&mut recv).await;
+    let _ = send.shutdown().await;
+    Ok(())
+}
+
+/// Resolves when the other side has ended its direction, or is gone.
+pub(super) async fn ended<R: RecvHalf>(recv: &mut R) {
+    let mut nowhere = tokio::io::sink();
+    let _ = tokio::io::copy(recv, &mut nowhere).await;
+}
+
+/// Tells the other side why not.
+async fn refuse<W: SendHalf>(send: &mut W, error: OpenError) -> Result<(), OpenError> {
+    if message::say(send, &Answer::from(error.clone())).await.is_ok() {
+        let _ = send.shutdown().await;
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+#[path = "guest_tests.rs"]
+mod tests;

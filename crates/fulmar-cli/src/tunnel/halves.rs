@@ -1,0 +1,230 @@
+//! The two directions of whatever a flow runs over, each of which can be cut off instead of ended.
+//!
+//! An end and a reset are different news: after an end everything has been said, after a reset something is
+//! missing. So a half that is dropped without an end counts as cut off.
+
+use std::io;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use fulmar::{RecvStream, SendStream};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream, unix};
+
+/// The application's code of a stream that was cut off (docs/tunnel-protocol.md, section 4).
+pub const CUT_OFF: u64 = 1;
+
+/// A silent TCP peer is asked for a sign of life after so long, and given up after a few of them.
+const KEEP_ALIVE: Duration = Duration::from_secs(120);
+
+/// Sends bytes to an end, or is cut off before.
+pub trait SendHalf: AsyncWrite + Unpin + Send {
+    /// The peer is to learn that something is missing.
+    fn cut_off(&mut self);
+}
+
+/// Receives bytes to an end, or wants no more.
+pub trait RecvHalf: AsyncRead + Unpin + Send {
+    /// The peer is to learn that nobody reads any more.
+    fn cut_off(&mut self);
+}
+
+/// The sending half of a stream of the tunnel. Dropped before its end, it is cut off.
+#[derive(Debug)]
+pub struct TunnelSend {
+    stream: SendStream,
+    /// Ended: nothing is missing, even if not all of it has left yet.
+    has_ended: bool,
+}
+
+impl From<SendStream> for TunnelSend {
+    fn from(stream: SendStream) -> Self {
+        Self { stream, has_ended: false }
+    }
+}
+
+impl AsyncWrite for TunnelSend {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, data)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.has_ended = true;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl SendHalf for TunnelSend {
+    fn cut_off(&mut self) {
+        // One that the peer has stopped, or whose connection is lost, is closed already.
+        let _ = self.stream.reset(CUT_OFF);
+    }
+}
+
+impl Drop for TunnelSend {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.cut_off();
+        }
+    }
+}
+
+impl RecvHalf for RecvStream {
+    fn cut_off(&mut self) {
+        let _ = self.stop(CUT_OFF);
+    }
+}
+
+/// A stream whose first byte was read already.
+#[derive(Debug)]
+pub struct Prefixed {
+    first: Option<u8>,
+    stream: RecvStream,
+}
+
+impl Prefixed {
+    /// Puts the byte back.
+    pub fn new(first: u8, stream: RecvStream) -> Self {
+        Self { first: Some(first), stream }
+    }
+}
+
+impl AsyncRead for Prefixed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if out.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(first) = self.first.take() {
+            out.put_slice(&[first]);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, out)
+    }
+}
+
+impl RecvHalf for Prefixed {
+    fn cut_off(&mut self) {
+        self.stream.cut_off();
+    }
+}
+
+/// Half of a TCP connection.
+#[derive(Debug)]
+pub struct TcpHalf(Arc<TcpStream>);
+
+/// Both halves of a TCP connection, which from now on sends at once what it gets.
+pub fn split_tcp(stream: TcpStream) -> (TcpHalf, TcpHalf) {
+    let socket = SockRef::from(&stream);
+    // A socket that has none of these options carries bytes all the same.
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEP_ALIVE));
+    let stream = Arc::new(stream);
+    (TcpHalf(Arc::clone(&stream)), TcpHalf(stream))
+}
+
+impl TcpHalf {
+    /// Closing a socket that does not linger sends a reset.
+    fn reset_on_close(&self) {
+        let _ = SockRef::from(&*self.0).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl AsyncRead for TcpHalf {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            match self.0.try_read(out.initialize_unfilled()) {
+                Ok(len) => {
+                    out.advance(len);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for TcpHalf {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(cx))?;
+            match self.0.try_write(data) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(SockRef::from(&*self.0).shutdown(Shutdown::Write))
+    }
+}
+
+impl SendHalf for TcpHalf {
+    fn cut_off(&mut self) {
+        self.reset_on_close();
+    }
+}
+
+impl RecvHalf for TcpHalf {
+    fn cut_off(&mut self) {
+        self.reset_on_close();
+    }
+}
+
+/// A Unix socket knows no reset: closing both halves is all that can be done.
+impl SendHalf for unix::OwnedWriteHalf {
+    fn cut_off(&mut self) {
+        let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);
+    }
+}
+
+impl RecvHalf for unix::OwnedReadHalf {
+    fn cut_off(&mut self) {
+        let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);
+    }
+}
+
+/// A stream of any kind, as a target or a visitor of the tunnel.
+pub type BoxedHalves = (Box<dyn RecvHalf>, Box<dyn SendHalf>);
+
+impl SendHalf for Box<dyn SendHalf> {
+    fn cut_off(&mut self) {
+        (**self).cut_off();
+    }
+}
+
+impl RecvHalf for Box<dyn RecvHalf> {
+    fn cut_off(&mut self) {
+        (**self).cut_off();
+    }
+}
+
+/// Both halves of a TCP connection, in boxes.
+pub fn boxed_tcp(stream: TcpStream) -> BoxedHalves {
+    let (read, write) = split_tcp(stream);
+    (Box::new(read), Box::new(write))
+}
+
+/// Both halves of a Unix socket, in boxes.
+pub fn boxed_unix(stream: UnixStream) -> BoxedHalves {
+    let (read, write) = stream.into_split();
+    (Box::new(read), Box::new(write))
+}

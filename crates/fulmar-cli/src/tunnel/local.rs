@@ -1,0 +1,99 @@
+//! Sockets that are listened at, of both kinds, and what comes to them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tokio::net::{TcpListener, UnixListener};
+
+use super::error::OpenError;
+use super::halves::{BoxedHalves, boxed_tcp, boxed_unix};
+use super::target::{Place, Target};
+
+/// A socket for streams that is listened at.
+#[derive(Debug)]
+pub enum Listener {
+    /// A TCP port.
+    Tcp(TcpListener),
+    /// A Unix socket; its name goes away with it.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Listener {
+    /// Listens at a TCP port or a Unix socket.
+    pub async fn bind(at: &Target) -> Result<Self, OpenError> {
+        let failed = |error: io::Error| OpenError::of_connect(&error, format!("cannot listen at {at}"));
+        match at {
+            Target::Unix(path) => {
+                let listener = bind_unix(path).map_err(failed)?;
+                Ok(Self::Unix(listener, path.into()))
+            }
+            Target::Tcp(place) | Target::Udp(place) => {
+                TcpListener::bind(address(place).await.map_err(failed)?).await.map(Self::Tcp).map_err(failed)
+            }
+        }
+    }
+
+    /// Where; a Unix socket has no address.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(..) => None,
+        }
+    }
+
+    /// The next one who comes, and where from.
+    pub async fn accept(&self) -> (BoxedHalves, String) {
+        loop {
+            let accepted = match self {
+                Self::Tcp(listener) => {
+                    listener.accept().await.map(|(stream, peer)| (boxed_tcp(stream), peer.to_string()))
+                }
+                Self::Unix(listener, path) => listener
+                    .accept()
+                    .await
+                    .map(|(stream, _)| (boxed_unix(stream), path.display().to_string())),
+            };
+            match accepted {
+                Ok(accepted) => return accepted,
+                Err(error) => rest(&error).await,
+            }
+        }
+    }
+}
+
+/// Without descriptors or memory nobody can be let in; whoever waits will still be there in a moment.
+pub async fn rest(error: &io::Error) {
+    tracing::warn!("cannot accept a connection: {error}");
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+}
+
+/// A socket for its owner only: whoever can open it uses the tunnel.
+fn bind_unix(path: &str) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    // One that nobody listens at any more is a leftover.
+    let is_dead = std::os::unix::net::UnixStream::connect(path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    let is_socket = std::fs::symlink_metadata(path)
+        .is_ok_and(|meta| std::os::unix::fs::FileTypeExt::is_socket(&meta.file_type()));
+    if is_dead && is_socket {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// The address that a place to listen at stands for.
+pub async fn address(place: &Place) -> io::Result<SocketAddr> {
+    let mut found = tokio::net::lookup_host((place.host.as_str(), place.port)).await?;
+    found.next().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}

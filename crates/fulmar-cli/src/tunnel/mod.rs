@@ -1,0 +1,48 @@
+//! Other programs' connections through a tunnel: docs/tunnel-protocol.md.
+//!
+//! | part | decides |
+//! |---|---|
+//! | [`target`], [`error`], [`message`] | what is said on a stream, and what went wrong |
+//! | [`halves`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
+//! | [`grants`], [`rules`], [`pattern`], [`address`], [`account`] | what a client may, and how much |
+//! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
+//! | [`client`], [`link`], [`incoming`] | the near end |
+//! | [`proxy`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
+//! | [`report`], [`metrics`], [`control`] | what those see who look after it |
+//! | [`config`], [`commands`] | the file and the command lines |
+
+pub mod account;
+pub mod address;
+pub mod client;
+pub mod commands;
+pub mod config;
+pub mod control;
+pub mod datagrams;
+pub mod dial;
+pub mod error;
+pub mod forward;
+pub mod gateway;
+pub mod grants;
+pub mod guest;
+pub mod halves;
+pub mod http;
+pub mod incoming;
+pub mod link;
+pub mod local;
+pub mod message;
+pub mod metrics;
+pub mod packets;
+pub mod pattern;
+pub mod proxy;
+pub mod pump;
+pub mod report;
+pub mod rules;
+pub mod socks;
+pub mod socks_udp;
+pub mod target;
+pub mod traffic;
+pub mod visitors;
+
+pub use client::{Client, Flow};
+pub use error::{Code, OpenError};
+pub use target::{Place, Target};

@@ -1,0 +1,139 @@
+//! Carries the bytes of one flow both ways between a stream of the tunnel and something local, with its ends
+//! and resets.
+//!
+//! A byte is read only when there is room for it behind: back-pressure is that of the two streams, and what a
+//! flow holds itself is one buffer in each direction.
+
+use std::io;
+use std::pin::pin;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::halves::{RecvHalf, SendHalf};
+use super::traffic::Traffic;
+
+/// A buffer begins so small: most of a thousand connections are quiet.
+const BUFFER_BYTES_MIN: usize = 4 << 10;
+
+/// A buffer that is filled at once doubles up to this.
+const BUFFER_BYTES_MAX: usize = 256 << 10;
+
+/// How one direction came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Everything was said.
+    Finished,
+    /// Whom it was for wanted no more. The other direction may still have something to say.
+    Unwanted,
+    /// Where it came from was cut off.
+    Broken,
+}
+
+/// How a flow ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both directions came to their ends, or were not wanted any more.
+    Ended,
+    /// One side was cut off, and the other has been told.
+    Broken,
+}
+
+/// Which way bytes go, seen from the tunnel's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to the target.
+    Up,
+    /// From the target to the client.
+    Down,
+}
+
+impl Way {
+    /// The opposite way.
+    pub fn back(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+/// Carries a flow to its end. `outward` is the way from the local side into the tunnel.
+pub async fn pump<LR, LW, TR, TW>(
+    local: (LR, LW),
+    tunnel: (TR, TW),
+    outward: Way,
+    traffic: &Traffic,
+) -> Outcome
+where
+    LR: RecvHalf,
+    LW: SendHalf,
+    TR: RecvHalf,
+    TW: SendHalf,
+{
+    let (mut local_recv, mut local_send) = local;
+    let (mut tunnel_recv, mut tunnel_send) = tunnel;
+    let is_broken = {
+        let mut out = pin!(copy(&mut local_recv, &mut tunnel_send, outward, traffic));
+        let mut back = pin!(copy(&mut tunnel_recv, &mut local_send, outward.back(), traffic));
+        let (first, is_out) = tokio::select! {
+            end = &mut out => (end, true),
+            end = &mut back => (end, false),
+        };
+        let both = match (first, is_out) {
+            (End::Broken, _) => End::Broken,
+            (_, true) => back.await,
+            (_, false) => out.await,
+        };
+        both == End::Broken
+    };
+    if !is_broken {
+        return Outcome::Ended;
+    }
+    local_recv.cut_off();
+    local_send.cut_off();
+    tunnel_recv.cut_off();
+    tunnel_send.cut_off();
+    Outcome::Broken
+}
+
+/// Carries one direction to its end.
+async fn copy<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W, way: Way, traffic: &Traffic) -> End {
+    let mut buffer = vec![0; BUFFER_BYTES_MIN];
+    loop {
+        let len = match reader.read(&mut buffer).await {
+            Ok(0) => return finish(writer).await,
+            Ok(len) => len,
+            Err(_) => return End::Broken,
+        };
+        traffic.admit(way, len).await;
+        tokio::select! {
+            biased;
+            written = write(writer, &buffer[..len]) => if written.is_err() {
+                reader.cut_off();
+                return End::Unwanted;
+            },
+            () = traffic.hopeless() => return End::Broken,
+        }
+        traffic.count(way, len);
+        if len == buffer.len() && len < BUFFER_BYTES_MAX {
+            buffer.resize(2 * len, 0);
+        }
+    }
+}
+
+async fn write<W: SendHalf>(writer: &mut W, data: &[u8]) -> io::Result<()> {
+    writer.write_all(data).await?;
+    writer.flush().await
+}
+
+async fn finish<W: SendHalf>(writer: &mut W) -> End {
+    // Who is gone already needs no end.
+    match writer.shutdown().await {
+        Ok(()) => End::Finished,
+        Err(_) => End::Unwanted,
+    }
+}
+
+#[cfg(test)]
+#[path = "pump_tests.rs"]
+mod tests;

@@ -1,0 +1,88 @@
+//! One client of the local proxy that speaks SOCKS 5 (RFC 1928, RFC 1929).
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use fast_socks5::server::{
+    AuthMethodSuccessState, PasswordAuthentication, Socks5ServerProtocol, SocksServerError, states,
+};
+use fast_socks5::util::target_addr::TargetAddr;
+use fast_socks5::{ReplyError, Socks5Command};
+use tokio::net::TcpStream;
+
+use super::client::Client;
+use super::halves::split_tcp;
+use super::proxy::{Login, REQUEST_TIME_MAX};
+use super::pump::{Way, pump};
+use super::socks_udp;
+use super::target::{Place, Target};
+
+/// What a reply says where no address is known.
+const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// A client that has said what it wants, and waits for the reply.
+type Asking = Socks5ServerProtocol<TcpStream, states::CommandRead>;
+
+/// Serves one client to its end.
+pub async fn serve(
+    stream: TcpStream,
+    client: &Client,
+    login: Option<&Login>,
+) -> Result<(), SocksServerError> {
+    let peer = stream.peer_addr().ok();
+    let local = stream.local_addr().ok();
+    let Ok(asked) = tokio::time::timeout(REQUEST_TIME_MAX, hear(stream, login)).await else {
+        tracing::debug!("a SOCKS client did not say what it wants");
+        return Ok(());
+    };
+    let (asking, command, address) = asked?;
+    match command {
+        Socks5Command::TCPConnect => connect(asking, place(address), client).await,
+        Socks5Command::UDPAssociate => match (peer, local) {
+            (Some(peer), Some(local)) => socks_udp::serve(asking, peer.ip(), local.ip(), client).await,
+            _ => asking.reply_error(&ReplyError::GeneralFailure).await,
+        },
+        Socks5Command::TCPBind => asking.reply_error(&ReplyError::CommandNotSupported).await,
+    }
+}
+
+async fn hear(
+    stream: TcpStream,
+    login: Option<&Login>,
+) -> Result<(Asking, Socks5Command, TargetAddr), SocksServerError> {
+    let Some(login) = login else {
+        return Socks5ServerProtocol::accept_no_auth(stream).await?.read_command().await;
+    };
+    let protocol = Socks5ServerProtocol::start(stream).negotiate_auth(&[PasswordAuthentication]).await?;
+    let (user, password, answering) = protocol.read_username_password().await?;
+    if !login.is_right(&user, &password) {
+        answering.reject().await?;
+        return Err(SocksServerError::AuthenticationRejected);
+    }
+    answering.accept().await?.finish_auth().read_command().await
+}
+
+async fn connect(asking: Asking, place: Place, client: &Client) -> Result<(), SocksServerError> {
+    let target = Target::Tcp(place);
+    let opened = async {
+        let mut flow = client.open(&target, &[]).await?;
+        let address = flow.answered().await?;
+        Ok::<_, super::OpenError>((flow, address))
+    };
+    match opened.await {
+        Ok((flow, address)) => {
+            let stream = asking.reply_success(address.unwrap_or(NO_ADDRESS)).await?;
+            pump(split_tcp(stream), (flow.recv, flow.send), Way::Up, client.traffic()).await;
+            Ok(())
+        }
+        Err(error) => {
+            tracing::info!("{target}: {error}");
+            asking.reply_error(&error.code.socks_reply()).await
+        }
+    }
+}
+
+/// A SOCKS address as a place.
+pub fn place(address: TargetAddr) -> Place {
+    let (host, port) = address.into_string_and_port();
+    Place::new(host, port)
+}
