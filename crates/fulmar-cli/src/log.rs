@@ -1,6 +1,6 @@
 //! Where the log goes, and in which form: for people, for programs, or to journald with its fields.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -20,7 +20,9 @@ pub enum LogFormat {
 /// Logs what `RUST_LOG` asks for; warnings otherwise, and what the program itself has to say.
 pub fn start(format: Option<LogFormat>) {
     let format = format.unwrap_or_else(|| if is_journal() { LogFormat::Journald } else { LogFormat::Text });
-    let text = || tracing_subscriber::fmt::layer().with_target(false).with_writer(io::stderr);
+    let is_terminal = io::stderr().is_terminal();
+    let text =
+        || tracing_subscriber::fmt::layer().with_target(false).with_ansi(is_terminal).with_writer(io::stderr);
     let layer: Box<dyn Layer<Registry> + Send + Sync> = match format {
         LogFormat::Json => tracing_subscriber::fmt::layer().json().with_writer(io::stderr).boxed(),
         LogFormat::Text => text().boxed(),

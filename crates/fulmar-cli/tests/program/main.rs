@@ -8,5 +8,6 @@ mod reach;
 mod readme;
 mod trust;
 mod tunnel;
+mod tunnel_liar;
 mod tunnel_life;
 mod tunnel_trust;
