@@ -59,6 +59,8 @@ pub async fn serve(stream: TcpStream, client: Client, login: Option<Arc<Login>>)
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME_MAX)
         .preserve_header_case(true)
+        // Who has asked may end its direction and wait for the answer, as netcat does.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await
