@@ -128,6 +128,13 @@ fn everything_of_a_file_in_one_process_and_changed_on_the_way() {
     write(&forward);
     home.run(&["reload"]).success();
     wait_until("the proxy is gone", || TcpStream::connect(address).is_err());
+    // And its connection with it: nothing of what is gone is kept.
+    let connections = || {
+        let reports = home.run(&["status", "--json"]).success().json();
+        let gateway = reports.as_array().unwrap().iter().find(|r| r["command"] == "gateway").cloned();
+        gateway.unwrap()["connections"].as_array().unwrap().len()
+    };
+    wait_until("its connection is gone", || connections() == 1);
 
     // A name of the file stands for its gateways on the command line as well.
     let output = home.command(&["connect", "home", &target.to_string()]).output().unwrap();
