@@ -66,7 +66,7 @@ impl Account {
     pub fn seat(self: &Arc<Self>) -> Result<Seat, OpenError> {
         let limits = *lock(&self.limits);
         let limit = |what: String| Err(OpenError::new(Code::Limit, what));
-        if self.held_bytes() > limits.memory_bytes {
+        if self.is_over() {
             return limit(format!("more than {} bytes are under way already", limits.memory_bytes));
         }
         if self.streams.fetch_add(1, Ordering::Relaxed) >= limits.streams {
@@ -100,10 +100,14 @@ impl Account {
         self.weigh();
     }
 
+    /// Whether it holds more than it may.
+    pub fn is_over(&self) -> bool {
+        self.held_bytes() > lock(&self.limits).memory_bytes
+    }
+
     /// Above its memory a client gets no more bytes until it has taken some.
     fn weigh(&self) {
-        let bytes_max = lock(&self.limits).memory_bytes;
-        self.traffic.pause(self.held_bytes() > bytes_max);
+        self.traffic.pause(self.is_over());
     }
 }
 

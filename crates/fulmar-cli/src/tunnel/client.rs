@@ -56,11 +56,25 @@ struct Shared {
 
 /// All that the gateway listens at for us.
 #[derive(Debug, Default)]
-pub struct Reverses(Mutex<BTreeMap<u64, Reverse>>);
+pub struct Reverses {
+    wanted: Mutex<BTreeMap<u64, Reverse>>,
+    /// Their streams: the gateway listens as long as these are open.
+    streams: Mutex<Vec<(TunnelSend, RecvStream)>>,
+}
 
 impl Reverses {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Reverse>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the stream of one open.
+    pub fn keep(&self, streams: (TunnelSend, RecvStream)) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(streams);
+    }
+
+    /// Lets go of those on an earlier connection: what they hold there is wanted again on the next one.
+    pub fn let_go(&self) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The one with this number.
@@ -219,7 +233,7 @@ impl Client {
             reverses.insert(listener, reverse.clone());
             listener
         };
-        let asked = incoming::ask(&link, listener, &reverse.at).await;
+        let asked = incoming::ask(&link, &self.shared.reverses, listener, &reverse.at).await;
         if asked.is_err() {
             self.shared.reverses.lock().remove(&listener);
         }

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use fulmar::{Connection, SendDatagramError};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 /// The number of its flow before each packet.
 const HEADER_BYTES: usize = 4;
@@ -27,6 +28,14 @@ pub struct Datagrams {
     /// Even at the client, odd at the gateway.
     next: AtomicU32,
     dropped: AtomicU64,
+    /// The task that reads. It must not outlive this: it holds the connection, which would never end.
+    reading: OnceLock<AbortHandle>,
+}
+
+impl Drop for Datagrams {
+    fn drop(&mut self) {
+        self.reading.get().map(AbortHandle::abort);
+    }
 }
 
 /// Which end of a connection numbers a flow.
@@ -42,14 +51,15 @@ impl Datagrams {
     /// Reads the datagrams of a connection from now on, until it ends.
     pub fn of(connection: &Connection, end: End) -> Arc<Self> {
         let datagrams = Arc::new(Self::with(Some(connection.clone()), end));
-        // The task holds the connection, and what is shared only as long as somebody else does.
         let (connection, shared) = (connection.clone(), Arc::downgrade(&datagrams));
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             while let Ok(datagram) = connection.read_datagram().await {
                 let Some(datagrams) = shared.upgrade() else { return };
                 datagrams.deliver(datagram);
             }
         });
+        // Set once, here.
+        let _ = datagrams.reading.set(reading.abort_handle());
         datagrams
     }
 
@@ -60,7 +70,8 @@ impl Datagrams {
 
     fn with(connection: Option<Connection>, end: End) -> Self {
         let next = AtomicU32::new(if end == End::Client { 0 } else { 1 });
-        Self { connection, flows: Mutex::default(), next, dropped: AtomicU64::new(0) }
+        let (flows, dropped, reading) = Default::default();
+        Self { connection, flows, next, dropped, reading }
     }
 
     /// A new flow of this end.

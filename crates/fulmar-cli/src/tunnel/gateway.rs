@@ -202,7 +202,7 @@ async fn weigh(session: Session, account: Arc<Account>) {
     loop {
         let stats = connection.stats();
         let unread_bytes = session.unread_bytes();
-        account.traffic.press(unread_bytes > PRESSED_BYTES);
+        account.traffic.press(unread_bytes > PRESSED_BYTES || account.is_over());
         let held_bytes =
             stats.symbols_held_bytes + stats.decoder_bytes as u64 + stats.streams.queued_bytes + unread_bytes;
         account.hold(connection.stable_id(), held_bytes.max(1));

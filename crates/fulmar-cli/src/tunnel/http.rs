@@ -2,11 +2,15 @@
 //! 9.3.6; RFC 9112 3.2.2).
 
 use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use fulmar::RecvStream;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -15,13 +19,13 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::client::{Client, Flow};
 use super::error::{Code, OpenError};
-use super::halves::split_tcp;
+use super::halves::{TunnelSend, split_tcp};
 use super::proxy::{Login, REQUEST_TIME_MAX};
 use super::pump::{Way, pump};
 use super::target::{Place, Target};
@@ -59,6 +63,8 @@ pub async fn serve(stream: TcpStream, client: Client, login: Option<Arc<Login>>)
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME_MAX)
         .preserve_header_case(true)
+        // Who has asked may end its direction and wait for the answer, as netcat does.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await
@@ -141,12 +147,50 @@ impl Visit {
         let mut flow = self.client.open(&Target::Tcp(place.clone()), &[]).await?;
         flow.answered().await?;
         let (recv, send) = flow.into_halves();
-        let stream = TokioIo::new(tokio::io::join(recv, send));
+        let stream = TokioIo::new(Counted { recv, send, client: self.client.clone() });
         let handshake =
             hyper::client::conn::http1::Builder::new().preserve_header_case(true).handshake(stream);
         let (sender, connection) = handshake.await.map_err(OpenError::lost)?;
         tokio::spawn(connection);
         Ok(sender)
+    }
+}
+
+/// A flow that is not carried by [`pump`], and yet counted.
+struct Counted {
+    recv: RecvStream,
+    send: TunnelSend,
+    client: Client,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = out.filled().len();
+        let result = Pin::new(&mut self.recv).poll_read(cx, out);
+        self.client.traffic().count(Way::Down, out.filled().len() - before);
+        result
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.send).poll_write(cx, data);
+        if let Poll::Ready(Ok(len)) = result {
+            self.client.traffic().count(Way::Up, len);
+        }
+        result
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.send).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.send).poll_shutdown(cx)
     }
 }
 

@@ -33,20 +33,20 @@ const WEIGH_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause before a listener whose place is still taken is asked for again.
 const ASK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Asks for a listener; it lasts as long as the connection.
-pub(super) async fn ask(link: &Link, listener: u64, at: &Target) -> Result<Option<SocketAddr>, OpenError> {
+/// Asks for a listener; it lasts as long as its stream is kept.
+pub(super) async fn ask(
+    link: &Link,
+    reverses: &Reverses,
+    listener: u64,
+    at: &Target,
+) -> Result<Option<SocketAddr>, OpenError> {
     let (send, mut recv) = link.session.open().await.map_err(OpenError::lost)?;
     let mut send = TunnelSend::from(send);
     let request = Request::Listen { at: at.clone(), listener };
     message::say(&mut send, &request).await.map_err(OpenError::lost)?;
     match message::hear_answer(&mut recv).await? {
         Answer::Listening { address } => {
-            // Open until the connection ends: its end would end the listener.
-            let connection = link.session.connection().clone();
-            tokio::spawn(async move {
-                connection.closed().await;
-                drop((send, recv));
-            });
+            reverses.keep((send, recv));
             Ok(address)
         }
         _ => Err(OpenError::new(Code::Other, "the gateway gives no answer to what it was asked")),
@@ -65,6 +65,9 @@ pub(super) async fn serve(
         let link = links.borrow_and_update().clone();
         if let Some(link) = link {
             let is_new = !std::mem::take(&mut is_first);
+            if is_new {
+                reverses.let_go();
+            }
             serving.spawn(serve_link(link, Arc::clone(&reverses), Arc::clone(&traffic), is_new));
         }
         if links.changed().await.is_err() {
@@ -76,9 +79,9 @@ pub(super) async fn serve(
 
 /// Asks again for a listener of an earlier connection. The gateway may not have noticed yet that that one is
 /// gone.
-async fn ask_again(link: Link, listener: u64, at: Target) {
+async fn ask_again(link: Link, reverses: Arc<Reverses>, listener: u64, at: Target) {
     loop {
-        match ask(&link, listener, &at).await {
+        match ask(&link, &reverses, listener, &at).await {
             Ok(_) => return tracing::info!("{} listens at {at} again", link.gateway),
             Err(error) if error.code == Code::InUse => tokio::time::sleep(ASK_INTERVAL).await,
             Err(error) => return tracing::warn!("{} listens at {at} no longer: {error}", link.gateway),
@@ -89,7 +92,7 @@ async fn ask_again(link: Link, listener: u64, at: Target) {
 async fn serve_link(link: Link, reverses: Arc<Reverses>, traffic: Arc<Traffic>, is_new: bool) {
     let mut asking = JoinSet::new();
     for (listener, reverse) in reverses.all().into_iter().filter(|_| is_new) {
-        asking.spawn(ask_again(link.clone(), listener, reverse.at));
+        asking.spawn(ask_again(link.clone(), Arc::clone(&reverses), listener, reverse.at));
     }
     asking.spawn(weigh(link.clone(), Arc::clone(&traffic)));
     let mut visitors = JoinSet::new();

@@ -18,5 +18,6 @@ mod trust;
 #[cfg(target_os = "linux")]
 mod tun;
 mod tunnel;
+mod tunnel_liar;
 mod tunnel_life;
 mod tunnel_trust;

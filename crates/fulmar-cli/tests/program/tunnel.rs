@@ -82,7 +82,10 @@ impl Nginx {
         );
         let path = root.join("nginx.conf");
         std::fs::write(&path, config).unwrap();
+        // Not everybody's path has the folder that it is in.
+        let path_variable = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         let child = Command::new("nginx")
+            .env("PATH", path_variable)
             .arg("-c")
             .arg(&path)
             .stderr(Stdio::null())

@@ -38,16 +38,18 @@ fn a_gateway_that_comes_back_is_found_again() {
 #[test]
 fn the_next_gateway_takes_over() {
     let home = Home::new();
-    let (mut first, second) = (gateway(&home), gateway(&home));
-    let hosts = format!("{},{}", first.address, second.address);
+    let gateways = [gateway(&home), gateway(&home)];
+    let hosts = format!("{},{}", gateways[0].address, gateways[1].address);
     let command = home.command(&["proxy", &hosts, "--json", "--listen", "127.0.0.1:0"]);
     let (proxy, target) = (Server::start(command), echo());
-    assert_eq!(proxy.first["gateway"], first.address.to_string());
     assert!(works(proxy.address, target));
+    // On a busy machine the second may have answered first.
+    let [first, second] = gateways;
+    let (used, _other) =
+        if proxy.first["gateway"] == first.address.to_string() { (first, second) } else { (second, first) };
     // It says goodbye, as one that is updated does; one that dies is noticed by its silence.
-    first.interrupt();
-    wait_until("the second takes over", || works(proxy.address, target));
-    first.kill();
+    used.interrupt();
+    wait_until("the other takes over", || works(proxy.address, target));
 }
 
 #[test]
@@ -126,6 +128,13 @@ fn everything_of_a_file_in_one_process_and_changed_on_the_way() {
     write(&forward);
     home.run(&["reload"]).success();
     wait_until("the proxy is gone", || TcpStream::connect(address).is_err());
+    // And its connection with it: nothing of what is gone is kept.
+    let connections = || {
+        let reports = home.run(&["status", "--json"]).success().json();
+        let gateway = reports.as_array().unwrap().iter().find(|r| r["command"] == "gateway").cloned();
+        gateway.unwrap()["connections"].as_array().unwrap().len()
+    };
+    wait_until("its connection is gone", || connections() == 1);
 
     // A name of the file stands for its gateways on the command line as well.
     let output = home.command(&["connect", "home", &target.to_string()]).output().unwrap();

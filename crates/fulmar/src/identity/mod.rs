@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `identity` | the private key in PEM, mode 0600 | [`Home::create_identity`] |
 //! | `known_hosts` | lines `HOST:PORT KEY comment` or `HOST KEY comment` | [`KnownHosts::add`], people |
-//! | `authorized_keys` | lines `KEY comment` | [`AuthorizedKeys::add`], people |
+//! | `authorized_keys` | lines `[options] KEY comment` | [`AuthorizedKeys::add`], people |
 //! | `reset_secret` | 32 random bytes, mode 0600: see [`ResetSecret`] | [`Home::reset_secret`] |
 //!
 //! A KEY is `fulmar-ed25519 BASE64`. Empty lines and lines that begin with `#` are left alone.
