@@ -1,0 +1,194 @@
+// A chart of streaming series: uPlot in a component. Drag zooms (all charts of a group together), double-click shows
+// everything again, hovering puts the values beside the names.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+
+import { onTheme } from "../theme.ts";
+import { colourOf, lookOf, paintOf } from "../transports.ts";
+
+/** One line of a chart. */
+export interface Line {
+  label: string;
+  /** Decides colour and pattern. */
+  transport: string;
+  /** Drawn thinner and paler: the run that is compared with. */
+  isBackground?: boolean;
+  /** Points in order of time. */
+  x: readonly number[];
+  y: readonly (number | null)[];
+}
+
+export interface ChartProps {
+  title: string;
+  unit: string;
+  lines: readonly Line[];
+  /** Charts of one group share cursor and zoom. */
+  group?: ZoomGroup;
+  height?: number;
+  format?: (value: number) => string;
+  /** Steps instead of straight lines between points. */
+  hasSteps?: boolean;
+  xLabel?: string;
+}
+
+/** The span that a group of charts shows; null for all. */
+export class ZoomGroup {
+  span: [number, number] | null = null;
+  private readonly members = new Set<(span: [number, number] | null) => void>();
+  constructor(readonly key: string) {}
+
+  join(member: (span: [number, number] | null) => void): () => void {
+    this.members.add(member);
+    return () => this.members.delete(member);
+  }
+
+  set(span: [number, number] | null): void {
+    this.span = span;
+    this.members.forEach((member) => member(span));
+  }
+}
+
+function css(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function series(line: Line, hasSteps: boolean): uPlot.Series {
+  const look = lookOf(line.transport);
+  const result: uPlot.Series = {
+    label: line.label,
+    stroke: () => paintOf(line.transport),
+    width: line.isBackground ? 1 : 2,
+    alpha: line.isBackground ? 0.55 : 1,
+    dash: line.isBackground ? [2, 3] : [...look.dash],
+    spanGaps: true,
+    points: { show: false },
+  };
+  if (hasSteps && uPlot.paths.stepped) result.paths = uPlot.paths.stepped({ align: 1 });
+  return result;
+}
+
+const axis = (size: number): uPlot.Axis => ({
+  stroke: () => css("--soft"),
+  grid: { stroke: () => css("--edge"), width: 1 },
+  ticks: { stroke: () => css("--edge"), width: 1, size: 4 },
+  font: `11px ${css("--mono")}`,
+  size,
+  gap: 4,
+});
+
+function options(props: ChartProps, width: number, onHover: (index: number | null) => void): uPlot.Options {
+  const { lines, group, format, hasSteps } = props;
+  const y: uPlot.Axis = { ...axis(58), values: (_, splits) => splits.map((v) => (format ?? plain)(v)) };
+  const result: uPlot.Options = {
+    width,
+    height: props.height ?? 190,
+    legend: { show: false },
+    scales: {
+      x: { time: false, range: (_, min, max) => group?.span ?? (min === max ? [min, min + 1] : [min, max]) },
+      y: { range: (_, min, max) => floor(min, max) },
+    },
+    axes: [{ ...axis(26), values: (_, splits) => splits.map((v) => `${v} s`) }, y],
+    series: [{}, ...lines.map((line) => series(line, hasSteps ?? false))],
+    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+    hooks: {
+      setCursor: [(plot) => onHover(plot.cursor.idx ?? null)],
+      setSelect: [
+        (plot) => {
+          const { left, width: wide } = plot.select;
+          if (wide < 4) return;
+          const span: [number, number] = [plot.posToVal(left, "x"), plot.posToVal(left + wide, "x")];
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          if (group) group.set(span);
+          else plot.setScale("x", { min: span[0], max: span[1] });
+        },
+      ],
+    },
+  };
+  if (group) result.cursor = { ...result.cursor, sync: { key: group.key, scales: ["x", null] } };
+  return result;
+}
+
+function floor(min: number | null, max: number | null): [number, number] {
+  if (min === null || max === null || max <= 0) return [0, 1];
+  return [Math.min(0, min), max * 1.06];
+}
+
+function plain(value: number): string {
+  if (value >= 1e6) return `${value / 1e6}M`;
+  return value >= 1e4 ? `${value / 1e3}k` : String(value);
+}
+
+/** Brings lines with times of their own onto one axis. */
+function aligned(lines: readonly Line[]): uPlot.AlignedData {
+  if (lines.length === 0) return [[], []];
+  const tables = lines.map((line) => [line.x as number[], line.y as (number | null)[]] as uPlot.AlignedData);
+  return tables.length === 1 ? (tables[0] as uPlot.AlignedData) : uPlot.join(tables);
+}
+
+/** The value of a line at the cursor, or the last before it. */
+function valueAt(plot: uPlot | null, index: number | null, line: number): number | null {
+  const column = plot?.data[line + 1];
+  if (!column) return null;
+  for (let i = Math.min(index ?? column.length - 1, column.length - 1); i >= 0; i -= 1) {
+    const value = column[i];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}
+
+export function Chart(props: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const [hover, setHover] = useState<number | null>(null);
+  const shown = useRef(props);
+  shown.current = props;
+  // A chart is built anew when its set of lines changes, and only given data otherwise.
+  const identity = props.lines.map((line) => `${line.label}/${line.transport}/${line.isBackground}`).join("|");
+
+  useEffect(() => {
+    const host = place.current;
+    if (!host) return undefined;
+    const made = new uPlot(options(shown.current, host.clientWidth || 300, setHover), aligned(shown.current.lines), host);
+    plot.current = made;
+    made.over.addEventListener("dblclick", () => shown.current.group?.set(null));
+    const watch = new ResizeObserver(() => made.setSize({ width: host.clientWidth, height: made.height }));
+    watch.observe(host);
+    const leaveTheme = onTheme(() => made.redraw(false, true));
+    const leaveGroup = shown.current.group?.join(() => made.setData(made.data, true));
+    return () => {
+      watch.disconnect();
+      leaveTheme();
+      leaveGroup?.();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [identity, props.height]);
+
+  useEffect(() => {
+    plot.current?.setData(aligned(props.lines), true);
+  }, [props.lines]);
+
+  const format = props.format ?? plain;
+  return (
+    <figure class="chart" aria-label={props.title}>
+      <figcaption>
+        <span class="chart-title">
+          {props.title} <small>{props.unit}</small>
+        </span>
+        <span class="readouts">
+          {props.lines.map((line, index) => {
+            const value = valueAt(plot.current, hover, index);
+            return (
+              <output key={line.label} style={{ color: colourOf(line.transport) }} class={line.isBackground ? "behind" : ""}>
+                <span class="sr">{line.label}: </span>
+                {value === null ? "–" : format(value)}
+              </output>
+            );
+          })}
+        </span>
+      </figcaption>
+      <div class="chart-place" ref={place} />
+    </figure>
+  );
+}
