@@ -19,7 +19,8 @@ pub mod keygen;
 pub mod perf;
 pub mod profiles;
 pub mod reach;
-pub mod relay;
+#[cfg(unix)]
+pub use fulmar_lab::relay;
 pub mod serve;
 pub mod session;
 pub mod trust;

@@ -17,6 +17,8 @@ pub mod outcome;
 pub mod peer;
 #[cfg(target_os = "linux")]
 pub mod programs;
+#[cfg(unix)]
+pub mod relay;
 pub mod report;
 pub mod scenario;
 pub mod sim;

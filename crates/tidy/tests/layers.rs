@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf"]),
     ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec"]),
     ("fulmar", &["fulmar-proto", "fulmar-control"]),
-    ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto", "fulmar-control"]),
+    ("fulmar-lab", &["fulmar", "fulmar-world", "fulmar-net", "fulmar-proto", "fulmar-control"]),
     ("fulmar-cli", &["fulmar", "fulmar-lab", "fulmar-net", "fulmar-proto", "fulmar-control"]),
     ("tidy", &[]),
 ];
