@@ -29,6 +29,8 @@ class Desk {
   readonly watched = new Map<string, Watched>();
   private readonly listeners = new Set<() => void>();
   private readonly loading = new Map<string, Promise<void>>();
+  /** What events brought of runs that are being loaded. */
+  private readonly pending = new Map<string, Sample[]>();
   private events: EventSource | null = null;
   private isDue = false;
 
@@ -92,6 +94,7 @@ class Desk {
       if (watched) watched.run = { ...watched.run, statistics };
     });
     on<{ run: string; samples: Sample[] }>("samples", ({ run, samples }) => {
+      this.pending.get(run)?.push(...samples);
       this.watched.get(run)?.tracks.add(samples);
     });
     on<{ run: string; path: Path; t: number }>("path", ({ run, path, t }) => {
@@ -137,7 +140,11 @@ class Desk {
   load(id: string): Promise<void> {
     const under = this.loading.get(id);
     if (under) return under;
-    const promise = this.fetch(id).finally(() => this.loading.delete(id));
+    this.pending.set(id, []);
+    const promise = this.fetch(id).finally(() => {
+      this.loading.delete(id);
+      this.pending.delete(id);
+    });
     this.loading.set(id, promise);
     return promise;
   }
@@ -145,7 +152,6 @@ class Desk {
   private async fetch(id: string): Promise<void> {
     const run = await get<Run>(`runs/${encodeURIComponent(id)}`);
     const known = this.watched.get(id);
-    // Samples are loaded into a set of their own: what events add meanwhile lies after a gap.
     const tracks = new Tracks();
     let from = 0;
     for (;;) {
@@ -156,6 +162,7 @@ class Desk {
       if (page.next === from || page.samples.length === 0) break;
       from = page.next;
     }
+    tracks.add(this.pending.get(id) ?? []);
     tracks.version = (known?.tracks.version ?? 0) + 1;
     this.watched.set(id, { run, tracks, moves: known?.moves ?? [] });
     this.changed();

@@ -13,7 +13,9 @@ export interface Line {
   /** Decides colour and pattern. */
   transport: string;
   /** Drawn thinner and paler: the run that is compared with. */
-  isBackground?: boolean;
+  isBehind?: boolean;
+  /** In place of the transport's own pattern: a second curve of the same transport. */
+  dash?: readonly number[];
   /** Points in order of time. */
   x: readonly number[];
   y: readonly (number | null)[];
@@ -29,7 +31,8 @@ export interface ChartProps {
   format?: (value: number) => string;
   /** Steps instead of straight lines between points. */
   hasSteps?: boolean;
-  xLabel?: string;
+  /** Moments worth a line: what somebody changed, and when. */
+  notes?: readonly { t: number; text: string }[];
 }
 
 /** The span that a group of charts shows; null for all. */
@@ -58,9 +61,9 @@ function series(line: Line, hasSteps: boolean): uPlot.Series {
   const result: uPlot.Series = {
     label: line.label,
     stroke: () => paintOf(line.transport),
-    width: line.isBackground ? 1 : 2,
-    alpha: line.isBackground ? 0.55 : 1,
-    dash: line.isBackground ? [2, 3] : [...look.dash],
+    width: line.isBehind || line.dash ? 1.25 : 2,
+    alpha: line.isBehind ? 0.5 : 1,
+    dash: [...(line.dash ?? look.dash)],
     spanGaps: true,
     points: { show: false },
   };
@@ -77,7 +80,26 @@ const axis = (size: number): uPlot.Axis => ({
   gap: 4,
 });
 
-function options(props: ChartProps, width: number, onHover: (index: number | null) => void): uPlot.Options {
+function drawNotes(plot: uPlot, notes: NonNullable<ChartProps["notes"]>): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = css("--faint");
+  ctx.fillStyle = css("--soft");
+  ctx.font = `${11 * uPlot.pxRatio}px ${css("--mono")}`;
+  ctx.setLineDash([3 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
+  for (const { t, text } of notes) {
+    const x = plot.valToPos(t, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(text, x + 4, bbox.top + 12 * uPlot.pxRatio);
+  }
+  ctx.restore();
+}
+
+function options(props: ChartProps, notes: () => ChartProps["notes"], width: number, onHover: (index: number | null) => void): uPlot.Options {
   const { lines, group, format, hasSteps } = props;
   const y: uPlot.Axis = { ...axis(58), values: (_, splits) => splits.map((v) => (format ?? plain)(v)) };
   const result: uPlot.Options = {
@@ -92,6 +114,7 @@ function options(props: ChartProps, width: number, onHover: (index: number | nul
     series: [{}, ...lines.map((line) => series(line, hasSteps ?? false))],
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
     hooks: {
+      draw: [(plot) => drawNotes(plot, notes() ?? [])],
       setCursor: [(plot) => onHover(plot.cursor.idx ?? null)],
       setSelect: [
         (plot) => {
@@ -144,12 +167,12 @@ export function Chart(props: ChartProps) {
   const shown = useRef(props);
   shown.current = props;
   // A chart is built anew when its set of lines changes, and only given data otherwise.
-  const identity = props.lines.map((line) => `${line.label}/${line.transport}/${line.isBackground}`).join("|");
+  const identity = props.lines.map((line) => `${line.label}/${line.transport}/${line.isBehind}`).join("|");
 
   useEffect(() => {
     const host = place.current;
     if (!host) return undefined;
-    const made = new uPlot(options(shown.current, host.clientWidth || 300, setHover), aligned(shown.current.lines), host);
+    const made = new uPlot(options(shown.current, () => shown.current.notes, host.clientWidth || 300, setHover), aligned(shown.current.lines), host);
     plot.current = made;
     made.over.addEventListener("dblclick", () => shown.current.group?.set(null));
     const watch = new ResizeObserver(() => made.setSize({ width: host.clientWidth, height: made.height }));
@@ -180,7 +203,7 @@ export function Chart(props: ChartProps) {
           {props.lines.map((line, index) => {
             const value = valueAt(plot.current, hover, index);
             return (
-              <output key={line.label} style={{ color: colourOf(line.transport) }} class={line.isBackground ? "behind" : ""}>
+              <output key={line.label} style={{ color: colourOf(line.transport) }} class={line.isBehind ? "behind" : ""}>
                 <span class="sr">{line.label}: </span>
                 {value === null ? "–" : format(value)}
               </output>
