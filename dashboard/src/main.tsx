@@ -2,7 +2,11 @@ import "uplot/dist/uPlot.min.css";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/controls.css";
-import "./style/pages.css";
+import "./style/testing.css";
+import "./style/demonstration.css";
+import "./style/charts.css";
+import "./style/results.css";
+import "./style/narrow.css";
 
 import { render } from "preact";
 

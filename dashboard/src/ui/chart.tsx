@@ -6,6 +6,7 @@ import uPlot from "uplot";
 
 import { onTheme } from "../theme.ts";
 import { colourOf, lookOf, paintOf } from "../transports.ts";
+import { Marker, shapePath } from "./swatch.tsx";
 
 /** One line of a chart. */
 export interface Line {
@@ -99,22 +100,44 @@ function drawNotes(plot: uPlot, notes: NonNullable<ChartProps["notes"]>): void {
   ctx.restore();
 }
 
+/** The transport's marker at the end of its line, so that hue is not all that tells lines apart. */
+function drawEnds(plot: uPlot, lines: readonly Line[]): void {
+  const { ctx, bbox } = plot;
+  lines.forEach((line, index) => {
+    if (line.dash || line.isBehind) return;
+    const x = plot.data[0];
+    const y = plot.data[index + 1] ?? [];
+    let at = y.length - 1;
+    while (at >= 0 && (y[at] ?? null) === null) at -= 1;
+    if (at < 0) return;
+    const left = plot.valToPos(x[at] ?? 0, "x", true);
+    if (left < bbox.left || left > bbox.left + bbox.width + 1) return;
+    ctx.save();
+    ctx.translate(left, plot.valToPos(y[at] ?? 0, "y", true));
+    ctx.scale(uPlot.pxRatio, uPlot.pxRatio);
+    ctx.fillStyle = paintOf(line.transport);
+    ctx.fill(new Path2D(shapePath(lookOf(line.transport).shape, 8)));
+    ctx.restore();
+  });
+}
+
 function options(props: ChartProps, notes: () => ChartProps["notes"], width: number, onHover: (index: number | null) => void): uPlot.Options {
   const { lines, group, format, hasSteps } = props;
-  const y: uPlot.Axis = { ...axis(58), values: (_, splits) => splits.map((v) => (format ?? plain)(v)) };
+  const y: uPlot.Axis = { ...axis(58), values: (_, splits) => splits.map((v) => short((format ?? plain)(v))) };
   const result: uPlot.Options = {
     width,
     height: props.height ?? 190,
     legend: { show: false },
+    padding: [8, 10, 0, 0],
     scales: {
-      x: { time: false, range: (_, min, max) => group?.span ?? (min === max ? [min, min + 1] : [min, max]) },
+      x: { time: false, range: (_, __, max) => group?.span ?? [0, max > 0 ? max : 1] },
       y: { range: (_, min, max) => floor(min, max) },
     },
     axes: [{ ...axis(26), values: (_, splits) => splits.map((v) => `${v} s`) }, y],
     series: [{}, ...lines.map((line) => series(line, hasSteps ?? false))],
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
     hooks: {
-      draw: [(plot) => drawNotes(plot, notes() ?? [])],
+      draw: [(plot) => drawNotes(plot, notes() ?? []), (plot) => drawEnds(plot, lines)],
       setCursor: [(plot) => onHover(plot.cursor.idx ?? null)],
       setSelect: [
         (plot) => {
@@ -135,6 +158,11 @@ function options(props: ChartProps, notes: () => ChartProps["notes"], width: num
 function floor(min: number | null, max: number | null): [number, number] {
   if (min === null || max === null || max <= 0) return [0, 1];
   return [Math.min(0, min), max * 1.06];
+}
+
+/** For the axis: without zeros at the end, and without a unit that the title already says. */
+function short(text: string): string {
+  return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "").replace(/\u202f(Mbit\/s|ms)$/, "");
 }
 
 function plain(value: number): string {
@@ -202,10 +230,11 @@ export function Chart(props: ChartProps) {
         <span class="readouts">
           {props.lines.map((line, index) => {
             const value = valueAt(plot.current, hover, index);
+            const words = value === null ? "–" : format(value);
             return (
               <output key={line.label} style={{ color: colourOf(line.transport) }} class={line.isBehind ? "behind" : ""}>
                 <span class="sr">{line.label}: </span>
-                {value === null ? "–" : format(value)}
+                {line.dash ? `(${words})` : [<Marker key="m" transport={line.transport} />, words]}
               </output>
             );
           })}

@@ -28,33 +28,43 @@ function Stop({ run }: { run: RunSummary }) {
   );
 }
 
-export function RunHead({ run, children }: { run: Run; children?: ComponentChildren }) {
+interface HeadProps {
+  run: Run;
+  /** One line: the page shows path and progress by itself. */
+  isCompact?: boolean;
+  children?: ComponentChildren;
+}
+
+export function RunHead({ run, isCompact, children }: HeadProps) {
   const { forward, backward } = run.spec.path;
   return (
-    <section class={`panel run-head ${run.status}`} aria-label="the run">
+    <section class={`panel run-head ${run.status} ${isCompact ? "compact" : ""}`} aria-label="the run">
       <header>
         <Lamp status={run.status} />
         <h2>{run.title}</h2>
+        {isCompact && <Steps run={run} />}
         <span class="actions">
           {children}
           <Stop run={run} />
         </span>
       </header>
-      <p class="path-words">
-        <span>A → B</span> {pathWords(forward)}
-        {backward && (
-          <>
-            <span>B → A</span> {pathWords(backward)}
-          </>
-        )}
-      </p>
+      {!isCompact && (
+        <p class="path-words">
+          <span>A → B</span> {pathWords(forward)}
+          {backward && (
+            <>
+              <span>B → A</span> {pathWords(backward)}
+            </>
+          )}
+        </p>
+      )}
       {run.error && (
         <p class="error" role="alert">
           {run.error}
         </p>
       )}
-      <ProgressBar run={run} />
-      <Steps run={run} />
+      {!isCompact && <ProgressBar run={run} />}
+      {!isCompact && <Steps run={run} />}
     </section>
   );
 }

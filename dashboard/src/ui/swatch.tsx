@@ -26,6 +26,15 @@ export function Swatch({ transport }: { transport: string }) {
   );
 }
 
+/** The marker alone, where the name stands elsewhere. */
+export function Marker({ transport }: { transport: string }) {
+  return (
+    <svg class="marker" width="10" height="10" viewBox="-5 -5 10 10" aria-hidden="true">
+      <path d={shapePath(lookOf(transport).shape, 8)} fill="currentColor" />
+    </svg>
+  );
+}
+
 export function TransportName({ transport, label }: { transport: string; label?: string }) {
   return (
     <span class="transport">

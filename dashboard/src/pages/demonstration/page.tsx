@@ -119,7 +119,7 @@ function Stage({ watched }: { watched: Watched }) {
   const { run } = watched;
   return (
     <>
-      <RunHead run={run}>
+      <RunHead run={run} isCompact>
         <a class="button" href={href("live", run.id)}>
           Charts
         </a>
@@ -133,6 +133,11 @@ function Stage({ watched }: { watched: Watched }) {
   );
 }
 
+function handWords(isUnderWay: boolean, isSteerable: boolean): string {
+  if (!isUnderWay) return "for the next start";
+  return isSteerable ? "acts at once, on every path of the run" : "this run cannot be moved while it is under way";
+}
+
 export function Demonstration({ wanted }: { wanted: string | null }) {
   const { state, catalogue } = useDesk();
   return state && catalogue ? <Loaded wanted={wanted} state={state} catalogue={catalogue} /> : null;
@@ -144,10 +149,18 @@ function Loaded({ wanted, state, catalogue }: { wanted: string | null; state: St
   const watched = useRun(id);
   const isUnderWay = watched?.run.status === "running";
   const path: Path = isUnderWay ? watched.run.spec.path : draft.spec.path;
-  const driver = state.drivers.find(({ name }) => name === watched?.run.driver);
+  const isSteerable = state.drivers.find(({ name }) => name === watched?.run.driver)?.steerable ?? false;
   return (
     <>
       <Setup draft={draft} state={state} catalogue={catalogue} />
+      <Panel title="The path, by hand" class="hand" aside={<span class="note">{handWords(isUnderWay, isSteerable)}</span>}>
+        <Sliders
+          run={isUnderWay ? watched.run : null}
+          path={path}
+          isSteerable={isSteerable}
+          onDraft={(link) => draft.set({ path: { ...draft.spec.path, forward: { ...draft.spec.path.forward, ...link } } })}
+        />
+      </Panel>
       {watched ? (
         <Stage key={watched.run.id} watched={watched} />
       ) : (
@@ -155,17 +168,7 @@ function Loaded({ wanted, state, catalogue }: { wanted: string | null; state: St
           {id === null ? "Choose a preset and start: the picture appears here as each transport brings it." : "…"}
         </p>
       )}
-      <div class="below">
-        <Panel title="The path, by hand">
-          <Sliders
-            run={isUnderWay ? watched.run : null}
-            path={path}
-            isSteerable={driver?.steerable ?? false}
-            onDraft={(link) => draft.set({ path: { ...draft.spec.path, forward: { ...draft.spec.path.forward, ...link } } })}
-          />
-        </Panel>
-        {watched && <Race watched={watched} />}
-      </div>
+      {watched && <Race watched={watched} />}
       <RunList runs={state.runs.filter((run) => run.kind === "demo")} shown={id} page="demonstration" />
     </>
   );

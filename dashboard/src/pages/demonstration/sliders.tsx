@@ -77,13 +77,6 @@ export function Sliders(props: { run: Run | null; path: Path; isSteerable: boole
           }}
         />
       ))}
-      <p class="note">
-        {run === null
-          ? "For the next start."
-          : isLocked
-            ? "This run cannot be moved while it is under way."
-            : "They act at once, on every path of the run."}
-      </p>
       {error && (
         <p class="error" role="alert">
           {error}

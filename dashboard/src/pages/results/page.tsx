@@ -100,7 +100,7 @@ function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onTog
             }}
           >
             <small>
-              {row.source} · {row.where}
+              {[row.source, row.where].filter(Boolean).join(" · ")}
             </small>
             {row.title}
           </button>
@@ -152,9 +152,9 @@ function Sources({ results, chosen }: { results: Results; chosen: string | null 
               <i class="differs" style={{ width: `${(source.differs / total) * 100}%` }} />
               <i class="not-comparable" style={{ width: `${(source.not_comparable / total) * 100}%` }} />
             </span>
-            <small>
-              ✓ {source.reproduced} reproduced · ≠ {source.differs} differ
-              {source.not_comparable > 0 && ` · ○ ${source.not_comparable} not comparable`}
+            <small title="reproduced, differ, not comparable">
+              ✓ {source.reproduced} ≠ {source.differs} ○ {source.not_comparable}
+              <span class="sr"> (reproduced, differ, not comparable)</span>
             </small>
           </a>
         );

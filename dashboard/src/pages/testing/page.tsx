@@ -142,7 +142,7 @@ export function Testing({ wanted }: { wanted: string | null }) {
   return (
     <>
       <Setup state={state} catalogue={catalogue} />
-      <div class="watch">
+      <div class={`watch ${state.runs.some((run) => run.id === id && run.status === "running") ? "under-way" : ""}`}>
         {id === null ? (
           <p class="empty">No test has run yet. Choose transports and a path, then start.</p>
         ) : (

@@ -66,7 +66,7 @@ function Row({ run, flow, measure, scale, stats, dropsOutliers, published }: Row
   const to = summary ? Math.min(100, scale.at(summary.mean + summary.ci95)) : 0;
   return (
     <div class="strip-row" style={{ color: colourOf(name) }}>
-      <span class="who">
+      <span class="strip-name">
         <TransportName transport={name} />
       </span>
       <svg height="44" role="img" aria-label={`${name}: ${summary ? show(summary.mean, measure.unit) : "nothing yet"}`}>
@@ -138,7 +138,7 @@ export function Strip(props: {
         />
       ))}
       <div class="strip-row axis" aria-hidden="true">
-        <span class="who" />
+        <span class="strip-name" />
         <span class="scale">
           {scale.ticks.map((tick) => (
             <i key={tick} style={{ left: `${scale.at(tick)}%` }}>
