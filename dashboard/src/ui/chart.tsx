@@ -177,11 +177,11 @@ function aligned(lines: readonly Line[]): uPlot.AlignedData {
   return tables.length === 1 ? (tables[0] as uPlot.AlignedData) : uPlot.join(tables);
 }
 
-/** The value of a line at the cursor, or the last before it. */
-function valueAt(plot: uPlot | null, index: number | null, line: number): number | null {
-  const column = plot?.data[line + 1];
+/** The value of a line at the cursor, or the last before it; without a cursor the last of all. */
+function valueAt(plot: uPlot | null, index: number | null, lines: readonly Line[], at: number): number | null {
+  const column = index === null ? lines[at]?.y : plot?.data[at + 1];
   if (!column) return null;
-  for (let i = Math.min(index ?? column.length - 1, column.length - 1); i >= 0; i -= 1) {
+  for (let i = Math.min(index ?? Infinity, column.length - 1); i >= 0; i -= 1) {
     const value = column[i];
     if (value !== null && value !== undefined) return value;
   }
@@ -228,8 +228,9 @@ export function Chart(props: ChartProps) {
           {props.title} <small>{props.unit}</small>
         </span>
         <span class="readouts">
+          {hover !== null && <output class="when">{`at ${Number((plot.current?.data[0][hover] ?? 0).toFixed(2))} s`}</output>}
           {props.lines.map((line, index) => {
-            const value = valueAt(plot.current, hover, index);
+            const value = valueAt(plot.current, hover, props.lines, index);
             const words = value === null ? "–" : format(value);
             return (
               <output key={line.label} style={{ color: colourOf(line.transport) }} class={line.isBehind ? "behind" : ""}>

@@ -203,7 +203,7 @@ export function Live({ wanted, behind }: { wanted: string | null; behind: string
         />
         {back && <TransferPick label="Transfer" watched={back} value={shownBehind} onChange={setShownBehind} />}
       </section>
-      {front && <RunHead run={front.run} />}
+      {front && <RunHead run={front.run} isCompact />}
       {front ? <Charts key={id} front={front} behind={back} shown={shown} shownBehind={shownBehind} /> : <p class="empty">…</p>}
     </>
   );
