@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const program = process.env["FULMAR_LAB"] ?? join(root, "target/debug/fulmar-lab");
+export const program = process.env["FULMAR_LAB"] ?? join(root, "target/debug/fulmar-lab");
 
 /** @typedef {import("playwright-core").Browser} Browser */
 /** @typedef {import("playwright-core").Page} Page */
