@@ -11,7 +11,8 @@ let desk;
 let chromium;
 
 before(async () => {
-  [desk, chromium] = await Promise.all([Desk.start(), browser()]);
+  chromium = await browser();
+  desk = await Desk.start();
 });
 
 after(async () => {

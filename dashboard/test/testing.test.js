@@ -13,7 +13,8 @@ let desk;
 let chromium;
 
 before(async () => {
-  [desk, chromium] = await Promise.all([Desk.start(), browser()]);
+  chromium = await browser();
+  desk = await Desk.start();
 });
 
 after(async () => {
@@ -31,7 +32,7 @@ async function choose(page, names) {
       await page.getByLabel("profile with settings").fill(name);
       await page.getByRole("button", { name: "Add", exact: true }).click();
     } else {
-      await page.locator(".choice", { has: page.getByText(name, { exact: true }) }).click();
+      await page.getByRole("checkbox", { name, exact: true }).check();
     }
   }
   await page.getByText("Add transports").click();
@@ -43,13 +44,13 @@ test("from the choice to the saved experiment, and back", async () => {
   const person = await Person.enter(chromium, desk);
   const { page } = person;
   const names = ["auto", slow, "lt-tcp:rto_max=5"];
-  await page.getByText(driver, { exact: true }).click();
+  await page.getByRole("radio", { name: driver, exact: true }).check();
   await choose(page, names);
   await page.getByLabel(/^rate A to B/i).fill("20M");
   await page.getByLabel(/^delay A to B/i).fill("5ms");
   await page.getByLabel(/^loss A to B/i).fill("2%");
   await page.getByLabel(/burst.* A to B/i).fill("2");
-  await page.getByText("a time", { exact: true }).click();
+  await page.getByRole("radio", { name: "a time" }).check();
   await page.getByLabel("Time", { exact: true }).fill("1s");
   await page.getByLabel("Transfers of each").fill("2");
   await page.getByRole("button", { name: /^(Start|Queue)$/ }).click();

@@ -15,7 +15,8 @@ let chromium;
 const runs = [];
 
 before(async () => {
-  [desk, chromium] = await Promise.all([Desk.start(), browser()]);
+  chromium = await browser();
+  desk = await Desk.start();
   const { driver, slow, fast } = await desk.means();
   const spec = {
     kind: "test",

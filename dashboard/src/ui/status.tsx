@@ -8,7 +8,8 @@ const signs: Record<Status, string> = { queued: "◌", running: "●", done: "�
 export function Lamp({ status }: { status: Status }) {
   return (
     <span class={`lamp ${status}`}>
-      <i aria-hidden="true">{signs[status]}</i> {status}
+      <i aria-hidden="true">{signs[status]}</i>
+      <span>{status}</span>
     </span>
   );
 }
