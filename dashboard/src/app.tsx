@@ -41,7 +41,13 @@ function ThemeButton() {
   useEffect(() => onTheme(setNow), []);
   const other = now === "dark" ? "light" : "dark";
   return (
-    <button type="button" class="quiet" onClick={toggleTheme} title={`${other} ground (d)`} aria-label={`${other} ground`}>
+    <button
+      type="button"
+      class="quiet"
+      onClick={toggleTheme}
+      title={`${other} ground (d)`}
+      aria-label={`${other} ground`}
+    >
       {now === "dark" ? "☀" : "☾"}
     </button>
   );
@@ -71,7 +77,12 @@ function Head({ page }: { page: PageName }) {
       </a>
       <nav aria-label="pages">
         {pages.map((name, index) => (
-          <a key={name} href={href(name)} aria-current={name === page ? "page" : undefined} title={`key ${index + 1}`}>
+          <a
+            key={name}
+            href={href(name)}
+            aria-current={name === page ? "page" : undefined}
+            title={`key ${index + 1}`}
+          >
             {titles[name]}
           </a>
         ))}
@@ -83,7 +94,9 @@ function Head({ page }: { page: PageName }) {
             <span class="sr"> transfers of the run under way</span>
           </a>
         )}
-        {state?.agents.map((agent) => <AgentLamp key={agent.name} agent={agent} />)}
+        {state?.agents.map((agent) => (
+          <AgentLamp key={agent.name} agent={agent} />
+        ))}
         {state && state.watchers > 1 && <span title="pages that watch">{state.watchers} watching</span>}
         <span class={`link ${connection}`} role="status">
           {connection === "open" ? "" : connection === "connecting" ? "connecting" : "no connection"}
@@ -106,12 +119,17 @@ function Refused() {
     <main class="refused">
       <h1>This desk is locked</h1>
       <p>
-        The program prints its address with a token when it starts, as its first line. Open that address, or put it in
-        here.
+        The program prints its address with a token when it starts, as its first line. Open that address, or
+        put it in here.
       </p>
       <form onSubmit={enter}>
         <label for="token">Address or token</label>
-        <input id="token" autocomplete="off" value={token} onInput={(event) => setToken(event.currentTarget.value)} />
+        <input
+          id="token"
+          autocomplete="off"
+          value={token}
+          onInput={(event) => setToken(event.currentTarget.value)}
+        />
         <button type="submit" class="go">
           Enter
         </button>
@@ -146,7 +164,8 @@ export function App() {
       <Head page={route.page} />
       {connection === "lost" && (
         <p class="banner" role="alert">
-          The program does not answer. Runs go on without this page; it comes back by itself when the program does.
+          The program does not answer. Runs go on without this page; it comes back by itself when the program
+          does.
           <button type="button" class="quiet" onClick={() => void desk.start()}>
             Try now
           </button>

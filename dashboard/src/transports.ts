@@ -72,5 +72,7 @@ export function colourOf(transport: string): string {
 
 /** The colour as it is now, for canvases. */
 export function paintOf(transport: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--hue-${lookOf(transport).hue}`).trim();
+  return getComputedStyle(document.documentElement)
+    .getPropertyValue(`--hue-${lookOf(transport).hue}`)
+    .trim();
 }

@@ -24,7 +24,9 @@ after(async () => {
 function painted(screen) {
   return screen.locator("canvas").evaluate((canvas) => {
     const { width, height } = /** @type {HTMLCanvasElement} */ (canvas);
-    const data = /** @type {HTMLCanvasElement} */ (canvas).getContext("2d")?.getImageData(0, 0, width, height).data ?? [];
+    const data =
+      /** @type {HTMLCanvasElement} */ (canvas).getContext("2d")?.getImageData(0, 0, width, height).data ??
+      [];
     let filled = 0;
     for (let at = 3; at < data.length; at += 4) if ((data[at] ?? 0) > 0) filled += 1;
     return filled / (width * height);
@@ -58,7 +60,8 @@ test("both pictures come part by part, are complete at different times, and the 
     time_max_s: 90,
   });
   const screens = [fast, slow].map((name) => page.getByRole("article", { name, exact: true }));
-  const [quick, laggard] = /** @type {[import("playwright-core").Locator, import("playwright-core").Locator]} */ (screens);
+  const [quick, laggard] =
+    /** @type {[import("playwright-core").Locator, import("playwright-core").Locator]} */ (screens);
   await laggard.getByText(/coming|stalled/).waitFor();
   const partly = await until(
     () => painted(quick),
@@ -117,7 +120,8 @@ test("a picture of one's own", async () => {
   await page.locator('input[type="file"]').setInputFiles(file);
   const choice = page.getByLabel("Picture");
   await until(
-    () => choice.evaluate((select) => /** @type {HTMLSelectElement} */ (select).selectedOptions[0]?.text ?? ""),
+    () =>
+      choice.evaluate((select) => /** @type {HTMLSelectElement} */ (select).selectedOptions[0]?.text ?? ""),
     (text) => text === "stripes.jpg",
     "the chosen picture",
   );
@@ -130,7 +134,10 @@ test("a picture of one's own", async () => {
     (share) => share === 1,
     "a whole picture",
   );
-  assert.equal(await screen.locator("canvas").evaluate((canvas) => /** @type {HTMLCanvasElement} */ (canvas).width), 320);
+  assert.equal(
+    await screen.locator("canvas").evaluate((canvas) => /** @type {HTMLCanvasElement} */ (canvas).width),
+    320,
+  );
   await desk.quiesce();
   await person.leave();
 });

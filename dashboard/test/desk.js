@@ -58,7 +58,11 @@ export class Desk {
 
   /** Asks the program itself. @param {string} path @param {RequestInit} [init] */
   async api(path, init = {}) {
-    const headers = { Authorization: `Bearer ${this.token}`, "Content-Type": "application/json", ...init.headers };
+    const headers = {
+      Authorization: `Bearer ${this.token}`,
+      "Content-Type": "application/json",
+      ...init.headers,
+    };
     return fetch(`${this.origin}/api/${path}`, { ...init, headers });
   }
 
@@ -70,7 +74,9 @@ export class Desk {
   /** What carries runs here, and two transports that it can carry: one repairs, one gives way to every loss. */
   async means() {
     const { drivers } = await this.get("state");
-    const driver = ["real", "relay"].find((name) => drivers.some((/** @type {any} */ d) => d.name === name && d.available));
+    const driver = ["real", "relay"].find((name) =>
+      drivers.some((/** @type {any} */ d) => d.name === name && d.available),
+    );
     assert.ok(driver, "neither the real driver nor the relay is there");
     return { driver, slow: driver === "real" ? "tcp-cubic" : "cubic", fast: "auto" };
   }
@@ -105,7 +111,9 @@ export class Desk {
     /** @type {{ pid: number, command: string }[]} */
     const found = [];
     const open = [parent];
-    const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).flatMap(statOf);
+    const all = readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .flatMap(statOf);
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       for (const { pid, parent: of, command } of all) {
         if (of !== next) continue;
@@ -131,10 +139,21 @@ function statOf(pid) {
 
 /** @returns {Promise<Browser>} */
 export function browser() {
-  const places = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+  const places = [
+    process.env["CHROMIUM"],
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+  ];
   const executablePath = places.find((place) => place && existsSync(place));
   assert.ok(executablePath, "there is no Chromium: scripts/dashboard installs it");
-  const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
+  const args = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+  ];
   args.push("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage");
   return chromium.launch({ executablePath, headless: true, args });
 }
@@ -155,13 +174,18 @@ export class Person {
     });
     page.on("request", (request) => {
       const url = request.url();
-      if (!/^(blob|data|about):/.test(url) && !url.startsWith(origin)) this.mistakes.push(`asks another host: ${url}`);
+      if (!/^(blob|data|about):/.test(url) && !url.startsWith(origin))
+        this.mistakes.push(`asks another host: ${url}`);
     });
   }
 
   /** @param {Browser} from @param {Desk} desk @param {ContextOptions} [options] */
   static async enter(from, desk, options = {}) {
-    const context = await from.newContext({ viewport: { width: 1280, height: 860 }, acceptDownloads: true, ...options });
+    const context = await from.newContext({
+      viewport: { width: 1280, height: 860 },
+      acceptDownloads: true,
+      ...options,
+    });
     context.setDefaultTimeout(30_000);
     const page = await context.newPage();
     const person = new Person(context, page, desk.origin);

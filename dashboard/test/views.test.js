@@ -48,7 +48,8 @@ test("live: values at the cursor, zoom of all charts, series on and off, two run
   await goodput.locator("output", { hasText: /\d/ }).first().waitFor();
   const plot = await goodput.locator(".u-over").boundingBox();
   assert.ok(plot);
-  const at = (/** @type {number} */ share) => /** @type {const} */ ([plot.x + plot.width * share, plot.y + plot.height / 2]);
+  const at = (/** @type {number} */ share) =>
+    /** @type {const} */ ([plot.x + plot.width * share, plot.y + plot.height / 2]);
   await page.mouse.move(...at(0.5));
   for (const chart of [goodput, loss]) await chart.getByText(/^at \d/).waitFor();
   const spot = Number.parseFloat(((await goodput.getByText(/^at /).textContent()) ?? "").slice(3));
@@ -134,7 +135,11 @@ for (const width of [1280, 390]) {
       if (width < 400) await page.locator(".run-head").scrollIntoViewIfNeeded();
       await picture(person, `testing-${suffix}`);
       await person.go(`live/${runs[1]}/${runs[0]}`);
-      await page.getByRole("figure", { name: "Goodput" }).locator("output", { hasText: /\d/ }).first().waitFor();
+      await page
+        .getByRole("figure", { name: "Goodput" })
+        .locator("output", { hasText: /\d/ })
+        .first()
+        .waitFor();
       await picture(person, `live-${suffix}`);
       await person.go("results");
       await page.locator(".result-row").first().waitFor();
@@ -145,7 +150,10 @@ for (const width of [1280, 390]) {
       await preset.click();
       await page.waitForFunction(() => !document.querySelector("button.go")?.hasAttribute("disabled"));
       await page.getByRole("button", { name: "Start" }).click();
-      await page.getByText(/complete after/).first().waitFor({ timeout: 60_000 });
+      await page
+        .getByText(/complete after/)
+        .first()
+        .waitFor({ timeout: 60_000 });
       if (width < 400) await page.locator(".hand").evaluate((hand) => hand.scrollIntoView());
       await picture(person, `demonstration-${suffix}`);
       await desk.quiesce();

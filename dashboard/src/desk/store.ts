@@ -88,7 +88,9 @@ class Desk {
     };
     on<State>("state", (state) => this.onState(state));
     on<RunSummary>("run", (summary) => this.onRun(summary));
-    on<{ run: string; transfer: Transfer }>("transfer", ({ run, transfer }) => this.onTransfer(run, transfer));
+    on<{ run: string; transfer: Transfer }>("transfer", ({ run, transfer }) =>
+      this.onTransfer(run, transfer),
+    );
     on<{ run: string; statistics: Statistics[] }>("statistics", ({ run, statistics }) => {
       const watched = this.watched.get(run);
       if (watched) watched.run = { ...watched.run, statistics };
@@ -109,7 +111,8 @@ class Desk {
     this.state = state;
     const present = new Set(state.runs.map((run) => run.id));
     for (const summary of state.runs) this.update(summary);
-    for (const id of this.watched.keys()) if (!present.has(id) && state.runs.length < 200) this.watched.delete(id);
+    for (const id of this.watched.keys())
+      if (!present.has(id) && state.runs.length < 200) this.watched.delete(id);
   }
 
   private onRun(summary: RunSummary): void {

@@ -42,7 +42,14 @@ function initial(kind: Spec["kind"], state: State, catalogue: Catalogue): Spec {
   if (preset) return { ...preset.spec, preset: preset.id, driver };
   const transports = driver === "real" ? ["lt-tcp", "tcp-cubic"] : ["lt-tcp", "cubic"];
   const forward = { rate: "100M", delay: "10ms", loss: "5%", burst: "5" };
-  return { kind, driver, transports, path: { forward, backward: null }, amount: { seconds: 5 }, transfers: 5 };
+  return {
+    kind,
+    driver,
+    transports,
+    path: { forward, backward: null },
+    amount: { seconds: 5 },
+    transfers: 5,
+  };
 }
 
 export function useDraft(kind: Spec["kind"], state: State, catalogue: Catalogue): Draft {

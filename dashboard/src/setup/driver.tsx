@@ -6,7 +6,10 @@ import { Positions } from "../ui/controls.tsx";
 const words: Record<DriverName, { label: string; title: string }> = {
   real: { label: "real", title: "the kernel and sockets, over the bridge between two network namespaces" },
   relay: { label: "relay", title: "sockets through a relay: needs no rights, knows no kernel TCP" },
-  virtual: { label: "virtual time", title: "the simulator: exact, fast; no kernel TCP, cannot be moved while it runs" },
+  virtual: {
+    label: "virtual time",
+    title: "the simulator: exact, fast; no kernel TCP, cannot be moved while it runs",
+  },
 };
 
 export function DriverChoice(props: {

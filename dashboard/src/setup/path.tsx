@@ -1,7 +1,9 @@
 // The path: what the link does in each direction, drawn as the thesis' figure 2.1 has it, with a column of dials for each.
 
+import { desk } from "../desk/store.ts";
 import type { Catalogue, Link, LinkKey, LinkName, Path, RunPreset } from "../desk/types.ts";
 import { Switch, WordField } from "../ui/controls.tsx";
+import { parseWord } from "../units.ts";
 
 /** Where the dial of a setting begins and ends, and what its first step writes. */
 const dials: Record<LinkName, { floor: number; max: number; first: string }> = {
@@ -13,7 +15,7 @@ const dials: Record<LinkName, { floor: number; max: number; first: string }> = {
   mark: { floor: 0.1, max: 100, first: "0.1%" },
   mark_threshold: { floor: 1, max: 100_000, first: "10p" },
   jitter: { floor: 1, max: 2000, first: "1ms" },
-  reorder: { floor: 0.1, max: 100, first: "0.1%" },
+  reorder: { floor: 1, max: 1, first: "" },
   duplicate: { floor: 0.1, max: 100, first: "0.1%" },
   corrupt: { floor: 0.1, max: 100, first: "0.1%" },
   blackout: { floor: 1, max: 1000, first: "" },
@@ -21,15 +23,19 @@ const dials: Record<LinkName, { floor: number; max: number; first: string }> = {
 
 const often: readonly LinkName[] = ["rate", "delay", "queue", "loss", "burst", "mark", "jitter"];
 
-const values = (link: Partial<Link>, names: readonly LinkName[]): string =>
-  names
-    .map((name) => (name === "burst" && link.burst && link.burst !== "none" ? `E ${link.burst}` : link[name]))
-    .filter((word) => word !== undefined && word !== "" && word !== "none")
-    .join(" · ");
+/** A setting, or what an empty one means. */
+export function settingOf(link: Partial<Link>, name: LinkName): string {
+  return link[name] || (desk.catalogue?.link_keys.find(({ key }) => key === name)?.default ?? "");
+}
 
 /** The path in one line: `100M · 10ms · 5% · E 5`. */
 export function pathWords(link: Partial<Link>): string {
-  return values(link, ["rate", "delay", "queue", "loss", "burst", "mark", "jitter"]) || "no limits";
+  const faults = (["queue", "loss", "burst", "mark", "jitter"] as const).flatMap((name) => {
+    const word = link[name];
+    if (!word || word === "none" || parseWord(word)?.value === 0) return [];
+    return name === "burst" ? `E ${word}` : name === "mark" ? `marks ${word}` : word;
+  });
+  return [settingOf(link, "rate"), settingOf(link, "delay"), ...faults].join(" · ");
 }
 
 function Schematic({ path }: { path: Path }) {
@@ -99,23 +105,35 @@ function Row(props: Props & { linkKey: LinkKey; isApart: boolean }) {
   const { linkKey, path, errors, onChange, isApart } = props;
   const { key, title } = linkKey;
   const dial = dials[key];
-  const field = (way: "forward" | "backward", arrow: string) => (
-    <WordField
-      label={`${title} ${arrow}`}
-      hidesLabel
-      value={path[way]?.[key] ?? ""}
-      placeholder={linkKey.default || "none"}
-      error={errors[`path.${way}.${key}`] ?? null}
-      floor={dial.floor}
-      max={dial.max}
-      first={dial.first}
-      list={key === "rate" || key === "loss" ? `traces-${key}` : undefined}
-      onChange={(word) => onChange({ ...path, [way]: { ...path[way], [key]: word } })}
-    />
-  );
+  const set = (way: "forward" | "backward", word: string): void =>
+    onChange({ ...path, [way]: { ...path[way], [key]: word } });
+  const field = (way: "forward" | "backward", arrow: string) =>
+    linkKey.default === "false" ? (
+      <Switch
+        label={arrow}
+        isOn={path[way]?.[key] === "true"}
+        onChange={(isOn) => set(way, isOn ? "true" : "")}
+      />
+    ) : (
+      <WordField
+        label={`${title} ${arrow}`}
+        hidesLabel
+        value={path[way]?.[key] ?? ""}
+        placeholder={linkKey.default || "none"}
+        error={errors[`path.${way}.${key}`] ?? null}
+        floor={dial.floor}
+        max={dial.max}
+        first={dial.first}
+        list={key === "rate" || key === "loss" ? `traces-${key}` : undefined}
+        onChange={(word) => set(way, word)}
+      />
+    );
   return (
     <div class="path-row">
-      <span class="name" title={`for example ${linkKey.example}${linkKey.live ? "; can be moved during a run" : ""}`}>
+      <span
+        class="name"
+        title={`for example ${linkKey.example}${linkKey.live ? "; can be moved during a run" : ""}`}
+      >
         {title}
       </span>
       {field("forward", "A to B")}

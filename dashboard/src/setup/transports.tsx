@@ -72,7 +72,11 @@ export function TransportPicker({ catalogue, driver, chosen, errors, onChange }:
     <div class="picker">
       <ul class="chosen" aria-label="chosen transports">
         {chosen.map((name, index) => (
-          <li key={name} class={errors[`transports.${index}`] ? "wrong" : ""} style={{ borderColor: colourOf(name) }}>
+          <li
+            key={name}
+            class={errors[`transports.${index}`] ? "wrong" : ""}
+            style={{ borderColor: colourOf(name) }}
+          >
             <Swatch transport={name} />
             <span title={titleOf(name)}>{name}</span>
             <button type="button" class="quiet" aria-label={`remove ${name}`} onClick={() => toggle(name)}>

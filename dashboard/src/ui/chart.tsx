@@ -121,9 +121,17 @@ function drawEnds(plot: uPlot, lines: readonly Line[]): void {
   });
 }
 
-function options(props: ChartProps, notes: () => ChartProps["notes"], width: number, onHover: (index: number | null) => void): uPlot.Options {
+function options(
+  props: ChartProps,
+  notes: () => ChartProps["notes"],
+  width: number,
+  onHover: (index: number | null) => void,
+): uPlot.Options {
   const { lines, group, format, hasSteps } = props;
-  const y: uPlot.Axis = { ...axis(58), values: (_, splits) => splits.map((v) => short((format ?? plain)(v))) };
+  const y: uPlot.Axis = {
+    ...axis(58),
+    values: (_, splits) => splits.map((v) => short((format ?? plain)(v))),
+  };
   const result: uPlot.Options = {
     width,
     height: props.height ?? 190,
@@ -162,7 +170,10 @@ function floor(min: number | null, max: number | null): [number, number] {
 
 /** For the axis: without zeros at the end, and without a unit that the title already says. */
 function short(text: string): string {
-  return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "").replace(/\u202f(Mbit\/s|ms)$/, "");
+  return text
+    .replace(/(\.\d*?)0+(?=\D|$)/, "$1")
+    .replace(/\.(?=\D|$)/, "")
+    .replace(/\u202f(Mbit\/s|ms)$/, "");
 }
 
 function plain(value: number): string {
@@ -178,7 +189,12 @@ function aligned(lines: readonly Line[]): uPlot.AlignedData {
 }
 
 /** The value of a line at the cursor, or the last before it; without a cursor the last of all. */
-function valueAt(plot: uPlot | null, index: number | null, lines: readonly Line[], at: number): number | null {
+function valueAt(
+  plot: uPlot | null,
+  index: number | null,
+  lines: readonly Line[],
+  at: number,
+): number | null {
   const column = index === null ? lines[at]?.y : plot?.data[at + 1];
   if (!column) return null;
   for (let i = Math.min(index ?? Infinity, column.length - 1); i >= 0; i -= 1) {
@@ -200,7 +216,11 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     const host = place.current;
     if (!host) return undefined;
-    const made = new uPlot(options(shown.current, () => shown.current.notes, host.clientWidth || 300, setHover), aligned(shown.current.lines), host);
+    const made = new uPlot(
+      options(shown.current, () => shown.current.notes, host.clientWidth || 300, setHover),
+      aligned(shown.current.lines),
+      host,
+    );
     plot.current = made;
     made.over.addEventListener("dblclick", () => shown.current.group?.set(null));
     const watch = new ResizeObserver(() => made.setSize({ width: host.clientWidth, height: made.height }));
@@ -228,12 +248,18 @@ export function Chart(props: ChartProps) {
           {props.title} <small>{props.unit}</small>
         </span>
         <span class="readouts">
-          {hover !== null && <output class="when">{`at ${Number((plot.current?.data[0][hover] ?? 0).toFixed(2))} s`}</output>}
+          {hover !== null && (
+            <output class="when">{`at ${Number((plot.current?.data[0][hover] ?? 0).toFixed(2))} s`}</output>
+          )}
           {props.lines.map((line, index) => {
             const value = valueAt(plot.current, hover, props.lines, index);
             const words = value === null ? "–" : format(value);
             return (
-              <output key={line.label} style={{ color: colourOf(line.transport) }} class={line.isBehind ? "behind" : ""}>
+              <output
+                key={line.label}
+                style={{ color: colourOf(line.transport) }}
+                class={line.isBehind ? "behind" : ""}
+              >
                 <span class="sr">{line.label}: </span>
                 {line.dash ? `(${words})` : [<Marker key="m" transport={line.transport} />, words]}
               </output>

@@ -201,7 +201,12 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-export function Panel(props: { title: string; aside?: ComponentChildren; children: ComponentChildren; class?: string }) {
+export function Panel(props: {
+  title: string;
+  aside?: ComponentChildren;
+  children: ComponentChildren;
+  class?: string;
+}) {
   const id = useId();
   return (
     <section class={`panel ${props.class ?? ""}`} aria-labelledby={id}>

@@ -102,7 +102,13 @@ export function RunList({ runs, shown, page }: { runs: RunSummary[]; shown: stri
               <time>{when(run.created_unix_s)}</time>
             </a>
             {run.status !== "running" && (
-              <button type="button" class="quiet" aria-label={`forget ${run.title}`} title="forget it and its files" onClick={() => forget(run.id)}>
+              <button
+                type="button"
+                class="quiet"
+                aria-label={`forget ${run.title}`}
+                title="forget it and its files"
+                onClick={() => forget(run.id)}
+              >
                 ×
               </button>
             )}

@@ -32,7 +32,11 @@ export function Steps({ run }: { run: RunSummary }) {
   return (
     <p class="steps-track" title="The eight steps of a transfer, as in the LT-TCP thesis, 2.1">
       {steps.slice(1).map((name, index) => (
-        <i key={name} class={index + 1 < run.steps ? "past" : index + 1 === run.steps ? "now" : ""} aria-hidden="true" />
+        <i
+          key={name}
+          class={index + 1 < run.steps ? "past" : index + 1 === run.steps ? "now" : ""}
+          aria-hidden="true"
+        />
       ))}
       <span>
         step {run.steps} of 8: {steps[run.steps]}
@@ -43,7 +47,8 @@ export function Steps({ run }: { run: RunSummary }) {
 
 export function ProgressBar({ run }: { run: RunSummary }) {
   const { done, total, elapsed_s, left_s } = run.progress;
-  const estimated = left_s === null ? done / Math.max(1, total) : elapsed_s / Math.max(0.001, elapsed_s + left_s);
+  const estimated =
+    left_s === null ? done / Math.max(1, total) : elapsed_s / Math.max(0.001, elapsed_s + left_s);
   const share = run.status === "done" ? 1 : Math.min(1, estimated);
   return (
     <div class="progress">
@@ -62,7 +67,9 @@ export function ProgressBar({ run }: { run: RunSummary }) {
           <b>{done}</b> of {total} transfers
         </span>
         <span>{duration(elapsed_s)} so far</span>
-        {run.status === "running" && <span class="left">{left_s === null ? "" : `${left(left_s)} left`}</span>}
+        {run.status === "running" && (
+          <span class="left">{left_s === null ? "" : `${left(left_s)} left`}</span>
+        )}
       </p>
     </div>
   );

@@ -19,7 +19,14 @@ export function shapePath(shape: Shape, size: number): string {
 export function Swatch({ transport }: { transport: string }) {
   const look = lookOf(transport);
   return (
-    <svg class="swatch" width="30" height="12" viewBox="0 0 30 12" aria-hidden="true" style={{ color: colourOf(transport) }}>
+    <svg
+      class="swatch"
+      width="30"
+      height="12"
+      viewBox="0 0 30 12"
+      aria-hidden="true"
+      style={{ color: colourOf(transport) }}
+    >
       <path d="M1 6h28" stroke="currentColor" stroke-width="2" stroke-dasharray={look.dash.join(" ")} />
       <path d={shapePath(look.shape, 8)} transform="translate(15 6)" fill="currentColor" />
     </svg>

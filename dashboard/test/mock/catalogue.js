@@ -8,10 +8,19 @@ const profile = (name, title) => ({ name, title, kind: "profile", drivers: all, 
 const kernel = (name, title) => ({ name, title, kind: "kernel", drivers: ["real"], missing: "" });
 
 /** @param {string} key @param {string} title @param {string} standard @param {string} example */
-const linkKey = (key, title, standard, example, live = true) => ({ key, title, default: standard, example, live });
+const linkKey = (key, title, standard, example, live = true) => ({
+  key,
+  title,
+  default: standard,
+  example,
+  live,
+});
 
 /** @param {string} loss @param {string} burst */
-const gigabit = (loss, burst) => ({ forward: { rate: "1G", delay: "500us", queue: "1000p", loss, burst }, backward: null });
+const gigabit = (loss, burst) => ({
+  forward: { rate: "1G", delay: "500us", queue: "1000p", loss, burst },
+  backward: null,
+});
 
 export const catalogue = {
   transports: [
@@ -29,12 +38,23 @@ export const catalogue = {
     kernel("tcp-cubic", "the kernel's CUBIC"),
     kernel("tcp-bbr", "the kernel's BBR"),
     kernel("tcp-reno", "the kernel's Reno"),
-    { name: "peer-kcptun", title: "kcptun", kind: "peer", drivers: ["real"], missing: "apt install kcptun iperf3" },
+    {
+      name: "peer-kcptun",
+      title: "kcptun",
+      kind: "peer",
+      drivers: ["real"],
+      missing: "apt install kcptun iperf3",
+    },
     { name: "peer-quinn:bbr", title: "quinn, BBR", kind: "peer", drivers: ["real"], missing: "" },
   ],
   path_presets: [
     { id: "lan", title: "LT-TCP, 1 Gb/s, 1 ms, 5 %, E=5", source: "Table 2.1", path: gigabit("5%", "5") },
-    { id: "wan", title: "100 Mb/s, 20 ms, 1 %", source: "", path: { forward: { rate: "100M", delay: "10ms", loss: "1%" }, backward: null } },
+    {
+      id: "wan",
+      title: "100 Mb/s, 20 ms, 1 %",
+      source: "",
+      path: { forward: { rate: "100M", delay: "10ms", loss: "1%" }, backward: null },
+    },
   ],
   run_presets: [
     {
@@ -42,14 +62,26 @@ export const catalogue = {
       title: "LT-TCP beside TCP",
       source: "LT-TCP thesis, 2.1",
       published: [],
-      spec: { kind: "demo", driver: "real", transports: ["lt-tcp", "tcp-cubic"], path: { forward: { rate: "20M", delay: "10ms", loss: "5%", burst: "5" }, backward: null }, amount: { bytes: 1 } },
+      spec: {
+        kind: "demo",
+        driver: "real",
+        transports: ["lt-tcp", "tcp-cubic"],
+        path: { forward: { rate: "20M", delay: "10ms", loss: "5%", burst: "5" }, backward: null },
+        amount: { bytes: 1 },
+      },
     },
     {
       id: "auto-and-tcp",
       title: "auto beside CUBIC and BBR",
       source: "",
       published: [],
-      spec: { kind: "demo", driver: "real", transports: ["auto", "tcp-cubic", "tcp-bbr"], path: { forward: { rate: "20M", delay: "10ms", loss: "5%", burst: "5" }, backward: null }, amount: { bytes: 1 } },
+      spec: {
+        kind: "demo",
+        driver: "real",
+        transports: ["auto", "tcp-cubic", "tcp-bbr"],
+        path: { forward: { rate: "20M", delay: "10ms", loss: "5%", burst: "5" }, backward: null },
+        amount: { bytes: 1 },
+      },
     },
     {
       id: "table-2.1",
@@ -59,7 +91,15 @@ export const catalogue = {
         { transport: "lt-tcp", value: 9309, unit: "KiB/s", where: "Table 2.1" },
         { transport: "tcp-cubic", value: 612, unit: "KiB/s", where: "Table 2.2" },
       ],
-      spec: { kind: "test", driver: "real", transports: ["lt-tcp", "tcp-cubic"], path: gigabit("5%", "5"), amount: { seconds: 5 }, transfers: 20, drops_outliers: true },
+      spec: {
+        kind: "test",
+        driver: "real",
+        transports: ["lt-tcp", "tcp-cubic"],
+        path: gigabit("5%", "5"),
+        amount: { seconds: 5 },
+        transfers: 20,
+        drops_outliers: true,
+      },
     },
   ],
   link_keys: [

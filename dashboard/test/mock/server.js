@@ -23,36 +23,60 @@ function results() {
       const id = file.replace(/\.json$/, "");
       const toml = readFileSync(new URL(`experiments/${id}.toml`, root), "utf8");
       const of = (/** @type {string} */ key) => new RegExp(`^${key} = "(.*)"$`, "m").exec(toml)?.[1] ?? "";
-      const cells = JSON.parse(readFileSync(new URL(file, folder), "utf8")).map((/** @type {Json} */ cell) => ({
-        at: cell.cell, published: cell.published, min: cell.bounds[0], max: cell.bounds[1], measured: cell.measured[0],
-        ratio: cell.published && cell.measured[0] ? cell.measured[0].mean / cell.published : null, command: cell.command,
-      }));
+      const cells = JSON.parse(readFileSync(new URL(file, folder), "utf8")).map(
+        (/** @type {Json} */ cell) => ({
+          at: cell.cell,
+          published: cell.published,
+          min: cell.bounds[0],
+          max: cell.bounds[1],
+          measured: cell.measured[0],
+          ratio: cell.published && cell.measured[0] ? cell.measured[0].mean / cell.published : null,
+          command: cell.command,
+        }),
+      );
       const ratios = cells.flatMap((/** @type {Json} */ cell) => cell.ratio ?? []);
       const isNear = ratios.every((/** @type {number} */ ratio) => ratio > 0.7 && ratio < 1.5);
       return {
-        id, source: id.replace(/^(lt-tcp|dfcp|tcp-fec|ctcp|tcp-nc).*|.*/, "$1") || "fulmar", where: /((Table|Figure) [\d.]+)/.exec(of("source"))?.[1] ?? "",
-        title: of("title"), verdict: ratios.length === 0 ? "not comparable" : isNear ? "reproduced" : "differs", unit: of("y_label") || "Mbit/s",
-        cells, explanation: of("remark"), command: `fulmar-lab run experiments/${id}.toml && fulmar-lab report`,
+        id,
+        source: id.replace(/^(lt-tcp|dfcp|tcp-fec|ctcp|tcp-nc).*|.*/, "$1") || "fulmar",
+        where: /((Table|Figure) [\d.]+)/.exec(of("source"))?.[1] ?? "",
+        title: of("title"),
+        verdict: ratios.length === 0 ? "not comparable" : isNear ? "reproduced" : "differs",
+        unit: of("y_label") || "Mbit/s",
+        cells,
+        explanation: of("remark"),
+        command: `fulmar-lab run experiments/${id}.toml && fulmar-lab report`,
       };
     });
   const ids = [...new Set(rows.map((row) => row.source))];
   const count = (/** @type {string} */ source, /** @type {string} */ verdict) =>
     rows.filter((row) => row.source === source && row.verdict === verdict).length;
   const sources = ids.map((id) => ({
-    id, title: id, reproduced: count(id, "reproduced"), differs: count(id, "differs"), not_comparable: count(id, "not comparable"),
+    id,
+    title: id,
+    reproduced: count(id, "reproduced"),
+    differs: count(id, "differs"),
+    not_comparable: count(id, "not comparable"),
   }));
   return { sources, rows };
 }
 
 const state = () => ({
-  version: "0.1.0", mode: "operator",
+  version: "0.1.0",
+  mode: "operator",
   drivers: ["real", "relay", "virtual"].map((name) => ({
-    name, available: true, missing: "", steerable: name !== "virtual", kernel_tcp: name === "real",
+    name,
+    available: true,
+    missing: "",
+    steerable: name !== "virtual",
+    kernel_tcp: name === "real",
   })),
-  agents: world.agents, runs: world.runs.map((run) => world.summaryOf(run)),
+  agents: world.agents,
+  runs: world.runs.map((run) => world.summaryOf(run)),
   running: world.runs.find((run) => run.status === "running")?.id ?? null,
   queue: world.runs.filter((run) => run.status === "queued").map((run) => run.id),
-  results_folder: "results/desk", watchers: pages.size,
+  results_folder: "results/desk",
+  watchers: pages.size,
 });
 
 /** @param {string} name @param {unknown} data */
@@ -75,7 +99,11 @@ class Refusal extends Error {
 function check(spec) {
   const loss = lossOf(spec.path.forward.loss || "0%");
   if (!(loss >= 0 && loss <= 1)) {
-    throw new Refusal(422, `'${spec.path.forward.loss}' is not a probability: 5% or 0.05`, "path.forward.loss");
+    throw new Refusal(
+      422,
+      `'${spec.path.forward.loss}' is not a probability: 5% or 0.05`,
+      "path.forward.loss",
+    );
   }
 }
 
@@ -91,18 +119,29 @@ function answer(method, parts, query, body) {
   const [what, id, verb, flow] = parts;
   const json = () => JSON.parse(body.toString() || "null");
   switch (`${method} ${what}${id ? "/:id" : ""}${verb ? `/${verb}` : ""}`) {
-    case "GET state": return [200, state()];
-    case "GET catalogue": return [200, catalogue];
-    case "GET results": return [200, results()];
-    case "GET experiments": return [200, []];
-    case "POST check": check(json()); return [200, { seconds: 20 }];
-    case "POST runs": check(json()); return [201, world.add(json())];
-    case "GET runs/:id": return [200, runOf(id ?? "")];
+    case "GET state":
+      return [200, state()];
+    case "GET catalogue":
+      return [200, catalogue];
+    case "GET results":
+      return [200, results()];
+    case "GET experiments":
+      return [200, []];
+    case "POST check":
+      check(json());
+      return [200, { seconds: 20 }];
+    case "POST runs":
+      check(json());
+      return [201, world.add(json())];
+    case "GET runs/:id":
+      return [200, runOf(id ?? "")];
     case "DELETE runs/:id":
       world.runs = world.runs.filter((run) => run.id !== id);
       tell("state", state());
       return [204, null];
-    case "POST runs/:id/stop": world.end(runOf(id ?? ""), "stopped"); return [202, world.summaryOf(runOf(id ?? ""))];
+    case "POST runs/:id/stop":
+      world.end(runOf(id ?? ""), "stopped");
+      return [202, world.summaryOf(runOf(id ?? ""))];
     case "GET runs/:id/samples": {
       const all = world.samples.get(id ?? "") ?? [];
       return [200, { next: all.length, samples: all.slice(Number(query.get("from") ?? 0)) }];
@@ -118,25 +157,56 @@ function answer(method, parts, query, body) {
       const image = images[run.spec.image] ?? Buffer.alloc(0);
       const got = run.flows[Number(flow)].received_bytes;
       const from = Number(query.get("from") ?? 0);
-      const headers = { "Content-Type": "image/png", "X-Received-Bytes": String(got), "X-Total-Bytes": String(image.length) };
+      const headers = {
+        "Content-Type": "image/png",
+        "X-Received-Bytes": String(got),
+        "X-Total-Bytes": String(image.length),
+      };
       return got <= from ? [204, null, headers] : [200, image.subarray(from, got), headers];
     }
-    case "GET images": return [200, Object.entries(images).map(([key, file]) => ({ id: key, name: key, content_type: "image/png", bytes: file.length, width: 960, height: 600, progressive: false }))];
-    case "GET images/:id": return [200, images[id ?? ""], { "Content-Type": "image/png" }];
+    case "GET images":
+      return [
+        200,
+        Object.entries(images).map(([key, file]) => ({
+          id: key,
+          name: key,
+          content_type: "image/png",
+          bytes: file.length,
+          width: 960,
+          height: 600,
+          progressive: false,
+        })),
+      ];
+    case "GET images/:id":
+      return [200, images[id ?? ""], { "Content-Type": "image/png" }];
     case "POST images": {
       const key = `image-${Object.keys(images).length}`;
       images[key] = body;
-      return [201, { id: key, name: query.get("name"), content_type: "image/png", bytes: body.length, width: null, height: null, progressive: false }];
+      return [
+        201,
+        {
+          id: key,
+          name: query.get("name"),
+          content_type: "image/png",
+          bytes: body.length,
+          width: null,
+          height: null,
+          progressive: false,
+        },
+      ];
     }
-    case "POST experiments/:id": return [200, 'title = "mock"\n', { "Content-Type": "text/plain" }];
-    default: throw new Refusal(404, `${method} /api/${parts.join("/")} is not in the mock`);
+    case "POST experiments/:id":
+      return [200, 'title = "mock"\n', { "Content-Type": "text/plain" }];
+    default:
+      throw new Refusal(404, `${method} /api/${parts.join("/")} is not in the mock`);
   }
 }
 
 const server = createServer(async (request, response) => {
   const url = new URL(request.url ?? "/", "http://localhost");
   const parts = url.pathname.split("/").slice(1).map(decodeURIComponent);
-  if (parts.shift() !== "api") return response.writeHead(404).end("only /api: run `npm run dev` beside this\n");
+  if (parts.shift() !== "api")
+    return response.writeHead(404).end("only /api: run `npm run dev` beside this\n");
   if (parts[0] === "events") {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     pages.add(response);
@@ -147,13 +217,20 @@ const server = createServer(async (request, response) => {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   try {
-    const [status, body, headers] = answer(request.method ?? "GET", parts, url.searchParams, Buffer.concat(chunks));
+    const [status, body, headers] = answer(
+      request.method ?? "GET",
+      parts,
+      url.searchParams,
+      Buffer.concat(chunks),
+    );
     const isRaw = Buffer.isBuffer(body) || typeof body === "string";
     response.writeHead(status, { ...(isRaw ? {} : { "Content-Type": "application/json" }), ...headers });
     response.end(body === null ? undefined : isRaw ? body : JSON.stringify(body));
   } catch (error) {
     const { status, message, field } = error instanceof Refusal ? error : new Refusal(400, String(error));
-    response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify({ error: { message, field } }));
+    response
+      .writeHead(status, { "Content-Type": "application/json" })
+      .end(JSON.stringify({ error: { message, field } }));
   }
   return undefined;
 });

@@ -68,18 +68,39 @@ export class World extends EventEmitter {
     const stamp = now.toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
     const isDemo = spec.kind === "demo";
     const full = {
-      title: "", preset: "", time_max_s: 60, transfers: 1, order: isDemo ? "together" : "in_turn", seed: 1, ecn: false,
-      drops_outliers: false, loss_free_handshake: true, image: isDemo ? "drawn" : "", ...spec,
+      title: "",
+      preset: "",
+      time_max_s: 60,
+      transfers: 1,
+      order: isDemo ? "together" : "in_turn",
+      seed: 1,
+      ecn: false,
+      drops_outliers: false,
+      loss_free_handshake: true,
+      image: isDemo ? "drawn" : "",
+      ...spec,
     };
     const run = {
       id: `${stamp}-${++this.count}`,
       title: spec.title || spec.transports.join(", "),
-      kind: spec.kind, driver: spec.driver, transports: spec.transports, status: "queued", error: null,
+      kind: spec.kind,
+      driver: spec.driver,
+      transports: spec.transports,
+      status: "queued",
+      error: null,
       progress: { done: 0, total: spec.transports.length * full.transfers, elapsed_s: 0, left_s: null },
-      created_unix_s: Math.floor(Date.now() / 1000), steps: 0,
-      spec: full, transfers: [], statistics: [], folder: `results/desk/${stamp}`,
+      created_unix_s: Math.floor(Date.now() / 1000),
+      steps: 0,
+      spec: full,
+      transfers: [],
+      statistics: [],
+      folder: `results/desk/${stamp}`,
       flows: spec.transports.map((/** @type {string} */ _, /** @type {number} */ flow) => ({
-        flow, transfer: 0, status: "waiting", received_bytes: 0, t: 0,
+        flow,
+        transfer: 0,
+        status: "waiting",
+        received_bytes: 0,
+        t: 0,
         total_bytes: isDemo ? (this.images[full.image]?.length ?? null) : (spec.amount.bytes ?? null),
       })),
     };
@@ -96,14 +117,18 @@ export class World extends EventEmitter {
   }
 
   tick() {
-    const run = this.runs.find((one) => one.status === "running") ?? this.runs.findLast((one) => one.status === "queued");
+    const run =
+      this.runs.find((one) => one.status === "running") ??
+      this.runs.findLast((one) => one.status === "queued");
     if (!run) return;
     if (run.status === "queued") {
       run.status = "running";
       this.emit("state");
     }
     run.progress.elapsed_s += 0.1;
-    const open = run.flows.filter((/** @type {Json} */ flow) => flow.transfer < run.spec.transfers && !flow.isOver);
+    const open = run.flows.filter(
+      (/** @type {Json} */ flow) => flow.transfer < run.spec.transfers && !flow.isOver,
+    );
     const active = run.spec.order === "together" ? open : open.slice(0, 1);
     const fresh = active.map((/** @type {Json} */ flow) => this.advance(run, flow));
     this.samples.get(run.id)?.push(...fresh);
@@ -111,7 +136,8 @@ export class World extends EventEmitter {
     run.steps = 5;
     const { progress } = run;
     progress.done = run.transfers.length;
-    progress.left_s = progress.done > 0 ? (progress.elapsed_s / progress.done) * (progress.total - progress.done) : 12;
+    progress.left_s =
+      progress.done > 0 ? (progress.elapsed_s / progress.done) * (progress.total - progress.done) : 12;
     if (progress.done === progress.total) this.end(run, "done");
     else this.emit("event", "run", this.summaryOf(run));
   }
@@ -121,32 +147,61 @@ export class World extends EventEmitter {
     const { forward } = run.spec.path;
     const name = run.transports[flow.flow];
     const loss = lossOf(forward.loss);
-    const speed = mbpsOf(forward.rate) * share(name, loss) * (0.7 + 0.6 * Math.random()) * (Math.random() < 0.1 ? 0.2 : 1);
+    const speed =
+      mbpsOf(forward.rate) *
+      share(name, loss) *
+      (0.7 + 0.6 * Math.random()) *
+      (Math.random() < 0.1 ? 0.2 : 1);
     flow.status = "running";
     flow.t += 0.1;
     flow.received_bytes += Math.round((speed * 1e5) / 8);
     if (flow.total_bytes !== null) flow.received_bytes = Math.min(flow.received_bytes, flow.total_bytes);
     const offered = Math.round((flow.received_bytes / 1200) * (1 + loss));
     const sample = {
-      flow: flow.flow, transfer: flow.transfer, t: Number(flow.t.toFixed(3)), received_bytes: flow.received_bytes,
-      sequence_bytes: flow.received_bytes + 2e5, goodput_mbps: speed, window_bytes: speed * 4000 + 2e4,
-      in_flight_bytes: speed * 3500 + 1e4, rtt_ms: 20 + 8 * Math.random(), pacing_mbps: null, queue_bytes: 5e4 * Math.random(),
-      lost_packets: Math.round(offered * loss), dropped_packets: 0, marked_packets: 0, offered_packets: offered, loss,
+      flow: flow.flow,
+      transfer: flow.transfer,
+      t: Number(flow.t.toFixed(3)),
+      received_bytes: flow.received_bytes,
+      sequence_bytes: flow.received_bytes + 2e5,
+      goodput_mbps: speed,
+      window_bytes: speed * 4000 + 2e4,
+      in_flight_bytes: speed * 3500 + 1e4,
+      rtt_ms: 20 + 8 * Math.random(),
+      pacing_mbps: null,
+      queue_bytes: 5e4 * Math.random(),
+      lost_packets: Math.round(offered * loss),
+      dropped_packets: 0,
+      marked_packets: 0,
+      offered_packets: offered,
+      loss,
       loss_estimate: name.startsWith("tcp-") ? null : loss * (0.8 + 0.4 * Math.random()),
-      repair_packets: Math.round(offered * loss * 1.2), redundancy: loss * 1.3,
+      repair_packets: Math.round(offered * loss * 1.2),
+      redundancy: loss * 1.3,
     };
     const isTimed = "seconds" in run.spec.amount && run.kind === "test";
-    const isEnd = isTimed ? flow.t >= run.spec.amount.seconds : flow.received_bytes >= (flow.total_bytes ?? Infinity);
-    if (isEnd || flow.t > run.spec.time_max_s) this.endTransfer(run, flow, sample, isTimed ? "time" : isEnd ? "complete" : "gave_up");
+    const isEnd = isTimed
+      ? flow.t >= run.spec.amount.seconds
+      : flow.received_bytes >= (flow.total_bytes ?? Infinity);
+    if (isEnd || flow.t > run.spec.time_max_s)
+      this.endTransfer(run, flow, sample, isTimed ? "time" : isEnd ? "complete" : "gave_up");
     return sample;
   }
 
   /** @param {Json} run @param {Json} flow @param {Json} sample @param {string} status */
   endTransfer(run, flow, sample, status) {
     const transfer = {
-      flow: flow.flow, transfer: flow.transfer, seed: run.spec.seed + flow.transfer, status, error: null,
-      received_bytes: flow.received_bytes, time_s: flow.t, goodput_mbps: (flow.received_bytes * 8) / flow.t / 1e6,
-      wire_ratio: 1.09, lost_packets: sample.lost_packets, offered_packets: sample.offered_packets, repair_packets: sample.repair_packets,
+      flow: flow.flow,
+      transfer: flow.transfer,
+      seed: run.spec.seed + flow.transfer,
+      status,
+      error: null,
+      received_bytes: flow.received_bytes,
+      time_s: flow.t,
+      goodput_mbps: (flow.received_bytes * 8) / flow.t / 1e6,
+      wire_ratio: 1.09,
+      lost_packets: sample.lost_packets,
+      offered_packets: sample.offered_packets,
+      repair_packets: sample.repair_packets,
     };
     run.transfers.push(transfer);
     flow.status = status;

@@ -23,7 +23,9 @@ import { Sliders } from "./sliders.tsx";
 function playable(spec: Spec, state: State): Spec {
   const driver = bestDriver(state.drivers, "demo");
   const hasKernel = state.drivers.find(({ name }) => name === driver)?.kernel_tcp ?? false;
-  const transports = spec.transports.map((name) => (hasKernel ? name : name.replace(/^tcp-reno$/, "newreno").replace(/^tcp-/, "")));
+  const transports = spec.transports.map((name) =>
+    hasKernel ? name : name.replace(/^tcp-reno$/, "newreno").replace(/^tcp-/, ""),
+  );
   return { ...spec, driver, transports: [...new Set(transports)] };
 }
 
@@ -38,7 +40,11 @@ function PresetButtons({ draft, state, catalogue }: { draft: Draft; state: State
           title={preset.source}
           aria-pressed={draft.spec.preset === preset.id}
           onClick={() =>
-            draft.replace({ ...playable(preset.spec, state), preset: preset.id, image: draft.spec.image ?? "drawn" })
+            draft.replace({
+              ...playable(preset.spec, state),
+              preset: preset.id,
+              image: draft.spec.image ?? "drawn",
+            })
           }
         >
           {preset.title}
@@ -85,9 +91,19 @@ function Setup({ draft, state, catalogue }: { draft: Draft; state: State; catalo
               errors={errors}
               onChange={(transports) => set({ transports })}
             />
-            <DriverChoice drivers={state.drivers} kind="demo" value={spec.driver} onChange={(driver) => set({ driver })} />
+            <DriverChoice
+              drivers={state.drivers}
+              kind="demo"
+              value={spec.driver}
+              onChange={(driver) => set({ driver })}
+            />
           </div>
-          <PathEditor catalogue={catalogue} path={spec.path} errors={errors} onChange={(path) => set({ path })} />
+          <PathEditor
+            catalogue={catalogue}
+            path={spec.path}
+            errors={errors}
+            onChange={(path) => set({ path })}
+          />
         </div>
       </details>
       {problems.map((problem) => (
@@ -103,16 +119,36 @@ function Race({ watched }: { watched: Watched }) {
   const { run, tracks, moves } = watched;
   const lines: Line[] = run.transports.map((name, flow) => {
     const columns = tracks.of(flow)?.columns;
-    return { label: name, transport: name, x: (columns?.t ?? []) as number[], y: columns?.received_bytes ?? [] };
+    return {
+      label: name,
+      transport: name,
+      x: (columns?.t ?? []) as number[],
+      y: columns?.received_bytes ?? [],
+    };
   });
-  const notes = moves.map(({ t, path }) => ({ t, text: [path.forward.loss, path.forward.delay].filter(Boolean).join(" ") }));
-  return <Chart title="Received" unit="bytes" lines={lines} notes={notes} height={200} format={(value) => scaled(value, "B")} />;
+  const notes = moves.map(({ t, path }) => ({
+    t,
+    text: [path.forward.loss, path.forward.delay].filter(Boolean).join(" "),
+  }));
+  return (
+    <Chart
+      title="Received"
+      unit="bytes"
+      lines={lines}
+      notes={notes}
+      height={200}
+      format={(value) => scaled(value, "B")}
+    />
+  );
 }
 
 /** The first to be complete, which the others are measured by. */
 function firstOf(transfers: readonly Transfer[]): Transfer | null {
   const complete = transfers.filter((transfer) => transfer.status === "complete");
-  return complete.reduce<Transfer | null>((best, one) => (best === null || one.time_s < best.time_s ? one : best), null);
+  return complete.reduce<Transfer | null>(
+    (best, one) => (best === null || one.time_s < best.time_s ? one : best),
+    null,
+  );
 }
 
 function Stage({ watched }: { watched: Watched }) {
@@ -135,7 +171,9 @@ function Stage({ watched }: { watched: Watched }) {
 
 function handWords(isUnderWay: boolean, isSteerable: boolean): string {
   if (!isUnderWay) return "for the next start";
-  return isSteerable ? "acts at once, on every path of the run" : "this run cannot be moved while it is under way";
+  return isSteerable
+    ? "acts at once, on every path of the run"
+    : "this run cannot be moved while it is under way";
 }
 
 export function Demonstration({ wanted }: { wanted: string | null }) {
@@ -153,19 +191,27 @@ function Loaded({ wanted, state, catalogue }: { wanted: string | null; state: St
   return (
     <>
       <Setup draft={draft} state={state} catalogue={catalogue} />
-      <Panel title="The path, by hand" class="hand" aside={<span class="note">{handWords(isUnderWay, isSteerable)}</span>}>
+      <Panel
+        title="The path, by hand"
+        class="hand"
+        aside={<span class="note">{handWords(isUnderWay, isSteerable)}</span>}
+      >
         <Sliders
           run={isUnderWay ? watched.run : null}
           path={path}
           isSteerable={isSteerable}
-          onDraft={(link) => draft.set({ path: { ...draft.spec.path, forward: { ...draft.spec.path.forward, ...link } } })}
+          onDraft={(link) =>
+            draft.set({ path: { ...draft.spec.path, forward: { ...draft.spec.path.forward, ...link } } })
+          }
         />
       </Panel>
       {watched ? (
         <Stage key={watched.run.id} watched={watched} />
       ) : (
         <p class="panel empty">
-          {id === null ? "Choose a preset and start: the picture appears here as each transport brings it." : "…"}
+          {id === null
+            ? "Choose a preset and start: the picture appears here as each transport brings it."
+            : "…"}
         </p>
       )}
       {watched && <Race watched={watched} />}

@@ -17,7 +17,10 @@ export function PictureChoice({ value, onChange }: { value: string; onChange: (i
     if (!chosen) return;
     try {
       setError(null);
-      const answer = await request(`images?name=${encodeURIComponent(chosen.name)}`, { method: "POST", body: chosen });
+      const answer = await request(`images?name=${encodeURIComponent(chosen.name)}`, {
+        method: "POST",
+        body: chosen,
+      });
       const picture = (await answer.json()) as Picture;
       await load();
       onChange(picture.id);

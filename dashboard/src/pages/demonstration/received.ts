@@ -37,7 +37,9 @@ class Collector {
 
   /** Asks for more; says whether there was any. */
   async more(): Promise<boolean> {
-    const answer = await request(`runs/${encodeURIComponent(this.run)}/flows/${this.flow}/received?from=${this.bytes}`);
+    const answer = await request(
+      `runs/${encodeURIComponent(this.run)}/flows/${this.flow}/received?from=${this.bytes}`,
+    );
     const total = Number(answer.headers.get("X-Total-Bytes"));
     if (total > 0) this.total = total;
     if (answer.status === 204) return false;

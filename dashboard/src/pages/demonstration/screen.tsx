@@ -33,7 +33,17 @@ function recentGoodput(track: Track | null): number | null {
   return (((received_bytes[end] ?? 0) - (received_bytes[from] ?? 0)) * 8) / span / 1e6;
 }
 
-function Readout({ label, value, unit, title }: { label: string; value: string; unit?: string; title?: string }) {
+function Readout({
+  label,
+  value,
+  unit,
+  title,
+}: {
+  label: string;
+  value: string;
+  unit?: string;
+  title?: string;
+}) {
   return (
     <div class="readout" title={title}>
       <dt>{label}</dt>
@@ -47,8 +57,14 @@ function Readout({ label, value, unit, title }: { label: string; value: string; 
 
 type Stand = { kind: "waits" | "comes" | "stalls" | "complete" | "over"; text: string };
 
-function standOf(state: FlowState | undefined, ended: Transfer | undefined, silent: number, time: number): Stand {
-  if (ended?.status === "complete") return { kind: "complete", text: `complete after ${duration(ended.time_s)}` };
+function standOf(
+  state: FlowState | undefined,
+  ended: Transfer | undefined,
+  silent: number,
+  time: number,
+): Stand {
+  if (ended?.status === "complete")
+    return { kind: "complete", text: `complete after ${duration(ended.time_s)}` };
   if (ended) return { kind: "over", text: ended.error ?? ended.status.replace("_", " ") };
   if (!state || (state.status === "waiting" && time === 0)) return { kind: "waits", text: "waits" };
   if (silent >= stall_s) return { kind: "stalls", text: `stalled for ${silent.toFixed(1)} s` };
@@ -70,11 +86,14 @@ export function Screen({ watched, flow, first }: { watched: Watched; flow: numbe
     time,
   );
   const goodput = ended ? ended.goodput_mbps : recentGoodput(track);
-  const lost = ended ? ended.lost_packets : (track?.last("lost_packets") ?? 0) + (track?.last("dropped_packets") ?? 0);
+  const lost = ended
+    ? ended.lost_packets
+    : (track?.last("lost_packets") ?? 0) + (track?.last("dropped_packets") ?? 0);
   const offered = ended?.offered_packets ?? track?.last("offered_packets") ?? 0;
   const repair = ended?.repair_packets ?? track?.last("repair_packets") ?? 0;
   const share = received.total ? received.bytes / received.total : 0;
-  const behind = ended?.status === "complete" && first && first !== ended ? ended.time_s / first.time_s : null;
+  const behind =
+    ended?.status === "complete" && first && first !== ended ? ended.time_s / first.time_s : null;
   return (
     <article class={`screen ${stand.kind}`} style={{ "--own": colourOf(name) }} aria-label={name}>
       <header>
@@ -89,13 +108,28 @@ export function Screen({ watched, flow, first }: { watched: Watched; flow: numbe
       <div class="tube">
         <canvas ref={canvas} width={320} height={200} aria-label={`the picture as ${name} has it`} />
       </div>
-      <div class="bar" role="progressbar" aria-label="received" aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(share * 100)}>
+      <div
+        class="bar"
+        role="progressbar"
+        aria-label="received"
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={Math.round(share * 100)}
+      >
         <i style={{ width: `${share * 100}%` }} />
       </div>
       <dl>
-        <Readout label={ended ? "mean" : "goodput"} value={goodput === null ? "–" : number(goodput)} unit="Mbit/s" />
+        <Readout
+          label={ended ? "mean" : "goodput"}
+          value={goodput === null ? "–" : number(goodput)}
+          unit="Mbit/s"
+        />
         <Readout label="time" value={duration(time)} />
-        <Readout label="lost" value={offered > 0 ? percent(lost / offered) : "–"} title={`${lost} of ${offered} packets`} />
+        <Readout
+          label="lost"
+          value={offered > 0 ? percent(lost / offered) : "–"}
+          title={`${lost} of ${offered} packets`}
+        />
         <Readout label="repair" value={repair.toLocaleString("en-GB")} unit="pkts" />
         <Readout label="here" value={received.total ? percent(share) : "–"} title={bytes(received.bytes)} />
       </dl>

@@ -4,15 +4,19 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { Refusal, send } from "../../desk/client.ts";
 import type { Link, Path, Run } from "../../desk/types.ts";
+import { settingOf } from "../../setup/path.tsx";
 import { StopSlider } from "../../ui/controls.tsx";
 import { milliseconds, parseWord } from "../../units.ts";
 
 type Moved = "loss" | "burst" | "delay";
 
-const stops: Record<Moved, { label: string; words: readonly string[]; none: string }> = {
-  loss: { label: "Loss", words: ["0%", "0.1%", "0.5%", "1%", "2%", "3%", "5%", "7%", "10%", "15%", "20%", "30%"], none: "0%" },
-  burst: { label: "Mean burst E", words: ["none", "2", "3", "4", "5", "7", "10", "15", "20"], none: "none" },
-  delay: { label: "Delay, one way", words: ["1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms", "200ms"], none: "0ms" },
+const stops: Record<Moved, { label: string; words: readonly string[] }> = {
+  loss: {
+    label: "Loss",
+    words: ["0%", "0.1%", "0.5%", "1%", "2%", "3%", "5%", "7%", "10%", "15%", "20%", "30%"],
+  },
+  burst: { label: "Mean burst E", words: ["none", "2", "3", "4", "5", "7", "10", "15", "20"] },
+  delay: { label: "Delay, one way", words: ["1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms", "200ms"] },
 };
 
 function sizeOf(name: Moved, word: string): number {
@@ -53,7 +57,12 @@ function useSteering(run: Run | null) {
   };
 }
 
-export function Sliders(props: { run: Run | null; path: Path; isSteerable: boolean; onDraft: (link: Partial<Link>) => void }) {
+export function Sliders(props: {
+  run: Run | null;
+  path: Path;
+  isSteerable: boolean;
+  onDraft: (link: Partial<Link>) => void;
+}) {
   const { run, path, isSteerable, onDraft } = props;
   const { move, error } = useSteering(run);
   // What the hand has just set is shown at once; the controller's word replaces it when it comes.
@@ -67,7 +76,7 @@ export function Sliders(props: { run: Run | null; path: Path; isSteerable: boole
           key={name}
           label={stops[name].label}
           stops={stops[name].words}
-          value={(held[name] ?? path.forward[name]) || stops[name].none}
+          value={held[name] ?? settingOf(path.forward, name)}
           sizeOf={(word) => sizeOf(name, word)}
           isDisabled={isLocked}
           onChange={(word) => {

@@ -16,7 +16,13 @@ type Span = "all" | "30" | "10";
 /** Which transfer of a run is shown: a number, or null for the latest. */
 type Shown = number | null;
 
-function linesOf(kind: ChartKind, watched: Watched, shown: Shown, hidden: ReadonlySet<string>, isBehind: boolean): Line[] {
+function linesOf(
+  kind: ChartKind,
+  watched: Watched,
+  shown: Shown,
+  hidden: ReadonlySet<string>,
+  isBehind: boolean,
+): Line[] {
   const { run, tracks } = watched;
   return run.transports.flatMap((name, flow) => {
     const track = tracks.of(flow, shown);
@@ -38,11 +44,20 @@ function toggled(set: ReadonlySet<string>, name: string): ReadonlySet<string> {
   return next;
 }
 
-function RunPick(props: { label: string; runs: RunSummary[]; value: string | null; none?: string; onChange: (id: string | null) => void }) {
+function RunPick(props: {
+  label: string;
+  runs: RunSummary[];
+  value: string | null;
+  none?: string;
+  onChange: (id: string | null) => void;
+}) {
   return (
     <label class="pick">
       <span>{props.label}</span>
-      <select value={props.value ?? ""} onChange={(event) => props.onChange(event.currentTarget.value || null)}>
+      <select
+        value={props.value ?? ""}
+        onChange={(event) => props.onChange(event.currentTarget.value || null)}
+      >
         {props.none !== undefined && <option value="">{props.none}</option>}
         {props.runs.map((run) => (
           <option key={run.id} value={run.id}>
@@ -54,7 +69,12 @@ function RunPick(props: { label: string; runs: RunSummary[]; value: string | nul
   );
 }
 
-function TransferPick(props: { label: string; watched: Watched; value: Shown; onChange: (value: Shown) => void }) {
+function TransferPick(props: {
+  label: string;
+  watched: Watched;
+  value: Shown;
+  onChange: (value: Shown) => void;
+}) {
   const count = props.watched.run.spec.transfers;
   if (count <= 1) return null;
   return (
@@ -62,7 +82,9 @@ function TransferPick(props: { label: string; watched: Watched; value: Shown; on
       <span>{props.label}</span>
       <select
         value={props.value === null ? "" : String(props.value)}
-        onChange={(event) => props.onChange(event.currentTarget.value === "" ? null : Number(event.currentTarget.value))}
+        onChange={(event) =>
+          props.onChange(event.currentTarget.value === "" ? null : Number(event.currentTarget.value))
+        }
       >
         <option value="">latest</option>
         {Array.from({ length: count }, (_, index) => (
@@ -75,7 +97,14 @@ function TransferPick(props: { label: string; watched: Watched; value: Shown; on
   );
 }
 
-function Toggles(props: { label: string; names: readonly string[]; hidden: ReadonlySet<string>; isTransport: boolean; onToggle: (name: string) => void; titleOf?: (name: string) => string }) {
+function Toggles(props: {
+  label: string;
+  names: readonly string[];
+  hidden: ReadonlySet<string>;
+  isTransport: boolean;
+  onToggle: (name: string) => void;
+  titleOf?: (name: string) => string;
+}) {
   return (
     <div class="toggles" role="group" aria-label={props.label}>
       {props.names.map((name) => (
@@ -102,7 +131,17 @@ function useSpan(group: ZoomGroup, span: Span, version: number, watched: Watched
   }, [group, span, version]);
 }
 
-function Charts({ front, behind, shown, shownBehind }: { front: Watched; behind: Watched | null; shown: Shown; shownBehind: Shown }) {
+function Charts({
+  front,
+  behind,
+  shown,
+  shownBehind,
+}: {
+  front: Watched;
+  behind: Watched | null;
+  shown: Shown;
+  shownBehind: Shown;
+}) {
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [hiddenCharts, setHiddenCharts] = useState<ReadonlySet<string>>(new Set());
   const [span, setSpan] = useState<Span>("all");
@@ -132,7 +171,13 @@ function Charts({ front, behind, shown, shownBehind }: { front: Watched; behind:
   return (
     <>
       <section class="panel chart-bar" aria-label="what the charts show">
-        <Toggles label="transports" names={names} hidden={hidden} isTransport onToggle={(name) => setHidden(toggled(hidden, name))} />
+        <Toggles
+          label="transports"
+          names={names}
+          hidden={hidden}
+          isTransport
+          onToggle={(name) => setHidden(toggled(hidden, name))}
+        />
         <Toggles
           label="charts"
           names={charts.map((kind) => kind.id)}
@@ -201,10 +246,16 @@ export function Live({ wanted, behind }: { wanted: string | null; behind: string
           value={behind}
           onChange={(next) => move(id, next)}
         />
-        {back && <TransferPick label="Transfer" watched={back} value={shownBehind} onChange={setShownBehind} />}
+        {back && (
+          <TransferPick label="Transfer" watched={back} value={shownBehind} onChange={setShownBehind} />
+        )}
       </section>
       {front && <RunHead run={front.run} isCompact />}
-      {front ? <Charts key={id} front={front} behind={back} shown={shown} shownBehind={shownBehind} /> : <p class="empty">…</p>}
+      {front ? (
+        <Charts key={id} front={front} behind={back} shown={shown} shownBehind={shownBehind} />
+      ) : (
+        <p class="empty">…</p>
+      )}
     </>
   );
 }

@@ -36,7 +36,9 @@ function recentLoss(track: Track): Column {
   });
 }
 
-const plainly = (name: "goodput_mbps" | "pacing_mbps" | "window_bytes" | "in_flight_bytes" | "rtt_ms"): Curve => ({
+const plainly = (
+  name: "goodput_mbps" | "pacing_mbps" | "window_bytes" | "in_flight_bytes" | "rtt_ms",
+): Curve => ({
   suffix: "",
   of: (track) => track.columns[name],
 });
@@ -53,7 +55,14 @@ export const charts: readonly ChartKind[] = [
       { suffix: " received", dash: [2, 3], of: (track) => track.columns.received_bytes },
     ],
   },
-  { id: "window", title: "Window", unit: "bytes", format: bytes, curves: [plainly("window_bytes")], hasSteps: true },
+  {
+    id: "window",
+    title: "Window",
+    unit: "bytes",
+    format: bytes,
+    curves: [plainly("window_bytes")],
+    hasSteps: true,
+  },
   { id: "flight", title: "In flight", unit: "bytes", format: bytes, curves: [plainly("in_flight_bytes")] },
   {
     id: "rtt",

@@ -9,7 +9,12 @@ import { Command } from "../../ui/controls.tsx";
 import { number } from "../../units.ts";
 import { RatioPlot, ratioWords } from "./ratio.tsx";
 
-const signs: Record<Verdict, string> = { reproduced: "✓", differs: "≠", "not comparable": "○", "not measured": "–" };
+const signs: Record<Verdict, string> = {
+  reproduced: "✓",
+  differs: "≠",
+  "not comparable": "○",
+  "not measured": "–",
+};
 const verdicts = Object.keys(signs) as Verdict[];
 
 function VerdictMark({ verdict }: { verdict: Verdict }) {
@@ -81,7 +86,9 @@ function Cells({ row }: { row: ResultRow }) {
 
 function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onToggle: () => void }) {
   const published = row.cells.flatMap((cell) => cell.published ?? []);
-  const measured = row.cells.flatMap((cell) => (cell.published !== null && cell.measured ? [cell.measured.mean] : []));
+  const measured = row.cells.flatMap((cell) =>
+    cell.published !== null && cell.measured ? [cell.measured.mean] : [],
+  );
   const all = row.cells.flatMap((cell) => (cell.measured ? [cell.measured.mean] : []));
   return (
     <>
@@ -99,16 +106,20 @@ function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onTog
               onToggle();
             }}
           >
-            <small>
-              {[row.source, row.where].filter(Boolean).join(" · ")}
-            </small>
+            <small>{[row.source, row.where].filter(Boolean).join(" · ")}</small>
             {row.title}
           </button>
         </th>
-        <td class="num" data-label="published">{span(published)}</td>
-        <td class="num" data-label="measured">{span(measured.length > 0 ? measured : all)}</td>
+        <td class="num" data-label="published">
+          {span(published)}
+        </td>
+        <td class="num" data-label="measured">
+          {span(measured.length > 0 ? measured : all)}
+        </td>
         <td class="unit">{row.unit}</td>
-        <td class="num" data-label="ratio">{ratioWords(row.cells)}</td>
+        <td class="num" data-label="ratio">
+          {ratioWords(row.cells)}
+        </td>
         <td class="plot">
           <RatioPlot cells={row.cells} />
         </td>
@@ -188,7 +199,10 @@ export function ResultsPage({ source }: { source: string | null }) {
           <h2>{rows.length} tables and figures</h2>
           <label class="pick short">
             <span>Verdict</span>
-            <select value={verdict} onChange={(event) => setVerdict(event.currentTarget.value as Verdict | "")}>
+            <select
+              value={verdict}
+              onChange={(event) => setVerdict(event.currentTarget.value as Verdict | "")}
+            >
               <option value="">all</option>
               {verdicts.map((name) => (
                 <option key={name}>{name}</option>
@@ -220,7 +234,12 @@ export function ResultsPage({ source }: { source: string | null }) {
           </thead>
           <tbody>
             {rows.map((row) => (
-              <Row key={row.id} row={row} isOpen={open === row.id} onToggle={() => setOpen(open === row.id ? null : row.id)} />
+              <Row
+                key={row.id}
+                row={row}
+                isOpen={open === row.id}
+                onToggle={() => setOpen(open === row.id ? null : row.id)}
+              />
             ))}
           </tbody>
         </table>

@@ -14,11 +14,24 @@ export function RatioPlot({ cells }: { cells: readonly ResultCell[] }) {
   if (ratios.length === 0) return null;
   return (
     <svg class="ratios" height="18" role="img" aria-label={`ratios: ${ratios.map(number).join(", ")}`}>
-      <rect x={`${ratioPlace(0.8)}%`} width={`${ratioPlace(1.25) - ratioPlace(0.8)}%`} y="1" height="16" class="near" />
+      <rect
+        x={`${ratioPlace(0.8)}%`}
+        width={`${ratioPlace(1.25) - ratioPlace(0.8)}%`}
+        y="1"
+        height="16"
+        class="near"
+      />
       <line x1="0" x2="100%" y1="9" y2="9" class="grid" />
       <line x1="50%" x2="50%" y1="0" y2="18" class="one" />
       {ratios.map((ratio, index) => (
-        <line key={index} x1={`${ratioPlace(ratio)}%`} x2={`${ratioPlace(ratio)}%`} y1="3" y2="15" class="tick">
+        <line
+          key={index}
+          x1={`${ratioPlace(ratio)}%`}
+          x2={`${ratioPlace(ratio)}%`}
+          y1="3"
+          y2="15"
+          class="tick"
+        >
           <title>{number(ratio)}</title>
         </line>
       ))}

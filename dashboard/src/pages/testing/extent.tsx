@@ -5,12 +5,22 @@ import type { Draft } from "../../setup/draft.ts";
 import { Positions, Switch, WordField } from "../../ui/controls.tsx";
 import { parseWord } from "../../units.ts";
 
-const sizes: Record<string, number> = { "": 1, B: 1, kB: 1e3, KiB: 1024, MB: 1e6, MiB: 1024 ** 2, GB: 1e9, GiB: 1024 ** 3 };
+const sizes: Record<string, number> = {
+  "": 1,
+  B: 1,
+  kB: 1e3,
+  KiB: 1024,
+  MB: 1e6,
+  MiB: 1024 ** 2,
+  GB: 1e9,
+  GiB: 1024 ** 3,
+};
 
 /** Bytes as a word that says the same: `5MB`. */
 function sizeWord(size: number): string {
   for (const [unit, factor] of Object.entries(sizes).reverse()) {
-    if (unit !== "" && size >= factor && Number.isInteger((size / factor) * 10)) return `${size / factor}${unit}`;
+    if (unit !== "" && size >= factor && Number.isInteger((size / factor) * 10))
+      return `${size / factor}${unit}`;
   }
   return `${size}B`;
 }
@@ -33,7 +43,15 @@ function amountWord(amount: Amount): string {
   return typed.get(amount) ?? ("bytes" in amount ? sizeWord(amount.bytes) : `${amount.seconds}s`);
 }
 
-export function Extent({ draft, unread, onUnread }: { draft: Draft; unread: string | null; onUnread: (text: string | null) => void }) {
+export function Extent({
+  draft,
+  unread,
+  onUnread,
+}: {
+  draft: Draft;
+  unread: string | null;
+  onUnread: (text: string | null) => void;
+}) {
   const { spec, set, errors } = draft;
   const isSize = "bytes" in spec.amount;
   const change = (text: string): void => {
@@ -65,7 +83,13 @@ export function Extent({ draft, unread, onUnread }: { draft: Draft; unread: stri
         <WordField
           label={isSize ? "Size" : "Time"}
           value={unread ?? amountWord(spec.amount)}
-          error={unread !== null ? (isSize ? "a size: 5MB, 512KiB" : "a time: 5s, 500ms") : (errors["amount"] ?? errors["amount.bytes"] ?? errors["amount.seconds"])}
+          error={
+            unread !== null
+              ? isSize
+                ? "a size: 5MB, 512KiB"
+                : "a time: 5s, 500ms"
+              : (errors["amount"] ?? errors["amount.bytes"] ?? errors["amount.seconds"])
+          }
           floor={1}
           onChange={change}
         />
@@ -77,21 +101,47 @@ export function Extent({ draft, unread, onUnread }: { draft: Draft; unread: stri
           max={1000}
           onChange={(text) => count(text, "transfers")}
         />
-        <WordField label="First seed" value={String(spec.seed ?? 1)} error={errors["seed"]} floor={1} onChange={(text) => count(text, "seed")} />
+        <WordField
+          label="First seed"
+          value={String(spec.seed ?? 1)}
+          error={errors["seed"]}
+          floor={1}
+          onChange={(text) => count(text, "seed")}
+        />
       </div>
       <Positions
         label="Order"
         value={spec.order ?? "in_turn"}
         options={[
           { value: "in_turn", label: "in turn", title: "one transfer at a time" },
-          { value: "together", label: "side by side", title: "each over a path of its own with the same losses" },
+          {
+            value: "together",
+            label: "side by side",
+            title: "each over a path of its own with the same losses",
+          },
         ]}
         onChange={(order) => set({ order })}
       />
       <div class="switches">
-        <Option draft={draft} name="loss_free_handshake" label="loss-free handshake" hint="The thesis’ procedure (2.1): faults begin when the connections stand" standard />
-        <Option draft={draft} name="drops_outliers" label="thesis’ rule of outliers" hint="LT-TCP thesis, 2.2; for the saved experiment. The result shows both" />
-        <Option draft={draft} name="ecn" label="kernel TCP negotiates ECN" hint="so that marks are obeyed instead of unseen" />
+        <Option
+          draft={draft}
+          name="loss_free_handshake"
+          label="loss-free handshake"
+          hint="The thesis’ procedure (2.1): faults begin when the connections stand"
+          standard
+        />
+        <Option
+          draft={draft}
+          name="drops_outliers"
+          label="thesis’ rule of outliers"
+          hint="LT-TCP thesis, 2.2; for the saved experiment. The result shows both"
+        />
+        <Option
+          draft={draft}
+          name="ecn"
+          label="kernel TCP negotiates ECN"
+          hint="so that marks are obeyed instead of unseen"
+        />
       </div>
     </div>
   );
@@ -106,5 +156,12 @@ function Option(props: {
 }) {
   const { draft, name } = props;
   const value: boolean = (draft.spec as Spec)[name] ?? props.standard ?? false;
-  return <Switch label={props.label} hint={props.hint} isOn={value} onChange={(isOn) => draft.set({ [name]: isOn })} />;
+  return (
+    <Switch
+      label={props.label}
+      hint={props.hint}
+      isOn={value}
+      onChange={(isOn) => draft.set({ [name]: isOn })}
+    />
+  );
 }

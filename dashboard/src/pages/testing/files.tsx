@@ -139,7 +139,14 @@ export function ExperimentFiles({ spec, onLoad, onStartAll }: Props) {
           {error}
         </p>
       )}
-      {loaded && <LoadedCells key={loaded.name + loaded.title} loaded={loaded} onLoad={onLoad} onStartAll={onStartAll} />}
+      {loaded && (
+        <LoadedCells
+          key={loaded.name + loaded.title}
+          loaded={loaded}
+          onLoad={onLoad}
+          onStartAll={onStartAll}
+        />
+      )}
     </div>
   );
 }

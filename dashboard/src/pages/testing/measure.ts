@@ -49,12 +49,24 @@ export const measures: Record<MeasureName, Measure> = {
 };
 
 /** A summary in the measure's unit; null if there is none. */
-export function summaryOf(stats: Statistics | undefined, measure: Measure, dropsOutliers: boolean): Summary | null {
+export function summaryOf(
+  stats: Statistics | undefined,
+  measure: Measure,
+  dropsOutliers: boolean,
+): Summary | null {
   const found = stats && measure.pick(dropsOutliers ? stats.kept : stats.all);
   if (!found) return null;
   const by = measure.factor;
   const { n, mean, sd, ci95, median, min, max } = found;
-  return { n, mean: mean * by, sd: sd * by, ci95: ci95 * by, median: median * by, min: min * by, max: max * by };
+  return {
+    n,
+    mean: mean * by,
+    sd: sd * by,
+    ci95: ci95 * by,
+    median: median * by,
+    min: min * by,
+    max: max * by,
+  };
 }
 
 export function isCounted(transfer: Transfer, measure: Measure): boolean {

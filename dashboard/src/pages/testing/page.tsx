@@ -30,13 +30,23 @@ export async function start(spec: Spec): Promise<Run> {
   return run;
 }
 
-function StartBar({ draft, isBlocked, onStart }: { draft: Draft; isBlocked: boolean; onStart: () => Promise<void> }) {
+function StartBar({
+  draft,
+  isBlocked,
+  onStart,
+}: {
+  draft: Draft;
+  isBlocked: boolean;
+  onStart: () => Promise<void>;
+}) {
   const { state } = useDesk();
   const [error, setError] = useState<string | null>(null);
   const waits = state?.running != null;
   const begin = (): void => {
     setError(null);
-    onStart().catch((problem: unknown) => setError(problem instanceof Refusal ? problem.message : String(problem)));
+    onStart().catch((problem: unknown) =>
+      setError(problem instanceof Refusal ? problem.message : String(problem)),
+    );
   };
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -57,7 +67,9 @@ function StartBar({ draft, isBlocked, onStart }: { draft: Draft; isBlocked: bool
       <button type="button" class="go" disabled={isWrong} onClick={begin} title="Ctrl+Enter">
         {waits ? "Queue" : "Start"}
       </button>
-      <span class="about">{draft.seconds === null ? "" : `about ${duration(Math.max(1, Math.round(draft.seconds)))}`}</span>
+      <span class="about">
+        {draft.seconds === null ? "" : `about ${duration(Math.max(1, Math.round(draft.seconds)))}`}
+      </span>
     </div>
   );
 }
@@ -93,7 +105,12 @@ function Setup({ state, catalogue }: { state: State; catalogue: Catalogue }) {
           errors={errors}
           onChange={(transports) => set({ transports })}
         />
-        <DriverChoice drivers={state.drivers} kind="test" value={spec.driver} onChange={(driver) => set({ driver })} />
+        <DriverChoice
+          drivers={state.drivers}
+          kind="test"
+          value={spec.driver}
+          onChange={(driver) => set({ driver })}
+        />
       </Panel>
       <Panel title="Path">
         <PathEditor
@@ -142,7 +159,9 @@ export function Testing({ wanted }: { wanted: string | null }) {
   return (
     <>
       <Setup state={state} catalogue={catalogue} />
-      <div class={`watch ${state.runs.some((run) => run.id === id && run.status === "running") ? "under-way" : ""}`}>
+      <div
+        class={`watch ${state.runs.some((run) => run.id === id && run.status === "running") ? "under-way" : ""}`}
+      >
         {id === null ? (
           <p class="empty">No test has run yet. Choose transports and a path, then start.</p>
         ) : (

@@ -29,7 +29,12 @@ const words: Record<Transfer["status"], string> = {
   invalid: "invalid",
 };
 
-function Table(props: { run: Run; measure: Measure; dropsOutliers: boolean; published: ReadonlyMap<string, number> }) {
+function Table(props: {
+  run: Run;
+  measure: Measure;
+  dropsOutliers: boolean;
+  published: ReadonlyMap<string, number>;
+}) {
   const { run, measure, dropsOutliers, published } = props;
   return (
     <div class="scroll">
@@ -62,7 +67,15 @@ function Table(props: { run: Run; measure: Measure; dropsOutliers: boolean; publ
         </thead>
         <tbody>
           {run.transports.map((name, flow) => (
-            <FigureRow key={name} {...props} name={name} flow={flow} published={published.get(name)} hasPublished={published.size > 0} dropsOutliers={dropsOutliers} />
+            <FigureRow
+              key={name}
+              {...props}
+              name={name}
+              flow={flow}
+              published={published.get(name)}
+              hasPublished={published.size > 0}
+              dropsOutliers={dropsOutliers}
+            />
           ))}
         </tbody>
       </table>
@@ -117,7 +130,17 @@ function Transfers({ run }: { run: Run }) {
         <table class="figures">
           <thead>
             <tr>
-              {["no.", "transport", "how it ended", "Mbit/s", "time", "received", "lost", "repair", "seed"].map((head) => (
+              {[
+                "no.",
+                "transport",
+                "how it ended",
+                "Mbit/s",
+                "time",
+                "received",
+                "lost",
+                "repair",
+                "seed",
+              ].map((head) => (
                 <th key={head} scope="col">
                   {head}
                 </th>
@@ -209,7 +232,13 @@ export function Result({ run, catalogue }: { run: Run; catalogue: Catalogue }) {
         <p class="empty">The first transfer has not ended yet.</p>
       ) : (
         <>
-          <Strip run={run} measure={measure} dropsOutliers={dropsOutliers} isLog={isLog} published={published} />
+          <Strip
+            run={run}
+            measure={measure}
+            dropsOutliers={dropsOutliers}
+            isLog={isLog}
+            published={published}
+          />
           <Table run={run} measure={measure} dropsOutliers={dropsOutliers} published={published} />
           <Transfers run={run} />
         </>

@@ -37,7 +37,14 @@ function heightOf(transfer: number): number {
   return 13 + ((transfer * 7) % 5) * 4.5;
 }
 
-function Mark(props: { transfer: Transfer; value: number; scale: Scale; name: string; isLeftOut: boolean; unit: string }) {
+function Mark(props: {
+  transfer: Transfer;
+  value: number;
+  scale: Scale;
+  name: string;
+  isLeftOut: boolean;
+  unit: string;
+}) {
   const { transfer, value, scale, name, isLeftOut, unit } = props;
   return (
     <svg x={`${scale.at(value)}%`} y={heightOf(transfer.transfer)} overflow="visible">
@@ -69,14 +76,26 @@ function Row({ run, flow, measure, scale, stats, dropsOutliers, published }: Row
       <span class="strip-name">
         <TransportName transport={name} />
       </span>
-      <svg height="44" role="img" aria-label={`${name}: ${summary ? show(summary.mean, measure.unit) : "nothing yet"}`}>
+      <svg
+        height="44"
+        role="img"
+        aria-label={`${name}: ${summary ? show(summary.mean, measure.unit) : "nothing yet"}`}
+      >
         {scale.ticks.map((tick) => (
           <line key={tick} x1={`${scale.at(tick)}%`} x2={`${scale.at(tick)}%`} y1="0" y2="44" class="grid" />
         ))}
         {summary && (
           <>
-            {summary.n > 1 && <rect x={`${from}%`} width={`${Math.max(0, to - from)}%`} y="6" height="32" class="interval" />}
-            <line x1={`${scale.at(summary.mean)}%`} x2={`${scale.at(summary.mean)}%`} y1="4" y2="40" class="mean" />
+            {summary.n > 1 && (
+              <rect x={`${from}%`} width={`${Math.max(0, to - from)}%`} y="6" height="32" class="interval" />
+            )}
+            <line
+              x1={`${scale.at(summary.mean)}%`}
+              x2={`${scale.at(summary.mean)}%`}
+              y1="4"
+              y2="40"
+              class="mean"
+            />
           </>
         )}
         {counted.map((transfer) => (
