@@ -2,7 +2,7 @@
 // members, so that sixteen transports need no more than the eight hues that colour-blind people can tell apart.
 
 export type Hue = "orange" | "sky" | "green" | "yellow" | "blue" | "vermillion" | "purple" | "ink";
-export type Shape = "disc" | "square" | "triangle" | "diamond";
+export type Shape = "disc" | "square" | "triangle" | "diamond" | "cross" | "hexagon";
 
 export interface Look {
   hue: Hue;
@@ -36,6 +36,8 @@ const looks: Record<string, Look> = {
 
 const hues: readonly Hue[] = ["orange", "sky", "green", "yellow", "blue", "vermillion", "purple", "ink"];
 const shapes: readonly Shape[] = ["disc", "square", "triangle", "diamond"];
+/** For what this page does not know by name: other controls of the kernel, peers. */
+const strangeShapes: readonly Shape[] = ["cross", "hexagon"];
 
 /** The name without its settings: `lt-tcp` of `lt-tcp:p=0.05`. */
 export function family(transport: string): string {
@@ -49,7 +51,7 @@ export function lookOf(transport: string): Look {
   const known = looks[name];
   const number = checksum(transport);
   if (known === undefined) {
-    return { hue: pick(hues, number), dash: [9, 3, 2, 3], shape: pick(shapes, number >> 3) };
+    return { hue: pick(hues, number), dash: [9, 3, 2, 3], shape: pick(strangeShapes, number >> 3) };
   }
   const hasSettings = transport.includes(":");
   return hasSettings ? { ...known, dash: [4 + (number % 5), 3, 2, 3], shape: pick(shapes, number) } : known;

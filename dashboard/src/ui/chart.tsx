@@ -240,34 +240,44 @@ export function Chart(props: ChartProps) {
     plot.current?.setData(aligned(props.lines), true);
   }, [props.lines]);
 
-  const format = props.format ?? plain;
   return (
     <figure class="chart" aria-label={props.title}>
       <figcaption>
         <span class="chart-title">
           {props.title} <small>{props.unit}</small>
         </span>
-        <span class="readouts">
-          {hover !== null && (
-            <output class="when">{`at ${Number((plot.current?.data[0][hover] ?? 0).toFixed(2))} s`}</output>
-          )}
-          {props.lines.map((line, index) => {
-            const value = valueAt(plot.current, hover, props.lines, index);
-            const words = value === null ? "–" : format(value);
-            return (
-              <output
-                key={line.label}
-                style={{ color: colourOf(line.transport) }}
-                class={line.isBehind ? "behind" : ""}
-              >
-                <span class="sr">{line.label}: </span>
-                {line.dash ? `(${words})` : [<Marker key="m" transport={line.transport} />, words]}
-              </output>
-            );
-          })}
-        </span>
+        <Readouts {...props} plot={plot.current} hover={hover} />
       </figcaption>
       <div class="chart-place" ref={place} />
     </figure>
+  );
+}
+
+/** The values at the cursor, or the latest: one readout for each transport, its further curves beside the first. */
+function Readouts(props: ChartProps & { plot: uPlot | null; hover: number | null }) {
+  const { lines, plot, hover } = props;
+  const format = props.format ?? plain;
+  const byTransport = new Map<string, { line: Line; words: string }[]>();
+  lines.forEach((line, index) => {
+    const value = valueAt(plot, hover, lines, index);
+    const entry = { line, words: value === null ? "–" : short(format(value)) };
+    byTransport.set(line.transport, [...(byTransport.get(line.transport) ?? []), entry]);
+  });
+  const at = hover === null ? null : (plot?.data[0][hover] ?? null);
+  return (
+    <span class="readouts">
+      {[...byTransport].map(([transport, entries]) => (
+        <output key={transport} style={{ color: colourOf(transport) }}>
+          <Marker transport={transport} />
+          {entries.map(({ line, words }) => (
+            <span key={line.label} class={line.isBehind ? "behind" : line.dash ? "second" : "first"}>
+              <span class="sr">{line.label}: </span>
+              {words}
+            </span>
+          ))}
+        </output>
+      ))}
+      <output class="when">{at === null ? "latest" : `at ${at.toFixed(2)} s`}</output>
+    </span>
   );
 }

@@ -7,6 +7,7 @@ import { Refusal, send } from "../desk/client.ts";
 import type { Run, RunSummary } from "../desk/types.ts";
 import { href, type PageName } from "../route.ts";
 import { pathWords } from "../setup/path.tsx";
+import { left } from "../units.ts";
 import { Lamp, ProgressBar, Steps } from "./status.tsx";
 import { Swatch } from "./swatch.tsx";
 
@@ -28,6 +29,17 @@ function Stop({ run }: { run: RunSummary }) {
   );
 }
 
+function Left({ run }: { run: RunSummary }) {
+  const { done, total, left_s } = run.progress;
+  if (run.status !== "running") return null;
+  return (
+    <output class="compact-left">
+      {done}/{total}
+      {left_s !== null && ` · ${left(left_s)} left`}
+    </output>
+  );
+}
+
 interface HeadProps {
   run: Run;
   /** One line: the page shows path and progress by itself. */
@@ -43,6 +55,7 @@ export function RunHead({ run, isCompact, children }: HeadProps) {
         <Lamp status={run.status} />
         <h2>{run.title}</h2>
         {isCompact && <Steps run={run} />}
+        {isCompact && <Left run={run} />}
         <span class="actions">
           {children}
           <Stop run={run} />

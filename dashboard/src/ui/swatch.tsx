@@ -13,6 +13,12 @@ export function shapePath(shape: Shape, size: number): string {
       return `M0 ${-r}L${r} ${r}H${-r}z`;
     case "diamond":
       return `M0 ${-r * 1.2}L${r * 1.2} 0L0 ${r * 1.2}L${-r * 1.2} 0z`;
+    case "cross": {
+      const arm = r * 0.42;
+      return `M${-r} ${-r}h${arm}L0 ${-arm}L${r - arm} ${-r}h${arm}L${arm} 0L${r} ${r}h${-arm}L0 ${arm}L${arm - r} ${r}h${-arm}L${-arm} 0z`;
+    }
+    case "hexagon":
+      return `M${-r} 0L${-r / 2} ${-r}H${r / 2}L${r} 0L${r / 2} ${r}H${-r / 2}z`;
   }
 }
 

@@ -27,7 +27,8 @@ function linesOf(
   return run.transports.flatMap((name, flow) => {
     const track = tracks.of(flow, shown);
     if (hidden.has(name) || !track) return [];
-    return kind.curves.flatMap((curve) => {
+    // Of the run behind only the main curve: more would be a thicket.
+    return kind.curves.slice(0, isBehind ? 1 : undefined).flatMap((curve) => {
       const y = curve.of(track);
       if (y.every((value) => value === null)) return [];
       const label = `${name}${curve.suffix}${isBehind ? " (behind)" : ""}`;
@@ -157,8 +158,8 @@ function Charts({
         charts.map((kind) => [
           kind.id,
           [
-            ...(behind ? linesOf(kind, behind, shownBehind, hidden, true) : []),
             ...linesOf(kind, front, shown, hidden, false),
+            ...(behind ? linesOf(kind, behind, shownBehind, hidden, true) : []),
           ],
         ]),
       ),
