@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 pub mod bridge;
 pub mod compare;
+#[cfg(target_os = "linux")]
+pub mod desk;
 pub mod experiment;
 mod fairness;
 pub mod link;

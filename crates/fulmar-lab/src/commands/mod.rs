@@ -6,6 +6,8 @@ mod agree;
 mod bridge;
 mod compare;
 #[cfg(target_os = "linux")]
+mod desk;
+#[cfg(target_os = "linux")]
 mod peer;
 mod print;
 mod progress;
@@ -53,6 +55,12 @@ enum Command {
     Peer(peer::Args),
     #[cfg(target_os = "linux")]
     Agree(agree::Args),
+    #[cfg(target_os = "linux")]
+    Operator(desk::OperatorArgs),
+    #[cfg(target_os = "linux")]
+    Controller(desk::ControllerArgs),
+    #[cfg(target_os = "linux")]
+    Agent(desk::AgentArgs),
     Compare(compare::Args),
     Run(run::Args),
     Report(report::Args),
@@ -68,6 +76,12 @@ impl Cli {
             Command::Compare(args) => compare::run(&args),
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
+            #[cfg(target_os = "linux")]
+            Command::Operator(args) => desk::run_operator(args),
+            #[cfg(target_os = "linux")]
+            Command::Controller(args) => desk::run_controller(args),
+            #[cfg(target_os = "linux")]
+            Command::Agent(args) => desk::run_agent(args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),
             #[cfg(target_os = "linux")]

@@ -1,0 +1,311 @@
+//! What can be chosen on the page.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fulmar_proto::PROFILE_NAMES;
+use fulmar_proto::profile::FAMILIES;
+use serde::Serialize;
+
+use super::types::{Amount, Driver, DriverName, Kind, Link, Order, Path, Spec};
+use super::{path, spec};
+use crate::peer::Peer;
+
+/// Folder of the peers' files, where the program is run from a clone.
+pub(crate) fn peers_folder() -> PathBuf {
+    PathBuf::from("experiments/peers")
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Catalogue {
+    transports: Vec<TransportChoice>,
+    path_presets: Vec<PathPreset>,
+    run_presets: Vec<RunPreset>,
+    link_keys: Vec<LinkKey>,
+    traces: Vec<Trace>,
+    colours: BTreeMap<String, usize>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct TransportChoice {
+    name: String,
+    title: String,
+    kind: &'static str,
+    drivers: Vec<DriverName>,
+    missing: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PathPreset {
+    id: String,
+    title: String,
+    source: &'static str,
+    path: Path,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct RunPreset {
+    id: &'static str,
+    title: &'static str,
+    source: &'static str,
+    spec: Spec,
+    published: Vec<PublishedValue>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PublishedValue {
+    transport: &'static str,
+    value: f64,
+    unit: &'static str,
+    #[serde(rename = "where")]
+    place: &'static str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct LinkKey {
+    key: &'static str,
+    title: &'static str,
+    default: &'static str,
+    example: &'static str,
+    live: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Trace {
+    name: String,
+    title: String,
+    rate: String,
+    loss: String,
+}
+
+/// Everything, for the drivers that there are.
+pub(crate) fn catalogue(drivers: &[Driver]) -> Catalogue {
+    let has_kernel = drivers.iter().any(|driver| driver.kernel_tcp && driver.available);
+    let transports = transports();
+    let names = transports.iter().map(|choice| choice.name.split(':').next().unwrap_or_default().to_owned());
+    let mut colours = BTreeMap::new();
+    for name in names {
+        let next = colours.len();
+        colours.entry(name).or_insert(next);
+    }
+    let link_keys = path::KEYS.iter();
+    Catalogue {
+        transports,
+        path_presets: path_presets(),
+        run_presets: run_presets(has_kernel),
+        link_keys: link_keys
+            .map(|&(key, title, default, example, live)| LinkKey { key, title, default, example, live })
+            .collect(),
+        traces: Vec::new(),
+        colours,
+    }
+}
+
+fn transports() -> Vec<TransportChoice> {
+    let all = vec![DriverName::Real, DriverName::Relay, DriverName::Virtual];
+    // Those that are compared most come first, and so get the colours that differ most.
+    let first = ["auto", "lt-tcp"].map(str::to_owned);
+    let controls = spec::kernel_controls();
+    let kernel = controls.iter().map(|name| TransportChoice {
+        name: format!("tcp-{name}"),
+        title: format!("The kernel's TCP with {name}"),
+        kind: "kernel",
+        drivers: vec![DriverName::Real],
+        missing: String::new(),
+    });
+    let profile = |name: &str| TransportChoice {
+        name: name.to_owned(),
+        title: FAMILIES.iter().find(|family| family.name == name).map_or("", |family| family.summary).into(),
+        kind: "profile",
+        drivers: all.clone(),
+        missing: String::new(),
+    };
+    let mut choices: Vec<_> = first.iter().map(|name| profile(name)).collect();
+    choices.extend(kernel);
+    choices.extend(
+        PROFILE_NAMES.iter().filter(|name| !first.iter().any(|f| f == *name)).map(|name| profile(name)),
+    );
+    for peer in Peer::all(&peers_folder()).unwrap_or_default() {
+        let missing = peer.check_installed().err().unwrap_or_default();
+        let choice = peer.choices.first().map(|choice| format!(":{choice}")).unwrap_or_default();
+        choices.push(TransportChoice {
+            name: format!("peer-{}{choice}", peer.name),
+            title: peer.title.clone(),
+            kind: "peer",
+            drivers: vec![DriverName::Real],
+            missing,
+        });
+    }
+    choices
+}
+
+fn link(words: &[(&str, &str)]) -> Link {
+    words.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn same(words: &[(&str, &str)]) -> Path {
+    Path { forward: link(words), backward: None }
+}
+
+/// The path of the thesis: 1 Gb/s; its round trip is that of a LAN, or 250 ms.
+fn thesis(delay: &str, loss: &str, burst: &str) -> Path {
+    same(&[
+        ("rate", "1G"),
+        ("delay", delay),
+        ("queue", "1000p"),
+        ("loss", loss),
+        ("burst", burst),
+        ("mark_threshold", "200p"),
+    ])
+}
+
+fn path_presets() -> Vec<PathPreset> {
+    let preset = |id: &str, title: &str, path: Path| PathPreset {
+        id: id.into(),
+        title: title.into(),
+        source: "",
+        path,
+    };
+    let mut presets = vec![
+        preset("clean", "100 Mb/s, 20 ms, no faults", same(&[("rate", "100M"), ("delay", "10ms")])),
+        preset(
+            "lossy",
+            "100 Mb/s, 20 ms, 1 % loss",
+            same(&[("rate", "100M"), ("delay", "10ms"), ("loss", "1%")]),
+        ),
+        preset(
+            "wifi",
+            "Wi-Fi at its edge: 30 Mb/s, 10 ms, 5 % in bursts of 3",
+            same(&[("rate", "30M"), ("delay", "5ms"), ("loss", "5%"), ("burst", "3"), ("jitter", "3ms")]),
+        ),
+        preset(
+            "satellite",
+            "Satellite: 50 Mb/s down, 5 up, 550 ms, 1 % down",
+            Path {
+                forward: link(&[("rate", "50M"), ("delay", "275ms"), ("loss", "1%")]),
+                backward: Some(link(&[("rate", "5M"), ("delay", "275ms")])),
+            },
+        ),
+    ];
+    for (delay, rtt) in [("500us", "1 ms"), ("125ms", "250 ms")] {
+        for loss in ["0%", "5%", "10%", "20%"] {
+            let bursts: &[&str] = if loss == "0%" { &["none"] } else { &["none", "2", "5", "10"] };
+            for burst in bursts {
+                let words = if *burst == "none" { String::new() } else { format!(", E={burst}") };
+                presets.push(PathPreset {
+                    id: format!("thesis-{}-{}-{burst}", rtt.replace(' ', ""), loss.trim_end_matches('%')),
+                    title: format!("LT-TCP's thesis: RTT {rtt}, p={loss}{words}"),
+                    source: if rtt == "1 ms" { "Tables 2.1 to 2.3" } else { "Tables 2.4 to 2.6" },
+                    path: thesis(delay, loss, burst),
+                });
+            }
+        }
+    }
+    for mark in ["5%", "10%", "20%"] {
+        let mut path = thesis("500us", "0%", "none");
+        path.forward.insert("mark".into(), mark.into());
+        presets.push(PathPreset {
+            id: format!("thesis-marks-{}", mark.trim_end_matches('%')),
+            title: format!("LT-TCP's thesis: marks m={mark}"),
+            source: "Table 2.7",
+            path,
+        });
+    }
+    presets
+}
+
+fn run_presets(has_kernel: bool) -> Vec<RunPreset> {
+    let tcp = |congestion: &str| {
+        if has_kernel { format!("tcp-{congestion}") } else { congestion.replace("bbr", "newreno") }
+    };
+    let driver = if has_kernel { DriverName::Real } else { DriverName::Relay };
+    let base = Spec {
+        kind: Kind::Demo,
+        title: String::new(),
+        preset: String::new(),
+        driver,
+        transports: Vec::new(),
+        path: Path::default(),
+        amount: Amount::Bytes(0),
+        time_max_s: 120.0,
+        transfers: 1,
+        order: Order::Together,
+        seed: 1,
+        ecn: false,
+        drops_outliers: false,
+        loss_free_handshake: true,
+        image: super::image::DRAWN.into(),
+    };
+    let wireless = same(&[("rate", "20M"), ("delay", "20ms"), ("loss", "5%"), ("burst", "3")]);
+    let demo = |id: &str, title: &str, transports: Vec<String>, path: &Path| Spec {
+        title: title.into(),
+        preset: id.into(),
+        transports,
+        path: path.clone(),
+        ..base.clone()
+    };
+    let series = Spec {
+        kind: Kind::Test,
+        preset: "thesis-5-5".into(),
+        title: "LT-TCP and TCP at 5 % in bursts of 5, as in the thesis".into(),
+        transports: vec!["lt-tcp:rto_min=0.2,rto_max=5".into(), tcp("cubic")],
+        path: thesis("500us", "5%", "5"),
+        amount: Amount::Seconds(5.0),
+        transfers: 20,
+        order: Order::InTurn,
+        drops_outliers: true,
+        image: String::new(),
+        ..base.clone()
+    };
+    let published = |transport, value, place| PublishedValue { transport, value, unit: "KiB/s", place };
+    vec![
+        RunPreset {
+            id: "lt-tcp-and-tcp",
+            title: "LT-TCP beside TCP",
+            source: "LT-TCP thesis, figure 2.3",
+            spec: demo("lt-tcp-and-tcp", "LT-TCP beside TCP", vec!["lt-tcp".into(), tcp("cubic")], &wireless),
+            published: Vec::new(),
+        },
+        RunPreset {
+            id: "auto-and-tcp",
+            title: "auto beside CUBIC and BBR",
+            source: "",
+            spec: demo(
+                "auto-and-tcp",
+                "auto beside CUBIC and BBR",
+                vec!["auto".into(), tcp("cubic"), tcp("bbr")],
+                &wireless,
+            ),
+            published: Vec::new(),
+        },
+        RunPreset {
+            id: "thesis-5-5",
+            title: "20 transfers of LT-TCP and TCP at 5 %, E=5",
+            source: "LT-TCP thesis, Tables 2.1 and 2.2",
+            spec: series,
+            published: vec![
+                published("lt-tcp:rto_min=0.2,rto_max=5", 9309.0, "Table 2.1"),
+                published("tcp-cubic", 59.0, "Table 2.2"),
+            ],
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_offered_can_be_run() {
+        for preset in path_presets() {
+            path::links(&preset.path).unwrap_or_else(|error| panic!("{}: {error}", preset.id));
+        }
+        for preset in run_presets(false) {
+            assert_eq!(preset.spec.preset, preset.id);
+            spec::checked(preset.spec).unwrap_or_else(|error| panic!("{}: {error}", preset.id));
+        }
+        let catalogue = catalogue(&[]);
+        assert!(catalogue.transports.iter().all(|t| t.kind != "profile" || !t.title.is_empty()));
+        assert_eq!(catalogue.colours["auto"], 0);
+    }
+}
