@@ -33,8 +33,8 @@ export class Desk {
     const given = process.env["DESK_URL"];
     if (given) return new Desk(given, null, null);
     const folder = mkdtempSync(join(tmpdir(), "fulmar-desk-"));
-    const child = spawn(program, ["operator", "--listen", "127.0.0.1:0", "--no-open"], {
-      cwd: folder,
+    const child = spawn(program, ["operator", "--listen", "127.0.0.1:0", "--no-open", "--out", folder], {
+      cwd: root,
       stdio: ["ignore", "pipe", "inherit"],
     });
     const lines = createInterface({ input: child.stdout });

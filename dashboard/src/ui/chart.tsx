@@ -240,11 +240,13 @@ export function Chart(props: ChartProps) {
     plot.current?.setData(aligned(props.lines), true);
   }, [props.lines]);
 
+  const at = hover === null ? null : (plot.current?.data[0][hover] ?? null);
   return (
     <figure class="chart" aria-label={props.title}>
       <figcaption>
         <span class="chart-title">
-          {props.title} <small>{props.unit}</small>
+          {props.title} <small>{props.unit}</small>{" "}
+          <output class="when">{at === null ? "" : `at ${at.toFixed(2)} s`}</output>
         </span>
         <Readouts {...props} plot={plot.current} hover={hover} />
       </figcaption>
@@ -263,7 +265,6 @@ function Readouts(props: ChartProps & { plot: uPlot | null; hover: number | null
     const entry = { line, words: value === null ? "–" : short(format(value)) };
     byTransport.set(line.transport, [...(byTransport.get(line.transport) ?? []), entry]);
   });
-  const at = hover === null ? null : (plot?.data[0][hover] ?? null);
   return (
     <span class="readouts">
       {[...byTransport].map(([transport, entries]) => (
@@ -277,7 +278,6 @@ function Readouts(props: ChartProps & { plot: uPlot | null; hover: number | null
           ))}
         </output>
       ))}
-      <output class="when">{at === null ? "latest" : `at ${at.toFixed(2)} s`}</output>
     </span>
   );
 }
