@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use tokio::sync::{Notify, broadcast};
@@ -55,7 +55,8 @@ struct Inner {
     runs: BTreeMap<String, Record>,
     queue: VecDeque<String>,
     running: Option<String>,
-    agents: Vec<Agent>,
+    /// As of this moment.
+    agents: Option<(Instant, Vec<Agent>)>,
     drivers: Vec<Driver>,
     pictures: Vec<Arc<Picture>>,
     last_id: u32,
@@ -118,7 +119,7 @@ impl Board {
             version: env!("CARGO_PKG_VERSION"),
             mode: self.mode,
             drivers: inner.drivers.clone(),
-            agents: inner.agents.clone(),
+            agents: inner.agents.as_ref().map(aged).unwrap_or_default(),
             runs: inner.runs.values().rev().take(RUNS_SHOWN).map(Record::summary_now).collect(),
             running: inner.running.clone(),
             queue: inner.queue.iter().cloned().collect(),
@@ -128,7 +129,7 @@ impl Board {
     }
 
     pub(crate) fn set_agents(&self, agents: Vec<Agent>) {
-        self.lock().agents = agents;
+        self.lock().agents = Some((Instant::now(), agents));
         self.tell_state();
     }
 
@@ -323,6 +324,12 @@ impl Board {
         inner.pictures.push(picture.clone());
         picture
     }
+}
+
+/// Agents with their times as they are now.
+fn aged((at, agents): &(Instant, Vec<Agent>)) -> Vec<Agent> {
+    let age_s = at.elapsed().as_secs_f64();
+    agents.iter().map(|agent| Agent { since_s: agent.since_s + age_s, ..agent.clone() }).collect()
 }
 
 fn unknown(id: &str) -> Refusal {

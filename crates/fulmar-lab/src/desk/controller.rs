@@ -165,7 +165,7 @@ async fn serve(connection: Connection, crew: &Crew) -> Result<(), String> {
     let (orders, mut outbox) = mpsc::channel::<(Order, Vec<u8>)>(ORDERS_MAX);
     let member = super::run::Member::new(hello, connection.remote_address().to_string(), orders)
         .ok_or("it does not say who it is")?;
-    let (number, role) = crew.join(member);
+    let (number, role) = crew.join(member).await;
     let writer = async {
         control::send(&mut sending, &Order::Welcome { role }, &[]).await?;
         while let Some((order, beside)) = outbox.recv().await {

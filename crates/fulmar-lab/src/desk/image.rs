@@ -15,9 +15,9 @@ pub(crate) const KEPT_MAX: usize = 16;
 /// Bytes of a picture.
 pub(crate) const BYTES_MAX: usize = 32 << 20;
 
-const WIDTH: u16 = 1440;
-const HEIGHT: u16 = 960;
-const QUALITY: u8 = 92;
+const WIDTH: u16 = 1920;
+const HEIGHT: u16 = 1280;
+const QUALITY: u8 = 95;
 
 /// What a page is told of a picture.
 #[derive(Clone, Debug, Serialize)]
@@ -123,7 +123,7 @@ fn colour(x: f64, y: f64, grain: f64) -> [f64; 3] {
         let veil = cloud.max(0.0) * 26.0 * depth;
         let base = [58.0 + 150.0 * depth, 96.0 + 92.0 * depth, 150.0 + 20.0 * depth];
         return [base[0] + glow + veil, base[1] + glow * 0.75 + veil, base[2] + glow * 0.35 + veil]
-            .map(|c| c + 9.0 * grain);
+            .map(|c| c + 22.0 * grain);
     }
     let depth = (y - horizon) / (1.0 - horizon);
     let near = 1.0 / (0.05 + depth);
@@ -132,7 +132,7 @@ fn colour(x: f64, y: f64, grain: f64) -> [f64; 3] {
     let glitter = (-((x - 0.72) * (5.0 - 3.0 * depth)).powi(2)).exp() * wave.max(0.0) * 95.0;
     let base = [22.0 + 34.0 * (1.0 - depth), 62.0 + 42.0 * (1.0 - depth), 88.0 + 40.0 * (1.0 - depth)];
     [base[0] + glitter, base[1] + glitter * 0.8 + 11.0 * wave, base[2] + glitter * 0.4 + 13.0 * wave]
-        .map(|c| c + 34.0 * grain)
+        .map(|c| c + 60.0 * grain)
 }
 
 /// Stiff wings, a short body.

@@ -88,16 +88,24 @@ impl Crew {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An agent has come. One of the same key and name that was lost is forgotten.
-    pub(crate) fn join(&self, mut member: Member) -> (u64, Role) {
+    /// An agent has come. The one of the same key and name that was there before is lost, and forgotten.
+    pub(crate) async fn join(&self, mut member: Member) -> (u64, Role) {
+        let before = {
+            let inner = self.lock();
+            let is_same = |m: &&Member| m.is_connected && (&m.key, &m.name) == (&member.key, &member.name);
+            inner.members.iter().find(is_same).map(|member| member.number)
+        };
+        if let Some(before) = before {
+            self.leave(before).await;
+        }
         let mut inner = self.lock();
         inner.next_number += 1;
         member.number = inner.next_number;
+        let number = member.number;
         inner.members.retain(|m| m.is_connected || (&m.key, &m.name) != (&member.key, &member.name));
         if inner.members.len() >= MEMBERS_MAX {
             inner.members.retain(|m| m.is_connected);
         }
-        let number = member.number;
         inner.members.push(member);
         assign(&mut inner.members);
         let role = inner.members.last().map_or(Role::Spare, |member| member.role);
@@ -116,7 +124,8 @@ impl Crew {
     /// What an agent was, and who has to know that it is gone.
     fn strike_off(&self, number: u64) -> Option<(Role, String, Option<mpsc::Sender<Told>>)> {
         let mut inner = self.lock();
-        let member = inner.members.iter_mut().find(|member| member.number == number)?;
+        let member =
+            inner.members.iter_mut().find(|member| member.number == number && member.is_connected)?;
         member.is_connected = false;
         member.since = Instant::now();
         let (role, name) = (member.role, member.name.clone());
