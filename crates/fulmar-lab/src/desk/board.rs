@@ -15,7 +15,7 @@ use super::image::{self, Picture};
 use super::path;
 use super::store::Store;
 use super::types::{
-    Agent, Driver, Path, PathChange, Refusal, Run, RunSummary, Sample, Spec, State, Status, Transfer,
+    Agent, Driver, Kind, Path, PathChange, Refusal, Run, RunSummary, Sample, Spec, State, Status, Transfer,
 };
 
 mod record;
@@ -26,6 +26,9 @@ pub(crate) use record::Record;
 const RUNS_SHOWN: usize = 200;
 /// Runs whose samples are in memory; those of others are read from disk when asked for.
 const RUNS_IN_MEMORY: usize = 12;
+/// Of these, the ones whose received pictures are as well, and bytes of one's.
+const PICTURES_IN_MEMORY: usize = 3;
+const RECEIVED_BYTES_MAX: usize = 128 << 20;
 /// Runs that wait.
 const QUEUE_MAX: usize = 100;
 /// Events a page may be behind.
@@ -93,9 +96,9 @@ impl Board {
     /// Events from now on.
     pub(crate) fn listen(self: &Arc<Self>) -> Watcher {
         self.watchers.fetch_add(1, Ordering::Relaxed);
-        let watcher = Watcher { events: self.events.subscribe(), board: self.clone() };
+        // The others learn that there is one more.
         self.tell_state();
-        watcher
+        Watcher { events: self.events.subscribe(), board: self.clone(), needs_state: true }
     }
 
     pub(crate) fn tell(&self, name: &'static str, data: &impl Serialize) {
@@ -153,8 +156,13 @@ impl Board {
             return Err(Refusal::new(409, format!("{QUEUE_MAX} runs are waiting")));
         }
         let picture = inner.pictures.iter().find(|picture| picture.image.id == spec.image).cloned();
-        if spec.kind == super::types::Kind::Demo && picture.is_none() {
-            return Err(Refusal::impossible("image", format!("there is no picture '{}'", spec.image)));
+        if spec.kind == Kind::Demo {
+            let Some(picture) = &picture else {
+                return Err(Refusal::impossible("image", format!("there is no picture '{}'", spec.image)));
+            };
+            if picture.bytes.len() * spec.transports.len() > RECEIVED_BYTES_MAX {
+                return Err(Refusal::impossible("image", "so large a picture goes with fewer transports"));
+            }
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let id = loop {
@@ -204,6 +212,11 @@ impl Board {
         }
         let held = inner.runs.values_mut().rev().filter(|record| record.is_held());
         held.skip(RUNS_IN_MEMORY).for_each(Record::let_go);
+        let shown = inner.runs.values_mut().rev().filter(|record| record.picture.is_some());
+        shown
+            .filter(|record| record.summary.status.is_over())
+            .skip(PICTURES_IN_MEMORY)
+            .for_each(Record::let_go_picture);
         drop(inner);
         self.tell_run(id);
         self.tell_state();
@@ -340,20 +353,23 @@ fn unknown(id: &str) -> Refusal {
 pub(crate) struct Watcher {
     events: broadcast::Receiver<Arc<Event>>,
     board: Arc<Board>,
+    /// At first, and whenever it has missed something.
+    needs_state: bool,
 }
 
 impl Watcher {
     /// The next event.
     pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
-        match self.events.recv().await {
-            Ok(event) => Some(event),
-            Err(broadcast::error::RecvError::Lagged(_)) => {
-                self.events = self.events.resubscribe();
-                let data = serde_json::to_string(&self.board.state()).ok()?;
-                Some(Arc::new(Event { name: "state", data }))
+        if !self.needs_state {
+            match self.events.recv().await {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::RecvError::Lagged(_)) => self.events = self.events.resubscribe(),
+                Err(broadcast::error::RecvError::Closed) => return None,
             }
-            Err(broadcast::error::RecvError::Closed) => None,
         }
+        self.needs_state = false;
+        let data = serde_json::to_string(&self.board.state()).ok()?;
+        Some(Arc::new(Event { name: "state", data }))
     }
 }
 

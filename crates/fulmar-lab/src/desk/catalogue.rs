@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::types::{Amount, Driver, DriverName, Kind, Link, Order, Path, Spec};
 use super::{path, spec};
+use crate::link::LinkSpec;
 use crate::peer::Peer;
 
 /// Folder of the peers' files, where the program is run from a clone.
@@ -96,7 +97,7 @@ pub(crate) fn catalogue(drivers: &[Driver]) -> Catalogue {
         link_keys: link_keys
             .map(|&(key, title, default, example, live)| LinkKey { key, title, default, example, live })
             .collect(),
-        traces: Vec::new(),
+        traces: traces(),
         colours,
     }
 }
@@ -137,6 +138,29 @@ fn transports() -> Vec<TransportChoice> {
         });
     }
     choices
+}
+
+/// Paths that change over time, where the laboratory knows them by name.
+fn traces() -> Vec<Trace> {
+    let known = [
+        ("lte-walk", "A walk through a city on LTE"),
+        ("wifi-edge", "At the edge of a Wi-Fi cell"),
+        ("starlink", "Satellites that take turns"),
+    ];
+    let is_there = |words: &str| {
+        let mut link = LinkSpec::default();
+        link.set("rate", words).is_ok() && link.set("loss", words).is_ok()
+    };
+    let traces = known.map(|(name, title)| {
+        let words = format!("trace:{name}");
+        is_there(&words).then(|| Trace {
+            name: name.into(),
+            title: title.into(),
+            rate: words.clone(),
+            loss: words,
+        })
+    });
+    traces.into_iter().flatten().collect()
 }
 
 fn link(words: &[(&str, &str)]) -> Link {

@@ -72,23 +72,30 @@ pub(crate) fn write(spec: &Spec) -> Result<String, Refusal> {
     toml::to_string(&file).map_err(|error| Refusal::new(500, error.to_string()))
 }
 
-/// Both directions as one table of an experiment.
+/// Both directions as one table of an experiment, if such a table can say it.
 fn link_table(path: &Path) -> Result<BTreeMap<String, String>, Refusal> {
     let (there, back) = path::links(path)?;
+    let rtt = there.delay + back.delay;
     let mut table = one_link(&path.forward);
-    table.insert("rtt".into(), words(there.delay + back.delay));
-    if back == there {
-        return Ok(table);
+    table.insert("rtt".into(), words(rtt));
+    if there.delay != rtt / 2 {
+        table.insert("forward_delay".into(), words(there.delay));
     }
-    let delays_differ = back.delay != there.delay;
-    let clean = fulmar_net::LinkConfig { delay: there.delay, ..back };
-    if clean != there.without_faults() || delays_differ {
-        let message = "an experiment file has one link for both directions, with or without faults on the way back; \
-            this path is different each way in other respects";
-        return Err(Refusal::impossible("path.backward", message));
+    if let Some(backward) = path.backward.as_ref().filter(|_| back != there) {
+        // The way back is without faults, but for what is said of it.
+        table.insert("fwd_only".into(), "true".into());
+        let flags = one_link(backward);
+        let differing = flags.into_iter().filter(|(key, value)| {
+            !matches!(key.as_str(), "rate" | "queue" | "queue_bdp") || table.get(key) != Some(value)
+        });
+        let named: Vec<_> = differing.map(|(key, value)| (format!("back_{key}"), value)).collect();
+        table.extend(named);
     }
-    table.insert("fwd_only".into(), "true".into());
-    Ok(table)
+    let mut link = LinkSpec::default();
+    let says_it = table.iter().all(|(key, value)| link.set(key, value).is_ok())
+        && (link.forward().as_ref(), link.backward().as_ref()) == (Ok(&there), Ok(&back));
+    let message = "an experiment file cannot say how this way back differs";
+    if says_it { Ok(table) } else { Err(Refusal::impossible("path.backward", message)) }
 }
 
 fn one_link(link: &Link) -> BTreeMap<String, String> {
@@ -240,24 +247,35 @@ fn spec(
 
 /// The page's path from the flags of an experiment.
 fn path_of(flags: &BTreeMap<String, String>) -> Result<Path, Refusal> {
-    let mut link = Link::new();
-    let mut is_one_way = false;
+    let time = |key: &str| {
+        let read = flags.get(key).map(|value| fulmar_net::parse::duration(value)).transpose();
+        read.map_err(|error| Refusal::new(422, error.to_string()))
+    };
+    let rtt = time("rtt")?.unwrap_or(LinkSpec::default().rtt);
+    let there = time("forward_delay")?.unwrap_or(rtt / 2);
+    let (mut link, mut of_back) = (Link::new(), Link::new());
     for (key, value) in flags {
-        match key.as_str() {
-            "rtt" => {
-                let rtt = fulmar_net::parse::duration(value).map_err(|e| Refusal::new(422, e.to_string()))?;
-                link.insert("delay".into(), words(rtt / 2));
-            }
+        let (link, key) = match key.strip_prefix("back_") {
+            Some(key) => (&mut of_back, key),
+            None => (&mut link, key.as_str()),
+        };
+        match key {
+            "rtt" | "forward_delay" | "fwd_only" => {}
             "queue_bdp" => _ = link.insert("queue".into(), format!("{value}bdp")),
-            "fwd_only" => is_one_way = value == "true",
-            _ => _ = link.insert(key.clone(), value.clone()),
+            _ => _ = link.insert(key.to_owned(), value.clone()),
         }
     }
-    let without_faults = |link: &Link| {
-        let kept = link.iter().filter(|(key, _)| matches!(key.as_str(), "rate" | "delay" | "queue"));
-        kept.map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    let backward = is_one_way.then(|| without_faults(&link));
+    link.insert("delay".into(), words(there));
+    let is_one_way = flags.get("fwd_only").is_some_and(|value| value == "true");
+    let is_apart = is_one_way || !of_back.is_empty() || there != rtt / 2;
+    let backward = is_apart.then(|| {
+        let is_kept = |key: &str| !is_one_way || matches!(key, "rate" | "queue");
+        let kept = link.iter().filter(|(key, _)| is_kept(key));
+        let mut back: Link = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+        back.insert("delay".into(), words(rtt.saturating_sub(there)));
+        back.extend(of_back);
+        back
+    });
     Ok(Path { forward: link, backward })
 }
 

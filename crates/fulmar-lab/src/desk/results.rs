@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Experiment;
 use crate::statistics::Summary;
 
+mod verdicts;
+
 /// Sources by the beginning of the experiments' names.
 const SOURCES: [(&str, &str); 6] = [
     ("lt-tcp", "LT-TCP (Hourt, RPI 2014)"),
@@ -80,9 +82,23 @@ struct Reported {
     measured: Vec<Option<Summary>>,
     published: Option<f64>,
     #[serde(default)]
-    bounds: (Option<f64>, Option<f64>),
-    #[serde(default)]
     command: Option<String>,
+}
+
+/// What a file says of published values, beside everything else in it.
+#[derive(Default, Deserialize)]
+struct File {
+    #[serde(default)]
+    published: Vec<Bound>,
+}
+
+#[derive(Deserialize)]
+struct Bound {
+    #[serde(default)]
+    at: BTreeMap<String, String>,
+    value: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
 }
 
 /// Reads experiments and the report. What cannot be read is left out.
@@ -92,6 +108,7 @@ pub(crate) fn read(experiments: &Path, report: &Path) -> Results {
     files.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
     files.sort();
     let rows: Vec<ResultRow> = files.iter().filter_map(|file| row(file, report)).collect();
+    let rows = verdicts::read(report, &rows).unwrap_or(rows);
     let sources = SOURCES.map(|(id, title)| {
         let count = |verdict| rows.iter().filter(|row| row.source == id && row.verdict == verdict).count();
         Source {
@@ -108,14 +125,14 @@ pub(crate) fn read(experiments: &Path, report: &Path) -> Results {
 fn row(file: &Path, report: &Path) -> Option<ResultRow> {
     let text = std::fs::read_to_string(file).ok()?;
     let experiment = Experiment::parse(&file.display().to_string(), &text).ok()?;
-    let json = std::fs::read(report.join(format!("{}.json", experiment.name))).unwrap_or_default();
-    let reported: Vec<Reported> = serde_json::from_slice(&json).unwrap_or_default();
-    let cells: Vec<ResultCell> = if reported.is_empty() {
-        experiment.published.iter().map(unmeasured).collect()
-    } else {
-        reported.into_iter().map(cell).collect()
-    };
+    let bounds = toml::from_str::<File>(&text).unwrap_or_default().published;
     let measure = experiment.measures.first().map_or("", String::as_str);
+    let reported = reported(report, &experiment.name, measure);
+    let cells: Vec<ResultCell> = if reported.is_empty() {
+        bounds.iter().map(unmeasured).collect()
+    } else {
+        reported.into_iter().map(|row| cell(row, &bounds)).collect()
+    };
     Some(ResultRow {
         source: source(&experiment.name),
         place: place(&experiment.source),
@@ -129,20 +146,66 @@ fn row(file: &Path, report: &Path) -> Option<ResultRow> {
     })
 }
 
-fn cell(row: Reported) -> ResultCell {
+/// What was measured: from the report's JSON, or from its table, which stands in the tree.
+fn reported(report: &Path, name: &str, measure: &str) -> Vec<Reported> {
+    let json = std::fs::read(report.join(format!("{name}.json"))).ok();
+    let rows = json.and_then(|json| serde_json::from_slice(&json).ok());
+    rows.or_else(|| table(&report.join(format!("{name}.csv")), measure).ok()).unwrap_or_default()
+}
+
+fn table(path: &Path, measure: &str) -> Result<Vec<Reported>, csv::Error> {
+    let mut reader = csv::Reader::from_path(path)?;
+    let head = reader.headers()?.clone();
+    let of_cell = head.iter().position(|name| name == "runs").unwrap_or(0);
+    let column = |name: &str| head.iter().position(|known| known == name);
+    let parts =
+        ["mean", "sd", "ci95", "median", "min", "max"].map(|part| column(&format!("{measure}_{part}")));
+    let published = column("published");
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record?;
+        let number = |at: Option<usize>| record.get(at?)?.parse::<f64>().ok();
+        let runs = record.get(of_cell).and_then(|runs| runs.parse().ok()).unwrap_or(0);
+        let [mean, sd, ci95, median, min, max] = parts.map(&number);
+        let rest = |value: Option<f64>| value.unwrap_or_default();
+        #[allow(clippy::needless_update, reason = "a table may lack what a summary has")]
+        let summary = mean.map(|mean| Summary {
+            n: runs,
+            mean,
+            sd: rest(sd),
+            ci95: rest(ci95),
+            median: rest(median),
+            min: rest(min),
+            max: rest(max),
+            ..Summary::default()
+        });
+        let cell = head.iter().zip(&record).take(of_cell);
+        rows.push(Reported {
+            cell: cell.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            measured: vec![summary],
+            published: number(published),
+            command: None,
+        });
+    }
+    Ok(rows)
+}
+
+fn cell(row: Reported, bounds: &[Bound]) -> ResultCell {
     let measured = row.measured.into_iter().next().flatten();
     let published = row.published;
     let ratio = measured.zip(published.filter(|&value| value != 0.0)).map(|(m, value)| m.mean / value);
-    let (min, max) = row.bounds;
+    let own =
+        bounds.iter().find(|bound| bound.at.iter().all(|(key, value)| row.cell.get(key) == Some(value)));
+    let (min, max) = own.map_or((None, None), |bound| (bound.min, bound.max));
     ResultCell { at: row.cell, published, min, max, measured, ratio, command: row.command }
 }
 
-fn unmeasured(published: &crate::experiment::Published) -> ResultCell {
+fn unmeasured(bound: &Bound) -> ResultCell {
     ResultCell {
-        at: published.at.clone(),
-        published: published.value,
-        min: published.min,
-        max: published.max,
+        at: bound.at.clone(),
+        published: bound.value,
+        min: bound.min,
+        max: bound.max,
         measured: None,
         ratio: None,
         command: None,
@@ -207,17 +270,18 @@ mod tests {
     use super::*;
 
     fn cells(pairs: &[(f64, f64)], max: Option<f64>) -> Vec<ResultCell> {
-        let cell = |&(mean, published): &(f64, f64)| {
+        let found = |&(mean, published): &(f64, f64)| {
             let summary = Summary { n: 2, mean, ..Summary::default() };
-            cell(Reported {
+            let row = Reported {
                 cell: BTreeMap::new(),
                 measured: vec![Some(summary)],
                 published: (published > 0.0).then_some(published),
-                bounds: (None, max),
                 command: None,
-            })
+            };
+            let bound = Bound { at: BTreeMap::new(), value: None, min: None, max };
+            cell(row, &[bound])
         };
-        pairs.iter().map(cell).collect()
+        pairs.iter().map(found).collect()
     }
 
     #[test]
@@ -230,21 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn the_report_of_this_repository_is_read() {
+    fn the_tables_of_this_repository_are_read() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let csv = root.join("docs/results/lt-tcp-table-2.1.csv");
+        let rows = table(&csv, "goodput_kib_s").unwrap();
+        let clean =
+            rows.iter().find(|row| row.cell["loss"] == "0%" && row.published == Some(48762.0)).unwrap();
+        assert!(clean.measured[0].unwrap().mean > 1000.0);
         let results = read(&root.join("experiments"), &root.join("docs/results"));
-        let table = results.rows.iter().find(|row| row.id == "lt-tcp-table-2.1").unwrap();
-        assert_eq!(
-            (table.source, table.place.as_str(), table.unit.as_str()),
-            ("lt-tcp", "Table 2.1", "KiB/s")
-        );
-        let at = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let clean = table.cells.iter().find(|cell| {
-            cell.published == Some(48762.0)
-                && cell.at.contains_key("loss")
-                && cell.at.get("loss") == Some(&at("", "0%").1)
-        });
-        assert!(clean.unwrap().ratio.unwrap() > 0.0);
+        let of_table = |row: &&ResultRow| row.source == "lt-tcp" && row.place.starts_with("Table 2.1");
+        let row = results.rows.iter().find(of_table).unwrap();
+        assert_eq!(row.unit, "KiB/s");
+        assert!(row.cells.iter().any(|cell| cell.ratio.is_some_and(|ratio| ratio > 0.0)));
         assert!(results.sources.iter().map(|s| s.reproduced + s.differs).sum::<usize>() > 10);
     }
 }

@@ -180,6 +180,10 @@ impl Record {
     /// Samples and pictures are taken out of memory.
     pub(super) fn let_go(&mut self) {
         self.samples = None;
+        self.let_go_picture();
+    }
+
+    pub(super) fn let_go_picture(&mut self) {
         self.received = Vec::new();
         self.picture = None;
     }

@@ -17,7 +17,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn events(
     State(desk): State<Arc<Desk>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    // To listen is itself an event: the first that comes is the state with this page in it.
     let watcher = desk.board.listen();
     let events = stream::unfold(watcher, |mut watcher| async {
         let event = watcher.next().await?;

@@ -65,16 +65,17 @@ impl Guard {
         bare == "localhost" || bare.parse::<IpAddr>().is_ok() || self.names.iter().any(|known| known == bare)
     }
 
-    /// Whether it is this program's own page that asks, or a program that has no origin.
-    fn is_own(&self, headers: &HeaderMap) -> bool {
-        let text =
-            |value: Option<&HeaderValue>| value.and_then(|value| value.to_str().ok().map(str::to_owned));
-        let Some(host) = text(headers.get(HOST)).filter(|host| self.is_called(host)) else { return false };
-        if let Some(origin) = headers.get(ORIGIN) {
-            return origin.to_str().is_ok_and(|origin| origin == format!("http://{host}"));
+    /// Whether it is this program's own page that asks, or a program that has no origin. Links to the page may be followed
+    /// from anywhere: the token decides.
+    fn is_own(&self, headers: &HeaderMap, is_page: bool) -> bool {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let Some(host) = text(HOST.as_str()).filter(|host| self.is_called(host)) else { return false };
+        if let Some(origin) = text(ORIGIN.as_str()) {
+            return origin == format!("http://{host}");
         }
         // Requests without an origin that a browser makes for another site: pictures, links.
-        !matches!(text(headers.get("sec-fetch-site")).as_deref(), Some("cross-site" | "same-site"))
+        let is_followed = is_page && text("sec-fetch-mode") == Some("navigate");
+        is_followed || !matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"))
     }
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
@@ -98,10 +99,7 @@ pub(super) async fn check(State(desk): State<Arc<Desk>>, request: Request, next:
     let guard = &desk.guard;
     let is_api = request.uri().path().starts_with("/api/");
     let is_asset = !is_api && request.uri().path() != "/";
-    // Whoever follows a link to the page from elsewhere gets in only by the token.
-    let is_navigation = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
-    let mut response = if !guard.is_own(request.headers()) && !(request.uri().path() == "/" && is_navigation)
-    {
+    let mut response = if !guard.is_own(request.headers(), request.uri().path() == "/") {
         Refusal::new(
             403,
             "this request comes from another site, or calls this program by a name it does not know",
@@ -169,7 +167,7 @@ mod tests {
         let own = |more: &[(&'static str, &str)]| {
             let mut headers = headers(&[("host", "127.0.0.1:80")]);
             headers.extend(self::headers(more));
-            guard().is_own(&headers)
+            guard().is_own(&headers, false)
         };
         assert!(
             own(&[])
@@ -178,7 +176,13 @@ mod tests {
         );
         assert!(!own(&[("origin", "http://evil.example")]) && !own(&[("origin", "null")]));
         assert!(!own(&[("origin", "http://127.0.0.1:81")]) && !own(&[("sec-fetch-site", "cross-site")]));
-        assert!(!guard().is_own(&headers(&[])));
+        let link = headers(&[
+            ("host", "[::1]:80"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+        ]);
+        assert!(guard().is_own(&link, true) && !guard().is_own(&link, false));
+        assert!(!guard().is_own(&headers(&[]), true));
     }
 
     #[test]
