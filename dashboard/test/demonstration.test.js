@@ -47,7 +47,7 @@ async function slide(page, name, stop) {
 
 test("both pictures come part by part, are complete at different times, and the sliders act meanwhile", async () => {
   const { driver, slow, fast } = await desk.means();
-  const forward = { rate: "8M", delay: "10ms", loss: "3%", burst: "2" };
+  const forward = { rate: "20M", delay: "20ms", loss: "10%", burst: "3" };
   const person = await Person.enter(chromium, desk);
   const { page } = person;
   await person.go("demonstration");
@@ -118,7 +118,7 @@ test("a picture of one's own", async () => {
   });
   const file = { name: "stripes.jpg", mimeType: "image/jpeg", buffer: Buffer.from(jpeg) };
   await page.locator('input[type="file"]').setInputFiles(file);
-  const choice = page.getByLabel("Picture");
+  const choice = page.getByRole("combobox", { name: "Picture" });
   await until(
     () =>
       choice.evaluate((select) => /** @type {HTMLSelectElement} */ (select).selectedOptions[0]?.text ?? ""),

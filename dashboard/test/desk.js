@@ -28,12 +28,12 @@ export class Desk {
     this.token = new URL(url).searchParams.get("token") ?? "";
   }
 
-  /** @returns {Promise<Desk>} */
-  static async start() {
+  /** @param {string} [listen] @returns {Promise<Desk>} */
+  static async start(listen = "127.0.0.1:0") {
     const given = process.env["DESK_URL"];
     if (given) return new Desk(given, null, null);
     const folder = mkdtempSync(join(tmpdir(), "fulmar-desk-"));
-    const child = spawn(program, ["operator", "--listen", "127.0.0.1:0", "--no-open", "--out", folder], {
+    const child = spawn(program, ["operator", "--listen", listen, "--no-open", "--out", folder], {
       cwd: root,
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -48,7 +48,7 @@ export class Desk {
 
   async stop() {
     const { child, folder } = this;
-    if (child && child.exitCode === null) {
+    if (child && child.exitCode === null && child.signalCode === null) {
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
       await ended;
@@ -187,6 +187,7 @@ export class Person {
       ...options,
     });
     context.setDefaultTimeout(30_000);
+    if (process.env["PAGE"] === "dist") await servePage(context, desk.origin);
     const page = await context.newPage();
     const person = new Person(context, page, desk.origin);
     await page.goto(desk.url);
@@ -208,6 +209,17 @@ export class Person {
       [],
     );
   }
+}
+
+/** The page as it lies in dist/, in place of the one in the program: for work on it without building the program anew.
+ * @param {import("playwright-core").BrowserContext} context @param {string} origin */
+async function servePage(context, origin) {
+  await context.route(`${origin}/assets/**`, (route) =>
+    route.fulfill({ path: join(root, "dashboard/dist", new URL(route.request().url()).pathname) }),
+  );
+  await context.route(`${origin}/`, (route) =>
+    route.fulfill({ path: join(root, "dashboard/dist/index.html") }),
+  );
 }
 
 /** Asks again and again until the answer is right. @template T @param {() => Promise<T>} ask @param {(value: T) => boolean} isRight @param {string} what */

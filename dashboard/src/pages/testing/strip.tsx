@@ -140,7 +140,12 @@ export function Strip(props: {
 }) {
   const { run, measure, dropsOutliers, isLog, published } = props;
   const counted = run.transfers.filter((transfer) => isCounted(transfer, measure));
-  const values = [...counted.map((transfer) => measure.of(transfer)), ...published.values()];
+  const summaries = run.statistics.flatMap((stats) => summaryOf(stats, measure, dropsOutliers) ?? []);
+  const values = [
+    ...counted.map((transfer) => measure.of(transfer)),
+    ...summaries.map(({ mean, ci95 }) => mean + Math.min(ci95, mean)),
+    ...published.values(),
+  ];
   const scale = scaleOf(values, isLog);
   return (
     <figure class="strip" aria-label={`${measure.label} of every transfer, in ${measure.unit}`}>
