@@ -47,7 +47,7 @@ async function slide(page, name, stop) {
 
 test("both pictures come part by part, are complete at different times, and the sliders act meanwhile", async () => {
   const { driver, slow, fast } = await desk.means();
-  const forward = { rate: "20M", delay: "20ms", loss: "10%", burst: "3" };
+  const forward = { rate: "20M", delay: "20ms", loss: "20%", burst: "5" };
   const person = await Person.enter(chromium, desk);
   const { page } = person;
   await person.go("demonstration");
@@ -57,7 +57,7 @@ test("both pictures come part by part, are complete at different times, and the 
     transports: [fast, slow],
     path: { forward, backward: null },
     amount: { bytes: 1 },
-    time_max_s: 90,
+    time_max_s: 300,
   });
   const screens = [fast, slow].map((name) => page.getByRole("article", { name, exact: true }));
   const [quick, laggard] =

@@ -170,7 +170,8 @@ export class Person {
     this.expected = /$^/;
     page.on("pageerror", (error) => this.mistakes.push(`error: ${error.message}`));
     page.on("console", (message) => {
-      if (message.type() === "error") this.mistakes.push(`console: ${message.text()}`);
+      if (message.type() === "error")
+        this.mistakes.push(`console: ${message.text()} ${message.location().url}`);
     });
     page.on("request", (request) => {
       const url = request.url();

@@ -90,8 +90,9 @@ test("two operators watch one run; what one does the other sees", async () => {
     kind: "demo",
     driver,
     transports: [fast, slow],
-    path: { forward: { rate: "2M", delay: "10ms", loss: "3%" }, backward: null },
+    path: { forward: { rate: "300k", delay: "10ms", loss: "3%" }, backward: null },
     amount: { bytes: 1 },
+    time_max_s: 300,
   });
   await Promise.all([one, two].map(({ page }) => head(page).getByText("running", { exact: true }).waitFor()));
   await one.page.getByText(/2 watching/).waitFor();

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { Refusal } from "../../desk/client.ts";
 import { useDesk, useRun, type Watched } from "../../desk/store.ts";
-import type { Catalogue, Path, Spec, State, Transfer } from "../../desk/types.ts";
+import type { Catalogue, Path, Spec, State } from "../../desk/types.ts";
 import { go, href } from "../../route.ts";
 import { bestDriver, otherErrors, useDraft, type Draft } from "../../setup/draft.ts";
 import { DriverChoice } from "../../setup/driver.tsx";
@@ -16,7 +16,7 @@ import { RunHead, RunList } from "../../ui/run.tsx";
 import { scaled } from "../../units.ts";
 import { chosenRun, start } from "../testing/page.tsx";
 import { PictureChoice } from "./pictures.tsx";
-import { Screen } from "./screen.tsx";
+import { completeAfter, Screen } from "./screen.tsx";
 import { Sliders } from "./sliders.tsx";
 
 /** With one transport gone from the machine (no kernel TCP through the relay), its profile of the same name stands in. */
@@ -142,13 +142,10 @@ function Race({ watched }: { watched: Watched }) {
   );
 }
 
-/** The first to be complete, which the others are measured by. */
-function firstOf(transfers: readonly Transfer[]): Transfer | null {
-  const complete = transfers.filter((transfer) => transfer.status === "complete");
-  return complete.reduce<Transfer | null>(
-    (best, one) => (best === null || one.time_s < best.time_s ? one : best),
-    null,
-  );
+/** When the first was complete, which the others are measured by. */
+function firstOf(watched: Watched): number | null {
+  const times = watched.run.transports.flatMap((_, flow) => completeAfter(watched, flow) ?? []);
+  return times.length === 0 ? null : Math.min(...times);
 }
 
 function Stage({ watched }: { watched: Watched }) {
@@ -162,7 +159,7 @@ function Stage({ watched }: { watched: Watched }) {
       </RunHead>
       <div class="stage" style={{ "--screens": Math.min(run.transports.length, 3) }}>
         {run.transports.map((name, flow) => (
-          <Screen key={`${run.id} ${name}`} watched={watched} flow={flow} first={firstOf(run.transfers)} />
+          <Screen key={`${run.id} ${name}`} watched={watched} flow={flow} first_s={firstOf(watched)} />
         ))}
       </div>
     </>

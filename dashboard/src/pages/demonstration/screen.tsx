@@ -33,6 +33,11 @@ function recentGoodput(track: Track | null): number | null {
   return (((received_bytes[end] ?? 0) - (received_bytes[from] ?? 0)) * 8) / span / 1e6;
 }
 
+function meanGoodput(track: Track | null, time_s: number): number | null {
+  const received = track?.last("received_bytes") ?? null;
+  return received === null || time_s <= 0 ? null : (received * 8) / time_s / 1e6;
+}
+
 function Readout({
   label,
   value,
@@ -55,37 +60,62 @@ function Readout({
   );
 }
 
+/** When the whole picture was there: as the receiver has measured it, or by the samples until that is known. */
+export function completeAfter({ run, tracks }: Watched, flow: number): number | null {
+  const ended = run.transfers.find((transfer) => transfer.flow === flow);
+  if (ended) return ended.status === "complete" ? ended.time_s : null;
+  const total = run.flows.find((state) => state.flow === flow)?.total_bytes ?? null;
+  const columns = tracks.of(flow)?.columns;
+  if (total === null || !columns) return null;
+  const at = columns.received_bytes.findIndex((received) => (received ?? 0) >= total);
+  return at < 0 ? null : (columns.t[at] ?? null);
+}
+
 type Stand = { kind: "waits" | "comes" | "stalls" | "complete" | "over"; text: string };
 
 function standOf(
   state: FlowState | undefined,
   ended: Transfer | undefined,
+  complete_s: number | null,
   silent: number,
   time: number,
 ): Stand {
-  if (ended?.status === "complete")
-    return { kind: "complete", text: `complete after ${duration(ended.time_s)}` };
+  if (complete_s !== null) return { kind: "complete", text: `complete after ${duration(complete_s)}` };
   if (ended) return { kind: "over", text: ended.error ?? ended.status.replace("_", " ") };
   if (!state || (state.status === "waiting" && time === 0)) return { kind: "waits", text: "waits" };
   if (silent >= stall_s) return { kind: "stalls", text: `stalled for ${silent.toFixed(1)} s` };
   return { kind: "comes", text: "coming" };
 }
 
-export function Screen({ watched, flow, first }: { watched: Watched; flow: number; first: Transfer | null }) {
+export function Screen({
+  watched,
+  flow,
+  first_s,
+}: {
+  watched: Watched;
+  flow: number;
+  first_s: number | null;
+}) {
   const { run, tracks } = watched;
   const name = run.transports[flow] ?? "";
   const ended = run.transfers.find((transfer) => transfer.flow === flow);
+  const complete_s = completeAfter(watched, flow);
   const isOver = ended !== undefined || (run.status !== "running" && run.status !== "queued");
   const { canvas, received } = useReceived(run.id, flow, run.spec.image, isOver);
   const track = tracks.of(flow);
-  const time = ended?.time_s ?? track?.last("t") ?? 0;
+  const time = complete_s ?? ended?.time_s ?? track?.last("t") ?? 0;
   const stand = standOf(
     run.flows.find((state) => state.flow === flow),
     ended,
+    complete_s,
     isOver ? 0 : silence(track),
     time,
   );
-  const goodput = ended ? ended.goodput_mbps : recentGoodput(track);
+  const goodput = ended
+    ? ended.goodput_mbps
+    : complete_s !== null
+      ? meanGoodput(track, complete_s)
+      : recentGoodput(track);
   const lost = ended
     ? ended.lost_packets
     : (track?.last("lost_packets") ?? 0) + (track?.last("dropped_packets") ?? 0);
@@ -93,7 +123,7 @@ export function Screen({ watched, flow, first }: { watched: Watched; flow: numbe
   const repair = ended?.repair_packets ?? track?.last("repair_packets") ?? 0;
   const share = received.total ? received.bytes / received.total : 0;
   const behind =
-    ended?.status === "complete" && first && first !== ended ? ended.time_s / first.time_s : null;
+    complete_s !== null && first_s !== null && complete_s > first_s ? complete_s / first_s : null;
   return (
     <article class={`screen ${stand.kind}`} style={{ "--own": colourOf(name) }} aria-label={name}>
       <header>
@@ -120,7 +150,7 @@ export function Screen({ watched, flow, first }: { watched: Watched; flow: numbe
       </div>
       <dl>
         <Readout
-          label={ended ? "mean" : "goodput"}
+          label={ended || complete_s !== null ? "mean" : "goodput"}
           value={goodput === null ? "–" : number(goodput)}
           unit="Mbit/s"
         />
