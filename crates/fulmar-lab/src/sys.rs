@@ -170,6 +170,23 @@ pub(crate) fn packet_socket(interface: &str) -> io::Result<File> {
     }
 }
 
+/// Frames a packet socket dropped since this was asked before.
+pub(crate) fn take_packet_drops(socket: &File) -> io::Result<u64> {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the structure is valid for writing, of the length that is said.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &mut length,
+        )
+    })?;
+    Ok(stats.tp_drops.into())
+}
+
 /// Asks for exact timers and, where that is allowed, real-time priority for the calling thread.
 pub(crate) fn be_punctual() {
     // SAFETY: neither call keeps a pointer. Both may be refused, which costs punctuality only, and that is measured.

@@ -75,6 +75,15 @@ impl Device {
         }
     }
 
+    /// Frames that the kernel dropped because they were not read in time, since this was asked before. Devices of namespaces
+    /// count them for themselves.
+    pub(super) fn take_drops(&self) -> io::Result<u64> {
+        match self {
+            Self::Tun(_) => Ok(0),
+            Self::Wire(wire) => sys::take_packet_drops(&wire.socket),
+        }
+    }
+
     /// Throws away what has queued up while nobody read.
     pub(super) fn drain(&self, buffer: &mut [u8]) {
         while self.read(buffer).is_ok() {}

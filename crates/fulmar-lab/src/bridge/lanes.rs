@@ -47,6 +47,10 @@ impl Ground {
     fn device_drops(&self) -> std::io::Result<u64> {
         self.ends.iter().flatten().map(End::device_drops).sum()
     }
+
+    fn take_drops(&self) -> std::io::Result<u64> {
+        self.devices.iter().map(Device::take_drops).sum()
+    }
 }
 
 /// Lanes that are being moved.
@@ -80,6 +84,7 @@ impl Lanes {
         let mut buffer = vec![0; READ_BYTES_MAX];
         devices.iter().for_each(|device| device.drain(&mut buffer));
         let drops_before = ground.device_drops().map_err(words)?;
+        ground.take_drops().map_err(words)?;
         let control = Arc::new(Control::default());
         let engine = Engine::new(devices, lanes, seed, control.clone());
         let engine =
@@ -102,7 +107,9 @@ impl Lanes {
     /// # Errors
     /// If the engine failed in the middle.
     pub fn finish(mut self, ground: &Ground, lateness_p99_max: Duration) -> Result<LanesReport, String> {
-        let drops = ground.device_drops().map_err(|error| error.to_string())? - self.drops_before;
+        let drops =
+            ground.device_drops().and_then(|drops| Ok(drops - self.drops_before + ground.take_drops()?));
+        let drops = drops.map_err(|error| error.to_string())?;
         let report = self.stop().ok_or("the bridge has stopped before")?;
         let report = report.map_err(|error| format!("the bridge failed: {error}"))?;
         let (lateness, faults) = report.judge(lateness_p99_max, drops);

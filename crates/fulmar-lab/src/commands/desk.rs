@@ -11,6 +11,7 @@ use crate::desk::agent::{self, AgentConfig};
 use crate::desk::controller::{Controller, ControllerConfig};
 use crate::desk::operator::{Operator, OperatorConfig};
 use crate::desk::types::Role;
+use crate::sys;
 
 /// Where the page is, what it shows, and where runs are kept
 #[derive(clap::Args, Debug)]
@@ -235,6 +236,8 @@ pub(super) fn run_agent(args: AgentArgs) -> Result<(), String> {
         trusts_new: args.trust_new,
         is_quiet: args.quiet,
     };
+    // While there is one thread, whose priority all others inherit.
+    sys::be_preferred();
     runtime()?.block_on(async {
         tokio::select! {
             ended = agent::run(config) => ended,

@@ -238,16 +238,13 @@ fn path_presets() -> Vec<PathPreset> {
     presets
 }
 
-fn run_presets(has_kernel: bool) -> Vec<RunPreset> {
-    let tcp = |congestion: &str| {
-        if has_kernel { format!("tcp-{congestion}") } else { congestion.replace("bbr", "newreno") }
-    };
-    let driver = if has_kernel { DriverName::Real } else { DriverName::Relay };
-    let base = Spec {
-        kind: Kind::Demo,
+/// What is common to all that can be begun with one click.
+fn base(kind: Kind, has_kernel: bool) -> Spec {
+    Spec {
+        kind,
         title: String::new(),
         preset: String::new(),
-        driver,
+        driver: if has_kernel { DriverName::Real } else { DriverName::Relay },
         transports: Vec::new(),
         path: Path::default(),
         amount: Amount::Bytes(0),
@@ -258,61 +255,68 @@ fn run_presets(has_kernel: bool) -> Vec<RunPreset> {
         ecn: false,
         drops_outliers: false,
         loss_free_handshake: true,
-        image: super::image::DRAWN.into(),
+        image: if kind == Kind::Demo { super::image::DRAWN.into() } else { String::new() },
+    }
+}
+
+/// The kernel's TCP, or the nearest profile where that cannot run.
+fn tcp(congestion: &str, has_kernel: bool) -> String {
+    match congestion {
+        _ if has_kernel => format!("tcp-{congestion}"),
+        "bbr" => "newreno".into(),
+        other => other.into(),
+    }
+}
+
+fn run_presets(has_kernel: bool) -> Vec<RunPreset> {
+    let wireless = same(&[("rate", "10M"), ("delay", "40ms"), ("loss", "5%"), ("burst", "2")]);
+    let demo = |id: &'static str, title: &'static str, source, transports: &[String]| RunPreset {
+        id,
+        title,
+        source,
+        spec: Spec {
+            title: title.into(),
+            preset: id.into(),
+            transports: transports.to_vec(),
+            path: wireless.clone(),
+            ..base(Kind::Demo, has_kernel)
+        },
+        published: Vec::new(),
     };
-    let wireless = same(&[("rate", "20M"), ("delay", "20ms"), ("loss", "5%"), ("burst", "3")]);
-    let demo = |id: &str, title: &str, transports: Vec<String>, path: &Path| Spec {
-        title: title.into(),
-        preset: id.into(),
-        transports,
-        path: path.clone(),
-        ..base.clone()
-    };
-    let series = Spec {
-        kind: Kind::Test,
-        preset: "thesis-5-5".into(),
-        title: "LT-TCP and TCP at 5 % in bursts of 5, as in the thesis".into(),
-        transports: vec!["lt-tcp:rto_min=0.2,rto_max=5".into(), tcp("cubic")],
-        path: thesis("500us", "5%", "5"),
-        amount: Amount::Seconds(5.0),
-        transfers: 20,
-        order: Order::InTurn,
-        drops_outliers: true,
-        image: String::new(),
-        ..base.clone()
-    };
-    let published = |transport, value, place| PublishedValue { transport, value, unit: "KiB/s", place };
+    let (cubic, bbr) = (tcp("cubic", has_kernel), tcp("bbr", has_kernel));
     vec![
-        RunPreset {
-            id: "lt-tcp-and-tcp",
-            title: "LT-TCP beside TCP",
-            source: "LT-TCP thesis, figure 2.3",
-            spec: demo("lt-tcp-and-tcp", "LT-TCP beside TCP", vec!["lt-tcp".into(), tcp("cubic")], &wireless),
-            published: Vec::new(),
-        },
-        RunPreset {
-            id: "auto-and-tcp",
-            title: "auto beside CUBIC and BBR",
-            source: "",
-            spec: demo(
-                "auto-and-tcp",
-                "auto beside CUBIC and BBR",
-                vec!["auto".into(), tcp("cubic"), tcp("bbr")],
-                &wireless,
-            ),
-            published: Vec::new(),
-        },
-        RunPreset {
-            id: "thesis-5-5",
-            title: "20 transfers of LT-TCP and TCP at 5 %, E=5",
-            source: "LT-TCP thesis, Tables 2.1 and 2.2",
-            spec: series,
-            published: vec![
-                published("lt-tcp:rto_min=0.2,rto_max=5", 9309.0, "Table 2.1"),
-                published("tcp-cubic", 59.0, "Table 2.2"),
-            ],
-        },
+        demo(
+            "lt-tcp-and-tcp",
+            "LT-TCP beside TCP",
+            "LT-TCP thesis, figure 2.3",
+            &["lt-tcp".into(), cubic.clone()],
+        ),
+        demo("auto-and-tcp", "auto beside CUBIC and BBR", "", &["auto".into(), cubic, bbr]),
+        thesis_series(has_kernel),
     ]
+}
+
+/// A cell of the thesis' tables.
+fn thesis_series(has_kernel: bool) -> RunPreset {
+    let lt_tcp = "lt-tcp:rto_min=0.2,rto_max=5";
+    let published = |transport, value, place| PublishedValue { transport, value, unit: "KiB/s", place };
+    RunPreset {
+        id: "thesis-5-5",
+        title: "20 transfers of LT-TCP and TCP at 5 %, E=5",
+        source: "LT-TCP thesis, Tables 2.1 and 2.2",
+        spec: Spec {
+            preset: "thesis-5-5".into(),
+            title: "LT-TCP and TCP at 5 % in bursts of 5, as in the thesis".into(),
+            transports: vec![lt_tcp.into(), tcp("cubic", has_kernel)],
+            path: thesis("500us", "5%", "5"),
+            amount: Amount::Seconds(5.0),
+            transfers: 20,
+            order: Order::InTurn,
+            drops_outliers: true,
+            ..base(Kind::Test, has_kernel)
+        },
+        published: vec![published(lt_tcp, 9309.0, "Table 2.1"), published("tcp-cubic", 59.0, "Table 2.2")],
+    }
 }
 
 #[cfg(test)]

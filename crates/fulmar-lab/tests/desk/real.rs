@@ -13,8 +13,10 @@ fn test(transports: &[&str], amount: Value) -> Value {
     })
 }
 
+/// Zero for a run that the machine could not carry.
 fn mean(run: &Value, flow: usize) -> f64 {
-    run["statistics"][flow]["all"]["goodput_mbps"]["mean"].as_f64().unwrap_or_else(|| panic!("{run}"))
+    assert_eq!(run["status"], "done", "{run}");
+    run["statistics"][flow]["all"]["goodput_mbps"]["mean"].as_f64().unwrap_or_default()
 }
 
 #[test]
@@ -115,32 +117,49 @@ fn nothing_stays_behind_a_program_that_was_killed() {
     assert_eq!((keys(desk.child.id()), keys(next.child.id())), (0, 1), "the next start does");
 }
 
-/// The page, `fulmar-lab run` and virtual time are three ways to one number.
+/// The page, `fulmar-lab run` and virtual time are three ways to one number. What a busy machine spoils is tried again, as
+/// experiments in real time are.
 #[test]
 fn the_same_transfer_has_the_same_goodput_from_the_page_from_a_file_and_in_virtual_time() {
+    const ATTEMPTS_MAX: u32 = 4;
     let desk = Desk::operator();
     if !desk.has_bridge() {
         return;
     }
+    let run = |spec: &Value| mean(&desk.finished(&desk.run(spec)), 0);
     let mut lossy = test(&["auto"], json!({ "bytes": 1_000_000 }));
     lossy["path"]["forward"]["loss"] = json!("1%");
-    let real = desk.finished(&desk.run(&lossy));
-    lossy["driver"] = json!("virtual");
-    let computed = desk.finished(&desk.run(&lossy));
-    let near = |a: f64, b: f64, what: &str| assert!((a / b - 1.0).abs() < 0.05, "{what}: {a} and {b} Mbit/s");
-    if real["transfers"][0]["status"] == "complete" {
-        near(mean(&real, 0), mean(&computed, 0), "page and virtual time");
+    let mut computed = lossy.clone();
+    computed["driver"] = json!("virtual");
+    let computed = run(&computed);
+    agree("page and virtual time", ATTEMPTS_MAX, || (run(&lossy), computed));
+    let kernel = test(&["tcp-cubic"], json!({ "bytes": 1_000_000 }));
+    agree("page and file", ATTEMPTS_MAX, || {
+        let id = desk.run(&kernel);
+        (mean(&desk.finished(&id), 0), of_file(&desk, &id))
+    });
+}
+
+/// Holds two goodputs to 5 % of each other.
+fn agree(what: &str, attempts_max: u32, measure: impl Fn() -> (f64, f64)) {
+    let mut seen = Vec::new();
+    for _ in 0..attempts_max {
+        let (a, b) = measure();
+        if (a / b - 1.0).abs() < 0.05 {
+            return;
+        }
+        seen.push((a, b));
     }
-    let kernel = desk.run(&test(&["tcp-cubic"], json!({ "bytes": 1_000_000 })));
-    let page = desk.finished(&kernel);
+    panic!("{what}, Mbit/s: {seen:?}");
+}
+
+/// The goodput of a run's experiment by `fulmar-lab run`.
+fn of_file(desk: &Desk, id: &str) -> f64 {
     let temp = tempfile::tempdir().unwrap();
-    let file = temp.path().join("kernel.toml");
-    std::fs::write(&file, desk.get(&format!("/api/runs/{kernel}/experiment.toml")).body).unwrap();
+    let file = temp.path().join("saved.toml");
+    std::fs::write(&file, desk.get(&format!("/api/runs/{id}/experiment.toml")).body).unwrap();
     assert!(lab().arg("run").arg(&file).arg("--out").arg(temp.path()).status().unwrap().success());
-    let lines = std::fs::read_to_string(temp.path().join("kernel/runs.jsonl")).unwrap();
-    let outcome: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-    // A machine that was too slow for real time says so, in both ways, and then says nothing else.
-    if outcome["outcome"]["valid"] == true && page["transfers"][0]["status"] == "complete" {
-        near(mean(&page, 0), outcome["outcome"]["goodput_mbps"].as_f64().unwrap(), "page and file");
-    }
+    let lines = std::fs::read_to_string(temp.path().join("saved/runs.jsonl")).unwrap();
+    let record: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    record["outcome"]["goodput_mbps"].as_f64().unwrap()
 }

@@ -1,6 +1,7 @@
 //! One end of one transfer, from the handshake to the end of the connection.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +109,12 @@ impl Desk {
         let mut count = Count::new(job.amount);
         let mut buffer = vec![0; READ_BYTES_MAX];
         let deadline = count.deadline().map(Instant::from_std);
+        let mut over = pin!(async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        });
         let mut phases = self.phases.clone();
         let mut ticks = ticks();
         let mut part = Vec::new();
@@ -130,7 +137,7 @@ impl Desk {
                     self.say(Report::Receiving { job: job.number, bytes: count.bytes() }).await;
                     self.give_back(job.number, &mut part).await;
                 }
-                _ = async { tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)).await }, if deadline.is_some() => break None,
+                () = &mut over => break None,
                 () = ended(&mut phases) => break None,
             }
         };

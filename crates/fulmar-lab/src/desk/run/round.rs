@@ -8,7 +8,7 @@ use fulmar_net::LinkConfig;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::crew::{Member, Told};
+use super::crew::{Crew, Member, Told};
 use super::road::Road;
 use super::watch::Watch;
 use super::{Halt, Runner, mbps, step, stopped, transfer};
@@ -21,6 +21,8 @@ use crate::desk::types::{Amount, DriverName, Ending, FlowStatus, Kind, Path, Rol
 
 /// How long agents may take to be ready and to connect.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(35);
+/// How long a run waits for agents that are not there.
+const HIRING_MAX: Duration = Duration::from_secs(5);
 /// How long connections may take to end without faults.
 const PARTING_MAX: Duration = Duration::from_secs(8);
 /// How much later than the end of its time a receiver may report.
@@ -66,7 +68,7 @@ pub(crate) async fn run(
     first_job: u32,
 ) -> Result<(), Halt> {
     let board = &*runner.board;
-    let (sender, receiver, told) = runner.crew.hire()?;
+    let (sender, receiver, told) = hire(&runner.crew).await?;
     let (stop, mut path, picture) = board
         .with(id, |record| (record.stop.subscribe(), record.path.subscribe(), record.picture.clone()))
         .map_err(|refusal| refusal.message)?;
@@ -96,6 +98,17 @@ pub(crate) async fn run(
     let picture = picture.filter(|_| spec.kind == Kind::Demo);
     let done = round.carry_out(picture.as_deref().map(|picture| picture.bytes.as_slice())).await;
     round.close(done).await
+}
+
+/// The two agents; one that was lost may be on its way back.
+async fn hire(crew: &Crew) -> Result<(Member, Member, mpsc::Receiver<Told>), Halt> {
+    let until = Instant::now() + HIRING_MAX;
+    loop {
+        match crew.hire() {
+            Err(_) if Instant::now() < until => tokio::time::sleep(SAMPLE_INTERVAL).await,
+            hired => return Ok(hired?),
+        }
+    }
 }
 
 fn links(path: &Path) -> Result<(LinkConfig, LinkConfig), Halt> {
@@ -219,8 +232,11 @@ impl Round<'_> {
                     Amount::Bytes(_) => Ending::GaveUp,
                     Amount::Seconds(_) => Ending::Time,
                 };
-                seen.end = Some((ending, None));
-                self.end(lane).await?;
+                // What was stopped stays so.
+                if seen.end.is_none() {
+                    seen.end = Some((ending, None));
+                    self.end(lane).await?;
+                }
             }
             Report::Failed { .. } if self.lanes[lane].end.is_none() => {
                 return self.on_trouble(role, Some(lane), &report);
@@ -303,9 +319,13 @@ impl Round<'_> {
     }
 
     /// What ends a run, if it does.
-    fn on_trouble(&self, role: Role, lane: Option<usize>, report: &Report) -> Result<(), Halt> {
+    fn on_trouble(&mut self, role: Role, lane: Option<usize>, report: &Report) -> Result<(), Halt> {
         match (lane, report) {
-            (_, Report::Lost { name }) => Err(Halt::Failed(format!("the agent '{name}' was lost"))),
+            (_, Report::Lost { name }) => {
+                // With it are its connections.
+                self.lanes.iter_mut().for_each(|lane| _ = lane.open.remove(&(role as u8)));
+                Err(Halt::Failed(format!("the agent '{name}' was lost")))
+            }
             (Some(lane), Report::Failed { reason, .. }) => {
                 let transport = &self.spec.transports[self.lanes[lane].flow];
                 let who = if role == Role::Sender { &self.sender.name } else { &self.receiver.name };
@@ -338,7 +358,9 @@ impl Round<'_> {
                 // Whoever is lost has dropped everything.
                 let _ = self.end(lane).await;
             }
-            self.stop = channel::Sender::new(false).subscribe();
+            // Nobody can stop the stopping.
+            let (_calm, stop) = channel::channel(false);
+            self.stop = stop;
             let _ = self.part().await;
         }
         step(self.board, self.id, 8);
