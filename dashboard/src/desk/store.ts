@@ -74,7 +74,7 @@ class Desk {
       });
     events.onopen = () => {
       this.connection = "open";
-      for (const id of this.watched.keys()) void this.load(id);
+      for (const id of this.watched.keys()) void this.load(id).catch(() => undefined);
       this.changed();
     };
     events.onerror = () => {
@@ -109,6 +109,10 @@ class Desk {
 
   private onState(state: State): void {
     this.state = state;
+    for (const { id, status } of state.runs) {
+      const was = this.watched.get(id)?.run.status;
+      if (was !== undefined && was !== status) void this.load(id).catch(() => undefined);
+    }
     const present = new Set(state.runs.map((run) => run.id));
     for (const summary of state.runs) this.update(summary);
     for (const id of this.watched.keys())
@@ -121,8 +125,8 @@ class Desk {
     this.state = { ...this.state, runs };
     const was = this.watched.get(summary.id)?.run.status;
     this.update(summary);
-    // Its end settles the last numbers.
-    if (was === "running" && summary.status !== "running") void this.load(summary.id);
+    // Its beginning says how much there is to send, its end settles the last numbers.
+    if (was !== undefined && was !== summary.status) void this.load(summary.id).catch(() => undefined);
   }
 
   private update(summary: RunSummary): void {
@@ -177,7 +181,11 @@ class Desk {
   }
 
   follow(id: string): void {
-    if (!this.watched.has(id) && !this.loading.has(id)) void this.load(id).catch(() => undefined);
+    if (this.watched.has(id) || this.loading.has(id)) return;
+    this.load(id).catch((error: unknown) => {
+      // A run that is gone stays away; anything else may be over in a moment.
+      if (!(error instanceof Refusal && error.status === 404)) setTimeout(() => this.follow(id), 1000);
+    });
   }
 }
 

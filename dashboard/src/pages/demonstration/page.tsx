@@ -143,13 +143,14 @@ function Race({ watched }: { watched: Watched }) {
 }
 
 /** When the first was complete, which the others are measured by. */
-function firstOf(watched: Watched): number | null {
-  const times = watched.run.transports.flatMap((_, flow) => completeAfter(watched, flow) ?? []);
+function firstOf(watched: Watched, total: number | null): number | null {
+  const times = watched.run.transports.flatMap((_, flow) => completeAfter(watched, flow, total) ?? []);
   return times.length === 0 ? null : Math.min(...times);
 }
 
 function Stage({ watched }: { watched: Watched }) {
   const { run } = watched;
+  const [total, setTotal] = useState(run.flows[0]?.total_bytes ?? null);
   return (
     <>
       <RunHead run={run} isCompact>
@@ -159,7 +160,14 @@ function Stage({ watched }: { watched: Watched }) {
       </RunHead>
       <div class="stage" style={{ "--screens": Math.min(run.transports.length, 3) }}>
         {run.transports.map((name, flow) => (
-          <Screen key={`${run.id} ${name}`} watched={watched} flow={flow} first_s={firstOf(watched)} />
+          <Screen
+            key={`${run.id} ${name}`}
+            watched={watched}
+            flow={flow}
+            first_s={firstOf(watched, total)}
+            total={total}
+            onTotal={setTotal}
+          />
         ))}
       </div>
     </>

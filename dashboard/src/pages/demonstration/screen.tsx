@@ -1,5 +1,7 @@
 // One transport's screen: the picture so far and how it is doing.
 
+import { useEffect } from "preact/hooks";
+
 import type { FlowState, Transfer } from "../../desk/types.ts";
 import type { Track } from "../../desk/samples.ts";
 import type { Watched } from "../../desk/store.ts";
@@ -61,10 +63,9 @@ function Readout({
 }
 
 /** When the whole picture was there: as the receiver has measured it, or by the samples until that is known. */
-export function completeAfter({ run, tracks }: Watched, flow: number): number | null {
+export function completeAfter({ run, tracks }: Watched, flow: number, total: number | null): number | null {
   const ended = run.transfers.find((transfer) => transfer.flow === flow);
   if (ended) return ended.status === "complete" ? ended.time_s : null;
-  const total = run.flows.find((state) => state.flow === flow)?.total_bytes ?? null;
   const columns = tracks.of(flow)?.columns;
   if (total === null || !columns) return null;
   const at = columns.received_bytes.findIndex((received) => (received ?? 0) >= total);
@@ -87,21 +88,26 @@ function standOf(
   return { kind: "comes", text: "coming" };
 }
 
-export function Screen({
-  watched,
-  flow,
-  first_s,
-}: {
+interface Props {
   watched: Watched;
   flow: number;
+  /** When the first of all was complete. */
   first_s: number | null;
-}) {
+  /** Size of the picture, as far as it is known; told by whoever learns it first. */
+  total: number | null;
+  onTotal: (total: number) => void;
+}
+
+export function Screen({ watched, flow, first_s, total, onTotal }: Props) {
   const { run, tracks } = watched;
   const name = run.transports[flow] ?? "";
   const ended = run.transfers.find((transfer) => transfer.flow === flow);
-  const complete_s = completeAfter(watched, flow);
+  const complete_s = completeAfter(watched, flow, total);
   const isOver = ended !== undefined || (run.status !== "running" && run.status !== "queued");
   const { canvas, received } = useReceived(run.id, flow, run.spec.image, isOver);
+  useEffect(() => {
+    if (received.total !== null) onTotal(received.total);
+  }, [received.total]);
   const track = tracks.of(flow);
   const time = complete_s ?? ended?.time_s ?? track?.last("t") ?? 0;
   const stand = standOf(
