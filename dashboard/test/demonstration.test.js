@@ -47,7 +47,7 @@ async function slide(page, name, stop) {
 
 test("both pictures come part by part, are complete at different times, and the sliders act meanwhile", async () => {
   const { driver, slow, fast } = await desk.means();
-  const forward = { rate: "20M", delay: "20ms", loss: "20%", burst: "5" };
+  const forward = { rate: "20M", delay: "20ms", loss: "10%", burst: "5" };
   const person = await Person.enter(chromium, desk);
   const { page } = person;
   await person.go("demonstration");
@@ -70,8 +70,6 @@ test("both pictures come part by part, are complete at different times, and the 
   );
   assert.ok(partly > 0);
   await quick.getByText(/complete after/).waitFor({ timeout: 60_000 });
-  assert.equal(await laggard.getByText(/complete after/).count(), 0, "they differ");
-
   // With the loss taken away, the one that gives way to losses comes to its end as well.
   await slide(page, "Loss", "0%");
   await until(
@@ -79,7 +77,7 @@ test("both pictures come part by part, are complete at different times, and the 
     (now) => Number.parseFloat(now.spec.path.forward.loss || "0") === 0,
     "the loss that the slider has set",
   );
-  await laggard.getByText(/complete after/).waitFor({ timeout: 60_000 });
+  await laggard.getByText(/complete after/).waitFor({ timeout: 120_000 });
   await laggard.getByText(/× the first/).waitFor();
   for (const screen of screens) {
     await until(
@@ -95,7 +93,7 @@ test("both pictures come part by part, are complete at different times, and the 
   );
   const times = transfers.map((/** @type {any} */ transfer) => [transfer.flow, transfer.time_s]);
   const timeOf = new Map(times);
-  assert.ok(timeOf.get(1) > timeOf.get(0), `${times}`);
+  assert.ok(timeOf.get(1) > 1.5 * timeOf.get(0), `they differ: ${times}`);
   await person.leave();
 });
 

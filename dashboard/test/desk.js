@@ -170,6 +170,8 @@ export class Person {
     this.expected = /$^/;
     page.on("pageerror", (error) => this.mistakes.push(`error: ${error.message}`));
     page.on("console", (message) => {
+      // Browsers ask for this whatever the page says about its icon.
+      if (message.location().url.endsWith("/favicon.ico")) return;
       if (message.type() === "error")
         this.mistakes.push(`console: ${message.text()} ${message.location().url}`);
     });

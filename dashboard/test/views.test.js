@@ -80,7 +80,7 @@ test("live: values at the cursor, zoom of all charts, series on and off, two run
   await page.getByLabel("Behind it").selectOption(/** @type {string} */ (runs[0]));
   await until(
     () => values.count(),
-    (count) => count === 5,
+    (count) => count === 4,
     "the lines of two runs",
   );
   assert.ok(page.url().includes(String(runs[0])), "the address keeps both");

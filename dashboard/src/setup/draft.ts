@@ -60,6 +60,10 @@ export function useDraft(kind: Spec["kind"], state: State, catalogue: Catalogue)
 
   useEffect(() => {
     localStorage.setItem(key, JSON.stringify(spec));
+    if (spec.transports.length === 0) {
+      setErrors({ transports: "choose at least one" });
+      return undefined;
+    }
     let isOld = false;
     const timer = setTimeout(async () => {
       try {
