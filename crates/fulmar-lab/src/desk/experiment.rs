@@ -315,6 +315,28 @@ mod tests {
         }
     }
 
+    /// Whether files can say how each way differs is the laboratory's affair; what they cannot say is refused, not bent.
+    #[test]
+    fn ways_that_differ_are_saved_as_they_are_or_not_at_all() {
+        let back: &[&[(&str, &str)]] = &[
+            &[("rate", "1M"), ("delay", "5ms")],
+            &[("rate", "10M"), ("delay", "50ms"), ("loss", "1%"), ("burst", "3")],
+            &[("rate", "10M"), ("delay", "5ms"), ("mark", "2%"), ("jitter", "1ms")],
+            &[("rate", "10M"), ("delay", "5ms"), ("corrupt", "1%")],
+        ];
+        for back in back {
+            let mut spec = checked(spec()).unwrap();
+            spec.path.backward = Some(back.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
+            match write(&spec) {
+                Ok(text) => {
+                    let again = read("x.toml", &text).unwrap().specs.swap_remove(0).spec;
+                    assert_eq!(path::links(&again.path).unwrap(), path::links(&spec.path).unwrap(), "{text}");
+                }
+                Err(refusal) => assert_eq!(refusal.field.as_deref(), Some("path.backward")),
+            }
+        }
+    }
+
     #[test]
     fn every_experiment_that_comes_with_fulmar_can_be_shown() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");

@@ -59,7 +59,12 @@ fn what_is_impossible_is_said_with_its_field_and_starts_nothing() {
     assert_eq!(desk.get("/api/runs/nothing").status, 404);
     assert_eq!(desk.get("/api/runs/..%2F..%2Fetc/transfers.csv").status, 404);
     assert_eq!(desk.get("/api/experiments/..%2FCargo").status, 404);
-    assert_eq!(desk.get("/api/nowhere").status, 404);
+    for (method, path, status) in
+        [("GET", "/api/nowhere", 404), ("PUT", "/api/runs", 405), ("GET", "/api/runs/x/samples?from=x", 400)]
+    {
+        let answer = desk.send(method, path, "");
+        assert_eq!((answer.status, answer.json()["error"]["message"].is_string()), (status, true), "{path}");
+    }
     assert_eq!(desk.send("POST", "/api/images?name=x", "<svg/>").status, 415);
     assert_eq!(desk.get("/api/runs").json(), json!([]));
 }

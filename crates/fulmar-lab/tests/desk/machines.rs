@@ -162,7 +162,7 @@ fn three_machines_with_a_control_network_apart() {
 fn carry(desk: &Desk) {
     let id = desk.run(&json!({
         "kind": "test", "driver": "real", "transports": ["auto", "tcp-cubic"], "order": "together",
-        "path": { "forward": { "rate": "10M", "delay": "15ms", "loss": "2%" }, "backward": { "rate": "10M", "delay": "5ms" } },
+        "path": { "forward": { "rate": "10M", "delay": "15ms", "loss": "2%", "mark": "5%" }, "backward": { "rate": "10M", "delay": "5ms" } },
         "amount": { "bytes": 500_000 }
     }));
     let run = desk.finished(&id);
@@ -173,7 +173,8 @@ fn carry(desk: &Desk) {
         assert_eq!(transfer["received_bytes"], 500_000, "{transfer}");
     }
     let samples = desk.get(&format!("/api/runs/{id}/samples")).json();
-    assert!(
-        samples["samples"].as_array().unwrap().iter().any(|sample| sample["rtt_ms"].as_f64() >= Some(20.0))
-    );
+    let some = |is_so: &dyn Fn(&Value) -> bool| samples["samples"].as_array().unwrap().iter().any(is_so);
+    assert!(some(&|sample| sample["rtt_ms"].as_f64() >= Some(20.0)), "both delays count");
+    // What the thesis' bridge could not do.
+    assert!(some(&|sample| sample["marked_packets"].as_u64() > Some(0)), "marks and losses at once");
 }

@@ -94,7 +94,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .route("/images/{id}", get(images::show))
         .route("/results", get(results))
         .fallback(async || Refusal::new(404, "there is nothing here"))
-        .layer(middleware::map_response(unstored));
+        .layer(middleware::map_response(told_alike));
     Router::new()
         .nest("/api", api)
         .route("/", get(page::index))
@@ -104,8 +104,16 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .with_state(desk)
 }
 
-/// What the interface says is of this moment.
-async fn unstored(mut response: Response) -> Response {
+/// What the interface says is of this moment, and refusals of the router read like all others.
+async fn told_alike(response: Response) -> Response {
+    let status = response.status();
+    let json = header::HeaderValue::from_static("application/json");
+    let is_told = response.headers().get(header::CONTENT_TYPE) == Some(&json);
+    let mut response = if status.is_success() || is_told {
+        response
+    } else {
+        Refusal::new(status.as_u16(), status.canonical_reason().unwrap_or("refused")).into_response()
+    };
     response
         .headers_mut()
         .entry(header::CACHE_CONTROL)
