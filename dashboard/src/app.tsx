@@ -64,6 +64,14 @@ function AgentLamp({ agent }: { agent: Agent }) {
   );
 }
 
+/** As the data go: sender, receiver, then those that wait. */
+function agentsInOrder(agents: readonly Agent[]): Agent[] {
+  const order = ["sender", "receiver", "spare"];
+  return [...agents].sort(
+    (a, b) => order.indexOf(a.role) - order.indexOf(b.role) || a.name.localeCompare(b.name),
+  );
+}
+
 function Head({ page }: { page: PageName }) {
   const { state, connection } = useDesk();
   const running = state?.runs.find((run) => run.id === state.running);
@@ -94,7 +102,7 @@ function Head({ page }: { page: PageName }) {
             <span class="sr"> transfers of the run under way</span>
           </a>
         )}
-        {state?.agents.map((agent) => (
+        {agentsInOrder(state?.agents ?? []).map((agent) => (
           <AgentLamp key={agent.name} agent={agent} />
         ))}
         {state && state.watchers > 1 && <span title="pages that watch">{state.watchers} watching</span>}

@@ -173,7 +173,7 @@ export function StopSlider(props: {
       <span class="ticks" aria-hidden="true">
         {stops.map((stop, at) => (
           <i key={stop} class={at === index ? "here" : ""}>
-            {at % 2 === 0 || stops.length < 8 ? stop.replace(/[a-z%]+$/, "") || stop : ""}
+            {at % 2 === 0 || at === index || stops.length < 8 ? stop.replace(/[a-z%]+$/, "") || stop : ""}
           </i>
         ))}
       </span>

@@ -23,6 +23,18 @@ export interface ChartKind {
 
 const over_s = 1;
 
+/** Bytes received in the last quarter of a second: two samples can lie so close together that their slope says nothing. */
+function recentGoodput(track: Track): Column {
+  const { t, received_bytes } = track.columns;
+  let from = 0;
+  return t.map((now, index) => {
+    while (from + 1 < index && (now ?? 0) - (t[from + 1] ?? 0) >= 0.25) from += 1;
+    const span = (now ?? 0) - (t[from] ?? 0);
+    if (span < 0.05) return null;
+    return (((received_bytes[index] ?? 0) - (received_bytes[from] ?? 0)) * 8) / span / 1e6;
+  });
+}
+
 /** Lost or dropped over offered in the last second: a tenth of a second has too few packets to say. */
 function recentLoss(track: Track): Column {
   const { t, lost_packets, dropped_packets, offered_packets } = track.columns;
@@ -36,15 +48,19 @@ function recentLoss(track: Track): Column {
   });
 }
 
-const plainly = (
-  name: "goodput_mbps" | "pacing_mbps" | "window_bytes" | "in_flight_bytes" | "rtt_ms",
-): Curve => ({
+const plainly = (name: "pacing_mbps" | "window_bytes" | "in_flight_bytes" | "rtt_ms"): Curve => ({
   suffix: "",
   of: (track) => track.columns[name],
 });
 
 export const charts: readonly ChartKind[] = [
-  { id: "goodput", title: "Goodput", unit: "Mbit/s", format: mbps, curves: [plainly("goodput_mbps")] },
+  {
+    id: "goodput",
+    title: "Goodput",
+    unit: "Mbit/s",
+    format: mbps,
+    curves: [{ suffix: "", of: recentGoodput }],
+  },
   {
     id: "sequence",
     title: "Sequence number",

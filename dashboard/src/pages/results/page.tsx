@@ -174,6 +174,18 @@ function Sources({ results, chosen }: { results: Results; chosen: string | null 
   );
 }
 
+/** In the order of the sources, which is that of the cards above. */
+function chosenRows(results: Results | null, source: string | null, verdict: Verdict | ""): ResultRow[] {
+  if (!results) return [];
+  const places = new Map(results.sources.map(({ id }, index) => [id, index]));
+  const place = (row: ResultRow): number => places.get(row.source) ?? places.size;
+  return results.rows
+    .filter(
+      (row) => (source === null || row.source === source) && (verdict === "" || row.verdict === verdict),
+    )
+    .sort((a, b) => place(a) - place(b));
+}
+
 export function ResultsPage({ source }: { source: string | null }) {
   const [results, setResults] = useState<Results | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -182,13 +194,7 @@ export function ResultsPage({ source }: { source: string | null }) {
   useEffect(() => {
     get<Results>("results").then(setResults, (problem: unknown) => setError(String(problem)));
   }, []);
-  const rows = useMemo(
-    () =>
-      (results?.rows ?? []).filter(
-        (row) => (source === null || row.source === source) && (verdict === "" || row.verdict === verdict),
-      ),
-    [results, source, verdict],
-  );
+  const rows = useMemo(() => chosenRows(results, source, verdict), [results, source, verdict]);
   if (error) return <p class="panel error">{error}</p>;
   if (!results) return <p class="empty">…</p>;
   return (
