@@ -9,7 +9,7 @@
 #[cfg(target_os = "linux")]
 pub mod bridge;
 pub mod compare;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "desk", target_os = "linux"))]
 pub mod desk;
 pub mod experiment;
 mod fairness;

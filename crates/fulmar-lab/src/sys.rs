@@ -234,6 +234,7 @@ pub(crate) fn die_together(command: &mut Command) -> io::Result<()> {
 }
 
 /// The command is killed when the calling thread ends.
+#[cfg(feature = "desk")]
 pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure calls async-signal-safe functions and allocates nothing.

@@ -5,7 +5,7 @@ mod agree;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod compare;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "desk", target_os = "linux"))]
 mod desk;
 #[cfg(target_os = "linux")]
 mod peer;
@@ -55,11 +55,11 @@ enum Command {
     Peer(peer::Args),
     #[cfg(target_os = "linux")]
     Agree(agree::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "desk", target_os = "linux"))]
     Operator(desk::OperatorArgs),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "desk", target_os = "linux"))]
     Controller(desk::ControllerArgs),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "desk", target_os = "linux"))]
     Agent(desk::AgentArgs),
     Compare(compare::Args),
     Run(run::Args),
@@ -76,11 +76,11 @@ impl Cli {
             Command::Compare(args) => compare::run(&args),
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(feature = "desk", target_os = "linux"))]
             Command::Operator(args) => desk::run_operator(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(feature = "desk", target_os = "linux"))]
             Command::Controller(args) => desk::run_controller(args),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(feature = "desk", target_os = "linux"))]
             Command::Agent(args) => desk::run_agent(args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),
