@@ -22,7 +22,10 @@ before(async () => {
     kind: "test",
     driver,
     transports: ["lt-tcp", fast, slow],
-    path: { forward: { rate: "50M", delay: "10ms", loss: "3%", burst: "3" }, backward: null },
+    path: {
+      forward: { rate: "50M", delay: "10ms", loss: "3%", burst: "3", mark_threshold: "40p" },
+      backward: null,
+    },
     amount: { seconds: 2 },
     transfers: 2,
     order: "together",
