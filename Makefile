@@ -18,7 +18,8 @@ help: ## this list
 demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=...] [ARGS="--loss 20 --rtt 250"]
 	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
-test: fmt-check clippy no-std doc examples unit dashboard-test ## everything: format, lints, docs, examples, every test
+# The page first: the program that has it inside is built once.
+test: fmt-check dashboard clippy no-std doc examples unit dashboard-test ## everything: format, lints, docs, examples, every test
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -72,10 +73,10 @@ dashboard: dashboard/dist/index.html ## the page of the operator's desk, dashboa
 dashboard/dist/index.html: $(shell find dashboard/src dashboard/public dashboard/*.* -type f 2>/dev/null)
 	scripts/dashboard build
 
-dashboard-test: toolchain ## the page with the real program in Chromium (installs Node and Chromium if they are missing)
+dashboard-test: toolchain dashboard ## the page with the real program in Chromium (installs Node and Chromium if they are missing)
 	CARGO="$(CARGO)" scripts/dashboard test
 
-dashboard-pictures: toolchain ## the same, and the pictures of docs/operator.md anew
+dashboard-pictures: toolchain dashboard ## the same, and the pictures of docs/operator.md anew
 	PICTURES="$(CURDIR)/docs/operator" CARGO="$(CARGO)" scripts/dashboard test
 
 install: toolchain ## install the program into ~/.cargo/bin
