@@ -92,7 +92,7 @@ impl Desk {
                 }
             }
             _ => {
-                let endpoint = profile::listen(&self.ground, &self.identity, &job)?;
+                let endpoint = profile::listen(&self.ground, &self.identity, &job).await?;
                 self.say(ready(port_of(endpoint.local_addr())?)).await;
                 tokio::select! {
                     inlet = profile::accept(endpoint) => inlet?,

@@ -1,8 +1,9 @@
 //! Connections of this protocol: for data between two agents, and to the controller. All ends know each other by key.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar::identity::{Host, KnownHosts, Verdict};
@@ -17,6 +18,8 @@ use crate::desk::control::Job;
 const WINDOW_BYTES: u64 = 256 << 20;
 /// Longer than any black-out worth a run.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a port of an earlier transfer is waited for.
+const PORT_WAIT: Duration = Duration::from_secs(10);
 
 /// Trusts one key.
 #[derive(Debug)]
@@ -39,11 +42,20 @@ fn transport(job: &Job) -> Result<Arc<TransportConfig>, String> {
     Ok(Arc::new(transport))
 }
 
-/// Listens for the other agent.
-pub(super) fn listen(ground: &Ground, identity: &Identity, job: &Job) -> Result<Endpoint, String> {
+/// Listens for the other agent. The endpoint of the transfer before has the port until it has taken leave of its peer, three
+/// probe timeouts: where a queue holds seconds, that takes seconds.
+pub(super) async fn listen(ground: &Ground, identity: &Identity, job: &Job) -> Result<Endpoint, String> {
     let crypto = crypto::ServerConfig::raw_key(identity, Some(Arc::new(Only(parse_key(&job.peer_key)?))));
     let server = ServerConfig { transport: transport(job)?, ..ServerConfig::new(Arc::new(crypto)) };
-    let socket = ground.udp(job.network, job.port).map_err(|error| error.to_string())?;
+    let until = Instant::now() + PORT_WAIT;
+    let socket = loop {
+        match ground.udp(job.network, job.port) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            socket => break socket.map_err(|error| error.to_string())?,
+        }
+    };
     Endpoint::new(&EndpointConfig::default(), Some(server), socket).map_err(|error| error.to_string())
 }
 
