@@ -26,8 +26,8 @@ before(async () => {
       forward: { rate: "50M", delay: "10ms", loss: "3%", burst: "3", mark_threshold: "40p" },
       backward: null,
     },
-    amount: { seconds: 2 },
-    transfers: 2,
+    amount: { seconds: 1 },
+    transfers: 4,
     order: "together",
   };
   // Shown beside each other on the page.
@@ -57,7 +57,7 @@ test("live: values at the cursor, zoom of all charts, series on and off, two run
   await page.mouse.move(...at(0.5));
   for (const chart of [goodput, loss]) await chart.getByText(/^at \d/).waitFor();
   const spot = Number.parseFloat(((await goodput.getByText(/^at /).textContent()) ?? "").slice(3));
-  assert.ok(spot > 0.5 && spot < 1.5, `${spot}`);
+  assert.ok(spot > 0.2 && spot < 0.9, `${spot}`);
 
   await page.mouse.move(...at(0.25));
   await page.mouse.down();
@@ -71,7 +71,7 @@ test("live: values at the cursor, zoom of all charts, series on and off, two run
   );
   await page.mouse.move(...at(0.02));
   const from = Number.parseFloat(((await loss.getByText(/^at /).textContent()) ?? "").slice(3));
-  assert.ok(from > 0.3, `the other charts zoom too: ${from}`);
+  assert.ok(from > 0.15, `the other charts zoom too: ${from}`);
   await out.click();
 
   const values = goodput.locator(".readouts .first, .readouts .behind");
@@ -139,11 +139,7 @@ for (const width of [1280, 390]) {
       if (width < 400) await page.locator(".run-head").scrollIntoViewIfNeeded();
       await picture(person, `testing-${suffix}`);
       await person.go(`live/${runs[1]}/${runs[0]}`);
-      await page
-        .getByRole("figure", { name: "Goodput" })
-        .locator("output", { hasText: /\d/ })
-        .first()
-        .waitFor();
+      await page.getByRole("figure", { name: "Repair" }).locator(".behind").first().waitFor();
       await picture(person, `live-${suffix}`);
       await person.go("results");
       await page.locator(".result-row").first().waitFor();
@@ -154,6 +150,8 @@ for (const width of [1280, 390]) {
       await preset.click();
       await page.waitForFunction(() => !document.querySelector("button.go")?.hasAttribute("disabled"));
       await page.getByRole("button", { name: "Start" }).click();
+      await page.waitForURL(/demonstration\/./);
+      await page.getByText("coming").first().waitFor();
       await page
         .getByText(/complete after/)
         .first()

@@ -1,7 +1,7 @@
 // A chart of streaming series: uPlot in a component. Drag zooms (all charts of a group together), double-click shows
 // everything again, hovering puts the values beside the names.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 
 import { onTheme } from "../theme.ts";
@@ -213,7 +213,7 @@ export function Chart(props: ChartProps) {
   // A chart is built anew when its set of lines changes, and only given data otherwise.
   const identity = props.lines.map((line) => `${line.label}/${line.transport}/${line.isBehind}`).join("|");
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const host = place.current;
     if (!host) return undefined;
     const made = new uPlot(
@@ -236,7 +236,7 @@ export function Chart(props: ChartProps) {
     };
   }, [identity, props.height]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     plot.current?.setData(aligned(props.lines), true);
   }, [props.lines]);
 
