@@ -165,6 +165,7 @@ export function App() {
   useKeys();
   useEffect(() => {
     document.title = `${titles[route.page]} · Fulmar`;
+    scrollTo(0, 0);
   }, [route.page]);
   if (connection === "refused") return <Refused />;
   return (
