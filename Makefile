@@ -8,7 +8,8 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
+	operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,7 +18,8 @@ help: ## this list
 demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=...] [ARGS="--loss 20 --rtt 250"]
 	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
-test: fmt-check clippy no-std doc examples unit ## everything: format, lints, docs, examples, every test
+# The page first: the program that has it inside is built once.
+test: fmt-check dashboard clippy no-std doc examples unit dashboard-test ## everything: format, lints, docs, examples, every test
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -81,6 +83,22 @@ deb: release ## a package for Debian, with man page, completions and systemd uni
 
 lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
 	$(CARGO) build --release --locked -p fulmar-lab
+
+# Without npm the page stays unbuilt, and the program says how to build it.
+operator: toolchain ## the operator's desk on this machine, as a web page (docs/operator.md): make operator [ARGS="--no-open"]
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory dashboard; fi
+	$(CARGO) run --release --locked -p fulmar-lab -- operator $(ARGS)
+
+dashboard: dashboard/dist/index.html ## the page of the operator's desk, dashboard/dist (installs Node if it is missing)
+
+dashboard/dist/index.html: $(shell find dashboard/src dashboard/public dashboard/*.* -type f 2>/dev/null)
+	scripts/dashboard build
+
+dashboard-test: toolchain dashboard ## the page with the real program in Chromium (installs Node and Chromium if they are missing)
+	CARGO="$(CARGO)" scripts/dashboard test
+
+dashboard-pictures: toolchain dashboard ## the same, and the pictures of docs/operator.md anew
+	PICTURES="$(CURDIR)/docs/operator" CARGO="$(CARGO)" scripts/dashboard test
 
 # `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
 install: toolchain ## install the program into ~/.cargo/bin, and the library of `fulmar run` into ~/.cargo/lib

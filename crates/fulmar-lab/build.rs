@@ -40,4 +40,6 @@ fn main() {
         println!("cargo::rerun-if-changed={log}");
     }
     println!("cargo::rustc-env=FULMAR_COMMIT={}", commit().unwrap_or_else(|| "unknown".into()));
+    // A page that is built after the program was is put into it with the next build.
+    println!("cargo::rerun-if-changed=../../dashboard/dist");
 }

@@ -23,7 +23,8 @@ pub mod perf;
 pub mod profiles;
 pub mod qlog;
 pub mod reach;
-pub mod relay;
+#[cfg(unix)]
+pub use fulmar_lab::relay;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod serve;

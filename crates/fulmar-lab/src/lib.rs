@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 pub mod bridge;
 pub mod compare;
+#[cfg(all(feature = "desk", target_os = "linux"))]
+pub mod desk;
 pub mod experiment;
 mod fairness;
 pub mod link;
@@ -18,6 +20,8 @@ pub mod peer;
 #[cfg(target_os = "linux")]
 pub mod programs;
 pub mod random;
+#[cfg(unix)]
+pub mod relay;
 pub mod report;
 pub mod scenario;
 pub mod sim;

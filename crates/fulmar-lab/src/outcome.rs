@@ -242,6 +242,7 @@ pub struct Lateness {
 
 /// Values of one flow at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sample {
     /// Seconds since the start.
     pub t: f64,
@@ -266,6 +267,18 @@ pub struct Sample {
     pub delay_ms: Option<f64>,
     /// Bytes in the (first) bottleneck's queue.
     pub queue_bytes: u64,
+    /// Bytes of data sent for the first time so far.
+    pub sequence_bytes: u64,
+    /// Combinations and copies sent so far; of kernel TCP segments sent again.
+    pub repair_packets: u64,
+    /// Packets handed to the (first) bottleneck so far, of all flows.
+    pub offered_packets: u64,
+    /// Of these, lost on the wire.
+    pub lost_packets: u64,
+    /// Of these, dropped by the queue.
+    pub dropped_packets: u64,
+    /// Of these, marked.
+    pub marked_packets: u64,
 }
 
 impl Outcome {

@@ -113,8 +113,9 @@ fn control_socket() -> io::Result<OwnedFd> {
 }
 
 /// Waits until one of the files can be read, or for `timeout`. Says which can.
-pub(crate) fn wait_readable(files: [&File; 2], timeout: Duration) -> io::Result<[bool; 2]> {
-    let mut polls = files.map(|file| libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+pub(crate) fn wait_readable(files: [&impl AsFd; 2], timeout: Duration) -> io::Result<[bool; 2]> {
+    let mut polls =
+        files.map(|file| libc::pollfd { fd: file.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let time =
         libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: i64::from(timeout.subsec_nanos()) as _ };
     // SAFETY: the array and the time are valid for the call; no signal mask is given.
@@ -123,6 +124,67 @@ pub(crate) fn wait_readable(files: [&File; 2], timeout: Duration) -> io::Result<
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; 2]),
         Err(error) => Err(error),
     }
+}
+
+/// A socket that reads and writes the frames of an Ethernet interface, behind a header of 10 bytes (`virtio_net_hdr`):
+/// non-blocking, all frames that others send, none that it sends itself (packet(7)).
+pub(crate) fn packet_socket(interface: &str) -> io::Result<File> {
+    let name = std::ffi::CString::new(interface).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: the name is valid for the call, sockets are new and owned by nobody else, and every structure that is handed
+    // over is valid, of the length that is said, and outlives its call.
+    unsafe {
+        let index = libc::if_nametoindex(name.as_ptr());
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let socket = File::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?);
+        let set = |option: libc::c_int, value: *const libc::c_void, length: usize| {
+            check(libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, length as _))
+        };
+        let on: libc::c_int = 1;
+        set(libc::PACKET_VNET_HDR, (&raw const on).cast(), size_of::<libc::c_int>())?;
+        set(libc::PACKET_IGNORE_OUTGOING, (&raw const on).cast(), size_of::<libc::c_int>())?;
+        let mut member: libc::packet_mreq = zeroed();
+        member.mr_ifindex = index as _;
+        member.mr_type = libc::PACKET_MR_PROMISC as _;
+        set(libc::PACKET_ADD_MEMBERSHIP, (&raw const member).cast(), size_of::<libc::packet_mreq>())?;
+        let bytes: libc::c_int = 16 << 20;
+        let of = (&raw const bytes).cast();
+        // Less is granted to those who may not force it.
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            of,
+            size_of::<libc::c_int>() as _,
+        );
+        let mut address: libc::sockaddr_ll = zeroed();
+        address.sll_family = libc::AF_PACKET as _;
+        address.sll_protocol = all;
+        address.sll_ifindex = index as _;
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
+        Ok(socket)
+    }
+}
+
+/// Frames a packet socket dropped since this was asked before.
+pub(crate) fn take_packet_drops(socket: &File) -> io::Result<u64> {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the structure is valid for writing, of the length that is said.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &mut length,
+        )
+    })?;
+    Ok(stats.tp_drops.into())
 }
 
 /// Asks for exact timers and, where that is allowed, real-time priority for the calling thread.
@@ -169,6 +231,20 @@ pub(crate) fn die_together(command: &mut Command) -> io::Result<()> {
         });
     }
     Ok(())
+}
+
+/// The command is killed when the calling thread ends.
+#[cfg(feature = "desk")]
+pub(crate) fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: the closure calls async-signal-safe functions and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0))?;
+            // It may have died before that was said.
+            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+        });
+    }
 }
 
 /// Chooses the congestion control of a TCP socket.

@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf", "fulmar-units"]),
     ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec", "fulmar-units"]),
     ("fulmar", &["fulmar-proto"]),
-    ("fulmar-lab", &["fulmar-world", "fulmar-net", "fulmar-proto"]),
+    ("fulmar-lab", &["fulmar", "fulmar-world", "fulmar-net", "fulmar-proto"]),
     ("fulmar-cli", &["fulmar", "fulmar-carry", "fulmar-lab", "fulmar-net", "fulmar-units"]),
     ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-units"]),
     ("tidy", &[]),

@@ -6,22 +6,27 @@
 //! Setting a timer costs several microseconds in a virtual machine, more than moving a packet. So waits shorter than
 //! [`TICK`] become as long, like the interrupt moderation of a network card; that lateness is recorded like any other.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
 use fulmar_net::{DelayHistogram, Direction, LinkConfig, LinkStats, Path};
 use fulmar_proto::Instant;
 
-use super::packet::{HEADER_BYTES, IpPacket, split};
+use super::device::{Device, Found, READ_BYTES_MAX};
+use super::packet::{IpPacket, split};
+use crate::outcome::{Delays, Lateness, ms};
 use crate::sys;
 
 /// Reads from one device before it is the other's turn: up to 64 KiB each.
 const READS_MAX: usize = 16;
 /// How long a command may wait to be noticed.
 const COMMAND_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The receiving end of lane i listens here plus i.
+pub const LANE_PORT: u16 = 5300;
 
 /// The shortest wait.
 const TICK: Duration = Duration::from_micros(50);
@@ -30,19 +35,26 @@ const TICK: Duration = Duration::from_micros(50);
 #[derive(Debug, Default)]
 pub(super) struct Control {
     pub(super) stop: AtomicBool,
-    /// New settings of both links.
-    pub(super) reconfigure: Mutex<Option<(LinkConfig, LinkConfig)>>,
+    /// New settings of both links of a lane.
+    pub(super) reconfigure: Mutex<BTreeMap<usize, (LinkConfig, LinkConfig)>>,
+    /// What each lane's forward link holds and did so far.
+    pub(super) lanes: Mutex<Vec<LaneView>>,
+}
+
+/// A lane as others see it, a few milliseconds late.
+#[derive(Clone, Debug, Default)]
+pub struct LaneView {
     /// Bytes in the forward queue.
-    pub(super) backlog_bytes: AtomicU64,
+    pub backlog_bytes: u64,
     /// What the forward link did so far.
-    pub(super) forward: Mutex<LinkStats>,
+    pub forward: LinkStats,
 }
 
 /// What the engine has to tell in the end.
 #[derive(Debug)]
 pub(super) struct Report {
-    pub(super) forward: LinkStats,
-    pub(super) backward: LinkStats,
+    /// Forward and backward link of each lane.
+    pub(super) lanes: Vec<(LinkStats, LinkStats)>,
     pub(super) lateness: DelayHistogram,
     pub(super) elapsed: Duration,
     pub(super) busy: Duration,
@@ -50,11 +62,31 @@ pub(super) struct Report {
     pub(super) refused: u64,
 }
 
+impl Report {
+    /// How late packets were, and in words why the machine was too slow, if it was.
+    pub(super) fn judge(&self, lateness_p99_max: Duration, device_drops: u64) -> (Lateness, Vec<String>) {
+        let delays = Delays::of_histogram(&self.lateness);
+        let p99_max_ms = ms(lateness_p99_max);
+        let core_share = self.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
+        let mut faults = Vec::new();
+        if delays.p99_ms > p99_max_ms {
+            faults.push(format!("packets were late: p99 {:.2} ms, bound {p99_max_ms:.2} ms", delays.p99_ms));
+        }
+        if device_drops > 0 {
+            faults.push(format!(
+                "a device dropped {device_drops} packets that the bridge did not read in time"
+            ));
+        }
+        (Lateness { delays, p99_max_ms, device_drops, core_share }, faults)
+    }
+}
+
 /// The engine's state.
 pub(super) struct Engine {
     /// Of the sender's end and of the receiver's.
-    devices: [File; 2],
-    path: Path<IpPacket>,
+    devices: [Device; 2],
+    /// Paths that know nothing of each other. Which one a packet takes its port says: see [`Engine::lane`].
+    lanes: Vec<Path<IpPacket>>,
     control: Arc<Control>,
     origin: Clock,
     lateness: DelayHistogram,
@@ -63,14 +95,20 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(
-        devices: [File; 2],
-        forward: LinkConfig,
-        backward: LinkConfig,
+        devices: [Device; 2],
+        lanes: Vec<(LinkConfig, LinkConfig)>,
         seed: u64,
         control: Arc<Control>,
     ) -> Self {
-        let path = Path::new(forward, backward, seed);
-        Self { devices, path, control, origin: Clock::now(), lateness: DelayHistogram::default(), refused: 0 }
+        let lanes = lanes.into_iter().map(|(forward, backward)| Path::new(forward, backward, seed)).collect();
+        Self {
+            devices,
+            lanes,
+            control,
+            origin: Clock::now(),
+            lateness: DelayHistogram::default(),
+            refused: 0,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -80,7 +118,7 @@ impl Engine {
     /// Works until told to stop.
     pub(super) fn run(mut self) -> io::Result<Report> {
         sys::be_punctual();
-        let mut buffer = vec![0; HEADER_BYTES + (1 << 16)];
+        let mut buffer = vec![0; READ_BYTES_MAX];
         let mut command_at = self.now();
         while !self.control.stop.load(Ordering::Relaxed) {
             self.deliver()?;
@@ -97,8 +135,9 @@ impl Engine {
             }
         }
         Ok(Report {
-            forward: self.path.link(Direction::Forward).stats().clone(),
-            backward: self.path.link(Direction::Backward).stats().clone(),
+            lanes: (self.lanes.iter())
+                .map(|path| Direction::BOTH.map(|direction| path.link(direction).stats().clone()).into())
+                .collect(),
             lateness: self.lateness,
             elapsed: self.origin.elapsed(),
             busy: sys::thread_time(),
@@ -106,9 +145,22 @@ impl Engine {
         })
     }
 
+    /// When the next packet comes out of any lane.
+    fn due(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(Path::poll_timeout).min()
+    }
+
+    /// The lane of a packet: that of its port at the receiving end, and the first for all that have none.
+    fn lane(&mut self, direction: Direction, packet: &IpPacket) -> &mut Path<IpPacket> {
+        let port = if self.lanes.len() > 1 { packet.receiving_port(direction) } else { None };
+        let index = port.and_then(|port| port.checked_sub(LANE_PORT)).map_or(0, usize::from);
+        let index = if index < self.lanes.len() { index } else { 0 };
+        &mut self.lanes[index]
+    }
+
     /// Waits until something is due or a device has packets; says which may have.
     fn wait(&self, command_at: Instant) -> io::Result<[bool; 2]> {
-        let until = self.path.poll_timeout().map_or(command_at, |at| at.min(command_at));
+        let until = self.due().map_or(command_at, |at| at.min(command_at));
         let wait = until - self.now();
         if wait < TICK {
             std::thread::sleep(TICK);
@@ -120,16 +172,24 @@ impl Engine {
     /// Hands what a device has to the link.
     fn take_in(&mut self, index: usize, direction: Direction, buffer: &mut [u8]) -> io::Result<()> {
         for _ in 0..READS_MAX {
-            let length = match (&self.devices[index]).read(buffer) {
-                Ok(length) => length,
+            let found = match self.devices[index].read(buffer) {
+                Ok(found) => found,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     return Ok(());
                 }
                 Err(error) => return Err(error),
             };
             let now = self.now();
-            split(&buffer[..length], |packet| self.path.send(now, direction, packet));
-            if self.path.poll_timeout().is_some_and(|at| at <= now) {
+            let packets = match found {
+                Found::Packets(packets) => packets,
+                // One that is not taken is asked for again by who needs it.
+                Found::Frame(frame) => {
+                    let _ = self.devices[1 - index].pass(frame);
+                    continue;
+                }
+            };
+            split(packets, |packet| self.lane(direction, &packet).send(now, direction, packet));
+            if self.due().is_some_and(|at| at <= now) {
                 // What is due goes before what is new.
                 self.deliver()?;
             }
@@ -139,12 +199,17 @@ impl Engine {
 
     /// Writes what has come out of the links.
     fn deliver(&mut self) -> io::Result<()> {
-        while let Some((due, direction, packet)) = self.path.poll_arrival(self.now()) {
+        let mut index = 0;
+        while index < self.lanes.len() {
+            let now = self.now();
+            let Some((due, direction, packet)) = self.lanes[index].poll_arrival(now) else {
+                index += 1;
+                continue;
+            };
             let device = match direction {
                 Direction::Forward => &self.devices[1],
                 Direction::Backward => &self.devices[0],
             };
-            let mut device: &File = device;
             match device.write(packet.as_bytes()) {
                 Ok(_) => {}
                 // A damaged header is refused: that packet is gone.
@@ -158,13 +223,19 @@ impl Engine {
     }
 
     fn obey(&mut self, now: Instant) {
-        let news = self.control.reconfigure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((forward, backward)) = news {
-            self.path.link_mut(Direction::Forward).reconfigure(now, forward);
-            self.path.link_mut(Direction::Backward).reconfigure(now, backward);
+        let news =
+            std::mem::take(&mut *self.control.reconfigure.lock().unwrap_or_else(PoisonError::into_inner));
+        for (lane, (forward, backward)) in news {
+            let Some(path) = self.lanes.get_mut(lane) else { continue };
+            path.link_mut(Direction::Forward).reconfigure(now, forward);
+            path.link_mut(Direction::Backward).reconfigure(now, backward);
         }
-        let forward = self.path.link(Direction::Forward);
-        self.control.backlog_bytes.store(forward.backlog().bytes, Ordering::Relaxed);
-        self.control.forward.lock().unwrap_or_else(PoisonError::into_inner).clone_from(forward.stats());
+        let mut views = self.control.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        views.resize_with(self.lanes.len(), LaneView::default);
+        for (view, path) in views.iter_mut().zip(&self.lanes) {
+            let forward = path.link(Direction::Forward);
+            view.backlog_bytes = forward.backlog().bytes;
+            view.forward.clone_from(forward.stats());
+        }
     }
 }

@@ -3,7 +3,9 @@
 //! `namespace` makes the ends, `packet` cuts what the kernel hands over into packets, `engine` moves the model. A run of
 //! which the machine could not keep the times is invalid: [`Bridge::finish`] says so.
 
+mod device;
 mod engine;
+mod lanes;
 mod namespace;
 mod packet;
 
@@ -15,10 +17,13 @@ use std::time::Duration;
 
 use fulmar_net::{LinkConfig, LinkStats, Stalls};
 
+pub use engine::{LANE_PORT, LaneView};
+pub use lanes::{Ground, Lanes, LanesReport};
 pub use namespace::{End, TcpSettings, acquire_rights};
 
 use crate::link::LinkSpec;
-use crate::outcome::{Delays, Lateness, Link, Outcome};
+use crate::outcome::{Link, Outcome};
+use device::Device;
 use engine::{Control, Engine, Report};
 
 /// Address of the sending end.
@@ -61,7 +66,12 @@ impl Bridge {
         } else {
             configs.clone()
         };
-        let engine = Engine::new([near, far], forward, backward, seed, control.clone());
+        let engine = Engine::new(
+            [Device::Tun(near), Device::Tun(far)],
+            vec![(forward, backward)],
+            seed,
+            control.clone(),
+        );
         let engine = std::thread::Builder::new()
             .name("bridge".into())
             .spawn(|| engine.run())
@@ -80,17 +90,22 @@ impl Bridge {
     }
 
     fn reconfigure(&self, links: (LinkConfig, LinkConfig)) {
-        *self.control.reconfigure.lock().unwrap_or_else(PoisonError::into_inner) = Some(links);
+        self.control.reconfigure.lock().unwrap_or_else(PoisonError::into_inner).insert(0, links);
     }
 
     /// Bytes in the forward queue, as of a few milliseconds ago.
     pub fn backlog_bytes(&self) -> u64 {
-        self.control.backlog_bytes.load(Ordering::Relaxed)
+        self.view().backlog_bytes
     }
 
     /// What the forward link did so far, as of a few milliseconds ago.
     pub fn forward_stats(&self) -> LinkStats {
-        self.control.forward.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.view().forward
+    }
+
+    fn view(&self) -> LaneView {
+        let lanes = self.control.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.first().cloned().unwrap_or_default()
     }
 
     /// Stops, and adds links and lateness to the outcome; marks it invalid if the machine was too slow.
@@ -108,31 +123,14 @@ impl Bridge {
             .ok_or("the bridge has stopped before")?
             .map_err(|error| format!("the bridge failed: {error}"))?;
         outcome.driver = "bridge".into();
+        let (forward, backward) = &report.lanes[0];
         outcome.links = vec![
-            Link::new("forward", &report.forward, report.elapsed),
-            Link::new("backward", &report.backward, report.elapsed),
+            Link::new("forward", forward, report.elapsed),
+            Link::new("backward", backward, report.elapsed),
         ];
-        let delays = Delays::of_histogram(&report.lateness);
-        let lateness = Lateness {
-            delays,
-            p99_max_ms: crate::outcome::ms(lateness_p99_max),
-            device_drops: drops,
-            core_share: report.busy.as_secs_f64() / report.elapsed.as_secs_f64().max(1e-9),
-        };
-        outcome.valid = true;
-        if delays.p99_ms > lateness.p99_max_ms {
-            outcome.valid = false;
-            outcome.remarks.push(format!(
-                "packets were late: p99 {:.2} ms, bound {:.2} ms",
-                delays.p99_ms, lateness.p99_max_ms
-            ));
-        }
-        if drops > 0 {
-            outcome.valid = false;
-            outcome
-                .remarks
-                .push(format!("a device dropped {drops} packets that the bridge did not read in time"));
-        }
+        let (lateness, faults) = report.judge(lateness_p99_max, drops);
+        outcome.valid = faults.is_empty();
+        outcome.remarks.extend(faults);
         if report.refused > 0 {
             outcome.remarks.push(format!("a device refused {} packets", report.refused));
         }

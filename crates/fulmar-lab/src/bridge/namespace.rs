@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::thread;
 
@@ -77,6 +77,11 @@ impl End {
     pub fn enter(&self) -> io::Result<()> {
         sys::be_preferred();
         sys::enter_network(self.namespace.as_fd())
+    }
+
+    /// A file that stands for its namespace, for processes that this one starts.
+    pub fn path(&self) -> std::path::PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()).into()
     }
 
     /// Runs something in a new thread inside this end.

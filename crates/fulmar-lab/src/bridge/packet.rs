@@ -5,7 +5,7 @@
 //! card does, so that every packet meets the link alone. A packet whose checksum was not computed yet is written on like
 //! that: the receiving kernel then trusts it. A packet that is to be damaged gets its checksum first.
 
-use fulmar_net::{Ecn, Payload};
+use fulmar_net::{Direction, Ecn, Payload};
 
 /// Length of the `virtio_net_hdr` in front of each packet.
 pub(super) const HEADER_BYTES: usize = 10;
@@ -32,6 +32,24 @@ impl IpPacket {
 
     fn ip_mut(&mut self) -> &mut [u8] {
         &mut self.0[HEADER_BYTES..]
+    }
+
+    /// The port at the receiving end of the path, of a packet that goes this direction.
+    pub(super) fn receiving_port(&self, direction: Direction) -> Option<u16> {
+        let ports = self.ports()?;
+        let at = if direction == Direction::Forward { 2 } else { 0 };
+        Some(u16::from_be_bytes([ports[at], ports[at + 1]]))
+    }
+
+    /// Source and destination port.
+    fn ports(&self) -> Option<&[u8]> {
+        let ip = self.ip();
+        let (transport, protocol) = match ip.first().map(|first| first >> 4) {
+            Some(4) if ip.len() >= 20 => (usize::from(ip[0] & 15) * 4, ip[9]),
+            Some(6) if ip.len() >= 40 => (40, ip[6]),
+            _ => return None,
+        };
+        ip.get(transport..transport + 4).filter(|_| matches!(protocol, TCP | UDP))
     }
 
     /// Computes the transport checksum if that was left for later.
@@ -81,12 +99,12 @@ impl Payload for IpPacket {
 
     fn flow(&self) -> u64 {
         let ip = self.ip();
-        let (addresses, transport, protocol) = match ip.first().map(|first| first >> 4) {
-            Some(4) if ip.len() >= 20 => (&ip[12..20], usize::from(ip[0] & 15) * 4, ip[9]),
-            Some(6) if ip.len() >= 40 => (&ip[8..40], 40, ip[6]),
+        let (addresses, protocol) = match ip.first().map(|first| first >> 4) {
+            Some(4) if ip.len() >= 20 => (&ip[12..20], ip[9]),
+            Some(6) if ip.len() >= 40 => (&ip[8..40], ip[6]),
             _ => return 0,
         };
-        let ports = ip.get(transport..transport + 4).filter(|_| matches!(protocol, TCP | UDP)).unwrap_or(&[]);
+        let ports = self.ports().unwrap_or(&[]);
         // FNV-1a: flows are few, and the queues hash again.
         let bytes = addresses.iter().chain(ports).chain([&protocol]);
         bytes

@@ -6,6 +6,8 @@ mod available;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod compare;
+#[cfg(all(feature = "desk", target_os = "linux"))]
+mod desk;
 mod merge;
 #[cfg(target_os = "linux")]
 mod peer;
@@ -58,6 +60,12 @@ enum Command {
     Peer(peer::Args),
     #[cfg(target_os = "linux")]
     Agree(agree::Args),
+    #[cfg(all(feature = "desk", target_os = "linux"))]
+    Operator(desk::OperatorArgs),
+    #[cfg(all(feature = "desk", target_os = "linux"))]
+    Controller(desk::ControllerArgs),
+    #[cfg(all(feature = "desk", target_os = "linux"))]
+    Agent(desk::AgentArgs),
     Compare(compare::Args),
     Run(run::Args),
     Merge(merge::Args),
@@ -81,6 +89,12 @@ impl Cli {
             Command::Report(args) => report::run(&args),
             Command::Random(args) => random::run(&args),
             Command::Trace(args) => trace::run(&args),
+            #[cfg(all(feature = "desk", target_os = "linux"))]
+            Command::Operator(args) => desk::run_operator(args),
+            #[cfg(all(feature = "desk", target_os = "linux"))]
+            Command::Controller(args) => desk::run_controller(args),
+            #[cfg(all(feature = "desk", target_os = "linux"))]
+            Command::Agent(args) => desk::run_agent(args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),
             #[cfg(target_os = "linux")]

@@ -304,6 +304,7 @@ impl<'a> World<'a> {
     /// Notes how things are.
     fn sample(&mut self) {
         let queue_bytes = self.wires.bottleneck_backlog_bytes();
+        let link = self.wires.bottlenecks().next().map(|(_, link)| link.clone()).unwrap_or_default();
         let loss_rate = self.scenario.topology.first().and_then(crate::link::LinkSpec::loss_rate);
         for (flow, pair) in self.pairs.iter_mut().enumerate() {
             let Some(stats) = pair.sender.stats() else { continue };
@@ -325,6 +326,12 @@ impl<'a> World<'a> {
                     redundancy: Some(stats.redundancy),
                     delay_ms: pair.reader.take_delay_max().map(crate::outcome::ms),
                     queue_bytes,
+                    sequence_bytes: stats.streams.sent_bytes,
+                    repair_packets: stats.coding_sent.repairs_sent(),
+                    offered_packets: link.offered.packets,
+                    lost_packets: link.lost.packets + link.blacked_out.packets,
+                    dropped_packets: link.dropped.packets,
+                    marked_packets: link.marked.packets,
                 });
             }
         }

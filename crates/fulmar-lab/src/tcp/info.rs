@@ -19,6 +19,8 @@ pub struct TcpInfo {
     pub rtt: Duration,
     /// Segments sent again.
     pub retransmitted_segments: u32,
+    /// Bytes of data in segments sent again.
+    pub retransmitted_bytes: u64,
     /// Pace of sending.
     pub pacing_bytes_per_second: u64,
     /// Segments sent.
@@ -70,6 +72,7 @@ impl TcpInfo {
             data_segments: word(156),
             delivered_ce: word(196),
             sent_bytes: field(200, 8),
+            retransmitted_bytes: field(208, 8),
             timeouts: field(240, 2) as u16,
         }
     }

@@ -62,6 +62,8 @@ impl RelayConfig {
 /// What a relay did so far; at most 20 ms old.
 #[derive(Clone, Debug, Default)]
 pub struct RelayStats {
+    /// Bytes that wait in the queue toward the server.
+    pub backlog_bytes: u64,
     /// From clients to the server.
     pub forward: LinkStats,
     /// Back.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use fulmar_net::{Datagram, Direction, Path};
-use fulmar_units::Instant;
+use fulmar_proto::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::port::{Buffers, Port, Received};
@@ -257,6 +257,7 @@ impl Worker {
     fn publish(&mut self) {
         self.publish_at = None;
         self.counts.clients = self.clients.known.len();
+        self.counts.backlog_bytes = self.path.link(Direction::Forward).backlog().bytes;
         self.counts.forward.clone_from(self.path.link(Direction::Forward).stats());
         self.counts.backward.clone_from(self.path.link(Direction::Backward).stats());
         self.published.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.counts);

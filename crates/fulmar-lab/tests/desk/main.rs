@@ -1,0 +1,8 @@
+//! The operator's desk, from outside: the programs as people start them, asked over HTTP as the page does.
+#![cfg(all(feature = "desk", target_os = "linux"))]
+#![allow(missing_docs)]
+
+mod client;
+mod interface;
+mod machines;
+mod real;

@@ -1,0 +1,255 @@
+// Results: for every published table and figure, whether it was reproduced. The verdicts come first, the cells when asked.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+
+import { get } from "../../desk/client.ts";
+import type { ResultCell, ResultRow, Results, Verdict } from "../../desk/types.ts";
+import { href } from "../../route.ts";
+import { Command } from "../../ui/controls.tsx";
+import { number } from "../../units.ts";
+import { RatioPlot, ratioWords } from "./ratio.tsx";
+
+const signs: Record<Verdict, string> = {
+  reproduced: "✓",
+  differs: "≠",
+  "not comparable": "○",
+  "not measured": "–",
+};
+const verdicts = Object.keys(signs) as Verdict[];
+
+function VerdictMark({ verdict }: { verdict: Verdict }) {
+  return (
+    <span class={`verdict ${verdict.replace(" ", "-")}`}>
+      <i aria-hidden="true">{signs[verdict]}</i> {verdict}
+    </span>
+  );
+}
+
+/** `528 – 48,800` of the published or the measured values. */
+function span(values: readonly number[]): string {
+  if (values.length === 0) return "–";
+  const min = Math.min(...values);
+  const max = Math.max(...values);
+  return min === max ? number(min) : `${number(min)} – ${number(max)}`;
+}
+
+function bounds(cell: ResultCell): string {
+  if (cell.min === null && cell.max === null) return "";
+  return `${cell.min === null ? "" : number(cell.min)} … ${cell.max === null ? "" : number(cell.max)}`;
+}
+
+function Cells({ row }: { row: ResultRow }) {
+  const keys = [...new Set(row.cells.flatMap((cell) => Object.keys(cell.at)))];
+  const hasPublished = row.cells.some((cell) => cell.published !== null);
+  const hasBounds = row.cells.some((cell) => bounds(cell) !== "");
+  return (
+    <div class="scroll tall">
+      <table class="figures">
+        <thead>
+          <tr>
+            {keys.map((key) => (
+              <th key={key} scope="col" class="text">
+                {key.replace(/_/g, " ")}
+              </th>
+            ))}
+            {hasPublished && <th scope="col">published</th>}
+            <th scope="col">measured</th>
+            <th scope="col" title="half of the 95 % interval of the mean">
+              95 % ±
+            </th>
+            <th scope="col">n</th>
+            {hasPublished && <th scope="col">ratio</th>}
+            {hasBounds && <th scope="col">bounds</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {row.cells.map((cell, index) => (
+            <tr key={index} title={cell.command ?? undefined}>
+              {keys.map((key) => (
+                <td key={key} class="text">
+                  {cell.at[key] ?? ""}
+                </td>
+              ))}
+              {hasPublished && <td>{cell.published === null ? "" : number(cell.published)}</td>}
+              <td class="main">{cell.measured ? number(cell.measured.mean) : "–"}</td>
+              <td>{cell.measured && cell.measured.n > 1 ? number(cell.measured.ci95) : ""}</td>
+              <td>{cell.measured?.n ?? ""}</td>
+              {hasPublished && <td>{cell.ratio === null ? "" : number(cell.ratio)}</td>}
+              {hasBounds && <td>{bounds(cell)}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onToggle: () => void }) {
+  const published = row.cells.flatMap((cell) => cell.published ?? []);
+  const measured = row.cells.flatMap((cell) =>
+    cell.published !== null && cell.measured ? [cell.measured.mean] : [],
+  );
+  const all = row.cells.flatMap((cell) => (cell.measured ? [cell.measured.mean] : []));
+  return (
+    <>
+      <tr class={`result-row ${isOpen ? "open" : ""}`} onClick={onToggle}>
+        <td>
+          <VerdictMark verdict={row.verdict} />
+        </td>
+        <th scope="row">
+          <button
+            type="button"
+            class="quiet"
+            aria-expanded={isOpen}
+            onClick={(event) => {
+              event.stopPropagation();
+              onToggle();
+            }}
+          >
+            <small>{[row.source, row.where].filter(Boolean).join(" · ")}</small>
+            {row.title}
+          </button>
+        </th>
+        <td class="num" data-label="published">
+          {span(published)}
+        </td>
+        <td class="num" data-label="measured">
+          {span(measured.length > 0 ? measured : all)}
+        </td>
+        <td class="unit">{row.unit}</td>
+        <td class="num" data-label="ratio">
+          {ratioWords(row.cells)}
+        </td>
+        <td class="plot">
+          <RatioPlot cells={row.cells} />
+        </td>
+      </tr>
+      {isOpen && (
+        <tr class="detail">
+          <td colSpan={7}>
+            {row.explanation && <p class="explanation">{row.explanation}</p>}
+            <Command text={row.command} />
+            <Cells row={row} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function Sources({ results, chosen }: { results: Results; chosen: string | null }) {
+  const count = (name: "reproduced" | "differs" | "not_comparable"): number =>
+    results.sources.reduce((sum, source) => sum + source[name], 0);
+  const everything = {
+    id: "",
+    title: "All sources",
+    reproduced: count("reproduced"),
+    differs: count("differs"),
+    not_comparable: count("not_comparable"),
+  };
+  return (
+    <nav class="sources" aria-label="sources">
+      {[everything, ...results.sources].map((source) => {
+        const total = Math.max(1, source.reproduced + source.differs + source.not_comparable);
+        return (
+          <a
+            key={source.id}
+            href={source.id === "" ? href("results") : href("results", source.id)}
+            aria-current={(chosen ?? "") === source.id ? "true" : undefined}
+          >
+            <b>{source.title}</b>
+            <span class="shares" aria-hidden="true">
+              <i class="reproduced" style={{ width: `${(source.reproduced / total) * 100}%` }} />
+              <i class="differs" style={{ width: `${(source.differs / total) * 100}%` }} />
+              <i class="not-comparable" style={{ width: `${(source.not_comparable / total) * 100}%` }} />
+            </span>
+            <small title="reproduced, differ, not comparable">
+              ✓ {source.reproduced} ≠ {source.differs} ○ {source.not_comparable}
+              <span class="sr"> (reproduced, differ, not comparable)</span>
+            </small>
+          </a>
+        );
+      })}
+    </nav>
+  );
+}
+
+/** In the order of the sources, which is that of the cards above. */
+function chosenRows(results: Results | null, source: string | null, verdict: Verdict | ""): ResultRow[] {
+  if (!results) return [];
+  const places = new Map(results.sources.map(({ id }, index) => [id, index]));
+  const place = (row: ResultRow): number => places.get(row.source) ?? places.size;
+  return results.rows
+    .filter(
+      (row) => (source === null || row.source === source) && (verdict === "" || row.verdict === verdict),
+    )
+    .sort((a, b) => place(a) - place(b));
+}
+
+export function ResultsPage({ source }: { source: string | null }) {
+  const [results, setResults] = useState<Results | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [open, setOpen] = useState<string | null>(null);
+  const [verdict, setVerdict] = useState<Verdict | "">("");
+  useEffect(() => {
+    get<Results>("results").then(setResults, (problem: unknown) => setError(String(problem)));
+  }, []);
+  const rows = useMemo(() => chosenRows(results, source, verdict), [results, source, verdict]);
+  if (error) return <p class="panel error">{error}</p>;
+  if (!results) return <p class="empty">…</p>;
+  return (
+    <>
+      <Sources results={results} chosen={source} />
+      <section class="panel verdicts" aria-label="verdicts">
+        <header>
+          <h2>{rows.length} tables and figures</h2>
+          <label class="pick short">
+            <span>Verdict</span>
+            <select
+              value={verdict}
+              onChange={(event) => setVerdict(event.currentTarget.value as Verdict | "")}
+            >
+              <option value="">all</option>
+              {verdicts.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+        </header>
+        <table class="results">
+          <thead>
+            <tr>
+              <th scope="col">verdict</th>
+              <th scope="col">what</th>
+              <th scope="col" class="num">
+                published
+              </th>
+              <th scope="col" class="num">
+                measured
+              </th>
+              <th scope="col" />
+              <th scope="col" class="num" title="measured over published">
+                ratio
+              </th>
+              <th scope="col" class="plot">
+                <span>0.01</span>
+                <span>1</span>
+                <span>100</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <Row
+                key={row.id}
+                row={row}
+                isOpen={open === row.id}
+                onToggle={() => setOpen(open === row.id ? null : row.id)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </>
+  );
+}
