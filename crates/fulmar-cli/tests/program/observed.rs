@@ -55,7 +55,8 @@ fn wireshark_reads_packets() {
     let serve = home.command(&["serve", "--json", "--listen", "127.0.0.1:0", "--root", &served]);
     let server = Server::start(room.inside(&serve));
     let dump = folder.arg("dump.pcap");
-    let mut capture = room.shell(&format!("exec dumpcap -q -i lo -f udp -w {dump}")).stderr(Stdio::null()).spawn().unwrap();
+    let mut capture =
+        room.shell(&format!("exec dumpcap -q -i lo -f udp -w {dump}")).stderr(Stdio::null()).spawn().unwrap();
     // A capture says on no pipe when it has begun: a packet to a port where nobody is shows it.
     wait_until("packets are captured", || {
         let knock =
