@@ -500,13 +500,17 @@ local function dissect_long(tvb, pinfo, root, at, names)
 end
 
 local function dissect_short(tvb, pinfo, root, at, names)
-  local tree = root:add(proto, tvb:range(at), "Fulmar packet")
-  tree:add(f.kind, tvb:range(at, 1), "Short header")
   local number_at = at + 1 + CONNECTION_ID_BYTES
   if tvb:len() < number_at + NUMBER_BYTES + TAG_BYTES then error("a packet that is cut short") end
+  -- Linux captures datagrams that it sends together (UDP GSO) as one: each begins with the same connection id.
+  local bytes = tvb:bytes():raw()
+  local again = bytes:find(sub(bytes, at + 2, number_at), number_at + 1, true)
+  local finish = again and again - 2 or tvb:len()
+  local tree = root:add(proto, tvb:range(at, finish - at), "Fulmar packet")
+  tree:add(f.kind, tvb:range(at, 1), "Short header")
   tree:add(f.dcid, tvb:range(at + 1, CONNECTION_ID_BYTES))
-  show(tvb, pinfo, tree, at, number_at, tvb:len(), "Short", names)
-  return tvb:len()
+  show(tvb, pinfo, tree, at, number_at, finish, "Short", names)
+  return finish
 end
 
 function proto.dissector(tvb, pinfo, root)

@@ -135,12 +135,16 @@ impl Tunnel {
     }
 
     async fn take_stream<R: AsyncRead + Unpin>(&self, mut stream: R) -> io::Result<()> {
-        let mut packet = vec![0; usize::from(MTU_MAX)];
+        let mut packet = Vec::new();
         loop {
-            let length = usize::from(stream.read_u16().await?);
-            let Some(packet) = packet.get_mut(..length) else { return Err(too_long(length)) };
-            stream.read_exact(packet).await?;
-            self.deliver(packet).await?;
+            let length = stream.read_u16().await?;
+            if length > MTU_MAX {
+                let text = format!("a packet of {length} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+            packet.resize(usize::from(length), 0);
+            stream.read_exact(&mut packet).await?;
+            self.deliver(&mut packet).await?;
         }
     }
 
@@ -184,7 +188,3 @@ impl Tunnel {
 
 const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
-
-fn too_long(length: usize) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("a packet of {length} bytes"))
-}

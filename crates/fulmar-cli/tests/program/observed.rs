@@ -1,5 +1,7 @@
 //! What can be seen of a connection: its qlog, and its packets in Wireshark.
 
+use std::process::Stdio;
+
 use serde_json::Value;
 
 use crate::common::{Folder, Home, Server, wait_until};
@@ -43,7 +45,7 @@ fn every_connection_has_its_log() {
 #[test]
 fn wireshark_reads_packets() {
     let Some(room) = Room::new("") else { return };
-    if !has("tshark") {
+    if !has("tshark") || !has("dumpcap") {
         return;
     }
     let (home, folder) = (Home::new(), Folder::new());
@@ -53,7 +55,8 @@ fn wireshark_reads_packets() {
     let serve = home.command(&["serve", "--json", "--listen", "127.0.0.1:0", "--root", &served]);
     let server = Server::start(room.inside(&serve));
     let dump = folder.arg("dump.pcap");
-    let mut capture = room.shell(&format!("exec tshark -q -i lo -w {dump} udp")).spawn().unwrap();
+    let mut capture =
+        room.shell(&format!("exec dumpcap -q -i lo -f udp -w {dump}")).stderr(Stdio::null()).spawn().unwrap();
     // A capture says on no pipe when it has begun: a packet to a port where nobody is shows it.
     wait_until("packets are captured", || {
         let knock =
