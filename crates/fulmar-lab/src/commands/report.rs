@@ -9,8 +9,10 @@ use crate::report::{self, Chapter};
 
 /// Make tables, plots, pages and the table of verdicts of all results there are
 ///
-/// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every published table and figure with
-/// its verdict, and what the five systems must do. Of experiments without new results the table (CSV) in the output folder counts.
+/// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every
+/// published table and figure with
+/// its verdict, and what the five systems must do. Of experiments without new results the table (CSV) in the
+/// output folder counts.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results
@@ -76,7 +78,8 @@ fn parse(file: &Path) -> Result<Experiment, String> {
     Experiment::parse(&file.display().to_string(), &text).map_err(|mistake| mistake.to_string())
 }
 
-/// What stands in the folder of results. The experiment's file of today says what is claimed, if there still is one.
+/// What stands in the folder of results. The experiment's file of today says what is claimed, if there still
+/// is one.
 fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> {
     let mut folders: Vec<PathBuf> = match fs::read_dir(&args.results) {
         Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
@@ -101,7 +104,8 @@ fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> 
     Ok(chapters)
 }
 
-/// The experiments without results, from the tables that were kept; those without either have nothing to show but their claims.
+/// The experiments without results, from the tables that were kept; those without either have nothing to show
+/// but their claims.
 fn from_tables(known: &[Chapter], files: &[PathBuf], out: &Path) -> Result<Vec<Chapter>, String> {
     let mut chapters = Vec::new();
     for file in files {
