@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::experiment::{Experiment, Results};
+use crate::experiment::{Experiment, Results, plain_name};
 use crate::report::verdicts::Register;
 use crate::report::{self, Chapter};
 
@@ -91,13 +91,13 @@ fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> 
     let mut chapters = Vec::new();
     for folder in folders {
         let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let mut experiment = parse(&folder.join("experiment.toml"))?;
-        experiment.name.clone_from(&name);
-        let plain = experiment.plain_name().to_owned();
-        if let Some(file) = files.iter().find(|file| file.file_stem().is_some_and(|stem| *stem == *plain)) {
-            experiment = parse(file)?;
-            experiment.name = name;
-        }
+        let of_today =
+            files.iter().find(|file| file.file_stem().is_some_and(|stem| *stem == *plain_name(&name)));
+        let mut experiment = match of_today {
+            Some(file) => parse(file)?,
+            None => parse(&folder.join("experiment.toml"))?,
+        };
+        experiment.name = name;
         let results = Results::read(folder.clone()).map_err(|error| words(&folder, error))?;
         chapters.push(Chapter::new(experiment, &results)?);
     }
