@@ -1,6 +1,7 @@
 //! Tells the program which commit it is of: a result is a function of scenario, seed and commit, and says so.
 //!
-//! What counts is the last commit that touched what decides a run, the engine and the simulator: a change of the documentation or of a
+//! What counts is the last commit that touched what decides a run, the engine and the simulator: a change of
+//! the documentation or of a
 //! report leaves results good. `FULMAR_COMMIT` overrules.
 
 use std::process::Command;

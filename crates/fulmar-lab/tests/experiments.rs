@@ -1,4 +1,5 @@
-//! The experiments that come with Fulmar: every file names its claim, everything that was published is listed, every row of the benchmark runs.
+//! The experiments that come with Fulmar: every file names its claim, everything that was published is
+//! listed, every row of the benchmark runs.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;

@@ -8,8 +8,10 @@ use crate::{Intervals, LinkRate, Loss, Policer, Probability, QueueConfig, QueueL
 
 /// One direction of a link. The default is perfect: no delay, no limit, no fault.
 ///
-/// A packet passes in this order: MTU, loss if it strikes before the queue, policer, marking by threshold, queue, transmitter
-/// (rate), random marking, black-outs, loss if it strikes on the wire, corruption, duplication, delay, stalls, jitter.
+/// A packet passes in this order: MTU, loss if it strikes before the queue, policer, marking by threshold,
+/// queue, transmitter
+/// (rate), random marking, black-outs, loss if it strikes on the wire, corruption, duplication, delay,
+/// stalls, jitter.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LinkConfig {
     /// How fast the transmitter empties the queue.
@@ -30,7 +32,8 @@ pub struct LinkConfig {
     pub mark: Probability,
     /// ECN-capable packets that find at least this much in the queue are marked.
     pub mark_threshold: Option<QueueLimit>,
-    /// Probability that a packet comes out twice; each copy has its own jitter, neither uses the transmitter again.
+    /// Probability that a packet comes out twice; each copy has its own jitter, neither uses the transmitter
+    /// again.
     pub duplicate: Probability,
     /// Probability that one bit of the packet is flipped.
     pub corrupt: Probability,
@@ -77,7 +80,8 @@ impl LinkConfig {
         self
     }
 
-    /// Rate, delay, queue, policer and MTU of this link without any of its faults: no loss, marks, copies, damage, black-outs,
+    /// Rate, delay, queue, policer and MTU of this link without any of its faults: no loss, marks, copies,
+    /// damage, black-outs,
     /// stalls, jitter. What a test switches to when the faults must end.
     #[must_use]
     pub fn without_faults(&self) -> Self {

@@ -1,4 +1,5 @@
-//! A policer: what exceeds a rate is dropped at once instead of waiting, as at the edge of a provider's network.
+//! A policer: what exceeds a rate is dropped at once instead of waiting, as at the edge of a provider's
+//! network.
 
 use core::time::Duration;
 
@@ -13,7 +14,8 @@ pub struct Policer {
     pub burst_bytes: u64,
 }
 
-/// A policer at work. Tokens are counted in bytes times nanoseconds per second, so that nothing is lost by rounding.
+/// A policer at work. Tokens are counted in bytes times nanoseconds per second, so that nothing is lost by
+/// rounding.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bucket {
     tokens: u128,

@@ -1,4 +1,5 @@
-//! Times in which nothing gets on: a busy host, a hypervisor that has taken the processor away, a radio that sleeps. What
+//! Times in which nothing gets on: a busy host, a hypervisor that has taken the processor away, a radio that
+//! sleeps. What
 //! comes meanwhile is held, and released in a clump at the end.
 
 use core::time::Duration;

@@ -7,7 +7,8 @@ use crate::experiment::Results;
 
 /// Put results of several folders, or of the parts of one, together
 ///
-/// Parts that ran with `run --shard` in one folder have files of their own in it; `merge DIR` makes one of them. Folders of other machines
+/// Parts that ran with `run --shard` in one folder have files of their own in it; `merge DIR` makes one of
+/// them. Folders of other machines
 /// are added: `merge results from-a from-b`. What is there already is kept; what is there twice is kept once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:

@@ -12,10 +12,13 @@ use crate::random::{self, Bounds, Judged, Ranges, kinds};
 /// How many of the worst are shown.
 const WORST_MAX: usize = 10;
 
-/// Run a profile over paths drawn at random: what share of the limit it gets, by kind of path, and where it fails
+/// Run a profile over paths drawn at random: what share of the limit it gets, by kind of path, and where it
+/// fails
 ///
-/// Rates of 1 Mb/s to 1 Gb/s, round trips of 1 to 600 ms, queues of 0.3 to 4 BDP, losses to 30 % in bursts to 20, some one way only, some with
-/// jitter or traffic beside; each for 10 s and 40 round trips, start-up included, in virtual time on all cores. The worst are shown
+/// Rates of 1 Mb/s to 1 Gb/s, round trips of 1 to 600 ms, queues of 0.3 to 4 BDP, losses to 30 % in bursts to
+/// 20, some one way only, some with
+/// jitter or traffic beside; each for 10 s and 40 round trips, start-up included, in virtual time on all
+/// cores. The worst are shown
 /// with the command that repeats each. `compare A B --random N` does it for two commits.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -40,7 +43,8 @@ pub(super) struct Args {
     /// Write the table to this page (Markdown)
     #[arg(long, value_name = "FILE.md")]
     page: Option<PathBuf>,
-    /// End with an error if the median is below 0.96, the 10th percentile below 0.92, the 1st below 0.80, a path is never connected, or
+    /// End with an error if the median is below 0.96, the 10th percentile below 0.92, the 1st below 0.80, a
+    /// path is never connected, or
     /// its queue drops more than 2 %
     #[arg(long)]
     strict: bool,

@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::experiment::{Experiment, Results};
+use crate::experiment::{Experiment, Results, plain_name};
 use crate::report::verdicts::Register;
 use crate::report::{self, Chapter};
 
 /// Make tables, plots, pages and the table of verdicts of all results there are
 ///
-/// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every published table and figure with
-/// its verdict, and what the five systems must do. Of experiments without new results the table (CSV) in the output folder counts.
+/// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every
+/// published table and figure with
+/// its verdict, and what the five systems must do. Of experiments without new results the table (CSV) in the
+/// output folder counts.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results
@@ -76,7 +78,8 @@ fn parse(file: &Path) -> Result<Experiment, String> {
     Experiment::parse(&file.display().to_string(), &text).map_err(|mistake| mistake.to_string())
 }
 
-/// What stands in the folder of results. The experiment's file of today says what is claimed, if there still is one.
+/// What stands in the folder of results. The experiment's file of today says what is claimed, if there still
+/// is one.
 fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> {
     let mut folders: Vec<PathBuf> = match fs::read_dir(&args.results) {
         Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
@@ -88,20 +91,21 @@ fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> 
     let mut chapters = Vec::new();
     for folder in folders {
         let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let mut experiment = parse(&folder.join("experiment.toml"))?;
-        experiment.name.clone_from(&name);
-        let plain = experiment.plain_name().to_owned();
-        if let Some(file) = files.iter().find(|file| file.file_stem().is_some_and(|stem| *stem == *plain)) {
-            experiment = parse(file)?;
-            experiment.name = name;
-        }
+        let of_today =
+            files.iter().find(|file| file.file_stem().is_some_and(|stem| *stem == *plain_name(&name)));
+        let mut experiment = match of_today {
+            Some(file) => parse(file)?,
+            None => parse(&folder.join("experiment.toml"))?,
+        };
+        experiment.name = name;
         let results = Results::read(folder.clone()).map_err(|error| words(&folder, error))?;
         chapters.push(Chapter::new(experiment, &results)?);
     }
     Ok(chapters)
 }
 
-/// The experiments without results, from the tables that were kept; those without either have nothing to show but their claims.
+/// The experiments without results, from the tables that were kept; those without either have nothing to show
+/// but their claims.
 fn from_tables(known: &[Chapter], files: &[PathBuf], out: &Path) -> Result<Vec<Chapter>, String> {
     let mut chapters = Vec::new();
     for file in files {

@@ -9,7 +9,8 @@ use crate::experiment::{self, Experiment, Mode, Results, Shard};
 
 /// Run experiment files: every cell of their sweeps that has no result yet
 ///
-/// Runs in virtual time use all cores. An interrupted run goes on where it was when it is given again. What a file may say is
+/// Runs in virtual time use all cores. An interrupted run goes on where it was when it is given again. What a
+/// file may say is
 /// in docs/lab.md; the experiments that come with Fulmar are in experiments/.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -27,10 +28,12 @@ pub(super) struct Args {
     /// The cells of each file's first claim, once: do results still hold? Kept apart from full results
     #[arg(long, conflicts_with = "quick")]
     sample: bool,
-    /// One part of the runs: 0/8 is the first of eight; auto (or auto/8) by the variables of a Slurm array or a Kubernetes indexed job
+    /// One part of the runs: 0/8 is the first of eight; auto (or auto/8) by the variables of a Slurm array or
+    /// a Kubernetes indexed job
     #[arg(long, value_name = "I/N", conflicts_with = "again")]
     shard: Option<Shard>,
-    /// Leave out what cannot run here, and name it: peers that are not installed, real time without the right to make namespaces
+    /// Leave out what cannot run here, and name it: peers that are not installed, real time without the right
+    /// to make namespaces
     #[arg(long)]
     skip_missing: bool,
     /// Folder of results

@@ -4,8 +4,10 @@ use crate::link::traces;
 
 /// Write a trace of a changing path in mahimahi's format, for other emulators
 ///
-/// Here the traces are known by name: --rate trace:lte-walk --loss trace:lte-walk. Files in that format are taken as well:
-/// --rate trace:FILE. Of losses each line is a millisecond in which everything is lost, and the last the length of the trace.
+/// Here the traces are known by name: --rate trace:lte-walk --loss trace:lte-walk. Files in that format are
+/// taken as well:
+/// --rate trace:FILE. Of losses each line is a millisecond in which everything is lost, and the last the
+/// length of the trace.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example:\n  fulmar-lab trace starlink > starlink.down && mm-link starlink.down starlink.down"

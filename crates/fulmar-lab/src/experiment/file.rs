@@ -145,6 +145,11 @@ pub struct Plot {
     pub y_label: Option<String>,
 }
 
+/// The name of an experiment without what a shortened run adds to it.
+pub fn plain_name(name: &str) -> &str {
+    ["-quick", "-sample"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
 /// The folder of the peers' files: beside an experiment, or beside the folder it is in.
 fn peers_of(file: &Path) -> PathBuf {
     let beside = file.with_file_name(super::plan::PEERS);
@@ -155,7 +160,7 @@ fn peers_of(file: &Path) -> PathBuf {
 impl Experiment {
     /// The name without what a shortened run adds to it.
     pub fn plain_name(&self) -> &str {
-        ["-quick", "-sample"].iter().find_map(|end| self.name.strip_suffix(end)).unwrap_or(&self.name)
+        plain_name(&self.name)
     }
 
     /// Where its file is, below the folder of experiments, without its ending.

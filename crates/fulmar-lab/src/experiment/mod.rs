@@ -11,7 +11,7 @@ mod run;
 mod shard;
 
 pub use claim::{Claim, Finding, digits};
-pub use file::{Experiment, FlowLine, Mistake, Plot, Published};
+pub use file::{Experiment, FlowLine, Mistake, Plot, Published, plain_name};
 pub use key::{COMMIT, RunKey, ScenarioHash};
 pub use plan::{Cell, Task, cells, is_profile, kernel_congestion, peer_name, task};
 pub(crate) use raw::RELATIVE;

@@ -1,5 +1,7 @@
-//! Results on disk: `NAME/runs.jsonl`, a line per run, beside a copy of the experiment; parts of a shared experiment have files of their
-//! own beside it, `runs-I-of-N.jsonl`. Lines are added as runs end, so what is there is whole but for a last line cut short,
+//! Results on disk: `NAME/runs.jsonl`, a line per run, beside a copy of the experiment; parts of a shared
+//! experiment have files of their
+//! own beside it, `runs-I-of-N.jsonl`. Lines are added as runs end, so what is there is whole but for a last
+//! line cut short,
 //! which is ignored.
 
 use std::collections::BTreeMap;

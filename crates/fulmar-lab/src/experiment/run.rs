@@ -16,7 +16,7 @@ use crate::sim;
 pub enum Mode {
     /// As the file says.
     Full,
-    /// A quarter of the time (two seconds at least), one repetition: to see whether it works.
+    /// A quarter of the time that counts (two seconds at least), one repetition: to see whether it works.
     Quick,
     /// The cells of the first claim only, once each in full length: whether results still are what they were.
     Sample,
@@ -27,7 +27,11 @@ impl Mode {
     pub fn duration(self, experiment: &Experiment) -> Duration {
         match self {
             Self::Full | Self::Sample => experiment.duration,
-            Self::Quick => (experiment.duration / 4).max(Duration::from_secs(2)).min(experiment.duration),
+            // What happens on a schedule happens in the warm-up: that stays as it is.
+            Self::Quick => {
+                let counted = (experiment.duration - experiment.warm_up) / 4;
+                (experiment.warm_up + counted.max(Duration::from_secs(2))).min(experiment.duration)
+            }
         }
     }
 
@@ -184,6 +188,17 @@ mod tests {
 
     const TEXT: &str = "title = 't'\nduration = '400ms'\nrepetitions = 2\n[link]\nrate = '5M'\nrtt = '10ms'\n\
         [[flow]]\nsender = 'cubic'\n[sweep]\nloss = ['0%', '2%']\nburst = ['none', '3']\n";
+
+    #[test]
+    fn a_quick_run_keeps_its_warm_up() {
+        let duration = |text: &str| {
+            let text = format!("title = 't'\n{text}\n[[flow]]\nsender = 'cubic'\n");
+            Mode::Quick.duration(&Experiment::parse("t.toml", &text).unwrap()).as_millis()
+        };
+        assert_eq!(duration("duration = '20s'"), 5000);
+        assert_eq!(duration("duration = '20s'\nwarm_up = '12s'"), 14_000);
+        assert_eq!(duration("duration = '1s'"), 1000);
+    }
 
     #[test]
     fn an_interrupted_experiment_goes_on_where_it_was() {

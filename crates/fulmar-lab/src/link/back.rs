@@ -1,4 +1,5 @@
-//! What the way back has of its own. What is not said is as on the way forward (its faults only if they strike both ways).
+//! What the way back has of its own. What is not said is as on the way forward (its faults only if they
+//! strike both ways).
 
 use std::time::Duration;
 

@@ -8,13 +8,15 @@ use fulmar_proto::Instant;
 use super::LinkSpec;
 
 impl LinkSpec {
-    /// The share of packets the wire loses in the long run, where losses are independent or in bursts of packets: what an estimator
+    /// The share of packets the wire loses in the long run, where losses are independent or in bursts of
+    /// packets: what an estimator
     /// should find.
     pub fn loss_rate(&self) -> Option<f64> {
         loss_rate(&self.loss)
     }
 
-    /// The share of packets lost in the long run, whatever the process; of losses by time, the share of the time.
+    /// The share of packets lost in the long run, whatever the process; of losses by time, the share of the
+    /// time.
     pub fn mean_loss(&self) -> f64 {
         match &self.loss {
             Loss::Periodic(p) if !p.period.is_zero() => {

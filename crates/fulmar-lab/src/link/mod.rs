@@ -1,8 +1,11 @@
-//! The link of an experiment in the words of the command line: one definition of each flag for every command and for
+//! The link of an experiment in the words of the command line: one definition of each flag for every command
+//! and for
 //! experiment files.
 //!
-//! A [`LinkSpec`] says what both directions have in common, and in [`Back`] how the way back differs; [`LinkSpec::forward`] and
-//! [`LinkSpec::backward`] make the two links of the model from it. Faults strike both directions, with independent draws,
+//! A [`LinkSpec`] says what both directions have in common, and in [`Back`] how the way back differs;
+//! [`LinkSpec::forward`] and
+//! [`LinkSpec::backward`] make the two links of the model from it. Faults strike both directions, with
+//! independent draws,
 //! unless `fwd_only` is set. The round-trip time is split evenly unless `forward_delay` is.
 
 mod back;
@@ -26,7 +29,8 @@ use words::{loss, rate};
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Link")]
 pub struct LinkSpec {
-    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk (`fulmar-lab trace`)
+    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk
+    /// (`fulmar-lab trace`)
     #[arg(long, default_value = "100M", value_parser = rate)]
     pub rate: LinkRate,
     /// Round-trip time without queueing
@@ -38,7 +42,8 @@ pub struct LinkSpec {
     /// Queue in bandwidth-delay products (drop-tail)
     #[arg(long, value_name = "N", value_parser = parse::milli, conflicts_with = "queue")]
     pub queue_bdp: Option<u32>,
-    /// Queue by name and size: droptail:100p, drr:64KiB, sfq, wfq, red, codel, fq_codel, priority [default: 1 BDP, drop-tail]
+    /// Queue by name and size: droptail:100p, drr:64KiB, sfq, wfq, red, codel, fq_codel, priority [default: 1
+    /// BDP, drop-tail]
     #[arg(long, value_parser = parse::model::queue)]
     pub queue: Option<QueueConfig>,
     /// Loss: 5%, 5%/10 (in bursts), periodic:20ms/10ms, bursts:100ms/5ms, trace:wifi-edge, none
@@ -68,7 +73,8 @@ pub struct LinkSpec {
     /// Nothing arrives in these intervals: 10s-12s,30s-30.5s
     #[arg(long, value_name = "INTERVALS", default_value = "", value_parser = parse::model::intervals)]
     pub blackout: Intervals,
-    /// The link stalls, then lets out all that came: 500ms/100ms (at random, mean interval / length), 1s/1ms-500ms, 5s-5.5s
+    /// The link stalls, then lets out all that came: 500ms/100ms (at random, mean interval / length),
+    /// 1s/1ms-500ms, 5s-5.5s
     #[arg(long, value_name = "STALLS", default_value = "", value_parser = parse::model::stalls)]
     pub stall: Stalls,
     /// The sender's host stalls (virtual time)

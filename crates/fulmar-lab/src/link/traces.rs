@@ -6,7 +6,8 @@
 //! | `wifi-edge` | at the edge of a Wi-Fi cell: 4 to 30 Mb/s in the steps of 802.11n's rates, changing three times a second; interference takes everything for 5 to 40 ms, a tenth of the time |
 //! | `starlink` | a satellite for 15 s at a time, each with a rate of its own between 60 and 200 Mb/s, 60 to 150 ms of loss at the change, short losses in between |
 //!
-//! Each is a minute long and begins again. `fulmar-lab trace NAME` writes them in mahimahi's format, for other emulators.
+//! Each is a minute long and begins again. `fulmar-lab trace NAME` writes them in mahimahi's format, for
+//! other emulators.
 
 use std::time::Duration;
 
@@ -83,7 +84,8 @@ impl Trace {
         lines
     }
 
-    /// The losses in the like format: a line for each millisecond in which everything is lost, and the length last.
+    /// The losses in the like format: a line for each millisecond in which everything is lost, and the length
+    /// last.
     pub fn loss_lines(&self) -> String {
         let lost = self.loss().lost;
         let ms = |at: Instant| at.as_nanos() / 1_000_000;

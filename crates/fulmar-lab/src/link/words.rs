@@ -1,4 +1,5 @@
-//! Values of a link in words, where the laboratory knows more than the model: traces by name or in files, bursts apart.
+//! Values of a link in words, where the laboratory knows more than the model: traces by name or in files,
+//! bursts apart.
 
 use std::time::Duration;
 

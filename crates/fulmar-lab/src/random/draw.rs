@@ -1,4 +1,5 @@
-//! Paths drawn at random: what a transport may meet, not what it was tuned on. A path is a function of (seed, number), integers only, so
+//! Paths drawn at random: what a transport may meet, not what it was tuned on. A path is a function of (seed,
+//! number), integers only, so
 //! it is the same on every machine.
 
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Reports: for each experiment CSV, JSON and SVG, one static HTML page, a page for each source, and the table of verdicts.
+//! Reports: for each experiment CSV, JSON and SVG, one static HTML page, a page for each source, and the
+//! table of verdicts.
 //!
 //! Tables and pages are kept in the tree; JSON, pictures and the HTML page are made when somebody wants them.
 

@@ -1,4 +1,5 @@
-//! One page for each source, in Markdown: its experiments, what they claim, what was found, and the commit it comes from.
+//! One page for each source, in Markdown: its experiments, what they claim, what was found, and the commit it
+//! comes from.
 
 use std::fmt::Write;
 
@@ -29,7 +30,8 @@ pub(super) fn of(title: &str, chapters: &[&Chapter]) -> String {
     page
 }
 
-/// A line for each experiment: how many claims hold, and the first measure from its worst run to its best cell.
+/// A line for each experiment: how many claims hold, and the first measure from its worst run to its best
+/// cell.
 fn glance(page: &mut String, chapters: &[&Chapter]) {
     page.push_str("\n| experiment | claims that hold | measure | worst run | lowest mean | highest mean |\n|---|---|---|---|---|---|\n");
     for chapter in chapters {

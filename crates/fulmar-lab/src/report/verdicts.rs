@@ -1,6 +1,8 @@
-//! The table of verdicts: every published table and figure, and every row of what the five systems must do, with the evidence.
+//! The table of verdicts: every published table and figure, and every row of what the five systems must do,
+//! with the evidence.
 //!
-//! What was published stands in `experiments/register/published.toml`, what must be there in `systems.toml` beside it. A verdict follows from the
+//! What was published stands in `experiments/register/published.toml`, what must be there in `systems.toml`
+//! beside it. A verdict follows from the
 //! claims of the experiments named there; nobody writes it by hand.
 
 use std::fmt::Write;
@@ -27,7 +29,8 @@ pub struct Register {
 }
 
 impl Register {
-    /// The source an experiment belongs to: the one whose key its name begins with; what belongs to none is the last one's.
+    /// The source an experiment belongs to: the one whose key its name begins with; what belongs to none is
+    /// the last one's.
     pub fn source_of(&self, experiment: &Experiment) -> Option<&String> {
         let keys = || self.source.iter().map(|source| &source.key);
         let own =

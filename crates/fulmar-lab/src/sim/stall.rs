@@ -1,4 +1,5 @@
-//! A machine that stands still now and then: its hosts neither receive nor act until it goes on, and then find all at once.
+//! A machine that stands still now and then: its hosts neither receive nor act until it goes on, and then
+//! find all at once.
 
 use fulmar_net::{Rng, StallProcess};
 use fulmar_proto::Instant;

@@ -11,9 +11,11 @@ use crate::{
     Probability, QueueConfig, QueueLimit, RedConfig, SfqConfig, Stalls, TwoState, WfqConfig,
 };
 
-/// A queue: the name of a discipline, and behind a colon what it may hold (one bandwidth-delay product if left out).
+/// A queue: the name of a discipline, and behind a colon what it may hold (one bandwidth-delay product if
+/// left out).
 ///
-/// `droptail:1bdp`, `droptail:100p`, `drr`, `sfq:64KiB`, `wfq`, `red`, `codel`, `fq_codel:1000p`, `priority:500p`; a limit
+/// `droptail:1bdp`, `droptail:100p`, `drr`, `sfq:64KiB`, `wfq`, `red`, `codel`, `fq_codel:1000p`,
+/// `priority:500p`; a limit
 /// alone is drop-tail. Other parameters have the defaults of their configuration types.
 ///
 /// # Errors
@@ -136,7 +138,8 @@ pub fn intervals(text: &str) -> Result<Intervals, ParseError> {
     parts.map(interval).collect::<Result<Vec<_>, _>>().map(Intervals::new)
 }
 
-/// Stalls: `500ms/100ms` (every 500 ms on average, at random, for 100 ms), `500ms/1ms-100ms` (for so long, at random), or at given
+/// Stalls: `500ms/100ms` (every 500 ms on average, at random, for 100 ms), `500ms/1ms-100ms` (for so long, at
+/// random), or at given
 /// times as [`intervals`] has them.
 ///
 /// # Errors

@@ -8,7 +8,8 @@ use fulmar_units::{Instant, Rate};
 use super::{ParseError, duration, rate};
 use crate::{Intervals, LinkRate, LossTrace, RateTrace};
 
-/// A rate that changes on a schedule, in one line: `100M,5s:10M,10s:100M`; a last part `15s:repeat` makes it start again. One rate
+/// A rate that changes on a schedule, in one line: `100M,5s:10M,10s:100M`; a last part `15s:repeat` makes it
+/// start again. One rate
 /// alone lasts for ever.
 ///
 /// # Errors
@@ -32,7 +33,8 @@ pub fn rate_steps(text: &str) -> Result<LinkRate, ParseError> {
     RateTrace::new(steps, period).map(LinkRate::Trace).map_err(|_| error())
 }
 
-/// A rate over time, a line per step: when it starts, and the rate. A last line `TIME repeat` makes it start again.
+/// A rate over time, a line per step: when it starts, and the rate. A last line `TIME repeat` makes it start
+/// again.
 ///
 /// ```text
 /// # a train journey
@@ -66,7 +68,8 @@ pub fn rate_trace(text: &str) -> Result<RateTrace, ParseError> {
     })
 }
 
-/// A trace of delivery opportunities in the format of mahimahi: each line is the millisecond at which 1500 bytes may
+/// A trace of delivery opportunities in the format of mahimahi: each line is the millisecond at which 1500
+/// bytes may
 /// pass; the last line is also the period. Becomes a rate per `step`.
 ///
 /// # Errors
@@ -99,7 +102,8 @@ pub fn mahimahi_trace(text: &str, step: Duration) -> Result<RateTrace, ParseErro
         .map_err(|_| ParseError::new(text, expected))
 }
 
-/// A trace of losses in the manner of mahimahi: each line is a millisecond in which everything is lost; the last line is no loss but the
+/// A trace of losses in the manner of mahimahi: each line is a millisecond in which everything is lost; the
+/// last line is no loss but the
 /// length of the trace, after which it begins again.
 ///
 /// # Errors

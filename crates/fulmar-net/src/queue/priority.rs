@@ -1,4 +1,5 @@
-//! Strict priority: of what waits, the most urgent goes first (the `pfifo_fast` of old, or a router's low-latency queue).
+//! Strict priority: of what waits, the most urgent goes first (the `pfifo_fast` of old, or a router's
+//! low-latency queue).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,7 +11,8 @@ use super::{Bound, Discipline, Queued};
 use crate::Payload;
 use crate::stats::{Backlog, LinkStats};
 
-/// A list for each priority that occurs, first in, first out. When all together are full, the newest of the least urgent list gives
+/// A list for each priority that occurs, first in, first out. When all together are full, the newest of the
+/// least urgent list gives
 /// way to what is more urgent. Invariants: the backlog never exceeds the bound; no list is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Priority<P> {
