@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results bench-codes siege fuzz-quick release lab install
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release lab install
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,10 +43,23 @@ no-std: toolchain ## the lower crates build without the standard library
 deny: ## licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
 
-# Sweeps in virtual time use all cores; kernel TCP's runs need root and real time. Both go on where they were interrupted.
-results: toolchain ## every experiment in full, and the report in docs/results: hours (make results [ARGS=--quick])
-	$(CARGO) run --release --locked -p fulmar-lab -- run experiments/*.toml $(ARGS)
-	$(CARGO) run --release --locked -p fulmar-lab -- report --out docs/results
+# Sweeps in virtual time use all cores; kernel TCP's runs need root and real time, and what cannot run here is named and left out. All go
+# on where they were interrupted. Many machines share the work with ARGS="--shard I/N": docs/lab.md, scripts/results.slurm, scripts/results-job.yaml.
+LAB := $(CARGO) run --release --locked -p fulmar-lab --
+results: toolchain ## every experiment in full, and the report in docs/results: hours (make results [ARGS="--shard 0/8"])
+	$(LAB) run experiments/*.toml experiments/auto/*.toml --skip-missing $(ARGS)
+	$(LAB) report --out docs/results
+
+results-quick: toolchain ## a cell of every experiment, and whether its claim holds: some twenty minutes
+	$(LAB) run experiments/*.toml experiments/auto/*.toml --skip-missing --sample --out results-quick
+	$(LAB) report results-quick
+
+# A quick one is no result: it stays out of docs.
+BENCHMARK = $(if $(filter --quick,$(ARGS)),results,docs/results)
+benchmark: toolchain ## auto on every path, with its aims, beside others: docs/results/auto.md (make benchmark [ARGS=--quick])
+	$(LAB) run experiments/auto/*.toml --skip-missing $(ARGS)
+	$(LAB) random --paths 500 $(filter --quick,$(ARGS)) --page $(BENCHMARK)/random.md
+	$(LAB) report --out $(BENCHMARK)
 
 # JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]

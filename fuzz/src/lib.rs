@@ -2,6 +2,10 @@
 
 pub mod codes;
 
+/// Decoders with any parameters against peers that mean harm.
+#[path = "../../crates/fulmar-fec/tests/common/mod.rs"]
+pub mod decoders;
+
 use fulmar_world as common;
 #[path = "../../crates/fulmar-proto/tests/fuzz/drivers.rs"]
 pub mod protocol;

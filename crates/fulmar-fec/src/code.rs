@@ -88,12 +88,40 @@ pub struct CodeShape {
 }
 
 /// What a decoder may hold.
+///
+/// All limits hold at once, for every code, every parameter and every symbol size: with long symbols fewer are retained.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DecoderLimits {
     /// Most source symbols retained, known ones and recovered ones together. Older ones are forgotten.
     pub symbols_max: u32,
     /// Most equations (repair symbols not yet used up) retained.
     pub equations_max: u32,
+    /// Most that [`Decoder::memory_bytes`] says. Below [`DecoderLimits::MEMORY_BYTES_MIN`] that holds instead.
+    pub memory_bytes_max: usize,
+}
+
+impl DecoderLimits {
+    /// With less no code works: DFCP needs this for a single block.
+    pub const MEMORY_BYTES_MIN: usize = 8 << 20;
+    /// What [`DecoderLimits::new`] allows.
+    pub const MEMORY_BYTES_DEFAULT: usize = 16 << 20;
+
+    /// So many symbols and equations, within [`DecoderLimits::MEMORY_BYTES_DEFAULT`].
+    pub const fn new(symbols_max: u32, equations_max: u32) -> Self {
+        Self { symbols_max, equations_max, memory_bytes_max: Self::MEMORY_BYTES_DEFAULT }
+    }
+
+    /// A share of the memory, in eighths.
+    pub(crate) fn memory_eighths(self, eighths: usize) -> usize {
+        self.memory_bytes_max.max(Self::MEMORY_BYTES_MIN) / 8 * eighths
+    }
+}
+
+/// 4096 symbols and 1024 equations.
+impl Default for DecoderLimits {
+    fn default() -> Self {
+        Self::new(4096, 1024)
+    }
 }
 
 /// Access to source symbols by id: the sender's ring is read in place, without a second copy.
@@ -130,15 +158,19 @@ pub enum Innovation {
     Innovative,
     /// Everything in it was known.
     Redundant,
-    /// It covers symbols the decoder has forgotten or has no room for; it was dropped.
+    /// It covers symbols that the decoder has forgotten, or that are too far ahead; it was dropped.
     OutOfReach,
+    /// There was no room for it, or it took the place of an equation about later symbols: the decoder has no more degrees of
+    /// freedom than before. To the sender it should count as lost.
+    Dropped,
 }
 
 /// Why a code refuses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodeError {
-    /// The cover is empty, too long, not ascending, or of a kind this code does not have.
+    /// The cover is empty, too long, not ascending, or of a kind this code does not have; or it overlaps a block that is on its
+    /// way and is another.
     BadCover,
     /// The key names no repair symbol of this code.
     BadKey,
@@ -155,9 +187,9 @@ pub enum CodeError {
 impl fmt::Display for CodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadCover => {
-                f.write_str("cover is empty, too long, unsorted or of a kind the code does not have")
-            }
+            Self::BadCover => f.write_str(
+                "cover is empty, too long, unsorted, overlaps a block or is of a kind the code lacks",
+            ),
             Self::BadKey => f.write_str("key names no repair symbol of this code"),
             Self::MissingSource(id) => write!(f, "source symbol {} is not available", id.0),
             Self::TooLong => f.write_str("symbol is longer than the symbol size"),
@@ -230,6 +262,8 @@ pub trait Encoder: Debug + Send {
 ///
 /// A symbol is *decoded* when its bytes are known and *seen* when it is the leading term of a retained equation or
 /// decoded (Sundararajan et al., TCP/NC).
+///
+/// Whatever arrives, no call does more than [`WORK_MAX`](crate::WORK_MAX) of work.
 pub trait Decoder: Debug + Send {
     /// A source symbol arrived.
     fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError>;
@@ -242,7 +276,8 @@ pub trait Decoder: Debug + Send {
     /// Symbols come out in the order in which they were determined.
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId>;
 
-    /// Degrees of freedom still missing to decode all of `window`.
+    /// Degrees of freedom still missing to decode all of `window`: exactly for a block, and for a window that ends with what was
+    /// heard of. Elsewhere equations that reach beyond the window do not count, so it may say more than the truth, never less.
     fn deficit(&self, window: Window) -> u32;
 
     /// Every symbol below this one is decoded.
@@ -259,4 +294,7 @@ pub trait Decoder: Debug + Send {
 
     /// Bytes of memory held now.
     fn memory_bytes(&self) -> usize;
+
+    /// Work done so far, queries included, in the units of [`WORK_MAX`](crate::WORK_MAX).
+    fn work(&self) -> u64;
 }

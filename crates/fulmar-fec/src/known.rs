@@ -68,9 +68,16 @@ impl Known {
         if first >= end {
             return 0;
         }
+        // Beyond the last word nothing is entered.
+        let last = ((end - 1) / 64).min(self.below / 64 + self.words.len() as u64);
         let entered: u32 =
-            (first / 64..=(end - 1) / 64).map(|w| (self.word(w) & mask(w, first, end)).count_ones()).sum();
+            (first / 64..=last).map(|w| (self.word(w) & mask(w, first, end)).count_ones()).sum();
         (end - first) as u32 - entered
+    }
+
+    /// Words of 64 ids that a query may have to read.
+    pub(crate) fn words(&self) -> usize {
+        self.words.len()
     }
 
     /// Bytes of memory held now.

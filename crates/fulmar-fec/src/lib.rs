@@ -27,6 +27,7 @@ mod restore;
 mod rlc;
 mod seed;
 mod sliding;
+mod work;
 mod xor;
 
 pub use code::{
@@ -45,4 +46,5 @@ pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
 pub use seed::Density;
 pub use sliding::Rows;
+pub use work::WORK_MAX;
 pub use xor::XorGroups;

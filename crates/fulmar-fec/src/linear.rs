@@ -164,12 +164,7 @@ impl<R: Rows> LinearDecoder<R> {
         }
         self.equations.push(new);
         self.collect();
-        self.make_room();
-        Ok(if self.decoded.contains(&pivot) || self.is_seen(SymbolId(pivot)) {
-            Innovation::Innovative
-        } else {
-            Innovation::OutOfReach
-        })
+        Ok(if self.make_room() { Innovation::Dropped } else { Innovation::Innovative })
     }
 
     /// Equations with one term are symbols.
@@ -183,12 +178,13 @@ impl<R: Rows> LinearDecoder<R> {
         }
     }
 
-    /// The equation about the latest symbols goes.
-    fn make_room(&mut self) {
-        if self.equations.len() > self.limits.equations_max as usize {
-            let last = (0..self.equations.len()).max_by_key(|index| self.equations[*index].pivot());
-            last.map(|index| self.equations.swap_remove(index));
+    /// The equation about the latest symbols goes. Whether one had to.
+    fn make_room(&mut self) -> bool {
+        if self.equations.len() <= self.limits.equations_max as usize {
+            return false;
         }
+        let last = (0..self.equations.len()).max_by_key(|index| self.equations[*index].pivot());
+        last.map(|index| self.equations.swap_remove(index)).is_some()
     }
 
     /// A missing symbol arrived: it leaves all equations, and one of them may lose its pivot.
@@ -325,5 +321,10 @@ impl<R: Rows> Decoder for LinearDecoder<R> {
         let symbols = self.retained.len() + self.equations.len() + self.recovered.len();
         let terms: usize = self.equations.iter().map(|equation| equation.terms.len() * 16).sum();
         size_of::<Self>() + symbols * self.symbol_bytes + terms + self.decoded.len() * 8
+    }
+
+    /// Not counted: the reference is slow on purpose, and no peer can ask for it.
+    fn work(&self) -> u64 {
+        0
     }
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::known::Known;
 use crate::recovered::Recovered;
+use crate::work::Work;
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
     RepairKey, SymbolId, Symbols, Window,
@@ -42,11 +43,15 @@ impl Code for NoCode {
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
         Box::new(Collector {
             symbol_bytes,
-            symbols_max: limits.symbols_max.max(1) as usize,
+            recovered_max: (limits.memory_eighths(RECOVERED_EIGHTHS) / symbol_bytes.max(1))
+                .clamp(1, limits.symbols_max.max(1) as usize),
             ..Collector::default()
         })
     }
 }
+
+/// Eighths of a decoder's memory that symbols nobody has collected yet may take.
+const RECOVERED_EIGHTHS: usize = 6;
 
 /// The one symbol of a cover.
 fn only(cover: Cover<'_>) -> Result<SymbolId, CodeError> {
@@ -80,9 +85,10 @@ impl Encoder for Copier {
 #[derive(Debug, Default)]
 struct Collector {
     symbol_bytes: usize,
-    symbols_max: usize,
+    recovered_max: usize,
     known: Known,
     recovered: Recovered,
+    work: Work,
 }
 
 impl Collector {
@@ -91,6 +97,7 @@ impl Collector {
         if innovation != Innovation::Innovative {
             return Ok(innovation);
         }
+        self.work.add(symbol.len());
         self.known.insert(id.0);
         Ok(Innovation::Innovative)
     }
@@ -108,8 +115,8 @@ impl Decoder for Collector {
         repair: &[u8],
     ) -> Result<Innovation, CodeError> {
         let id = only(cover)?;
-        if self.recovered.len() >= self.symbols_max && !self.known.contains(id.0) {
-            return Ok(Innovation::OutOfReach);
+        if self.recovered.len() >= self.recovered_max && !self.known.contains(id.0) {
+            return Ok(Innovation::Dropped);
         }
         let innovation = self.enter(id, repair)?;
         if innovation == Innovation::Innovative {
@@ -123,6 +130,7 @@ impl Decoder for Collector {
     }
 
     fn deficit(&self, window: Window) -> u32 {
+        self.work.add(self.known.words());
         self.known.missing_in(window)
     }
 
@@ -144,5 +152,9 @@ impl Decoder for Collector {
 
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.known.memory_bytes() + self.recovered.memory_bytes()
+    }
+
+    fn work(&self) -> u64 {
+        self.work.total()
     }
 }

@@ -115,7 +115,7 @@ impl Code for ReedSolomon {
     }
 
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
-        Box::new(SlidingDecoder::new(self.clone(), symbol_bytes, limits))
+        Box::new(SlidingDecoder::new(self.clone(), self.shape().geometry, symbol_bytes, limits))
     }
 }
 

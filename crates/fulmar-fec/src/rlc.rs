@@ -9,13 +9,24 @@ use alloc::vec::Vec;
 
 use crate::encode::RowEncoder;
 use crate::seed::{Density, coefficients};
-use crate::sliding::{Rows, SlidingDecoder, check_cover};
+use crate::sliding::{COVER_LEN_MAX, PRODUCT_BYTES_MAX, Rows, SYSTEM_BYTES_MAX, SlidingDecoder, check_cover};
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
 };
 
 /// The most symbols one repair symbol of these codes may cover.
-pub const RLC_LEN_MAX: u32 = 1 << 16;
+pub const RLC_LEN_MAX: u32 = COVER_LEN_MAX;
+
+/// The longest cover whose symbols a decoder still takes out of a repair symbol, were all but one known.
+fn covered_max(symbol_bytes: usize) -> u32 {
+    u32::try_from(PRODUCT_BYTES_MAX / symbol_bytes.max(1)).unwrap_or(u32::MAX).max(1)
+}
+
+/// The longest block that a decoder can hold as equations, were none of its symbols known.
+fn combined_max(symbol_bytes: usize) -> u32 {
+    let rows = |len: &u32| *len as usize * (*len as usize + symbol_bytes);
+    (1..RLC_LEN_MAX).rfind(|len| rows(len) <= SYSTEM_BYTES_MAX).unwrap_or(1)
+}
 
 /// Random linear code over any window of consecutive symbols, and over explicit sets.
 ///
@@ -27,7 +38,7 @@ pub const RLC_LEN_MAX: u32 = 1 << 16;
 /// let mut repair = [0; 8];
 /// let len = code.encoder(8).repair(window, RepairKey(1), &source, &mut repair).unwrap();
 ///
-/// let mut decoder = code.decoder(8, DecoderLimits { symbols_max: 100, equations_max: 10 });
+/// let mut decoder = code.decoder(8, DecoderLimits::new(100, 10));
 /// decoder.on_source(SymbolId(0), b"one").unwrap();
 /// decoder.on_source(SymbolId(2), b"three").unwrap();
 /// decoder.on_repair(window, RepairKey(1), &repair[..len]).unwrap();
@@ -85,12 +96,16 @@ impl Code for RlcWindow {
         }
     }
 
+    fn len_max(&self, symbol_bytes: usize) -> u32 {
+        self.len_max.min(covered_max(symbol_bytes))
+    }
+
     fn encoder(&self, _symbol_bytes: usize) -> Box<dyn Encoder> {
         Box::new(RowEncoder::new(*self))
     }
 
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
-        Box::new(SlidingDecoder::new(*self, symbol_bytes, limits))
+        Box::new(SlidingDecoder::new(*self, self.shape().geometry, symbol_bytes, limits))
     }
 }
 
@@ -149,11 +164,16 @@ impl Code for RlcBlock {
         }
     }
 
+    fn len_max(&self, symbol_bytes: usize) -> u32 {
+        let combined = if self.is_systematic { u32::MAX } else { combined_max(symbol_bytes) };
+        self.rows.len_max(symbol_bytes).min(combined)
+    }
+
     fn encoder(&self, _symbol_bytes: usize) -> Box<dyn Encoder> {
         Box::new(RowEncoder::new(*self))
     }
 
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
-        Box::new(SlidingDecoder::new(*self, symbol_bytes, limits))
+        Box::new(SlidingDecoder::new(*self, self.shape().geometry, symbol_bytes, limits))
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::encode::RowEncoder;
-use crate::sliding::{Rows, SlidingDecoder, check_cover};
+use crate::sliding::{COVER_LEN_MAX, Rows, SlidingDecoder, check_cover};
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
 };
@@ -34,9 +34,9 @@ impl XorGroups {
     /// Its number on the wire.
     pub const ID: CodeId = CodeId(1);
 
-    /// At most `groups_max` >= 1 groups, each of at most `group_len_max` symbols (1..=2^16).
+    /// At most `groups_max` >= 1 groups, each of at most `group_len_max` symbols (1..=4096). A cover has no more either.
     pub fn new(groups_max: u16, group_len_max: u32) -> Result<Self, CodeError> {
-        if groups_max == 0 || group_len_max == 0 || group_len_max > 1 << 16 {
+        if groups_max == 0 || group_len_max == 0 || group_len_max > COVER_LEN_MAX {
             return Err(CodeError::BadParameters);
         }
         Ok(Self { groups_max, group_len_max })
@@ -61,7 +61,8 @@ impl Rows for XorGroups {
         if groups == 0 || groups > usize::from(self.groups_max) || group >= groups {
             return Err(CodeError::BadKey);
         }
-        if len < groups || len.div_ceil(groups) > self.group_len_max as usize {
+        if len > COVER_LEN_MAX as usize || len < groups || len.div_ceil(groups) > self.group_len_max as usize
+        {
             return Err(CodeError::BadCover);
         }
         Ok(())
@@ -88,7 +89,7 @@ impl Code for XorGroups {
         CodeShape {
             id: Self::ID,
             geometry: Geometry::Sliding {
-                len_max: u32::from(self.groups_max).saturating_mul(self.group_len_max),
+                len_max: u32::from(self.groups_max).saturating_mul(self.group_len_max).min(COVER_LEN_MAX),
             },
             repairs_max: u32::from(self.groups_max),
             is_mds: false,
@@ -102,6 +103,6 @@ impl Code for XorGroups {
     }
 
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
-        Box::new(SlidingDecoder::new(*self, symbol_bytes, limits))
+        Box::new(SlidingDecoder::new(*self, self.shape().geometry, symbol_bytes, limits))
     }
 }

@@ -5,7 +5,7 @@ use fulmar_fec::*;
 mod common;
 use common::{Draw, block, drain, source};
 
-const LIMITS: DecoderLimits = DecoderLimits { symbols_max: 400, equations_max: 100 };
+const LIMITS: DecoderLimits = DecoderLimits::new(400, 100);
 
 /// All repair symbols of one block.
 fn repairs(code: &dyn Code, source: &[Vec<u8>], cover: Cover<'_>, count: u32) -> Vec<(RepairKey, Vec<u8>)> {

@@ -53,7 +53,7 @@ fn as_a_code_it_delivers_symbols_padded_to_the_symbol_size() {
     let source = source(&mut draw, 90, 1420);
     let code = DfcpRaptor::new(Taus88::seeded(4));
     let (mut encoder, mut segment) = (code.encoder(1420), [0; 1420]);
-    let mut decoder = code.decoder(1420, DecoderLimits { symbols_max: 200, equations_max: 100 });
+    let mut decoder = code.decoder(1420, DecoderLimits::new(200, 100));
     let mut recovered = Vec::new();
     let mut key = 0;
     while decoder.decoded_below() < SymbolId(90) {
@@ -81,7 +81,7 @@ fn segments_that_contradict_each_other_are_an_error() {
     let source = [[1u8; 1420]];
     let code = DfcpRaptor::new(Taus88::seeded(4));
     let mut encoder = code.encoder(1420);
-    let mut decoder = code.decoder(1420, DecoderLimits { symbols_max: 200, equations_max: 100 });
+    let mut decoder = code.decoder(1420, DecoderLimits::new(200, 100));
     let mut segment = [0; 1420];
     let result = (0..200).find_map(|key| {
         encoder.repair(block(0, 1), RepairKey(key), &source, &mut segment).unwrap();
@@ -89,4 +89,39 @@ fn segments_that_contradict_each_other_are_an_error() {
         decoder.on_repair(block(0, 1), RepairKey(key), &segment).err()
     });
     assert_eq!(result, Some(CodeError::Inconsistent));
+}
+
+/// A window of blocks on a lossy path: each has most of its segments before the first gets the rest. There are receivers for three
+/// of them; the others wait, and still take few segments more than one block alone.
+#[test]
+fn more_blocks_than_receivers_wait_for_one_and_decode() {
+    let (symbol_bytes, count) = (1150, 24);
+    let code = DfcpRaptor::new(Taus88::seeded(4));
+    let len = DfcpRaptor::len_max(symbol_bytes) as usize;
+    let source = source(&mut Draw(3), len * count, symbol_bytes as u64);
+    let (mut encoder, mut segment) = (code.encoder(symbol_bytes), vec![0; symbol_bytes]);
+    let mut decoder = code.decoder(symbol_bytes, DecoderLimits::new(4096, 1024));
+    let (mut sent, mut recovered) = (0, 0);
+    let mut send = |decoder: &mut dyn Decoder, number: usize| {
+        sent += 1;
+        let cover = block((number * len) as u64, len);
+        encoder.repair(cover, RepairKey(sent), &source, &mut segment).unwrap();
+        assert_ne!(decoder.on_repair(cover, RepairKey(sent), &segment), Ok(Innovation::Dropped));
+        recovered += drain(decoder).len();
+        sent
+    };
+    for number in 0..count {
+        (0..53).for_each(|_| _ = send(&mut *decoder, number));
+    }
+    let mut sent = 0;
+    while decoder.decoded_below() < SymbolId((len * count) as u64) {
+        for number in 0..count {
+            let window = Window { first: SymbolId((number * len) as u64), len: len as u32 };
+            for _ in 0..decoder.deficit(window).min(7) {
+                sent = send(&mut *decoder, number);
+            }
+        }
+    }
+    assert_eq!(recovered, len * count);
+    assert!(sent as usize <= 66 * count, "58 segments each are expected; {sent} for {count} blocks");
 }

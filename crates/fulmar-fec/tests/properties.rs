@@ -10,7 +10,7 @@ use proptest::prelude::*;
 mod common;
 use common::{Draw, is_padded, source};
 
-const LIMITS: DecoderLimits = DecoderLimits { symbols_max: 300, equations_max: 80 };
+const LIMITS: DecoderLimits = DecoderLimits::new(300, 80);
 const SYMBOL: usize = 48;
 
 /// A code and the length of the covers to use with it.
@@ -96,7 +96,7 @@ impl Model {
         assert!(self.decoder.seen_below() >= self.decoder.decoded_below());
         let all = Window { first: SymbolId(0), len: self.source.len() as u32 };
         assert_eq!(self.decoder.deficit(all) == 0, self.have.len() == self.source.len());
-        assert!(self.decoder.memory_bytes() < 6 << 20);
+        assert!(self.decoder.memory_bytes() <= LIMITS.memory_bytes_max);
     }
 }
 
@@ -173,7 +173,7 @@ proptest! {
                     _ => drop(decoder.on_repair(Cover::Window(window), key, &bytes)),
                 }
                 while decoder.poll_recovered(&mut out).is_some() {}
-                prop_assert!(decoder.memory_bytes() < 40 << 20, "{:?}", code);
+                prop_assert!(decoder.memory_bytes() <= LIMITS.memory_bytes_max, "{:?}", code);
             }
         }
     }

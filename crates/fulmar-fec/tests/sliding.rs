@@ -47,7 +47,11 @@ fn compare<C: Code + Rows + Clone + 'static>(code: C, seed: u64, count: u64, lim
         assert_eq!(fast.seen_below(), reference.seen_below(), "seed {seed} step {step}");
         let window =
             Window { first: SymbolId(newest.saturating_sub(draw.below(30))), len: 1 + draw.below(30) as u32 };
-        assert_eq!(fast.deficit(window), reference.deficit(window), "seed {seed} step {step} {window:?}");
+        // What reaches beyond the window may be left out of account, unless it is all there is.
+        let (said, truth) = (fast.deficit(window), reference.deficit(window));
+        assert!(said >= truth && (said == 0) == (truth == 0), "seed {seed} step {step} {window:?}");
+        let rest = Window { len: (count - window.first.0) as u32, ..window };
+        assert_eq!(fast.deficit(rest), reference.deficit(rest), "seed {seed} step {step} {rest:?}");
         if draw.below(20) == 0 {
             let below = SymbolId(fast.decoded_below().0 + draw.below(3));
             fast.release(below);
@@ -58,7 +62,7 @@ fn compare<C: Code + Rows + Clone + 'static>(code: C, seed: u64, count: u64, lim
 
 #[test]
 fn agrees_with_the_reference() {
-    let limits = DecoderLimits { symbols_max: 2000, equations_max: 100 };
+    let limits = DecoderLimits::new(2000, 100);
     for seed in 0..60 {
         compare(RlcWindow::new(64).unwrap(), seed, 120, limits);
         compare(RlcWindow::new(64).unwrap().with_density(Density::of_256(60).unwrap()), seed, 120, limits);
@@ -67,7 +71,7 @@ fn agrees_with_the_reference() {
 
 #[test]
 fn agrees_with_the_reference_when_equations_have_to_go() {
-    let limits = DecoderLimits { symbols_max: 2000, equations_max: 4 };
+    let limits = DecoderLimits::new(2000, 4);
     for seed in 0..60 {
         compare(RlcWindow::new(64).unwrap(), seed, 120, limits);
     }

@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod peer;
 #[cfg(target_os = "linux")]
 pub mod programs;
+pub mod random;
 pub mod report;
 pub mod scenario;
 pub mod sim;

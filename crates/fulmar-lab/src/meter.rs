@@ -55,6 +55,11 @@ impl Meter {
         Some(until.saturating_sub(first.max(self.count_from)))
     }
 
+    /// When the last byte was read, if that was the end of the data.
+    pub(crate) fn ended_at(&self) -> Option<Duration> {
+        self.last.filter(|_| self.has_ended)
+    }
+
     /// Mbit/s over that time.
     pub(crate) fn goodput_mbps(&self, end: Duration) -> f64 {
         let seconds = self.span(end).unwrap_or_default().as_secs_f64();

@@ -26,8 +26,10 @@ pub struct Outcome {
     pub remarks: Vec<String>,
     /// Sum over the flows, in Mbit/s of application data.
     pub goodput_mbps: f64,
-    /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, where both are constant.
+    /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, both as means over the run.
     pub fraction_of_limit: Option<f64>,
+    /// Goodput over what a flow without loss could have: capacity less our headers (DFCP thesis, 4.6.5: normalised aggregate goodput).
+    pub normalised_goodput: Option<f64>,
     /// Jain's index of the flows' goodput over the whole run.
     pub jain: f64,
     /// Mean of Jain's index in each second, if there is more than one flow and values over time were recorded.
@@ -68,6 +70,10 @@ pub struct Flow {
     pub goodput_mbps: f64,
     /// Seconds from the first byte to the last at the receiver, if the flow came to its end.
     pub completion_seconds: Option<f64>,
+    /// Seconds from its start until the sender's handshake was complete, if it ever was.
+    pub connect_seconds: Option<f64>,
+    /// Seconds from its start to the last byte at the receiver, handshake included, if the flow came to its end.
+    pub finish_seconds: Option<f64>,
     /// Bytes of IP packets sent forward over application bytes delivered.
     pub wire_ratio: Option<f64>,
     /// Packets sent again over all packets with data (TCP-FEC, 3.4.1). Here a copy of a symbol, or what a probe timeout sent.
@@ -77,6 +83,8 @@ pub struct Flow {
     pub redundancy_rate: f64,
     /// Effective recovery rate: packets recovered by decoding over redundant packets sent (TCP-FEC, 3.4.1).
     pub recovery_rate: f64,
+    /// Packets recovered by decoding.
+    pub recovered: u64,
     /// Fast recoveries of this flow; not known of one flow of kernel TCP among several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_recoveries: Option<u64>,
@@ -158,6 +166,7 @@ impl Delays {
 
 /// Counters of one link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Link {
     /// Which.
     pub name: String,
@@ -166,6 +175,8 @@ pub struct Link {
     /// Bytes handed to it.
     #[serde(default)]
     pub offered_bytes: u64,
+    /// Packets dropped by the policer.
+    pub policed: u64,
     /// Packets dropped by the queue.
     pub dropped: u64,
     /// Packets lost on the wire.
@@ -199,6 +210,7 @@ impl Link {
             name: name.into(),
             offered: stats.offered.packets,
             offered_bytes: stats.offered.bytes,
+            policed: stats.policed.packets,
             dropped: stats.dropped.packets,
             lost: stats.lost.packets,
             blacked_out: stats.blacked_out.packets,
@@ -249,16 +261,21 @@ pub struct Sample {
     pub loss_estimate: Option<f64>,
     /// Repair symbols per source symbol aimed at.
     pub redundancy: Option<f64>,
+    /// The longest delay of a message delivered since the sample before, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
     /// Bytes in the (first) bottleneck's queue.
     pub queue_bytes: u64,
 }
 
 impl Outcome {
     /// Fills in what follows from the flows and links: sum, share of the limit, Jain's index, utilisation.
-    pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: Option<f64>) {
+    pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: f64) {
         self.goodput_mbps = self.flows.iter().map(|flow| flow.goodput_mbps).sum();
-        let limit = capacity_bps.zip(loss_rate).map(|(capacity, p)| capacity * (1.0 - p) / 1e6);
+        let limit = capacity_bps.map(|capacity| capacity * (1.0 - loss_rate) / 1e6);
         self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
+        let alone = capacity_bps.map(|capacity| capacity * crate::random::PAYLOAD_SHARE / 1e6);
+        self.normalised_goodput = alone.filter(|&most| most > 0.0).map(|most| self.goodput_mbps / most);
         self.jain = statistics::jain(self.flows.iter().map(|flow| flow.goodput_mbps));
         let over_time = fairness::over_time(&self.series, self.flows.len());
         let mean = over_time.iter().map(|(_, jain)| jain).sum::<f64>() / over_time.len() as f64;
@@ -280,6 +297,14 @@ impl Outcome {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "fraction_of_limit" => self.fraction_of_limit,
+            "share_of_limit" => {
+                self.fraction_of_limit.map(|fraction| fraction / crate::random::PAYLOAD_SHARE)
+            }
+            "waste" => self.waste(),
+            "normalised_goodput" => self.normalised_goodput,
+            "queue_drop_share" => {
+                self.links.first().map(|link| link.dropped as f64 / link.offered.max(1) as f64)
+            }
             "jain" => Some(self.jain),
             "jain_over_time" => self.jain_over_time,
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
@@ -292,11 +317,22 @@ impl Outcome {
         }
     }
 
+    /// Bytes sent forward over bytes delivered, less what the wire took: 1 were perfect, headers alone are 1.047.
+    fn waste(&self) -> Option<f64> {
+        let link = self.links.first()?;
+        let arrived = link.delivered.saturating_sub(link.duplicated) as f64
+            / (link.delivered + link.lost).max(1) as f64;
+        Some(self.flows.first()?.wire_ratio? * arrived)
+    }
+
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 29] = [
+    pub const MEASURES: [&str; 38] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
+        "share_of_limit",
+        "normalised_goodput",
+        "queue_drop_share",
         "jain",
         "jain_over_time",
         "utilisation",
@@ -305,10 +341,16 @@ impl Outcome {
         "queue_drops",
         "lateness_p99_ms",
         "completion_seconds",
+        "received_mb",
+        "connected",
+        "connect_seconds",
+        "finish_seconds",
         "wire_ratio",
+        "waste",
         "retransmission_rate",
         "redundancy_rate",
         "recovery_rate",
+        "recovered",
         "fast_recoveries",
         "timeouts",
         "ce_marks",
@@ -341,8 +383,9 @@ pub enum Better {
 pub fn better(measure: &str) -> Better {
     let name = measure.rsplit_once('.').map_or(measure, |(_, name)| name);
     match name {
-        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "jain" | "jain_over_time" => Better::Larger,
-        "retransmission_rate" | "redundancy_rate" | "recovery_rate" => Better::Neither,
+        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "share_of_limit" | "connected"
+        | "received_mb" | "normalised_goodput" | "jain" | "jain_over_time" => Better::Larger,
+        "retransmission_rate" | "redundancy_rate" | "recovery_rate" | "recovered" => Better::Neither,
         "utilisation" | "loss_estimate_mean" | "ce_marks" | "fast_recoveries" | "timeouts" => Better::Neither,
         // Delays, times, losses, errors, bytes sent per byte delivered.
         _ => Better::Smaller,
@@ -357,10 +400,15 @@ impl Flow {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "completion_seconds" => self.completion_seconds,
+            "received_mb" => Some(self.received_bytes as f64 / 1e6),
+            "connected" => Some(f64::from(u8::from(self.connect_seconds.is_some()))),
+            "connect_seconds" => self.connect_seconds,
+            "finish_seconds" => self.finish_seconds,
             "wire_ratio" => self.wire_ratio,
             "retransmission_rate" => Some(self.retransmission_rate),
             "redundancy_rate" => Some(self.redundancy_rate),
             "recovery_rate" => Some(self.recovery_rate),
+            "recovered" => Some(self.recovered as f64),
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
             "timeouts" => Some(self.timeouts as f64),
             "ce_marks" => Some(self.ce_marks as f64),
@@ -388,12 +436,15 @@ mod tests {
     fn every_measure_has_a_name_that_is_known() {
         let outcome = Outcome {
             fraction_of_limit: Some(1.0),
+            normalised_goodput: Some(1.0),
             jain_over_time: Some(1.0),
             fast_recoveries: Some(3),
             lateness: Some(Lateness::default()),
             links: vec![Link::default()],
             flows: vec![Flow {
                 completion_seconds: Some(1.0),
+                connect_seconds: Some(1.0),
+                finish_seconds: Some(1.0),
                 wire_ratio: Some(1.0),
                 loss_estimate_mean: Some(0.0),
                 loss_estimate_error: Some(0.0),

@@ -60,12 +60,28 @@ pub struct FlowSpec {
     pub rtt: Option<Duration>,
     /// In a parking lot: 0 crosses all bottlenecks, i the i-th.
     pub place: usize,
+    /// How urgent its packets are, to a queue that cares.
+    pub priority: u8,
+    /// It goes the other way: from the receivers' side to the senders'.
+    pub is_reversed: bool,
+    /// Its start is later by a time drawn from the seed, at most this.
+    pub start_within: Duration,
 }
 
 impl FlowSpec {
     /// A flow that starts at zero and sends to the end.
     pub fn new(profile: Profile, traffic: Traffic) -> Self {
-        Self { profile, traffic, start: Duration::ZERO, stop: None, rtt: None, place: 0 }
+        Self {
+            profile,
+            traffic,
+            start: Duration::ZERO,
+            stop: None,
+            rtt: None,
+            place: 0,
+            priority: 0,
+            is_reversed: false,
+            start_within: Duration::ZERO,
+        }
     }
 }
 
@@ -97,6 +113,19 @@ impl Scenario {
         }
     }
 
+    /// Delay to the receiver over empty links.
+    pub fn one_way(&self, flow: &FlowSpec) -> Duration {
+        let links: Duration = match &self.topology {
+            Topology::Dumbbell(link) => link.one_way(),
+            Topology::ParkingLot(links) if flow.place == 0 => links.iter().map(LinkSpec::one_way).sum(),
+            Topology::ParkingLot(links) => {
+                links.get(flow.place - 1).map_or(Duration::ZERO, LinkSpec::one_way)
+            }
+        };
+        let way = if flow.is_reversed { self.path_rtt(flow) - links } else { links };
+        way + (self.rtt(flow) - self.path_rtt(flow)) / 2
+    }
+
     /// Says what cannot be run.
     ///
     /// # Errors
@@ -109,7 +138,7 @@ impl Scenario {
             }
             Topology::ParkingLot(links) => links,
         };
-        links.iter().try_for_each(|link| link.forward().map(drop))?;
+        links.iter().try_for_each(|link| link.backward().map(drop))?;
         if self.flows.is_empty() {
             return Err("there is no flow".into());
         }

@@ -35,6 +35,9 @@ pub struct Summary {
     pub ci95: f64,
     /// The median.
     pub median: f64,
+    /// The 99th percentile: the largest of fewer than a hundred.
+    #[serde(default)]
+    pub p99: f64,
     /// The smallest.
     pub min: f64,
     /// The largest.
@@ -57,7 +60,17 @@ impl Summary {
         let median =
             if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
         let ci95 = if values.len() > 1 { t_quantile_975(n - 1.0) * sd / n.sqrt() } else { 0.0 };
-        Some(Self { n: values.len(), mean, sd, ci95, median, min: sorted[0], max: sorted[sorted.len() - 1] })
+        let p99 = quantile_of_sorted(&sorted, 0.99).unwrap_or(mean);
+        Some(Self {
+            n: values.len(),
+            mean,
+            sd,
+            ci95,
+            median,
+            p99,
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+        })
     }
 }
 

@@ -218,3 +218,89 @@ fn fairness_over_time_shows_what_the_whole_run_hides() {
     let over_time = with.jain_over_time.unwrap();
     assert!((1.0 / 3.0..0.8).contains(&over_time), "one of three is silent most of the time: {over_time}");
 }
+
+#[test]
+fn each_direction_is_its_own() {
+    let settings = [
+        ("forward_delay", "40ms"),
+        ("rtt", "50ms"),
+        ("loss", "5%"),
+        ("back_loss", "20%"),
+        ("back_rate", "2M"),
+    ];
+    let outcome = run(
+        &Scenario::over(link(&settings), vec![flow("auto", "messages:1000/10ms")], Duration::from_secs(10)),
+        1,
+    );
+    let lost = |index: usize| {
+        let link = &outcome.links[index];
+        link.lost as f64 / (link.lost + link.delivered) as f64
+    };
+    assert!((0.02..0.09).contains(&lost(0)) && (0.12..0.3).contains(&lost(1)), "{} {}", lost(0), lost(1));
+    // Less the way forward, a message that is not lost is not delayed: were it half of the round trip, it would be by 15 ms.
+    let delay = outcome.flows[0].message_delay.unwrap();
+    assert!((0.3..5.0).contains(&delay.p50_ms), "{delay:?}");
+}
+
+#[test]
+fn a_machine_that_stands_still_finds_all_at_once_when_it_goes_on() {
+    let messages = || vec![flow("auto", "messages:1000/10ms")];
+    let longest = |settings: &[(&str, &str)]| {
+        let outcome = run(&Scenario::over(link(settings), messages(), Duration::from_secs(4)), 1);
+        (outcome.flows[0].message_delay.unwrap(), outcome.links[0].clone())
+    };
+    for key in ["stall_sender", "stall_receiver", "stall"] {
+        let (delay, link) = longest(&[(key, "2s-2.5s")]);
+        // The first message in the stall waits for all of it; nothing is lost, and all is over soon after.
+        assert!((450.0..520.0).contains(&delay.max_ms), "{key}: {delay:?}");
+        assert!(delay.p50_ms < 5.0 && delay.count > 380, "{key}: {delay:?}");
+        assert_eq!((link.lost, link.dropped), (0, 0), "{key}");
+    }
+    let (delay, _) = longest(&[("stall_receiver", "200ms/1ms-50ms")]);
+    assert!((20.0..150.0).contains(&delay.max_ms), "{delay:?}");
+}
+
+#[test]
+fn time_on_the_link_is_time_since_the_start() {
+    let scenario = Scenario::over(
+        link(&[("rate", "20M,2s:5M"), ("blackout", "3s-3.5s")]),
+        vec![flow("cubic", "bulk")],
+        Duration::from_secs(4),
+    );
+    let mut scenario = scenario;
+    scenario.sample_interval = Some(Duration::from_millis(100));
+    let outcome = run(&scenario, 1);
+    let at = |t: f64| {
+        let sample = outcome.series.iter().min_by(|a, b| (a.t - t).abs().total_cmp(&(b.t - t).abs()));
+        sample.unwrap().received_bytes as f64 * 8.0 / 1e6
+    };
+    assert!((15.0..19.2).contains(&(at(1.9) - at(0.9))), "{}", at(1.9) - at(0.9));
+    assert!((2.0..5.0).contains(&(at(2.9) - at(2.1))), "{}", at(2.9) - at(2.1));
+    assert!(at(3.5) - at(3.1) < 0.2, "{}", at(3.5) - at(3.1));
+    assert!(outcome.fraction_of_limit.unwrap() < 1.0);
+}
+
+#[test]
+fn urgent_flows_do_not_wait_behind_others() {
+    let mut flows = vec![flow("cubic", "bulk"), flow("auto", "voip")];
+    flows[1].priority = 1;
+    let p99 = |queue: &str, flows: Vec<FlowSpec>| {
+        let outcome =
+            run(&Scenario::over(link(&[("rate", "2M"), ("queue", queue)]), flows, Duration::from_secs(8)), 1);
+        outcome.flows[1].message_delay.unwrap().p99_ms
+    };
+    let (urgent, equal) = (p99("priority:100p", flows.clone()), p99("droptail:100p", flows));
+    // At most the packet that is being sent: 6 ms.
+    assert!(urgent < 9.0 && equal > 100.0, "{urgent} {equal}");
+}
+
+#[test]
+fn flows_go_both_ways() {
+    let mut flows = vec![flow("cubic", "bulk"), flow("cubic", "bulk")];
+    flows[1].is_reversed = true;
+    let settings = [("forward_delay", "20ms"), ("rtt", "30ms"), ("back_rate", "5M"), ("queue", "100p")];
+    let outcome = run(&Scenario::over(link(&settings), flows, Duration::from_secs(6)), 1);
+    let goodput: Vec<f64> = outcome.flows.iter().map(|flow| flow.goodput_mbps).collect();
+    // ACKs of the first wait behind data of the second: it grows slowly.
+    assert!(goodput[0] > 3.0 && (3.0..4.9).contains(&goodput[1]), "{goodput:?}");
+}

@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
-use crate::{Intervals, LinkRate, Loss, Probability, QueueConfig, QueueLimit};
+use crate::{Intervals, LinkRate, Loss, Policer, Probability, QueueConfig, QueueLimit, Stalls};
 
 /// One direction of a link. The default is perfect: no delay, no limit, no fault.
 ///
-/// A packet passes in this order: MTU, loss if it strikes before the queue, marking by threshold, queue, transmitter
-/// (rate), random marking, black-outs, loss if it strikes on the wire, corruption, duplication, delay and jitter.
+/// A packet passes in this order: MTU, loss if it strikes before the queue, policer, marking by threshold, queue, transmitter
+/// (rate), random marking, black-outs, loss if it strikes on the wire, corruption, duplication, delay, stalls, jitter.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LinkConfig {
     /// How fast the transmitter empties the queue.
@@ -38,6 +38,10 @@ pub struct LinkConfig {
     pub mtu_bytes: Option<u32>,
     /// When nothing that passes the wire arrives. (A rate of zero, by contrast, keeps packets in the queue.)
     pub blackouts: Intervals,
+    /// When nothing comes out, and then all at once.
+    pub stalls: Stalls,
+    /// What drops packets that come faster than it allows.
+    pub policer: Option<Policer>,
 }
 
 impl LinkConfig {
@@ -73,8 +77,8 @@ impl LinkConfig {
         self
     }
 
-    /// Rate, delay, queue and MTU of this link without any of its faults: no loss, marks, copies, damage, black-outs,
-    /// jitter. What a test switches to when the faults must end.
+    /// Rate, delay, queue, policer and MTU of this link without any of its faults: no loss, marks, copies, damage, black-outs,
+    /// stalls, jitter. What a test switches to when the faults must end.
     #[must_use]
     pub fn without_faults(&self) -> Self {
         Self {
@@ -82,6 +86,7 @@ impl LinkConfig {
             delay: self.delay,
             queue: self.queue.clone(),
             mtu_bytes: self.mtu_bytes,
+            policer: self.policer,
             ..Self::default()
         }
     }

@@ -48,20 +48,23 @@ mod loss;
 mod network;
 mod path;
 mod payload;
+mod policer;
 mod probability;
 mod queue;
 mod rate;
 mod rng;
 mod schedule;
+mod stalls;
 mod stats;
 mod transit;
 
 pub use config::{Jitter, LinkConfig, LossPlace, Order};
 pub use link::Link;
-pub use loss::{InvalidTwoState, Loss, LossPattern, Periodic, PoissonBursts, TwoState};
+pub use loss::{InvalidTwoState, Loss, LossPattern, LossTrace, Periodic, PoissonBursts, TwoState};
 pub use network::{Delivery, LinkId, Network, NoRoute, NodeId, Routed};
 pub use path::{Direction, Path};
 pub use payload::{Datagram, Ecn, Payload, UDP_OVER_IPV4_BYTES};
+pub use policer::Policer;
 pub use probability::{InvalidProbability, Probability};
 pub use queue::{
     CodelConfig, DrrConfig, FqCodelConfig, QueueConfig, QueueLimit, RedConfig, SfqConfig, WfqConfig,
@@ -69,4 +72,5 @@ pub use queue::{
 pub use rate::{InvalidTrace, LinkRate, RateTrace};
 pub use rng::Rng;
 pub use schedule::Intervals;
+pub use stalls::{StallProcess, Stalls};
 pub use stats::{Backlog, Count, DelayHistogram, LinkStats};

@@ -5,10 +5,11 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use crate::loss::LossProcess;
+use crate::policer::Bucket;
 use crate::queue::{Bound, Queue, Queued, try_mark};
 use crate::stats::{Backlog, Count, LinkStats};
 use crate::transit::Transit;
-use crate::{Jitter, LinkConfig, LossPlace, Order, Payload, Rng};
+use crate::{Jitter, LinkConfig, LossPlace, Order, Payload, Rng, StallProcess};
 
 /// One direction of a link: a queue, a transmitter, a wire.
 ///
@@ -28,6 +29,8 @@ pub struct Link<P> {
     last_due: Instant,
     now: Instant,
     loss: LossProcess,
+    stalls: StallProcess,
+    bucket: Bucket,
     dice: Dice,
     stats: LinkStats,
     /// One more than the highest serial number delivered.
@@ -58,6 +61,8 @@ impl<P: Payload> Link<P> {
             last_due: Instant::ZERO,
             now: Instant::ZERO,
             loss: LossProcess::new(config.loss.clone(), stream(1)),
+            stalls: StallProcess::new(config.stalls.clone(), stream(7)),
+            bucket: Bucket::default(),
             dice: Dice {
                 jitter: stream(2),
                 mark: stream(3),
@@ -81,6 +86,11 @@ impl<P: Payload> Link<P> {
         }
         if self.config.loss_place == LossPlace::BeforeQueue && self.loss.is_lost(now) {
             return self.stats.lost.add(bytes);
+        }
+        if let Some(policer) = &self.config.policer
+            && !self.bucket.admits(policer, now, bytes)
+        {
+            return self.stats.policed.add(bytes);
         }
         if self.mark_bound.is_some_and(|bound| !bound.admits(self.queue.backlog(), 0)) {
             try_mark(&mut packet, bytes, &mut self.stats);
@@ -133,6 +143,7 @@ impl<P: Payload> Link<P> {
     pub fn reconfigure(&mut self, now: Instant, config: LinkConfig) {
         let now = self.catch_up(now);
         self.loss.replace(config.loss.clone());
+        self.stalls.replace(now, config.stalls.clone());
         self.mark_bound = mark_bound(&config);
         let shape = |config: &LinkConfig| (config.queue.clone(), config.rate.peak(), config.delay);
         if shape(&config) != shape(&self.config) {
@@ -214,7 +225,7 @@ impl<P: Payload> Link<P> {
 
     /// Puts a packet on the wire at `at`.
     fn fly(&mut self, at: Instant, packet: P, bytes: u32) {
-        let mut due = at + self.config.delay + self.draw_jitter();
+        let mut due = self.stalls.release(at + self.config.delay) + self.draw_jitter();
         if self.config.order == Order::Kept {
             due = due.max(self.last_due);
         }

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
-use crate::{Probability, Rng};
+use crate::{Intervals, Probability, Rng};
 
 /// What loses packets on a link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -28,6 +28,8 @@ pub enum Loss {
     PoissonBursts(PoissonBursts),
     /// Recorded losses, packet by packet.
     Pattern(LossPattern),
+    /// Recorded losses by time.
+    Trace(LossTrace),
 }
 
 impl Loss {
@@ -173,6 +175,23 @@ impl LossPattern {
     }
 }
 
+/// Recorded times in which everything is lost, repeated from the start when they end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossTrace {
+    /// The times, after time zero.
+    pub lost: Intervals,
+    /// After this it begins again; zero: it does not.
+    pub period: Duration,
+}
+
+impl LossTrace {
+    fn is_lost(&self, at: Instant) -> bool {
+        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        let phase = at.as_nanos().checked_rem(period).unwrap_or(at.as_nanos());
+        self.lost.contains(Instant::from_nanos(phase))
+    }
+}
+
 /// A model at work.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
@@ -199,7 +218,7 @@ enum State {
 impl LossProcess {
     pub(crate) fn new(model: Loss, mut rng: Rng) -> Self {
         let state = match &model {
-            Loss::None | Loss::Bernoulli(_) | Loss::Periodic(_) => State::Nothing,
+            Loss::None | Loss::Bernoulli(_) | Loss::Periodic(_) | Loss::Trace(_) => State::Nothing,
             Loss::TwoState(chain) => State::Next(chain.loss),
             Loss::PoissonBursts(bursts) => {
                 let next = Instant::ZERO + burst_interval(bursts, &mut rng);
@@ -220,6 +239,7 @@ impl LossProcess {
                 lost
             }
             (Loss::Periodic(periodic), _) => periodic.is_on(at) && self.rng.chance(periodic.loss),
+            (Loss::Trace(trace), _) => trace.is_lost(at),
             (Loss::PoissonBursts(bursts), State::Burst { until, next }) => {
                 // After a silence of a million bursts, only those that may still last are drawn: a Poisson process has no
                 // memory. Otherwise all are, so that they do not depend on the packets.

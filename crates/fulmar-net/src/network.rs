@@ -93,6 +93,9 @@ impl<P: Payload> Payload for Routed<P> {
     fn flow(&self) -> u64 {
         self.packet.flow()
     }
+    fn priority(&self) -> u8 {
+        self.packet.priority()
+    }
     fn corrupt(&mut self, random: u64) {
         self.packet.corrupt(random);
     }

@@ -40,6 +40,11 @@ pub trait Payload: Clone {
     /// What a fair queue tells flows apart by (in reality a hash of the five-tuple). Unequal flows, unequal numbers.
     fn flow(&self) -> u64;
 
+    /// How urgent the packet is, to a queue that cares: more is more.
+    fn priority(&self) -> u8 {
+        0
+    }
+
     /// Damages the contents; which bit is chosen by `random`, uniform over all of `u64`. The size stays.
     fn corrupt(&mut self, random: u64);
 }

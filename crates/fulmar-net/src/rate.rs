@@ -127,6 +127,29 @@ impl RateTrace {
         self.step_at(at).0
     }
 
+    /// How many bytes can have passed by a time.
+    pub fn bytes_until(&self, at: Instant) -> u64 {
+        let of_steps = |until: Instant| -> u128 {
+            let starts = self.steps.iter().take_while(|step| step.0 < until);
+            starts
+                .enumerate()
+                .map(|(index, step)| {
+                    let end = self.steps.get(index + 1).map_or(until, |next| next.0.min(until));
+                    u128::from(step.1.bytes_per_second()) * (end - step.0).as_nanos()
+                })
+                .sum()
+        };
+        let period = self.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
+        let product = match period {
+            Some(period) => {
+                let whole = u128::from(at.as_nanos() / period) * of_steps(Instant::from_nanos(period));
+                whole + of_steps(Instant::from_nanos(at.as_nanos() % period))
+            }
+            None => of_steps(at),
+        };
+        u64::try_from(product / 1_000_000_000).unwrap_or(u64::MAX)
+    }
+
     /// The rate at a time and when it ends; `None` if it lasts for ever.
     fn step_at(&self, at: Instant) -> (Rate, Option<Instant>) {
         let period = self.period.map_or(u64::MAX, whole_nanos);

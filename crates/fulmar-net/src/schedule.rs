@@ -1,4 +1,4 @@
-//! Times at which something is on: black-outs.
+//! Times at which something is on: black-outs, stalls.
 
 use alloc::vec::Vec;
 
@@ -30,8 +30,14 @@ impl Intervals {
 
     /// Whether `at` lies in one of them.
     pub fn contains(&self, at: Instant) -> bool {
+        self.end_of(at).is_some()
+    }
+
+    /// The end of the one that `at` lies in.
+    pub fn end_of(&self, at: Instant) -> Option<Instant> {
         let started = self.0.partition_point(|&(start, _)| start <= at);
-        started > 0 && at < self.0[started - 1].1
+        let (_, end) = *self.0.get(started.checked_sub(1)?)?;
+        (at < end).then_some(end)
     }
 
     /// Whether there is none.

@@ -39,8 +39,8 @@ pub type Backlog = Count;
 
 /// Counters of one link since its creation.
 ///
-/// Every packet has one fate: `offered + duplicated = delivered + oversize + dropped + lost + blacked_out + inside`,
-/// with [`Link::inside`](crate::Link::inside) for those still queued or on the wire. `marked`, `corrupted` and
+/// Every packet has one fate: `offered + duplicated = delivered + oversize + policed + dropped + lost + blacked_out +
+/// inside`, with [`Link::inside`](crate::Link::inside) for those still queued or on the wire. `marked`, `corrupted` and
 /// `reordered` describe packets that are counted elsewhere as well.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
@@ -48,6 +48,8 @@ pub struct LinkStats {
     pub offered: Count,
     /// Larger than the link's MTU: vanished without a sign.
     pub oversize: Count,
+    /// Dropped by the policer.
+    pub policed: Count,
     /// Dropped by the queue: full, or chosen by its active management.
     pub dropped: Count,
     /// Taken by the loss model.

@@ -82,20 +82,19 @@ pub enum Place {
 }
 
 impl ParkingLot {
-    /// Adds a parking lot with these bottlenecks, each alike in both directions, and a pair for each of `places`: where it
-    /// is, and how its sender is connected (each pair has an access link, and so a round-trip time, of its own).
+    /// Adds a parking lot with these bottlenecks, to the right and back, and a pair for each of `places`: where it is, and how its sender is connected (each pair has an access link, and so a round-trip time, of its own).
     ///
     /// # Panics
     /// If a place is beyond the bottlenecks.
     pub fn build<P: Payload>(
         network: &mut Network<P>,
-        bottlenecks: impl IntoIterator<Item = LinkConfig>,
+        bottlenecks: impl IntoIterator<Item = (LinkConfig, LinkConfig)>,
         places: impl IntoIterator<Item = (Place, LinkConfig)>,
     ) -> Self {
         let (mut nodes, mut pipes) = (alloc::vec![network.add_node()], Vec::new());
-        for config in bottlenecks {
+        for (forward, backward) in bottlenecks {
             let next = network.add_node();
-            pipes.push(pipe(network, nodes[pipes.len()], next, config.clone(), config));
+            pipes.push(pipe(network, nodes[pipes.len()], next, forward, backward));
             nodes.push(next);
         }
         let pairs = places.into_iter().map(|(place, access)| {

@@ -54,7 +54,7 @@ fn late_polls_change_nothing() {
             LinkConfig::new(mbit(12), ms(3)).with_loss(Loss::bernoulli(Probability::from_percent(10)));
         let lot = ParkingLot::build(
             &mut network,
-            [config.clone(), config],
+            [(config.clone(), config.clone()), (config.clone(), config)],
             [(Place::Long, delay(1)), (Place::Short(0), delay(2)), (Place::Short(1), delay(2))],
         );
         let mut out = Vec::new();
@@ -111,7 +111,7 @@ fn the_long_flow_of_a_parking_lot_crosses_every_bottleneck() {
         (Place::Short(2), delay(0)),
         (Place::Short(2), delay(1000)),
     ];
-    let lot = ParkingLot::build(&mut network, [delay(1), delay(10), delay(100)], places);
+    let lot = ParkingLot::build(&mut network, [1, 10, 100].map(|ms| (delay(ms), delay(ms))), places);
     for pair in &lot.pairs {
         network.send(Instant::ZERO, pair.sender, pair.receiver, Probe::new(0, Instant::ZERO)).expect("a way");
         network.send(Instant::ZERO, pair.receiver, pair.sender, Probe::new(1, Instant::ZERO)).expect("a way");

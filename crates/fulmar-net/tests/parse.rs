@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use fulmar_net::parse::model::{intervals, loss, loss_pattern, mahimahi_trace, queue, rate_trace};
+use fulmar_net::parse::model::{intervals, loss, loss_pattern, policer, queue, stalls};
+use fulmar_net::parse::trace::{mahimahi_loss, mahimahi_trace, rate_trace};
 use fulmar_net::*;
 use fulmar_units::Rate;
 use proptest::prelude::*;
@@ -15,9 +16,13 @@ fn queues() {
     assert_eq!(queue("droptail:100p"), Ok(QueueConfig::DropTail(packets(100))));
     assert_eq!(queue("drr:50p"), Ok(QueueConfig::Drr(DrrConfig { limit: packets(50), quantum_bytes: 1500 })));
     assert_eq!(queue("sfq").map(|q| q.limit()), Ok(QueueLimit::ONE_BDP));
-    for (text, name) in
-        [("red:90p", "Red"), ("codel:90p", "Codel"), ("fq_codel:90p", "FqCodel"), ("wfq:90p", "Wfq")]
-    {
+    for (text, name) in [
+        ("red:90p", "Red"),
+        ("codel:90p", "Codel"),
+        ("fq_codel:90p", "FqCodel"),
+        ("wfq:90p", "Wfq"),
+        ("priority:90p", "Prio"),
+    ] {
         let queue = queue(text).expect(text);
         assert!(format!("{queue:?}").starts_with(name));
         assert_eq!(queue.limit(), packets(90));
@@ -107,5 +112,33 @@ proptest! {
         prop_assert_eq!(parse::duration(&format!("{number}us")), Ok(std::time::Duration::from_nanos(exact)));
         prop_assert_eq!(parse::bytes(&format!("{number}kB")), Ok(exact));
         prop_assert_eq!(parse::milli(&number), Ok(exact as u32));
+    }
+}
+
+#[test]
+fn steps_stalls_policers_and_loss_traces() {
+    let LinkRate::Trace(steps) = parse::link_rate("100M,5s:10M, 10s:0,12s:repeat").expect("steps") else {
+        panic!()
+    };
+    for (seconds, mbps) in [(4, 100), (5, 10), (10, 0), (12, 100), (17, 10)] {
+        assert_eq!(steps.rate_at(at(ms(seconds * 1000))), mbit(mbps), "{seconds} s");
+    }
+    for text in
+        ["100M,", "100M,10M", "100M,5s:10M,4s:1M", "100M,0s:1M", "100M,5s:repeat,6s:1M", "100M,5s:fast"]
+    {
+        assert!(parse::link_rate(text).is_err(), "{text}");
+    }
+    let random = Stalls::Random { interval_mean: ms(500), shortest: ms(1), longest: ms(100) };
+    assert_eq!(stalls("500ms/1ms-100ms"), Ok(random));
+    assert_eq!(stalls("5s-5.5s"), intervals("5s-5.5s").map(Stalls::At));
+    assert_eq!(stalls(""), Ok(Stalls::None));
+    assert!(stalls("0/1ms").is_err() && stalls("1s/2ms-1ms").is_err() && stalls("often").is_err());
+    assert_eq!(policer("20M/64kB"), Ok(Policer { rate: mbit(20), burst_bytes: 64_000 }));
+    assert!(policer("20M").is_err() && policer("20M/1400").is_err());
+    let trace = mahimahi_loss("# a hand-over\n3\n4\n9\n20\n").expect("a trace");
+    let lost: Vec<u64> = (0..20).filter(|&t| trace.lost.contains(at(ms(t)))).collect();
+    assert_eq!((lost, trace.period), (vec![3, 4, 9], ms(20)));
+    for text in ["", "0", "5\n4", "x", "18446744073709551615"] {
+        assert!(mahimahi_loss(text).is_err(), "{text}");
     }
 }

@@ -45,7 +45,7 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
 
 fn queues() -> impl Strategy<Value = QueueConfig> {
     let ecn = any::<bool>();
-    (limits(), 0..7, ecn, 1..3000u32, durations(20_000), durations(50_000)).prop_map(
+    (limits(), 0..8, ecn, 1..3000u32, durations(20_000), durations(50_000)).prop_map(
         |(limit, kind, ecn, number, target, interval)| match kind {
             0 => QueueConfig::DropTail(limit),
             1 => QueueConfig::Red(RedConfig {
@@ -59,7 +59,8 @@ fn queues() -> impl Strategy<Value = QueueConfig> {
                 QueueConfig::FqCodel(FqCodelConfig { limit, target, interval, ecn, quantum_bytes, buckets })
             }
             4 => QueueConfig::Drr(DrrConfig { limit, quantum_bytes: number }),
-            5 => QueueConfig::Sfq(SfqConfig { limit, buckets: number % 20 }),
+            5 => QueueConfig::Priority(limit),
+            6 => QueueConfig::Sfq(SfqConfig { limit, buckets: number % 20 }),
             _ => QueueConfig::Wfq(WfqConfig { limit, weights: BTreeMap::from([(1, number), (2, 0)]) }),
         },
     )
@@ -79,7 +80,26 @@ fn loss_models() -> impl Strategy<Value = Loss> {
         }),
         prop::collection::vec(any::<bool>(), 0..9)
             .prop_map(|entries| Loss::Pattern(LossPattern::new(entries))),
+        (spans(), durations(300_000)).prop_map(|(lost, period)| Loss::Trace(LossTrace { lost, period })),
     ]
+}
+
+fn spans() -> impl Strategy<Value = Intervals> {
+    let pairs = prop::collection::vec((0..300_000_000u64, 0..300_000_000u64), 0..3);
+    let at = Instant::from_nanos;
+    pairs.prop_map(move |pairs| Intervals::new(pairs.into_iter().map(|(a, b)| (at(a), at(b)))))
+}
+
+fn stalls() -> impl Strategy<Value = Stalls> {
+    let random = (durations(100_000), durations(50_000), durations(50_000))
+        .prop_map(|(interval_mean, shortest, longest)| Stalls::Random { interval_mean, shortest, longest });
+    prop_oneof![Just(Stalls::None), spans().prop_map(Stalls::At), random]
+}
+
+fn policers() -> impl Strategy<Value = Option<Policer>> {
+    let policer = (10_000..20_000_000u64, 1500..100_000u64)
+        .prop_map(|(rate, burst_bytes)| Policer { rate: Rate::from_bytes_per_second(rate), burst_bytes });
+    prop::option::of(policer)
 }
 
 fn jitters() -> impl Strategy<Value = Jitter> {
@@ -99,16 +119,13 @@ prop_compose! {
         (mark, duplicate, corrupt) in (probabilities(), probabilities(), probabilities()),
         mark_threshold in prop::option::of(limits()),
         mtu_bytes in prop::option::of(500..1500u32),
-        blackouts in prop::collection::vec((0..300_000_000u64, 0..300_000_000u64), 0..3),
+        (blackouts, stalls, policer) in (spans(), stalls(), policers()),
     ) -> LinkConfig {
         let order = if free { Order::Free } else { Order::Kept };
         let loss_place = if before { LossPlace::BeforeQueue } else { LossPlace::Wire };
-        let blackouts = Intervals::new(
-            blackouts.into_iter().map(|(a, b)| (Instant::from_nanos(a), Instant::from_nanos(b))),
-        );
         LinkConfig {
             rate, delay, jitter, order, queue, loss, loss_place, mark, mark_threshold, duplicate, corrupt, mtu_bytes,
-            blackouts,
+            blackouts, stalls, policer,
         }
     }
 }

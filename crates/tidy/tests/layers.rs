@@ -80,6 +80,13 @@ fn the_core_has_no_sockets_clocks_or_threads_below_it() {
     }
 }
 
+/// What tests live in is no part of what people install: the laboratory has it behind a feature that the program leaves off.
+#[test]
+fn the_program_ships_without_the_worlds_of_its_tests() {
+    assert!(tidy::reachable("fulmar-lab").contains("fulmar-world"), "or this test would see nothing");
+    assert!(!tidy::reachable("fulmar-cli").contains("fulmar-world"), "fulmar-cli reaches fulmar-world");
+}
+
 /// clippy reads the nearest `clippy.toml`, so each crate of the core has its own copy of the ban, and all are equal.
 #[test]
 fn the_core_is_linted_against_clocks() {

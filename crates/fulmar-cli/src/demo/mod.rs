@@ -5,6 +5,7 @@
 //! kernel's TCP copies the same file at the same time, over a path that is equal down to the losses: those are bridges of
 //! the laboratory, which need root.
 
+mod back;
 mod display;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -68,6 +69,8 @@ pub struct Args {
     #[arg(long, value_name = "CC", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
     #[arg(default_missing_value = "cubic", conflicts_with = "against")]
     tcp: Vec<String>,
+    #[command(flatten)]
+    back: back::Back,
     /// Report as JSON on standard output
     #[arg(long)]
     pub json: bool,

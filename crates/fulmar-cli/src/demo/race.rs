@@ -10,6 +10,7 @@ use fulmar_units::Rate;
 use serde_json::json;
 
 use super::Args;
+use super::back::Back;
 use super::display::{Display, Sample};
 use super::road::{Middle, Road};
 use crate::cp::job::{self, Job};
@@ -27,7 +28,9 @@ pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 /// Path and file.
 #[derive(Debug)]
 pub(super) struct Course {
-    pub(super) link: LinkConfig,
+    /// To the server, and back.
+    pub(super) links: [LinkConfig; 2],
+    back: Back,
     rate_bits: u64,
     loss_ppm: u32,
     burst_milli: u32,
@@ -65,7 +68,8 @@ impl Course {
             .with_loss(loss(args.loss, args.burst)?)
             .with_queue(QueueConfig::DropTail(args.queue));
         Ok(Self {
-            link,
+            links: args.back.links(&link, args.rtt, args.burst)?,
+            back: args.back.clone(),
             rate_bits: args.rate,
             loss_ppm: args.loss,
             burst_milli: args.burst,
@@ -80,11 +84,18 @@ impl Course {
     /// The link in the laboratory's words.
     #[cfg(target_os = "linux")]
     pub(super) fn link_spec(&self) -> fulmar_lab::link::LinkSpec {
+        let [forward, back] = &self.links;
         fulmar_lab::link::LinkSpec {
-            rate: self.link.rate.clone(),
+            rate: forward.rate.clone(),
             rtt: self.rtt,
-            queue: Some(self.link.queue.clone()),
-            loss: self.link.loss.clone(),
+            forward_delay: Some(forward.delay),
+            queue: Some(forward.queue.clone()),
+            loss: forward.loss.clone(),
+            back: fulmar_lab::link::Back {
+                back_rate: Some(back.rate.clone()),
+                back_loss: Some(back.loss.clone()),
+                ..Default::default()
+            },
             ..Default::default()
         }
     }
@@ -105,10 +116,11 @@ impl Course {
             milli => format!("{percent} % loss in bursts of {}", f64::from(milli) / 1000.0),
         };
         format!(
-            "{}, RTT {:.0} ms, {loss}, both ways, queue {}",
+            "{}, RTT {:.0} ms, {loss}, both ways, queue {}{}",
             units::rate(self.rate_mbps()),
             self.rtt.as_secs_f64() * 1e3,
-            describe_queue(self.queue)
+            describe_queue(self.queue),
+            self.back.describe()
         )
     }
 
@@ -255,7 +267,7 @@ impl Run {
 }
 
 /// Losses alone, or in bursts.
-fn loss(ppm: u32, burst_milli: u32) -> Result<Loss, Failure> {
+pub(super) fn loss(ppm: u32, burst_milli: u32) -> Result<Loss, Failure> {
     let share = Probability::from_ppm(ppm);
     if share.is_zero() || burst_milli <= 1000 {
         return Ok(Loss::bernoulli(share));

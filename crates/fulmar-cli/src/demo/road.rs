@@ -33,9 +33,10 @@ impl Road {
         let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
         let broken = |e: std::io::Error| Failure::Other(format!("no relay: {e}"));
         let (server, client) = (bind().map_err(broken)?, bind().map_err(broken)?);
+        let [forward, back] = course.links.clone();
         let config = RelayConfig {
             seed: course.seed,
-            ..RelayConfig::new(server.local_addr().map_err(broken)?, course.link.clone(), course.link.clone())
+            ..RelayConfig::new(server.local_addr().map_err(broken)?, forward, back)
         };
         let relay = Relay::start(config).map_err(broken)?;
         Ok(Self { server, client, target: relay.local_addr(), middle: Middle::Relay(relay) })

@@ -1,8 +1,9 @@
 //! Speed of the codes beside ISA-L's and other crates', in one run on one core: GB/s of source bytes, in cache.
 //!
-//! `fulmar-fec-compare [--json FILE] [--quick]`, or `fulmar-fec-compare --repeat WHAT TIMES` for `instructions.sh`. Each figure is the best of many short rounds, which is what a shared machine
+//! `fulmar-fec-compare [--json FILE] [--quick]`, `--hostile`, or `fulmar-fec-compare --repeat WHAT TIMES` for `instructions.sh`. Each figure is the best of many short rounds, which is what a shared machine
 //! disturbs least; compare ratios. `FULMAR_GF` chooses our kernel.
 
+mod hostile;
 mod isal;
 mod measure;
 mod others;
@@ -19,12 +20,13 @@ fn main() {
         match arg.as_str() {
             "--json" => json = args.next(),
             "--quick" => is_quick = true,
+            "--hostile" => return hostile::all(&mut Report::default()),
             "--repeat" => {
                 let (what, times) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
                 return repeat::repeat(&what, times.parse().unwrap_or(1));
             }
             _ => {
-                eprintln!("usage: fulmar-fec-compare [--json FILE] [--quick]");
+                eprintln!("usage: fulmar-fec-compare [--json FILE] [--quick] | --hostile");
                 std::process::exit(2);
             }
         }
@@ -33,6 +35,7 @@ fn main() {
     speed(&mut report);
     ours::streams(&mut report);
     ours::memory(&mut report);
+    hostile::all(&mut report);
     overhead::all(&mut report, if is_quick { 50 } else { 1000 });
     if let Some(file) = json {
         std::fs::write(&file, report.to_json()).unwrap_or_else(|error| eprintln!("{file}: {error}"));

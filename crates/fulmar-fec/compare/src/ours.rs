@@ -87,7 +87,7 @@ pub fn xor(k: usize) -> f64 {
     })
 }
 
-const LIMITS: DecoderLimits = DecoderLimits { symbols_max: 4096, equations_max: 256 };
+const LIMITS: DecoderLimits = DecoderLimits::new(4096, 256);
 
 /// What the decoder of a transport costs, symbol by symbol.
 pub fn streams(report: &mut Report) {

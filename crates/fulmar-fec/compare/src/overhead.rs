@@ -4,7 +4,7 @@ use fulmar_fec::{Code, Cover, DecoderLimits, RaptorQ, RepairKey, RlcBlock, Symbo
 
 use crate::measure::{Report, Row, symbols};
 
-const LIMITS: DecoderLimits = DecoderLimits { symbols_max: 4096, equations_max: 256 };
+const LIMITS: DecoderLimits = DecoderLimits::new(4096, 256);
 
 pub fn all(report: &mut Report, blocks: u32) {
     report.section("share of blocks not decoded with so many symbols more than the block has");

@@ -35,7 +35,7 @@ pub fn repeat(what: &str, times: u32) {
             }
         }
         "window-sources" => {
-            let limits = DecoderLimits { symbols_max: 1024, equations_max: 64 };
+            let limits = DecoderLimits::new(1024, 64);
             let mut decoder = RlcWindow::new(256).expect("valid").decoder(SYMBOL, limits);
             for id in 0..u64::from(times) * k as u64 {
                 decoder.on_source(SymbolId(id), &sources[id as usize % k]).expect("valid");

@@ -8,6 +8,7 @@ use super::lt::{Associations, DEGREE_MAX, INPUTS, Visitor};
 use super::peel::{Contradiction, Peeling};
 use super::taus88::Taus88;
 use crate::CodeError;
+use crate::work::Work;
 
 /// A block ready to be sent: message, zeros up to 63536 bytes, and check bytes.
 #[derive(Debug)]
@@ -56,10 +57,26 @@ pub struct DfcpReceiver {
     peeling: Peeling,
     associations: Associations,
     waiting: Waiting,
+    /// Those that need not wait any more, and how many of these indices have been taken.
+    due: Vec<u16>,
+    due_at: usize,
     is_ldpc_added: bool,
     coded_bytes: usize,
     coded_bytes_max: usize,
+    work: Work,
 }
+
+/// Work for a coded byte, for one of the bytes it is the XOR of, for an edge of the graph, and for a byte that the outer code
+/// covers. Measured: a block of 69,000 coded bytes takes some 6 ms, and 16 units are 1 ns.
+const PER_CODED: usize = 512;
+const PER_DRAW: usize = 32;
+const PER_EDGE: usize = 48;
+const PER_MESSAGE_BYTE: usize = 160;
+/// Work for an index of a coded byte that has waited.
+const PER_DUE: usize = 32;
+/// Edges followed, and indices that were due entered, before the work is looked at again.
+const STEP_EDGES: usize = 4096;
+const STEP_DUE: usize = 4096;
 
 impl DfcpReceiver {
     /// Of the message, only the first `message_bytes` may be other than zero. A receiver holds at most `coded_bytes_max`
@@ -70,22 +87,44 @@ impl DfcpReceiver {
             peeling: Peeling::new(message_bytes.min(MESSAGE_BYTES)..MESSAGE_BYTES),
             associations: Associations::new(),
             waiting: Waiting::default(),
+            due: Vec::new(),
+            due_at: 0,
             is_ldpc_added: false,
             coded_bytes: 0,
             coded_bytes_max,
+            work: Work::default(),
         }
     }
 
     /// A segment arrived. Returns whether it was taken, which it is not if there is no room for it.
     pub fn on_segment(&mut self, state: Taus88, coded: &[u8]) -> Result<bool, CodeError> {
-        if self.coded_bytes + coded.len() > self.coded_bytes_max {
+        let is_taken = self.enter(state, coded)?;
+        self.advance(u64::MAX, true)?;
+        Ok(is_taken)
+    }
+
+    /// A segment arrived: its equations are entered, and nothing is concluded from them.
+    pub(super) fn enter(&mut self, state: Taus88, coded: &[u8]) -> Result<bool, CodeError> {
+        if self.is_full() || self.coded_bytes + coded.len() > self.coded_bytes_max {
             return Ok(false);
         }
         self.coded_bytes += coded.len();
-        self.collect(state, coded)
-            .and_then(|()| self.decode())
-            .map_err(|Contradiction| CodeError::Inconsistent)?;
-        Ok(true)
+        let Self { peeling, waiting, .. } = self;
+        let mut collect = Collect { peeling, waiting, coded, draws: 0, result: Ok(()) };
+        self.associations.each(state, coded.len(), &mut collect);
+        let (draws, result) = (collect.draws, collect.result);
+        self.work.add(coded.len() * PER_CODED + draws * PER_DRAW + self.peeling.take_followed() * PER_EDGE);
+        result.map(|()| true).map_err(|Contradiction| CodeError::Inconsistent)
+    }
+
+    /// Whether it holds more than any block needs, which segments made at random do not lead to.
+    fn is_full(&self) -> bool {
+        self.peeling.is_full() || self.waiting.len() + self.due.len() > WAITING_MAX
+    }
+
+    /// Work done so far.
+    pub(super) fn work(&self) -> u64 {
+        self.work.total()
     }
 
     /// Whether all bytes of the message are known.
@@ -114,58 +153,108 @@ impl DfcpReceiver {
         self.peeling.unknown()
     }
 
-    fn collect(&mut self, state: Taus88, coded: &[u8]) -> Result<(), Contradiction> {
-        let Self { peeling, waiting, .. } = self;
-        let mut collect = Collect { peeling, waiting, coded, result: Ok(()) };
-        self.associations.each(state, coded.len(), &mut collect);
-        collect.result?;
-        self.peeling.run()
+    /// Draws conclusions until there are none left, or about `work_max` is done. Returns whether none are left. High degrees
+    /// and then LDPC join as soon as they have few unknown bytes each. All LDPC equations are entered at once, which is for a
+    /// call that has done nothing else.
+    pub(super) fn advance(&mut self, work_max: u64, is_first: bool) -> Result<bool, CodeError> {
+        let begin = self.work.total();
+        let end = begin.saturating_add(work_max);
+        while self.work.total() < end {
+            let may_enter_ldpc = work_max == u64::MAX || (is_first && self.work.total() == begin);
+            if self.is_ldpc_next() && !may_enter_ldpc {
+                return Ok(false);
+            }
+            if !self.step().map_err(|Contradiction| CodeError::Inconsistent)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// The rest of what the thesis iterates: high degrees, then LDPC, as soon as they have few unknown bytes each.
-    fn decode(&mut self) -> Result<(), Contradiction> {
-        while let Some(coded) = self.waiting.give_due(self.peeling.unknown()) {
-            let mut rest = coded.as_slice();
-            while let [value, degree, after @ ..] = rest {
-                let (indices, after) = after.split_at(usize::from(*degree));
-                self.peeling.add_mostly_known(indices, *value as u8)?;
-                rest = after;
-            }
-            self.peeling.run()?;
+    /// A little of what there is to do; false if there is nothing.
+    fn step(&mut self) -> Result<bool, Contradiction> {
+        if !self.peeling.is_idle() {
+            let result = self.peeling.run(STEP_EDGES);
+            self.work.add(self.peeling.take_followed() * PER_EDGE);
+            return result.map(|()| true);
         }
-        if !self.is_ldpc_added && self.peeling.unknown() < INPUTS / 16 {
+        if self.due_at == self.due.len() {
+            (self.due, self.due_at) = (self.waiting.give_due(self.peeling.unknown()).unwrap_or_default(), 0);
+        }
+        if !self.due.is_empty() {
+            return self.enter_due().map(|()| true);
+        }
+        if self.is_ldpc_next() {
             self.is_ldpc_added = true;
-            self.add_ldpc()?;
-            self.peeling.run()?;
+            self.work.add(MESSAGE_BYTES * PER_MESSAGE_BYTE);
+            return self.add_ldpc().map(|()| true);
         }
+        Ok(false)
+    }
+
+    /// Whether nothing is left to do but the outer code.
+    fn is_ldpc_next(&self) -> bool {
+        let is_idle = self.peeling.is_idle() && self.due_at == self.due.len();
+        is_idle
+            && !self.is_ldpc_added
+            && self.peeling.unknown() < INPUTS / 16
+            && !self.waiting.has_due(self.peeling.unknown())
+    }
+
+    /// Enters some of the coded bytes that are due.
+    fn enter_due(&mut self) -> Result<(), Contradiction> {
+        let begin = self.due_at;
+        while self.due_at < self.due.len().min(begin + STEP_DUE)
+            && let [value, degree, after @ ..] = &self.due[self.due_at..]
+        {
+            let indices = &after[..usize::from(*degree)];
+            self.due_at += 2 + indices.len();
+            self.peeling.add_mostly_known(indices, *value as u8)?;
+        }
+        self.work.add((self.due_at - begin) * PER_DUE + self.peeling.take_followed() * PER_EDGE);
         Ok(())
     }
 
     /// Every check byte is the XOR of its message bytes: one equation each, over what is unknown of them.
     fn add_ldpc(&mut self) -> Result<(), Contradiction> {
         let mut sums = [0u8; CHECK_BYTES];
-        let mut unknown: Vec<Vec<u16>> = (0..CHECK_BYTES).map(|_| Vec::with_capacity(16)).collect();
+        // Where the unknown bytes of each check begin, once they are sorted by check.
+        let mut starts = [0u32; CHECK_BYTES + 1];
+        let mut edges: Vec<(u16, u16)> = Vec::with_capacity(INPUTS / 4);
         for_each_message_byte(self.ldpc, |message, degree, checks| match self.peeling.byte(message) {
             Some(byte) => {
                 sums[checks[0]] ^= byte;
                 sums[checks[1]] ^= byte;
                 sums[checks[2]] ^= if degree == 3 { byte } else { 0 };
             }
-            None => checks[..degree].iter().for_each(|check| unknown[*check].push(message as u16)),
+            None => edges.extend(checks[..degree].iter().map(|check| (*check as u16, message as u16))),
         });
-        for (check, (sum, mut unknown)) in sums.into_iter().zip(unknown).enumerate() {
-            unknown.push((MESSAGE_BYTES + check) as u16);
+        edges.iter().for_each(|(check, _)| starts[usize::from(*check) + 1] += 1);
+        (0..CHECK_BYTES).for_each(|check| starts[check + 1] += starts[check]);
+        let mut unknown = vec![0; edges.len()];
+        let mut ends = starts;
+        for (check, message) in edges {
+            let end = &mut ends[usize::from(check)];
+            unknown[*end as usize] = message;
+            *end += 1;
+        }
+        for (check, sum) in sums.into_iter().enumerate() {
+            let unknown = &unknown[starts[check] as usize..ends[check] as usize];
             // At most a sixteenth of the 80 or so bytes of a check are unknown. Should one have more than an equation can
             // count, the others have to do.
-            if unknown.len() <= 255 {
-                self.peeling.add(unknown, sum)?;
+            if unknown.len() < 255 {
+                let own = (MESSAGE_BYTES + check) as u16;
+                self.peeling.add(unknown.iter().copied().chain([own]), sum)?;
             }
         }
         Ok(())
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.peeling.memory_bytes() + self.associations.memory_bytes() + self.waiting.memory_bytes()
+        self.peeling.memory_bytes()
+            + self.associations.memory_bytes()
+            + self.waiting.memory_bytes()
+            + self.due.capacity() * 2
     }
 }
 
@@ -174,6 +263,7 @@ struct Collect<'a> {
     peeling: &'a mut Peeling,
     waiting: &'a mut Waiting,
     coded: &'a [u8],
+    draws: usize,
     result: Result<(), Contradiction>,
 }
 
@@ -181,6 +271,7 @@ impl Visitor for Collect<'_> {
     #[inline(always)]
     fn visit(&mut self, byte: usize, draws: &[u32]) {
         let value = self.coded[byte];
+        self.draws += draws.len();
         if !self.waiting.take(value, draws, self.peeling.unknown()) {
             self.result = self.result.and(self.peeling.add(draws.iter().map(|draw| *draw as u16), value));
         }
@@ -192,6 +283,9 @@ impl Visitor for Collect<'_> {
 const UNKNOWN_EACH: usize = 8;
 /// Kinds of coded bytes that wait: up to degree 19, up to 66. Those below 10 do not.
 const WAITING: [core::ops::RangeInclusive<usize>; 2] = [10..=19, 20..=DEGREE_MAX];
+
+/// Values, degrees and indices that wait, at most; 220,000 do before a block is decoded.
+const WAITING_MAX: usize = 400_000;
 
 /// Coded bytes that wait, by kind: value, degree, indices.
 #[derive(Debug, Default)]
@@ -210,12 +304,23 @@ impl Waiting {
         true
     }
 
+    /// Which kind need not wait any more.
+    fn due(&self, unknown: usize) -> Option<usize> {
+        let is_due = |kind: usize| WAITING[kind].end() * unknown <= UNKNOWN_EACH * INPUTS;
+        (0..WAITING.len()).find(|kind| !self.0[*kind].is_empty() && is_due(*kind))
+    }
+
+    fn has_due(&self, unknown: usize) -> bool {
+        self.due(unknown).is_some()
+    }
+
     /// Coded bytes that need not wait any more.
     fn give_due(&mut self, unknown: usize) -> Option<Vec<u16>> {
-        let is_due = |degree: usize| degree * unknown <= UNKNOWN_EACH * INPUTS;
-        let mut kinds = self.0.iter_mut().zip(WAITING);
-        let (due, _) = kinds.find(|(waiting, kind)| !waiting.is_empty() && is_due(*kind.end()))?;
-        Some(core::mem::take(due))
+        self.due(unknown).map(|kind| core::mem::take(&mut self.0[kind]))
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
     }
 
     fn memory_bytes(&self) -> usize {

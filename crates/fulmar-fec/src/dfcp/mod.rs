@@ -10,13 +10,15 @@
 //! short block needs no more than a full one. Belief propagation runs on arrival, not once at a threshold.
 
 mod block;
+mod decoder;
+mod incoming;
 mod ldpc;
 mod lt;
 mod peel;
 mod taus88;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -24,20 +26,20 @@ pub use block::{DfcpBlock, DfcpReceiver};
 pub use ldpc::{CHECK_BYTES, MESSAGE_BYTES};
 pub use taus88::Taus88;
 
-use crate::known::Known;
-use crate::recovered::Recovered;
 use crate::sliding::check_cover;
 use crate::{
-    Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
-    RepairKey, SymbolId, Symbols, Window,
+    Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
+    SymbolId, Symbols, Window,
 };
 
 /// Blocks an encoder keeps ready, 82 kB each. DFCP sends its window of blocks round robin.
 const BLOCKS_READY_MAX: usize = 32;
 /// Coded bytes with which nearly every block decodes; measured, see `docs/codes.md`.
 const CODED_BYTES_EXPECTED: usize = 69_000;
-/// Coded bytes a block may always collect, whatever the limits say: with fewer it could be stuck for ever.
-const CODED_BYTES_MIN: usize = 4 * 65536;
+/// The longest segment that is coded: a receiver enters all of one at once.
+const SEGMENT_BYTES_MAX: usize = 2048;
+/// Most symbols in a block, however short they are.
+const SYMBOLS_MAX: u32 = 1024;
 
 /// The generator's state for the LDPC code of a block: a function of the state exchanged when connecting, and the block's
 /// number (thesis, section 3.8.3). The thesis does not give the function; here the number is mixed into all three components,
@@ -60,7 +62,7 @@ pub fn ldpc_state(initial: Taus88, block: u32) -> Taus88 {
 /// let source: Vec<Vec<u8>> = (0..44).map(|i| vec![i; 1420]).collect();
 /// let cover = Cover::Window(Window { first: SymbolId(0), len: 44 });
 /// let (mut encoder, mut segment) = (code.encoder(1420), [0; 1420]);
-/// let mut decoder = code.decoder(1420, DecoderLimits { symbols_max: 100, equations_max: 200 });
+/// let mut decoder = code.decoder(1420, DecoderLimits::new(100, 200));
 /// let mut key = 0;
 /// while decoder.decoded_below() < SymbolId(44) {
 ///     key += 1; // about 49 segments
@@ -88,9 +90,12 @@ impl DfcpRaptor {
         Self { initial }
     }
 
-    /// Most symbols in a block.
+    /// Most symbols in a block: at most 1024, and none where symbols are longer than 2048 bytes.
     pub fn len_max(symbol_bytes: usize) -> u32 {
-        (MESSAGE_BYTES / symbol_bytes.max(1)) as u32
+        if symbol_bytes > SEGMENT_BYTES_MAX {
+            return 0;
+        }
+        SYMBOLS_MAX.min((MESSAGE_BYTES / symbol_bytes.max(1)) as u32)
     }
 }
 
@@ -130,16 +135,7 @@ impl Code for DfcpRaptor {
     }
 
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
-        let symbol_bytes = symbol_bytes.max(1);
-        Box::new(DfcpDecoder {
-            initial: self.initial,
-            symbol_bytes,
-            blocks_max: (limits.symbols_max / Self::len_max(symbol_bytes).max(1)).max(1) as usize,
-            coded_bytes_max: (limits.equations_max as usize * symbol_bytes).max(CODED_BYTES_MIN),
-            known: Known::default(),
-            blocks: BTreeMap::new(),
-            recovered: Recovered::default(),
-        })
+        Box::new(decoder::DfcpDecoder::new(self.initial, symbol_bytes.max(1), limits))
     }
 }
 
@@ -207,132 +203,5 @@ impl Encoder for DfcpEncoder {
 
     fn release(&mut self, below: SymbolId) {
         self.blocks.retain(|(window, _)| window.end() > below);
-    }
-}
-
-/// A block on its way in.
-#[derive(Debug)]
-struct Incoming {
-    len: u32,
-    receiver: DfcpReceiver,
-    /// Keys of the segments that came, ascending.
-    keys: Vec<u32>,
-}
-
-#[derive(Debug)]
-struct DfcpDecoder {
-    initial: Taus88,
-    symbol_bytes: usize,
-    blocks_max: usize,
-    coded_bytes_max: usize,
-    known: Known,
-    blocks: BTreeMap<u64, Incoming>,
-    recovered: Recovered,
-}
-
-impl DfcpDecoder {
-    fn incoming(&mut self, window: Window) -> Result<Option<&mut Incoming>, CodeError> {
-        if !self.blocks.contains_key(&window.first.0) && self.blocks.len() >= self.blocks_max {
-            return Ok(None);
-        }
-        let incoming = self.blocks.entry(window.first.0).or_insert_with(|| {
-            let state = ldpc_state(self.initial, window.first.0 as u32);
-            let receiver =
-                DfcpReceiver::new(window.len as usize * self.symbol_bytes, state, self.coded_bytes_max);
-            Incoming { len: window.len, receiver, keys: Vec::new() }
-        });
-        if incoming.len == window.len { Ok(Some(incoming)) } else { Err(CodeError::Inconsistent) }
-    }
-
-    /// Hands on the symbols whose bytes are all known, and forgets the block after the last one.
-    fn deliver(&mut self, window: Window) {
-        let Some(incoming) = self.blocks.get(&window.first.0) else { return };
-        for (position, id) in (window.first.0..window.end().0).enumerate() {
-            let mut symbol = vec![0; self.symbol_bytes];
-            if !self.known.contains(id) && incoming.receiver.read(position * self.symbol_bytes, &mut symbol) {
-                self.known.insert(id);
-                self.recovered.push(id, symbol);
-            }
-        }
-        if self.known.missing_in(window) == 0 {
-            self.blocks.remove(&window.first.0);
-        }
-    }
-}
-
-impl Decoder for DfcpDecoder {
-    /// DFCP sends none. One that comes all the same counts as decoded; it does not help to decode others.
-    fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError> {
-        let innovation = self.known.judge(id.0, symbol.len(), self.symbol_bytes)?;
-        if innovation != Innovation::Innovative {
-            return Ok(innovation);
-        }
-        self.known.insert(id.0);
-        Ok(Innovation::Innovative)
-    }
-
-    fn on_repair(
-        &mut self,
-        cover: Cover<'_>,
-        key: RepairKey,
-        repair: &[u8],
-    ) -> Result<Innovation, CodeError> {
-        let window = block_of(cover, self.symbol_bytes)?;
-        if repair.len() > self.symbol_bytes {
-            return Err(CodeError::TooLong);
-        }
-        if self.known.missing_in(window) == 0 {
-            return Ok(Innovation::Redundant);
-        }
-        if !self.known.is_in_reach(window.end().0 - 1) {
-            return Ok(Innovation::OutOfReach);
-        }
-        let Some(incoming) = self.incoming(window)? else { return Ok(Innovation::OutOfReach) };
-        let Err(at) = incoming.keys.binary_search(&key.0) else { return Ok(Innovation::Redundant) };
-        incoming.keys.insert(at, key.0);
-        let result = incoming.receiver.on_segment(segment_state(key), repair);
-        self.deliver(window);
-        Ok(if result? { Innovation::Innovative } else { Innovation::OutOfReach })
-    }
-
-    fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        self.recovered.poll(out)
-    }
-
-    /// An expectation: belief propagation succeeds at no fixed number of segments.
-    fn deficit(&self, window: Window) -> u32 {
-        if self.known.missing_in(window) == 0 {
-            return 0;
-        }
-        let collected =
-            self.blocks.get(&window.first.0).map_or(0, |incoming| incoming.receiver.coded_bytes());
-        CODED_BYTES_EXPECTED.saturating_sub(collected).div_ceil(self.symbol_bytes).max(1) as u32
-    }
-
-    fn decoded_below(&self) -> SymbolId {
-        SymbolId(self.known.below())
-    }
-
-    /// Nothing is seen before it is decoded.
-    fn seen_below(&self) -> SymbolId {
-        SymbolId(self.known.below())
-    }
-
-    fn is_decoded(&self, id: SymbolId) -> bool {
-        self.known.contains(id.0)
-    }
-
-    fn release(&mut self, below: SymbolId) {
-        self.blocks.retain(|first, incoming| first + u64::from(incoming.len) > below.0);
-        self.recovered.shrink();
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let blocks: usize = self
-            .blocks
-            .values()
-            .map(|incoming| incoming.receiver.memory_bytes() + incoming.keys.capacity() * 4)
-            .sum();
-        size_of::<Self>() + self.known.memory_bytes() + self.recovered.memory_bytes() + blocks
     }
 }

@@ -16,10 +16,17 @@ const NONE: u32 = u32::MAX;
 const NEAR: usize = 8;
 /// Equations that can be found there: 16 bits number them. A block is decoded with hardly more.
 const NEAR_EQUATIONS: usize = 1 << 16;
+/// Edges of a block that are entered: 260,000 when one is decoded.
+const EDGES_MAX: usize = 400_000;
+/// Of these, further ones: a few thousand when one is decoded, 35,000 where it takes a tenth more than usual.
+const FAR_MAX: usize = 1 << 16;
 /// Mark of a known byte, above its value.
 const KNOWN: u16 = 0x8000;
 /// Mark of an unknown byte that has further edges, above the number of its near equations.
 const HAS_FAR: u16 = 0x4000;
+
+/// What following a further edge costs, in near ones.
+const FAR_EDGES: usize = 4;
 
 /// Bytes taken out of their equations together.
 const BATCH: usize = 32;
@@ -46,6 +53,9 @@ pub(super) struct Peeling {
     /// Equations with one unknown byte are the first `ripple_len`. There is room for one more than there are equations.
     ripple: Vec<u32>,
     ripple_len: usize,
+    /// Edges entered so far, and edges followed since they were last asked for.
+    edges: usize,
+    followed: usize,
 }
 
 /// What taking the bytes of a batch out of their equations comes to: equations, and what changes in each but the number.
@@ -69,7 +79,19 @@ impl Peeling {
             far: Vec::new(),
             ripple: vec![0; INPUTS],
             ripple_len: 0,
+            edges: 0,
+            followed: 0,
         }
+    }
+
+    /// Whether there are more edges than a block needs to be decoded, by half. Then it is of no use to go on.
+    pub(super) fn is_full(&self) -> bool {
+        self.edges > EDGES_MAX || self.far.len() > FAR_MAX
+    }
+
+    /// Edges entered or taken out since the last call.
+    pub(super) fn take_followed(&mut self) -> usize {
+        core::mem::take(&mut self.followed)
     }
 
     pub(super) fn unknown(&self) -> usize {
@@ -104,6 +126,8 @@ impl Peeling {
         if count == 0 {
             return if value & 0xFF == 0 { Ok(()) } else { Err(Contradiction) };
         }
+        self.edges += count as usize;
+        self.followed += count as usize;
         self.equations.push(u32::from(xor) << 16 | u32::from(value & 0xFF) << 8 | count);
         if self.equations.len() >= self.ripple.len() {
             self.ripple.resize(2 * self.ripple.len(), 0);
@@ -145,29 +169,36 @@ impl Peeling {
         self.heads[byte] = self.far.len() as u32 - 1;
     }
 
-    /// Takes known bytes out of equations until nothing follows any more.
+    /// Takes known bytes out of equations until nothing follows any more, or `edges_max` edges or so have been followed.
     ///
     /// A byte at a time would wait for memory three times in a row: equation, byte, its equations. So bytes are taken in
     /// batches, whose accesses do not wait for each other, and no step depends on a guess.
-    pub(super) fn run(&mut self) -> Result<(), Contradiction> {
+    pub(super) fn run(&mut self, edges_max: usize) -> Result<(), Contradiction> {
         let mut is_consistent = true;
         let mut edges =
             Edges { equations: [0; (BATCH + 1) * NEAR], changes: [0; (BATCH + 1) * NEAR], count: 0 };
-        while self.ripple_len > 0 {
+        let end = self.followed.saturating_add(edges_max);
+        while self.ripple_len > 0 && self.followed < end {
             edges.count = 0;
             let first = self.ripple_len.saturating_sub(BATCH);
             let mut batch = [0; BATCH];
             let batch = &mut batch[..self.ripple_len - first];
             batch.copy_from_slice(&self.ripple[first..self.ripple_len]);
             self.ripple_len = first;
-            for equation in batch {
+            for equation in batch.iter() {
                 is_consistent &= self.determine(*equation, &mut edges);
             }
+            self.followed += edges.count + batch.len();
             for (equation, change) in edges.equations.iter().zip(&edges.changes).take(edges.count) {
                 is_consistent &= self.take_out(usize::from(*equation), *change);
             }
         }
         if is_consistent { Ok(()) } else { Err(Contradiction) }
+    }
+
+    /// Whether nothing follows from what is known.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ripple_len == 0
     }
 
     /// Enters the byte that an equation gives, unless another equation of the batch has given it. Near equations are noted,
@@ -198,6 +229,7 @@ impl Peeling {
         while edge != NONE {
             let (equation, next) = self.far[edge as usize];
             is_consistent &= self.take_out(equation as usize, change);
+            self.followed += FAR_EDGES;
             edge = next;
         }
         is_consistent

@@ -4,8 +4,11 @@
 //! losses among 256 symbols are a system of ten columns. Columns have no order; the lowest id in a row is its pivot.
 //!
 //! Invariants (reduced row echelon form): every row has at least two terms; its pivot has coefficient 1 and occurs in no
-//! other row; a column is in use if and only if its symbol occurs in some row.
+//! other row; a symbol that occurs in some row has a column.
+//!
+//! A call reads or writes every byte of the system a few times at most, and [`SYSTEM_BYTES_MAX`] bounds these bytes.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,9 +16,14 @@ use fulmar_gf as gf;
 
 use super::store::Buffers;
 use crate::CodeError;
+use crate::work::{STEP, Work};
 
 /// Equations reduced at once by one pass of the fused kernel.
 const BATCH: usize = 32;
+/// Coefficients looked at together.
+const CHUNK: usize = 64;
+/// Most bytes of rows in one system: coefficients and values.
+pub(crate) const SYSTEM_BYTES_MAX: usize = 2 << 20;
 
 /// A combination of missing symbols and its value.
 #[derive(Debug, Default)]
@@ -28,18 +36,12 @@ pub(super) struct Equation {
 }
 
 impl Equation {
-    /// An equation without terms yet.
-    pub(super) fn new(value: Vec<u8>) -> Self {
-        Self { pivot: 0, coefficients: Vec::new(), value }
-    }
-
-    /// Adds a term over a column that has none yet.
-    pub(super) fn set(&mut self, column: u32, coefficient: u8) {
-        let column = column as usize;
-        if self.coefficients.len() <= column {
-            self.coefficients.resize(column + 1, 0);
-        }
-        self.coefficients[column] = coefficient;
+    /// An equation of terms over distinct columns.
+    pub(super) fn new(value: Vec<u8>, columns: &[u32], factors: &[u8]) -> Self {
+        let width = columns.iter().max().map_or(0, |column| *column as usize + 1);
+        let mut coefficients = vec![0; width];
+        columns.iter().zip(factors).for_each(|(column, factor)| coefficients[*column as usize] = *factor);
+        Self { pivot: 0, coefficients, value }
     }
 
     fn coefficient(&self, column: u32) -> u8 {
@@ -51,7 +53,17 @@ impl Equation {
     }
 
     fn is_single(&self) -> bool {
-        self.terms().nth(1).is_none()
+        let mut terms = 0;
+        self.coefficients.chunks(CHUNK).all(|chunk| {
+            terms += chunk.iter().map(|c| u8::from(*c != 0)).sum::<u8>();
+            terms < 2
+        })
+    }
+
+    /// Whether there are terms only where `mask` is zero.
+    fn is_outside(&self, mask: &[u8]) -> bool {
+        let mut chunks = self.coefficients.chunks(CHUNK).zip(mask.chunks(CHUNK));
+        chunks.all(|(chunk, mask)| chunk.iter().zip(mask).fold(0, |any, (c, mask)| any | (c & mask)) == 0)
     }
 
     fn scale(&mut self, factor: u8) {
@@ -73,32 +85,33 @@ impl Equation {
 /// Pads with zeros to at least `len`.
 fn extend(bytes: &mut Vec<u8>, len: usize) {
     if bytes.len() < len {
+        bytes.reserve_exact(len - bytes.len());
         bytes.resize(len, 0);
     }
 }
 
 /// What became of an equation.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is a row now, or has determined a symbol.
     Kept,
     /// It followed from the rows there are.
     Redundant,
-    /// There was no room for it.
+    /// There was no room for it, or another had to make room.
     Dropped,
 }
 
 /// A symbol that the equations have determined.
 pub(super) type Determined = (u64, Vec<u8>);
 
-/// The system of equations.
-#[derive(Debug)]
+/// A system of equations.
+#[derive(Debug, Default)]
 pub(super) struct Elimination {
     rows: Vec<Equation>,
-    rows_max: usize,
+    /// Length of the longest value.
+    value_bytes: usize,
     /// Id and column of every missing symbol that occurs in a row, ascending by id.
     columns: Vec<(u64, u32)>,
-    columns_max: usize,
     /// Id by column.
     ids: Vec<u64>,
     /// Whether the column is the pivot of a row.
@@ -107,48 +120,77 @@ pub(super) struct Elimination {
     free: Vec<u32>,
     /// Symbols determined since they were last taken.
     determined: Vec<Determined>,
+    /// Since it was last taken.
+    pub(super) work: Work,
 }
 
 impl Elimination {
-    pub(super) fn new(rows_max: u32, columns_max: u32) -> Self {
-        Self {
-            rows: Vec::new(),
-            rows_max: rows_max as usize,
-            columns: Vec::new(),
-            columns_max: columns_max as usize,
-            ids: Vec::new(),
-            pivots: Vec::new(),
-            free: Vec::new(),
-            determined: Vec::new(),
-        }
-    }
-
     /// Symbols determined since the last call, in the order in which they were.
-    pub(super) fn take_determined(&mut self) -> impl Iterator<Item = Determined> {
-        self.determined.drain(..)
+    pub(super) fn take_determined(&mut self) -> Vec<Determined> {
+        core::mem::take(&mut self.determined)
     }
 
-    /// The column of a missing symbol, which gets one if it has none; `None` if there is no room for it.
-    pub(super) fn column(&mut self, id: u64) -> Option<u32> {
-        let at = match self.position(id) {
-            Ok(at) => return Some(self.columns[at].1),
-            Err(at) => at,
-        };
-        if self.columns.len() >= self.columns_max {
-            return None;
+    /// The columns of missing symbols, ascending by id, into `out`. Those that have none get one. Whether there is room for all:
+    /// at most `columns_max`.
+    pub(super) fn columns_of(&mut self, ids: &[u64], columns_max: usize, out: &mut Vec<u32>) -> bool {
+        out.clear();
+        let Some(first) = ids.first() else { return true };
+        let from = self.columns.partition_point(|(id, _)| id < first);
+        let mut at = from;
+        for id in ids {
+            while self.columns.get(at).is_some_and(|(known, _)| known < id) {
+                at += 1;
+            }
+            out.push(self.columns.get(at).filter(|(known, _)| known == id).map_or(u32::MAX, |(_, c)| *c));
         }
-        let column = self.free.pop().unwrap_or_else(|| {
-            self.ids.push(0);
-            self.pivots.push(false);
-            self.ids.len() as u32 - 1
-        });
-        self.ids[column as usize] = id;
-        self.columns.insert(at, (id, column));
-        Some(column)
+        self.work.add((at - from + ids.len()) * STEP);
+        let new = out.iter().filter(|column| **column == u32::MAX).count();
+        if self.columns.len() + new > columns_max {
+            return false;
+        }
+        if new > 0 {
+            self.merge(from, ids, new, out);
+        }
+        true
+    }
+
+    /// Makes columns for the `new` ones of `ids` that have none, and puts them into their places from `from` on.
+    fn merge(&mut self, from: usize, ids: &[u64], new: usize, out: &mut [u32]) {
+        for (id, column) in ids.iter().zip(out.iter_mut()).filter(|(_, column)| **column == u32::MAX) {
+            *column = self.free.pop().unwrap_or_else(|| {
+                self.ids.push(0);
+                self.pivots.push(false);
+                self.ids.len() as u32 - 1
+            });
+            self.ids[*column as usize] = *id;
+        }
+        // From the back: each place is free by the time it is taken.
+        let mut old = self.columns.len();
+        self.columns.resize(old + new, (0, 0));
+        self.work.add((self.columns.len() - from) * STEP);
+        let mut added = ids.iter().zip(out.iter()).rev().peekable();
+        for place in (from..self.columns.len()).rev() {
+            let before = (old > from).then(|| self.columns[old - 1]);
+            match (added.peek(), before) {
+                (Some((id, column)), before) if before.is_none_or(|(known, _)| known <= **id) => {
+                    if before.is_some_and(|(known, _)| known == **id) {
+                        old -= 1;
+                    }
+                    self.columns[place] = (**id, **column);
+                    added.next();
+                }
+                (_, Some(entry)) => {
+                    self.columns[place] = entry;
+                    old -= 1;
+                }
+                _ => break,
+            }
+        }
     }
 
     /// Frees the columns that no row uses: to be called when a row was dropped, or never became one.
     pub(super) fn free_unused_columns(&mut self) {
+        self.work.add(self.bytes() + self.columns.len() * STEP);
         let mut used = vec![0; self.ids.len()];
         for row in &self.rows {
             used.iter_mut().zip(&row.coefficients).for_each(|(used, c)| *used |= c);
@@ -176,9 +218,10 @@ impl Elimination {
         new.scale(gf::inverse(new.coefficient(pivot)));
         self.eliminate(&new);
         self.pivots[pivot as usize] = true;
+        self.value_bytes = self.value_bytes.max(new.value.len());
         self.rows.push(new);
         self.collect_singles();
-        Ok(if self.rows.len() > self.rows_max { self.make_room(pivot, buffers) } else { Fate::Kept })
+        Ok(Fate::Kept)
     }
 
     /// Takes a row out; its pivot is none any more.
@@ -198,15 +241,18 @@ impl Elimination {
         let Ok(at) = self.position(id) else { return Ok(()) };
         let (_, column) = self.columns.remove(at);
         self.free.push(column);
-        let mut without_pivot = None;
+        self.work.add(self.columns.len() * STEP + self.rows.len() * symbol.len());
+        let (mut without_pivot, mut is_consistent) = (None, true);
         for (index, row) in self.rows.iter_mut().enumerate() {
             let factor = row.coefficient(column);
             if factor == 0 {
                 continue;
             }
             row.coefficients[column as usize] = 0;
-            extend(&mut row.value, symbol.len());
-            gf::mul_add(&mut row.value, symbol, factor);
+            // A repair symbol is as long as the longest symbol it covers; only padding may be longer.
+            let (common, rest) = symbol.split_at(symbol.len().min(row.value.len()));
+            is_consistent &= rest.iter().all(|byte| *byte == 0);
+            gf::mul_add(&mut row.value, common, factor);
             if row.pivot == column {
                 without_pivot = Some(index);
             }
@@ -220,7 +266,7 @@ impl Elimination {
         };
         self.collect_singles();
         self.reset_if_empty();
-        result
+        if is_consistent { result } else { Err(CodeError::Inconsistent) }
     }
 
     /// Drops every row in which a symbol below `below` is missing.
@@ -242,25 +288,36 @@ impl Elimination {
 
     /// Whether `id` is the pivot of a row: *seen* in the words of TCP/NC.
     pub(super) fn is_pivot(&self, id: u64) -> bool {
+        self.work.add(STEP);
         self.position(id).is_ok_and(|at| self.pivots[self.columns[at].1 as usize])
     }
 
-    /// Degrees of freedom that the rows have over the symbols first..end alone.
-    ///
-    /// Only rows with their pivot there can contribute; a combination of them is confined to the window if its terms
-    /// outside cancel. So it is their number less the rank of what they have outside.
-    pub(super) fn rank_within(&self, first: u64, end: u64) -> u32 {
-        let is_inside = |column: u32| (first..end).contains(&self.ids[column as usize]);
-        let mut rank = 0;
-        let mut outside: Vec<Vec<u8>> = Vec::new();
-        for row in self.rows.iter().filter(|row| is_inside(row.pivot)) {
-            rank += 1;
-            if row.terms().any(|column| !is_inside(column)) {
-                let part = |(column, c): (usize, &u8)| if is_inside(column as u32) { 0 } else { *c };
-                outside.push(row.coefficients.iter().enumerate().map(part).collect());
-            }
+    /// Rows over the symbols first..end alone: the degrees of freedom they have about these, if none reaches beyond `end`.
+    pub(super) fn rows_within(&self, first: u64, end: u64) -> u32 {
+        self.work.add(self.rows.len() * STEP);
+        let pivot = |row: &&Equation| self.ids[row.pivot as usize];
+        let inside = self.rows.iter().filter(|row| (first..end).contains(&pivot(row)));
+        if self.columns.last().is_none_or(|(id, _)| *id < end) {
+            return inside.count() as u32;
         }
-        rank - rank_of(outside)
+        self.work.add(self.bytes());
+        let beyond: Vec<u8> = self.ids.iter().map(|id| if *id >= end { 0xFF } else { 0 }).collect();
+        inside.filter(|row| row.is_outside(&beyond)).count() as u32
+    }
+
+    /// The highest of the pivots.
+    pub(super) fn highest_pivot(&self) -> Option<u64> {
+        self.rows.iter().map(|row| self.ids[row.pivot as usize]).max()
+    }
+
+    /// Drops the row with the highest pivot: what is lost first has to be decoded first, and a decoder full of equations about
+    /// later symbols must not refuse the ones that would help. Its columns are still there.
+    pub(super) fn drop_highest(&mut self, buffers: &mut Buffers) {
+        self.work.add(self.rows.len() * STEP);
+        let pivot = |index: &usize| self.ids[self.rows[*index].pivot as usize];
+        let Some(highest) = (0..self.rows.len()).max_by_key(pivot) else { return };
+        let row = self.take_row(highest);
+        buffers.give(row.value);
     }
 
     /// Rows held.
@@ -268,9 +325,20 @@ impl Elimination {
         self.rows.len()
     }
 
+    /// Bytes of the rows, as if all were as long as the longest.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.len() * (self.ids.len() + self.value_bytes)
+    }
+
+    /// The same with one more row, of so long a value.
+    pub(super) fn bytes_with(&self, value_bytes: usize) -> usize {
+        (self.rows.len() + 1) * (self.ids.len() + self.value_bytes.max(value_bytes))
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let row = |row: &Equation| row.coefficients.capacity() + row.value.capacity();
-        self.rows.iter().map(row).sum::<usize>()
+        size_of::<Self>()
+            + self.rows.iter().map(row).sum::<usize>()
             + self.rows.capacity() * size_of::<Equation>()
             + self.columns.capacity() * size_of::<(u64, u32)>()
             + self.ids.capacity() * 8
@@ -291,11 +359,13 @@ impl Elimination {
 
     /// The column of the lowest id with a term.
     fn lowest(&self, equation: &Equation) -> Option<u32> {
+        self.work.add(equation.coefficients.len() * STEP);
         equation.terms().min_by_key(|column| self.ids[*column as usize])
     }
 
     /// Takes all pivots out of an equation. Pivots occur in their own rows only, so one pass does it, in any order.
     fn reduce(&self, new: &mut Equation) {
+        self.work.add(self.bytes());
         for rows in self.rows.chunks(BATCH) {
             let (mut values, mut factors, mut count) = ([&[] as &[u8]; BATCH], [0u8; BATCH], 0);
             for row in rows {
@@ -315,6 +385,7 @@ impl Elimination {
 
     /// Takes the pivot of a new row out of all others.
     fn eliminate(&mut self, new: &Equation) {
+        self.work.add(self.bytes_with(new.value.len()));
         for row in &mut self.rows {
             let factor = row.coefficient(new.pivot);
             if factor != 0 {
@@ -323,34 +394,33 @@ impl Elimination {
         }
     }
 
-    /// The row with the highest pivot goes: what is lost first has to be decoded first, and a decoder full of equations
-    /// about later symbols must not refuse the ones that would help. `new` is the pivot of the row that came last.
-    fn make_room(&mut self, new: u32, buffers: &mut Buffers) -> Fate {
-        let id = |index: &usize| self.ids[self.rows[*index].pivot as usize];
-        let Some(highest) = (0..self.rows.len()).max_by_key(id) else { return Fate::Kept };
-        let row = self.take_row(highest);
-        buffers.give(row.value);
-        self.free_unused_columns();
-        if row.pivot == new { Fate::Dropped } else { Fate::Kept }
-    }
-
     /// Takes out rows with one term left: their symbols are determined, and occur in no other row.
     fn collect_singles(&mut self) {
+        self.work.add(self.rows.len() * self.ids.len());
         let mut index = 0;
+        let count = self.determined.len();
         while index < self.rows.len() {
             if !self.rows[index].is_single() {
                 index += 1;
                 continue;
             }
             let row = self.take_row(index);
-            let id = self.ids[row.pivot as usize];
-            if let Ok(at) = self.position(id) {
-                self.columns.remove(at);
-                self.free.push(row.pivot);
-            }
-            self.determined.push((id, row.value));
+            self.determined.push((self.ids[row.pivot as usize], row.value));
+            self.free.push(row.pivot);
+        }
+        if self.determined.len() > count {
+            self.forget_columns(count);
         }
         self.reset_if_empty();
+    }
+
+    /// The symbols determined from `count` on have no columns any more.
+    fn forget_columns(&mut self, count: usize) {
+        self.work.add(self.columns.len() * STEP + (self.determined.len() - count) * STEP);
+        let mut gone: Box<[u64]> = self.determined[count..].iter().map(|(id, _)| *id).collect();
+        gone.sort_unstable();
+        let mut gone = gone.iter().peekable();
+        self.columns.retain(|(id, _)| gone.next_if(|next| *next == id).is_none());
     }
 
     /// Without rows there are no columns: gives the memory back.
@@ -361,24 +431,7 @@ impl Elimination {
             self.free = Vec::new();
             self.columns = Vec::new();
             self.rows = Vec::new();
+            self.value_bytes = 0;
         }
     }
-}
-
-/// Rank of a few rows, by plain elimination.
-fn rank_of(mut rows: Vec<Vec<u8>>) -> u32 {
-    let mut rank = 0;
-    while let Some(mut row) = rows.pop() {
-        let Some(column) = row.iter().position(|c| *c != 0) else { continue };
-        rank += 1;
-        let inverse = gf::inverse(row[column]);
-        gf::scale(&mut row, inverse);
-        for other in &mut rows {
-            if let Some(factor) = other.get(column).copied().filter(|c| *c != 0) {
-                extend(other, row.len());
-                gf::mul_add(other, &row, factor);
-            }
-        }
-    }
-    rank
 }

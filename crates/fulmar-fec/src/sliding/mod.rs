@@ -3,11 +3,13 @@
 //!
 //! Cost of a source symbol when nothing is missing: one copy, one bit, no allocation. Of a repair symbol: nothing if all it
 //! covers is known, otherwise one fused product over the known symbols it covers, and one row operation per pending equation.
+//! Whatever a peer sends, the product is over [`PRODUCT_BYTES_MAX`] at most and the equations are [`SYSTEM_BYTES_MAX`] at most.
 //! Memory: `symbols_max` symbols, `equations_max` equations of at most one symbol and `symbols_max` coefficients each, and
 //! one bit per id between the lowest undecoded one and the newest ([`crate::REACH`]); little of it before it is needed.
 
 mod elimination;
 mod store;
+mod systems;
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -17,12 +19,22 @@ use fulmar_gf as gf;
 use crate::encode::columns_from_rows;
 use crate::known::Known;
 use crate::recovered::Recovered;
-use crate::{CodeError, Cover, Decoder, DecoderLimits, Innovation, RepairKey, SymbolId, Window};
-use elimination::{Elimination, Equation, Fate};
+use crate::work::{STEP, Work};
+use crate::{CodeError, Cover, Decoder, DecoderLimits, Geometry, Innovation, RepairKey, SymbolId, Window};
+pub(crate) use elimination::SYSTEM_BYTES_MAX;
+use elimination::{Determined, Fate};
 use store::Store;
+use systems::{Systems, Terms};
 
 /// Known symbols taken out of an equation in one pass of the fused kernel.
 const BATCH: usize = 64;
+/// Most bytes of known symbols taken out of one repair symbol.
+pub(crate) const PRODUCT_BYTES_MAX: usize = 6 << 20;
+/// The most symbols one repair symbol of any of these codes may cover.
+pub(crate) const COVER_LEN_MAX: u32 = 4096;
+/// Eighths of a decoder's memory that symbols may take, and those recovered that nobody has collected.
+const STORE_EIGHTHS: usize = 4;
+const RECOVERED_EIGHTHS: usize = 1;
 
 /// What defines a linear code: the coefficients of each of its repair symbols.
 pub trait Rows: Debug + Send + Sync {
@@ -76,31 +88,47 @@ pub(crate) struct SlidingDecoder<R> {
     rows: R,
     symbol_bytes: usize,
     equations_max: usize,
+    recovered_max: usize,
     known: Known,
     store: Store,
-    elimination: Elimination,
+    systems: Systems,
     recovered: Recovered,
     /// Every symbol below this one is decoded or the pivot of an equation.
     seen_below: u64,
     /// Nothing below this one is retained.
     released: u64,
-    /// The coefficients of the repair symbol at hand.
+    scratch: Scratch,
+    work: Work,
+}
+
+/// Of the repair symbol at hand.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// Its coefficients.
     row: Vec<u8>,
+    /// What is missing, ascending, and the coefficient of each.
+    missing: Vec<u64>,
+    factors: Vec<u8>,
+    determined: Vec<Determined>,
 }
 
 impl<R: Rows> SlidingDecoder<R> {
-    pub(crate) fn new(rows: R, symbol_bytes: usize, limits: DecoderLimits) -> Self {
+    pub(crate) fn new(rows: R, geometry: Geometry, symbol_bytes: usize, limits: DecoderLimits) -> Self {
+        let symbols = |eighths: usize| limits.memory_eighths(eighths) / symbol_bytes.max(1);
+        let symbols_max = limits.symbols_max.min(u32::try_from(symbols(STORE_EIGHTHS)).unwrap_or(u32::MAX));
         Self {
             rows,
             symbol_bytes,
             equations_max: limits.equations_max as usize,
+            recovered_max: symbols(RECOVERED_EIGHTHS).min(limits.symbols_max.max(1) as usize),
             known: Known::default(),
-            store: Store::new(symbol_bytes, limits.symbols_max),
-            elimination: Elimination::new(limits.equations_max, limits.symbols_max.max(1)),
+            store: Store::new(symbol_bytes, symbols_max),
+            systems: Systems::new(matches!(geometry, Geometry::Block { .. }), limits),
             recovered: Recovered::default(),
             seen_below: 0,
             released: 0,
-            row: Vec::new(),
+            scratch: Scratch::default(),
+            work: Work::default(),
         }
     }
 
@@ -115,31 +143,44 @@ impl<R: Rows> SlidingDecoder<R> {
             Innovation::Redundant
         } else if first < self.released || !self.known.is_in_reach(end - 1) {
             Innovation::OutOfReach
+        } else if self.recovered.len() >= self.recovered_max {
+            Innovation::Dropped
         } else {
             Innovation::Innovative
         }
     }
 
-    /// Makes an equation over the missing symbols: takes the known ones out of the value.
-    fn equation(&mut self, cover: Cover<'_>, repair: &[u8]) -> Result<Option<Equation>, CodeError> {
+    /// Takes the known symbols out of the value and writes down what is missing. The value, unless a known symbol has been
+    /// forgotten or they are too many.
+    fn value(&mut self, cover: Cover<'_>, repair: &[u8]) -> Result<Result<Vec<u8>, Innovation>, CodeError> {
+        let Scratch { row, missing, factors: missing_factors, .. } = &mut self.scratch;
+        missing.clear();
+        missing_factors.clear();
         let mut value = self.store.buffers.take();
         value.extend_from_slice(repair);
-        let mut is_complete = true;
         let (mut symbols, mut factors, mut count) = ([&[] as &[u8]; BATCH], [0; BATCH], 0);
-        for (id, factor) in ids(cover).zip(&self.row) {
-            if !self.known.contains(id) || *factor == 0 {
+        let (mut refused, mut product_bytes) = (None, 0);
+        for (id, factor) in ids(cover).zip(&*row).filter(|(_, factor)| **factor != 0) {
+            if !self.known.contains(id) {
+                missing.push(id);
+                missing_factors.push(*factor);
                 continue;
             }
             let Some(symbol) = self.store.get(id) else {
-                is_complete = false;
+                refused = Some(Innovation::OutOfReach);
                 break;
             };
-            let len = symbol.len().min(value.len());
+            let (common, rest) = symbol.split_at(symbol.len().min(value.len()));
             // A repair symbol is as long as the longest symbol it covers; only padding may be longer.
-            if symbol[len..].iter().any(|byte| *byte != 0) {
+            if rest.iter().any(|byte| *byte != 0) {
                 return Err(CodeError::Inconsistent);
             }
-            (symbols[count], factors[count]) = (&symbol[..len], *factor);
+            product_bytes += symbol.len();
+            if product_bytes > PRODUCT_BYTES_MAX {
+                refused = Some(Innovation::Dropped);
+                break;
+            }
+            (symbols[count], factors[count]) = (common, *factor);
             count += 1;
             if count == BATCH {
                 gf::dot_add(&mut [&mut value], &symbols, &factors);
@@ -147,29 +188,20 @@ impl<R: Rows> SlidingDecoder<R> {
             }
         }
         gf::dot_add(&mut [&mut value], &symbols[..count], &factors[..count]);
-        let equation = if is_complete { self.terms(cover, value) } else { None };
-        Ok(equation)
-    }
-
-    /// The equation's terms; `None` if there is no room for all its columns.
-    fn terms(&mut self, cover: Cover<'_>, value: Vec<u8>) -> Option<Equation> {
-        let mut equation = Equation::new(value);
-        for (id, factor) in ids(cover).zip(&self.row) {
-            if *factor == 0 || self.known.contains(id) {
-                continue;
+        self.work.add(product_bytes);
+        Ok(match refused {
+            None => Ok(value),
+            Some(innovation) => {
+                self.store.buffers.give(value);
+                Err(innovation)
             }
-            let Some(column) = self.elimination.column(id) else {
-                self.elimination.free_unused_columns();
-                return None;
-            };
-            equation.set(column, *factor);
-        }
-        Some(equation)
+        })
     }
 
     /// Enters what the equations have determined.
     fn collect(&mut self) {
-        for (id, symbol) in self.elimination.take_determined() {
+        for (id, symbol) in self.scratch.determined.drain(..) {
+            self.work.add(symbol.len() + STEP);
             self.known.insert(id);
             self.store.insert(id, &symbol);
             self.recovered.push(id, symbol);
@@ -178,8 +210,9 @@ impl<R: Rows> SlidingDecoder<R> {
     }
 
     fn advance_seen(&mut self) {
+        self.work.add(self.known.words());
         self.seen_below = self.known.next_missing(SymbolId(self.seen_below)).0;
-        while self.elimination.is_pivot(self.seen_below) {
+        while self.systems.is_pivot(self.seen_below) {
             self.seen_below = self.known.next_missing(SymbolId(self.seen_below + 1)).0;
         }
     }
@@ -191,15 +224,17 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
         if innovation != Innovation::Innovative {
             return Ok(innovation);
         }
+        self.work.add(symbol.len());
         self.known.insert(id.0);
         if id.0 >= self.released {
             self.store.insert(id.0, symbol);
         }
-        if self.elimination.len() == 0 {
+        if self.systems.len() == 0 {
             self.seen_below = self.known.below();
             return Ok(Innovation::Innovative);
         }
-        let result = self.elimination.substitute(id.0, symbol, &mut self.store.buffers);
+        let determined = &mut self.scratch.determined;
+        let result = self.systems.substitute(id.0, symbol, determined, &mut self.store.buffers);
         self.collect();
         result.map(|()| Innovation::Innovative)
     }
@@ -219,18 +254,25 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
         if usable != Innovation::Innovative {
             return Ok(usable);
         }
-        self.row.resize(len, 0);
-        self.rows.row(cover, key, &mut self.row);
-        let Some(equation) = self.equation(cover, repair)? else { return Ok(Innovation::OutOfReach) };
-        let fate = self.elimination.insert(equation, &mut self.store.buffers)?;
-        if self.elimination.len() >= self.equations_max {
+        self.systems.check(cover)?;
+        self.work.add(repair.len() + len * STEP);
+        self.scratch.row.resize(len, 0);
+        self.rows.row(cover, key, &mut self.scratch.row);
+        let value = match self.value(cover, repair)? {
+            Ok(value) => value,
+            Err(innovation) => return Ok(innovation),
+        };
+        let Scratch { missing, factors, determined, .. } = &mut self.scratch;
+        let terms = Terms { value, ids: missing, factors };
+        let fate = self.systems.insert(cover, terms, determined, &mut self.store.buffers)?;
+        if fate == Fate::Dropped || self.systems.len() >= self.equations_max {
             self.seen_below = self.known.below(); // A row may have made room, and its pivot is no longer seen.
         }
         self.collect();
         Ok(match fate {
             Fate::Kept => Innovation::Innovative,
             Fate::Redundant => Innovation::Redundant,
-            Fate::Dropped => Innovation::OutOfReach,
+            Fate::Dropped => Innovation::Dropped,
         })
     }
 
@@ -243,11 +285,12 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
     }
 
     fn deficit(&self, window: Window) -> u32 {
+        self.work.add(self.known.words());
         let missing = self.known.missing_in(window);
-        if missing == 0 || self.elimination.len() == 0 {
+        if missing == 0 || self.systems.len() == 0 {
             return missing;
         }
-        missing - self.elimination.rank_within(window.first.0, window.end().0)
+        missing - self.systems.rows_within(window)
     }
 
     fn decoded_below(&self) -> SymbolId {
@@ -267,7 +310,7 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
             return;
         }
         self.released = below.0;
-        self.elimination.release(below.0, &mut self.store.buffers);
+        self.systems.release(below.0, &mut self.store.buffers);
         self.store.release(below.0);
         self.seen_below = self.known.below();
         self.advance_seen();
@@ -278,8 +321,21 @@ impl<R: Rows> Decoder for SlidingDecoder<R> {
         size_of::<Self>()
             + self.known.memory_bytes()
             + self.store.memory_bytes()
-            + self.elimination.memory_bytes()
+            + self.systems.memory_bytes()
             + self.recovered.memory_bytes()
-            + self.row.capacity()
+            + self.scratch.memory_bytes()
+    }
+
+    fn work(&self) -> u64 {
+        self.work.total() + self.systems.work.total()
+    }
+}
+
+impl Scratch {
+    fn memory_bytes(&self) -> usize {
+        self.row.capacity()
+            + self.missing.capacity() * 8
+            + self.factors.capacity()
+            + self.determined.capacity() * size_of::<Determined>()
     }
 }

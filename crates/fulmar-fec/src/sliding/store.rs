@@ -32,6 +32,10 @@ impl Buffers {
         self.spare.push(buffer);
     }
 
+    pub(super) fn symbol_bytes(&self) -> usize {
+        self.symbol_bytes
+    }
+
     /// Keeps no more spare buffers than are in use.
     fn trim(&mut self, in_use: usize) {
         let keep = in_use.max(SPARE_MIN);

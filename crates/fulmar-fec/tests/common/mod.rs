@@ -1,6 +1,10 @@
 //! What the tests of all codes share.
 #![allow(dead_code, unreachable_pub)] // Every test file uses its part.
 
+pub mod attacks;
+pub mod hostile;
+pub mod probe;
+
 use fulmar_fec::*;
 
 /// SplitMix64, so that a run is a function of its seed.

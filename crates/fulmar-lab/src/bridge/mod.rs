@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fulmar_net::{LinkConfig, LinkStats};
+use fulmar_net::{LinkConfig, LinkStats, Stalls};
 
 pub use namespace::{End, TcpSettings, acquire_rights};
 
@@ -46,6 +46,9 @@ impl Bridge {
     /// # Errors
     /// If the link cannot be, or the kernel refuses.
     pub fn start(link: &LinkSpec, seed: u64, tcp: TcpSettings, is_faultless: bool) -> Result<Self, String> {
+        if link.stall_sender != Stalls::None || link.stall_receiver != Stalls::None {
+            return Err("hosts stall in virtual time only; in real time the link can (--stall)".into());
+        }
         let configs = (link.forward()?, link.backward()?);
         let words = |error: io::Error| {
             format!("cannot make a namespace with a TUN device: {error}. {}", namespace::NEEDS)

@@ -2,17 +2,22 @@
 
 #[cfg(target_os = "linux")]
 mod agree;
+mod available;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod compare;
+mod merge;
 #[cfg(target_os = "linux")]
 mod peer;
 mod print;
 mod progress;
+mod random;
 mod report;
 mod run;
 mod sim;
+#[cfg(feature = "swarm")]
 mod swarm;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -55,7 +60,11 @@ enum Command {
     Agree(agree::Args),
     Compare(compare::Args),
     Run(run::Args),
+    Merge(merge::Args),
     Report(report::Args),
+    Random(random::Args),
+    Trace(trace::Args),
+    #[cfg(feature = "swarm")]
     Swarm(swarm::Args),
 }
 
@@ -65,9 +74,13 @@ impl Cli {
         let result = match self.command {
             Command::Sim(args) => sim::run(&args),
             Command::Run(args) => run::run(&args),
+            Command::Merge(args) => merge::run(&args),
             Command::Compare(args) => compare::run(&args),
+            #[cfg(feature = "swarm")]
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
+            Command::Random(args) => random::run(&args),
+            Command::Trace(args) => trace::run(&args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),
             #[cfg(target_os = "linux")]

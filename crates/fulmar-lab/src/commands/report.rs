@@ -1,14 +1,16 @@
 //! `fulmar-lab report`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::experiment::{Experiment, Results};
+use crate::report::verdicts::Register;
 use crate::report::{self, Chapter};
 
-/// Make tables, plots and one page of all results there are
+/// Make tables, plots, pages and the table of verdicts of all results there are
 ///
-/// CSV, JSON and SVG for each experiment, and one static HTML page with published and measured values side by side and the
-/// command that repeats each.
+/// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every published table and figure with
+/// its verdict, and what the five systems must do. Of experiments without new results the table (CSV) in the output folder counts.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results
@@ -17,44 +19,113 @@ pub(super) struct Args {
     /// Where the report goes [default: DIR/report]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// End with an error if a result is outside the bounds its experiment sets
+    /// Folder of the experiment files, with register/ in it: what was published, and what must be there
+    #[arg(long, default_value = "experiments", value_name = "DIR")]
+    experiments: PathBuf,
+    /// End with an error if a claim does not hold
     #[arg(long)]
     strict: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    let mut folders: Vec<PathBuf> = std::fs::read_dir(&args.results)
-        .map_err(|error| words(&args.results, error))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join("experiment.toml").is_file())
-        .collect();
-    folders.sort();
-    let mut chapters = Vec::new();
-    for folder in folders {
-        let file = folder.join("experiment.toml");
-        let text = std::fs::read_to_string(&file).map_err(|error| words(&file, error))?;
-        let mut experiment =
-            Experiment::parse(&file.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
-        experiment.name =
-            folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let results = Results::read(folder.clone()).map_err(|error| words(&folder, error))?;
-        chapters.push(Chapter::new(experiment, results)?);
-    }
-    if chapters.is_empty() {
+    let out = args.out.clone().unwrap_or_else(|| args.results.join("report"));
+    let files = experiment_files(&args.experiments);
+    let mut chapters = from_results(args, &files)?;
+    chapters.extend(from_tables(&chapters, &files, &out)?);
+    chapters.sort_by(|a, b| a.experiment.name.cmp(&b.experiment.name));
+    if !chapters.iter().any(Chapter::is_measured) {
         return Err(format!(
             "there are no results in {}; `fulmar-lab run` makes them",
             args.results.display()
         ));
     }
-    let out = args.out.clone().unwrap_or_else(|| args.results.join("report"));
-    report::write(&chapters, &out).map_err(|error| words(&out, error))?;
+    let register = register(&args.experiments)?;
+    report::write(&chapters, &register, &out).map_err(|error| words(&out, error))?;
     println!("{}", out.join("index.html").display());
     let outside: Vec<String> = chapters.iter().flat_map(Chapter::outside_bounds).collect();
     outside.iter().for_each(|line| println!("outside its bounds: {line}"));
     if args.strict && !outside.is_empty() {
-        Err(format!("{} results are outside their bounds", outside.len()))
+        Err(format!("{} claims do not hold", outside.len()))
     } else {
         Ok(())
     }
+}
+
+fn words(path: &Path, error: std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// The experiment files, in this folder and the folders in it.
+fn experiment_files(folder: &Path) -> Vec<PathBuf> {
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+    };
+    let folders = list(folder)
+        .into_iter()
+        .filter(|path| path.is_dir() && !path.ends_with("peers") && !path.ends_with("register"));
+    let all = folders.flat_map(|folder| list(&folder)).chain(list(folder));
+    let is_experiment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+    let mut files: Vec<PathBuf> = all.filter(is_experiment).collect();
+    files.sort();
+    files
+}
+
+fn parse(file: &Path) -> Result<Experiment, String> {
+    let text = fs::read_to_string(file).map_err(|error| words(file, error))?;
+    Experiment::parse(&file.display().to_string(), &text).map_err(|mistake| mistake.to_string())
+}
+
+/// What stands in the folder of results. The experiment's file of today says what is claimed, if there still is one.
+fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> {
+    let mut folders: Vec<PathBuf> = match fs::read_dir(&args.results) {
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(words(&args.results, error)),
+    };
+    folders.retain(|path| path.join("experiment.toml").is_file());
+    folders.sort();
+    let mut chapters = Vec::new();
+    for folder in folders {
+        let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let mut experiment = parse(&folder.join("experiment.toml"))?;
+        experiment.name.clone_from(&name);
+        let plain = experiment.plain_name().to_owned();
+        if let Some(file) = files.iter().find(|file| file.file_stem().is_some_and(|stem| *stem == *plain)) {
+            experiment = parse(file)?;
+            experiment.name = name;
+        }
+        let results = Results::read(folder.clone()).map_err(|error| words(&folder, error))?;
+        chapters.push(Chapter::new(experiment, &results)?);
+    }
+    Ok(chapters)
+}
+
+/// The experiments without results, from the tables that were kept; those without either have nothing to show but their claims.
+fn from_tables(known: &[Chapter], files: &[PathBuf], out: &Path) -> Result<Vec<Chapter>, String> {
+    let mut chapters = Vec::new();
+    for file in files {
+        let experiment = parse(file)?;
+        let has_results = |c: &Chapter| c.experiment.plain_name() == experiment.name && c.is_measured();
+        if known.iter().any(has_results) {
+            continue;
+        }
+        let table = out.join(format!("{}.csv", experiment.name));
+        let text = fs::read_to_string(&table).unwrap_or_default();
+        chapters.push(Chapter::from_csv(experiment, &text)?);
+    }
+    Ok(chapters)
+}
+
+fn register(folder: &Path) -> Result<Register, String> {
+    let mut register = Register::default();
+    for name in ["published.toml", "systems.toml"] {
+        let path = folder.join("register").join(name);
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let part: Register =
+            toml::from_str(&text).map_err(|error| format!("{}: {}", path.display(), error.message()))?;
+        register.source.extend(part.source);
+        register.row.extend(part.row);
+    }
+    Ok(register)
 }

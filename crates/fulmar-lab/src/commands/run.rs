@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use super::available::Machine;
 use super::progress::Bar;
-use crate::experiment::{self, Experiment, Mode, Results};
+use crate::experiment::{self, Experiment, Mode, Results, Shard};
 
 /// Run experiment files: every cell of their sweeps that has no result yet
 ///
@@ -14,6 +15,7 @@ use crate::experiment::{self, Experiment, Mode, Results};
 #[command(after_help = "Examples:
   fulmar-lab run experiments/profiles-loss.toml && fulmar-lab report
   fulmar-lab run experiments/*.toml --quick                     # does everything work?
+  fulmar-lab run experiments/*.toml --shard 0/8                 # an eighth of the work; `merge` puts parts together
   fulmar-lab run experiments/*.toml --check                     # only look for mistakes")]
 pub(super) struct Args {
     /// Experiment files
@@ -22,6 +24,15 @@ pub(super) struct Args {
     /// A quarter of the time, one repetition; kept apart from full results
     #[arg(long)]
     quick: bool,
+    /// The cells of each file's first claim, once: do results still hold? Kept apart from full results
+    #[arg(long, conflicts_with = "quick")]
+    sample: bool,
+    /// One part of the runs: 0/8 is the first of eight; auto (or auto/8) by the variables of a Slurm array or a Kubernetes indexed job
+    #[arg(long, value_name = "I/N", conflicts_with = "again")]
+    shard: Option<Shard>,
+    /// Leave out what cannot run here, and name it: peers that are not installed, real time without the right to make namespaces
+    #[arg(long)]
+    skip_missing: bool,
     /// Folder of results
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
@@ -44,30 +55,53 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     if args.check {
         return Ok(());
     }
+    if args.skip_missing {
+        leave_out(&mut experiments);
+    }
     #[cfg(target_os = "linux")]
     if experiments.iter().any(|(experiment, _)| needs_rights(experiment)) {
         crate::bridge::acquire_rights()?;
     }
-    let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    let mode = match (args.quick, args.sample) {
+        (true, _) => Mode::Quick,
+        (_, true) => Mode::Sample,
+        _ => Mode::Full,
+    };
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
     for (experiment, text) in &experiments {
-        let suffix = if args.quick { "-quick" } else { "" };
-        let folder = args.out.join(format!("{}{suffix}", experiment.name));
+        let folder = args.out.join(format!("{}{}", experiment.name, mode.suffix()));
         if args.again {
             Results::forget(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
-        let mut results =
-            Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        let results = Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
+        let mut results = results.of_shard(shard);
         #[cfg(target_os = "linux")]
         keep_peers(experiment, results.folder())?;
         let bar = Mutex::new(Bar::new(&experiment.name));
         let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
-        experiment::run(experiment, mode, &mut results, &|progress| {
+        experiment::run(experiment, mode, shard, &mut results, &|progress| {
             lock().show(progress.done as u64, progress.total as u64, &progress.label);
         })
         .map_err(|reason| format!("{}: {reason}", experiment.name))?;
         lock().end();
     }
     Ok(())
+}
+
+/// Keeps what this machine can run.
+fn leave_out(experiments: &mut Vec<(Experiment, String)>) {
+    let machine = Machine::look();
+    experiments.retain_mut(|(experiment, _)| match machine.leave_out(experiment) {
+        Some(missing) if missing.is_empty() => true,
+        Some(missing) => {
+            eprintln!("{}: left out, because they cannot run here: {}", experiment.name, missing.join(", "));
+            true
+        }
+        None => {
+            eprintln!("{}: cannot run here", experiment.name);
+            false
+        }
+    });
 }
 
 /// Keeps the files of the peers an experiment uses with its results, so that they say what was run.

@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// Round-trip time of each flow where it is longer than the link's, by commas
     #[arg(long, value_delimiter = ',', value_parser = parse::duration)]
     flow_rtt: Vec<Duration>,
+    /// How urgent each flow is to a priority queue, by commas: more is more
+    #[arg(long, value_delimiter = ',')]
+    priority: Vec<u8>,
     /// Each flow starts so much later than the one before it
     #[arg(long, default_value = "0", value_parser = parse::duration)]
     stagger: Duration,
@@ -100,6 +103,7 @@ impl Args {
                     (&self.profile.0[index % self.profile.0.len()], self.traffic[index % self.traffic.len()]);
                 let mut flow = FlowSpec::new(profile.clone(), traffic);
                 flow.start = self.stagger.saturating_mul(index as u32);
+                flow.priority = self.priority.get(index % self.priority.len().max(1)).copied().unwrap_or(0);
                 flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();
                 flow
             });

@@ -10,7 +10,7 @@ use std::process::Command;
 pub use build::{Workshop, cache_folder};
 pub use pairs::{Difference, Verdict, differences};
 
-use crate::experiment::{self, Experiment, Mode, Progress, Results, is_profile};
+use crate::experiment::{self, Experiment, Mode, Progress, Results, Shard, is_profile};
 
 /// One of the two that are compared.
 #[derive(Clone, Debug)]
@@ -52,6 +52,45 @@ impl Side {
     }
 }
 
+/// Paths drawn at random, and who goes over them where commits are compared.
+#[derive(Clone, Debug)]
+pub struct RandomPaths {
+    /// How many.
+    pub paths: u64,
+    /// Of which seed.
+    pub seed: u64,
+    /// By which profile.
+    pub profile: String,
+}
+
+impl Side {
+    /// Runs random paths, and keeps them below a folder.
+    ///
+    /// # Errors
+    /// In words, with the name of the side.
+    pub fn run_random(&self, lot: &RandomPaths, folder: &std::path::Path) -> Result<Results, String> {
+        let program = match self {
+            Self::Profile(_) => std::env::current_exe().map_err(|error| error.to_string())?,
+            Self::Program { path, .. } => path.clone(),
+        };
+        let profile = if let Self::Profile(name) = self { name } else { &lot.profile };
+        let status = Command::new(&program)
+            .args(["random", "--paths", &lot.paths.to_string(), "--seed", &lot.seed.to_string()])
+            .args(["--profile", profile, "--out"])
+            .arg(folder)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        if !status.success() {
+            return Err(format!(
+                "{}: `fulmar-lab random` failed with {status}: is the commit too old?",
+                self.name()
+            ));
+        }
+        Results::read(folder.to_owned()).map_err(|error| error.to_string())
+    }
+}
+
 /// Two words of the command line as two sides: profiles if both are, commits otherwise (`.` is this program itself).
 ///
 /// # Errors
@@ -87,7 +126,7 @@ fn with_sender(text: &str, sender: &str) -> Result<String, String> {
 fn in_process(text: &str, folder: PathBuf, tell: &(dyn Fn(&Progress) + Sync)) -> Result<Results, String> {
     let experiment = Experiment::parse("compare.toml", text).map_err(|mistake| mistake.to_string())?;
     let mut results = Results::open(folder, text).map_err(|error| error.to_string())?;
-    experiment::run(&experiment, Mode::Full, &mut results, tell)?;
+    experiment::run(&experiment, Mode::Full, Shard::WHOLE, &mut results, tell)?;
     Ok(results)
 }
 

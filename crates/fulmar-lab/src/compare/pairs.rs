@@ -130,7 +130,7 @@ fn verdict(line: &Difference) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Cell, Record};
+    use crate::experiment::{Cell, Record, ScenarioHash};
     use crate::outcome::Flow;
 
     fn results(folder: &std::path::Path, goodput: &[f64], wire: f64) -> Results {
@@ -140,7 +140,7 @@ mod tests {
             let outcome =
                 Outcome { seed: seed as u64, valid: true, goodput_mbps, flows, ..Outcome::default() };
             let cell = Cell { settings: vec![("loss".into(), "5%".into())] };
-            results.add(Record::new("w".into(), &cell, outcome)).unwrap();
+            results.add(Record::new(ScenarioHash::of("w"), &cell, outcome)).unwrap();
         }
         results
     }

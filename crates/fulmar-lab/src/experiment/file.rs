@@ -3,7 +3,6 @@
 //! The format is described in docs/lab.md.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,8 +10,11 @@ use fulmar_net::parse;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::Claim;
+use super::raw::{
+    Placed, Raw, above_zero, at_least_one, check_measure, flow, flows_max, link, maybe, measures, sweep,
+};
 use crate::link::LinkSpec;
-use crate::outcome::Outcome;
 use crate::traffic::Traffic;
 
 /// A mistake in a file.
@@ -68,6 +70,10 @@ pub struct Experiment {
     pub sweep: BTreeMap<String, Vec<String>>,
     /// Figures to set beside the results.
     pub published: Vec<Published>,
+    /// What the source claims of these figures.
+    pub claims: Vec<Claim>,
+    /// The settings of the cells that others are relative to: where the buffer is ample, for `performance_utilisation`.
+    pub reference: Option<BTreeMap<String, String>>,
     /// How to draw.
     pub plot: Plot,
     /// Where the files of its peers are.
@@ -93,9 +99,17 @@ pub struct FlowLine {
     pub rtt: Option<Duration>,
     /// Its place in a parking lot.
     pub place: usize,
+    /// How urgent its packets are, to a `priority` queue.
+    pub priority: u8,
+    /// It goes from the receivers' side to the senders'.
+    pub is_reversed: bool,
+    /// Its start is later by a time drawn from the seed, at most this.
+    pub start_within: Duration,
+    /// What is swept does not concern it.
+    pub is_apart: bool,
 }
 
-/// A published figure, or a bound.
+/// A published figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -104,10 +118,13 @@ pub struct Published {
     pub at: BTreeMap<String, String>,
     /// The figure.
     pub value: Option<f64>,
-    /// The result may not be below.
-    pub min: Option<f64>,
-    /// The result may not be above.
-    pub max: Option<f64>,
+}
+
+impl Published {
+    /// Whether it belongs to a cell.
+    pub fn matches(&self, cell: &super::Cell) -> bool {
+        self.at.iter().all(|(key, value)| cell.value(key) == Some(value))
+    }
 }
 
 /// How to draw.
@@ -128,67 +145,24 @@ pub struct Plot {
     pub y_label: Option<String>,
 }
 
-type Text = Spanned<String>;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    title: String,
-    #[serde(default)]
-    source: String,
-    #[serde(default)]
-    remark: String,
-    duration: Text,
-    warm_up: Option<Text>,
-    #[serde(default)]
-    loss_free_handshake: bool,
-    repetitions: Option<Spanned<u32>>,
-    seed: Option<u64>,
-    #[serde(default)]
-    ecn: bool,
-    series: Option<Text>,
-    measures: Option<Vec<Text>>,
-    #[serde(default)]
-    drops_outliers: bool,
-    #[serde(default)]
-    link: BTreeMap<Text, Text>,
-    #[serde(default)]
-    bottleneck: Vec<BTreeMap<Text, Text>>,
-    flow: Vec<RawFlow>,
-    #[serde(default)]
-    sweep: BTreeMap<Text, Vec<Text>>,
-    #[serde(default)]
-    published: Vec<Spanned<Published>>,
-    plot: Option<Spanned<Plot>>,
+/// The folder of the peers' files: beside an experiment, or beside the folder it is in.
+fn peers_of(file: &Path) -> PathBuf {
+    let beside = file.with_file_name(super::plan::PEERS);
+    let above = file.parent().map(|folder| folder.with_file_name(super::plan::PEERS));
+    above.filter(|above| !beside.is_dir() && above.is_dir()).unwrap_or(beside)
 }
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFlow {
-    sender: Text,
-    traffic: Option<Text>,
-    count: Option<Spanned<usize>>,
-    start: Option<Text>,
-    stop: Option<Text>,
-    rtt: Option<Text>,
-    place: Option<Spanned<usize>>,
-}
-
-/// A reason with the place it belongs to.
-type Placed<T> = Result<T, (Range<usize>, String)>;
-
-fn placed<T, E: ToString>(text: &Text, parse: impl FnOnce(&str) -> Result<T, E>) -> Placed<T> {
-    parse(text.get_ref()).map_err(|error| (text.span(), error.to_string()))
-}
-
-fn maybe<T, E: ToString>(text: &Option<Text>, parse: impl FnOnce(&str) -> Result<T, E>) -> Placed<Option<T>> {
-    text.as_ref().map(|text| placed(text, parse)).transpose()
-}
-
-/// Keys of a sweep that are no settings of the link.
-const SWEEP_KEYS: [&str; 4] = ["sender", "flows", "flow_rtt", "traffic"];
 
 impl Experiment {
+    /// The name without what a shortened run adds to it.
+    pub fn plain_name(&self) -> &str {
+        ["-quick", "-sample"].iter().find_map(|end| self.name.strip_suffix(end)).unwrap_or(&self.name)
+    }
+
+    /// Where its file is, below the folder of experiments, without its ending.
+    pub fn place(&self) -> String {
+        if self.name.starts_with("auto-") { format!("auto/{}", self.name) } else { self.name.clone() }
+    }
+
     /// Reads an experiment from the text of a file.
     ///
     /// # Errors
@@ -200,7 +174,7 @@ impl Experiment {
         };
         let raw: Raw = toml::from_str(text)
             .map_err(|error| mistake(error.span().map_or(0, |span| span.start), error.message().into()))?;
-        let peers = Path::new(file).with_file_name(super::plan::PEERS);
+        let peers = peers_of(Path::new(file));
         let name = Path::new(file)
             .file_stem()
             .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
@@ -229,6 +203,12 @@ fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
         if let Some(key) = keys.into_iter().flatten().find(|key| !swept.contains_key(*key)) {
             return Err((plot.span(), format!("the sweep has no '{key}' to draw")));
         }
+    }
+    for claim in &raw.claim {
+        let checked = claim.get_ref().check(&swept);
+        let measured =
+            claim.get_ref().measure.as_ref().map(|name| check_measure(name, flows_max(&flows, &swept)));
+        checked.and(measured.transpose().map(drop)).map_err(|reason| (claim.span(), reason))?;
     }
     for published in &raw.published {
         let unknown = published.get_ref().at.iter().find(|(key, value)| {
@@ -260,120 +240,11 @@ fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
         more_links,
         flows,
         published: raw.published.into_iter().map(Spanned::into_inner).collect(),
+        claims: raw.claim.into_iter().map(Spanned::into_inner).collect(),
+        reference: raw.reference,
         plot: raw.plot.map(Spanned::into_inner).unwrap_or_default(),
         peers: peers.to_owned(),
     })
-}
-
-fn link(mut link: LinkSpec, table: &BTreeMap<Text, Text>) -> Placed<LinkSpec> {
-    for (key, value) in table {
-        link.set(key.get_ref(), value.get_ref()).map_err(|reason| (value.span(), reason))?;
-    }
-    Ok(link)
-}
-
-/// A time that is not zero.
-fn above_zero(words: &Text) -> Placed<Duration> {
-    placed(words, |text| match parse::duration(text) {
-        Ok(Duration::ZERO) => Err("this time must not be zero".to_owned()),
-        other => other.map_err(|error| error.to_string()),
-    })
-}
-
-fn at_least_one<T: Copy + PartialEq + Default>(number: &Spanned<T>, what: &str) -> Placed<T> {
-    let value = *number.get_ref();
-    if value == T::default() {
-        Err((number.span(), format!("there is at least one {what}")))
-    } else {
-        Ok(value)
-    }
-}
-
-/// Most flows that a cell has.
-fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>>) -> usize {
-    let counts =
-        swept.get("flows").map(|values| values.iter().filter_map(|n| n.parse().ok()).max().unwrap_or(1));
-    flows.iter().map(|flow| counts.unwrap_or(flow.count)).sum()
-}
-
-fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<FlowLine> {
-    placed(&raw.sender, |sender| super::plan::check_sender(sender, peers))?;
-    // Places are those of a parking lot.
-    let places = if bottlenecks > 1 { bottlenecks } else { 0 };
-    if let Some(place) = raw.place.as_ref().filter(|place| *place.get_ref() > places) {
-        let reason = format!("there is no place {}: the last bottleneck is {places}", place.get_ref());
-        return Err((place.span(), reason));
-    }
-    Ok(FlowLine {
-        sender: raw.sender.get_ref().clone(),
-        traffic: maybe(&raw.traffic, str::parse)?.unwrap_or(Traffic::Bulk),
-        traffic_words: raw.traffic.as_ref().map_or("bulk", |words| words.get_ref()).to_owned(),
-        count: raw.count.as_ref().map_or(Ok(1), |count| at_least_one(count, "flow"))?,
-        start: maybe(&raw.start, parse::duration)?.unwrap_or_default(),
-        stop: maybe(&raw.stop, parse::duration)?,
-        rtt: maybe(&raw.rtt, parse::duration)?,
-        place: raw.place.as_ref().map_or(0, |place| *place.get_ref()),
-    })
-}
-
-fn measures(names: Option<&[Text]>, flows: usize) -> Placed<Vec<String>> {
-    let Some(names) = names.filter(|names| !names.is_empty()) else { return Ok(vec!["goodput_mbps".into()]) };
-    names.iter().map(|name| placed(name, |name| check_measure(name, flows))).collect()
-}
-
-fn check_measure(name: &str, flows: usize) -> Result<String, String> {
-    let of_flow = name.strip_prefix("flow").and_then(|rest| rest.split_once('.'));
-    if let Some((flow, _)) = of_flow.filter(|(flow, _)| !flow.parse().is_ok_and(|flow: usize| flow < flows)) {
-        return Err(format!(
-            "there is no flow '{flow}': they are numbered from 0 to {}",
-            flows.saturating_sub(1)
-        ));
-    }
-    if Outcome::MEASURES.contains(&of_flow.map_or(name, |(_, name)| name)) {
-        Ok(name.into())
-    } else {
-        Err(format!("there is no measure '{name}'; there are {}", Outcome::MEASURES.join(", ")))
-    }
-}
-
-/// Checks each value as if it were set.
-fn sweep(
-    link: &LinkSpec,
-    table: &BTreeMap<Text, Vec<Text>>,
-    peers: &Path,
-) -> Placed<BTreeMap<String, Vec<String>>> {
-    let mut sweep = BTreeMap::new();
-    for (key, values) in table {
-        if values.is_empty() {
-            return Err((key.span(), format!("'{}' has no values", key.get_ref())));
-        }
-        for value in values {
-            placed(value, |value| match key.get_ref().as_str() {
-                "sender" => super::plan::check_sender(value, peers),
-                "flows" => value
-                    .parse::<usize>()
-                    .map(drop)
-                    .map_err(|_| format!("'{value}' is not a number of flows")),
-                "flow_rtt" => parse::duration(value).map(drop).map_err(|e| e.to_string()),
-                "traffic" => value.parse::<Traffic>().map(drop),
-                key => link
-                    .clone()
-                    .set(super::plan::of_bottleneck(key).map_or(key, |(_, key)| key), value)
-                    .map_err(|reason| {
-                        if LinkSpec::KEYS.contains(&key) {
-                            reason
-                        } else {
-                            format!(
-                                "{reason}; a sweep also has {}, and bottleneck2.rtt or the like",
-                                SWEEP_KEYS.join(", ")
-                            )
-                        }
-                    }),
-            })?;
-        }
-        sweep.insert(key.get_ref().clone(), values.iter().map(|value| value.get_ref().clone()).collect());
-    }
-    Ok(sweep)
 }
 
 #[cfg(test)]

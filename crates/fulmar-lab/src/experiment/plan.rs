@@ -6,6 +6,7 @@ use std::time::Duration;
 use fulmar_net::parse;
 use fulmar_proto::{PROFILE_NAMES, Profile};
 
+use super::ScenarioHash;
 use super::file::{Experiment, FlowLine};
 use crate::link::LinkSpec;
 use crate::scenario::{FlowSpec, Scenario, Topology};
@@ -132,7 +133,8 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
     super::real::task(experiment, &links, &flows, duration, warm_up)
 }
 
-fn apply(key: &str, value: &str, links: &mut [LinkSpec], flows: &mut [FlowLine]) -> Result<(), String> {
+fn apply(key: &str, value: &str, links: &mut [LinkSpec], all: &mut [FlowLine]) -> Result<(), String> {
+    let mut flows: Vec<&mut FlowLine> = all.iter_mut().filter(|flow| !flow.is_apart).collect();
     match key {
         "sender" => flows.iter_mut().for_each(|flow| flow.sender = value.into()),
         "flows" => {
@@ -179,8 +181,8 @@ fn simulated(
 ) -> Result<Scenario, String> {
     let flows = flows.iter().map(|line| {
         let profile = Profile::parse(&line.sender).map_err(|error| error.to_string())?;
-        let FlowLine { traffic, start, stop, rtt, place, .. } = *line;
-        Ok(FlowSpec { profile, traffic, start, stop, rtt, place })
+        let FlowLine { traffic, start, stop, rtt, place, priority, is_reversed, start_within, .. } = *line;
+        Ok(FlowSpec { profile, traffic, start, stop, rtt, place, priority, is_reversed, start_within })
     });
     let flows = flows.collect::<Result<Vec<_>, String>>()?;
     let topology =
@@ -204,10 +206,22 @@ impl Task {
         !matches!(self, Self::Sim(_))
     }
 
-    /// What tells runs apart: two tasks of the same words are the same run, whatever the cell is called (a burst length
+    /// What tells runs apart: two tasks of the same content are the same run, whatever the cell is called (a burst length
     /// without loss changes nothing).
-    pub fn words(&self) -> String {
-        let of_link = |link: &LinkSpec| format!("{:?} {:?}", link.forward(), link.backward());
+    pub fn hash(&self) -> ScenarioHash {
+        ScenarioHash::of(&self.words())
+    }
+
+    fn words(&self) -> String {
+        let of_link = |link: &LinkSpec| {
+            format!(
+                "{:?} {:?} {:?} {:?}",
+                link.forward(),
+                link.backward(),
+                link.stall_sender,
+                link.stall_receiver
+            )
+        };
         match self {
             Self::Sim(s) => {
                 let links: Vec<String> = match &s.topology {
@@ -216,8 +230,16 @@ impl Task {
                 };
                 let flow = |f: &FlowSpec| {
                     format!(
-                        "{} {} {:?} {:?} {:?} {}",
-                        f.profile.name, f.traffic, f.start, f.stop, f.rtt, f.place
+                        "{} {} {:?} {:?} {:?} {} {} {} {:?}",
+                        f.profile.name,
+                        f.traffic,
+                        f.start,
+                        f.stop,
+                        f.rtt,
+                        f.place,
+                        f.priority,
+                        f.is_reversed,
+                        f.start_within
                     )
                 };
                 let flows: Vec<String> = s.flows.iter().map(flow).collect();

@@ -1,5 +1,6 @@
-//! Results on disk: `NAME/runs.jsonl`, a line per run, beside a copy of the experiment. Lines are added as runs end, so what
-//! is there is whole but for a last line cut short, which is ignored.
+//! Results on disk: `NAME/runs.jsonl`, a line per run, beside a copy of the experiment; parts of a shared experiment have files of their
+//! own beside it, `runs-I-of-N.jsonl`. Lines are added as runs end, so what is there is whole but for a last line cut short,
+//! which is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -8,18 +9,25 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Experiment};
+use super::{COMMIT, Cell, Experiment, RunKey, ScenarioHash, Shard};
 use crate::outcome::Outcome;
 use crate::statistics::{Summary, without_outliers};
-
-/// The file of runs in a folder of results.
-const RUNS: &str = "runs.jsonl";
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// What was run: the experiment's cell in full ([`super::Task::words`]).
-    pub words: String,
+    /// Content hash of scenario, commit and seed.
+    #[serde(default)]
+    pub key: RunKey,
+    /// Content hash of the scenario.
+    #[serde(default)]
+    pub scenario: ScenarioHash,
+    /// The commit of the program that ran it.
+    #[serde(default)]
+    pub commit: String,
+    /// The scenario in full: what programs wrote that knew no hashes.
+    #[serde(default, skip_serializing)]
+    words: String,
     /// The cell's settings.
     pub cell: BTreeMap<String, String>,
     /// What came of it.
@@ -27,11 +35,30 @@ pub struct Record {
 }
 
 /// The runs of one experiment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Results {
     folder: PathBuf,
-    /// By words and seed: the run that counts.
-    records: BTreeMap<(String, u64), Record>,
+    shard: Shard,
+    /// The run that counts of each key.
+    records: BTreeMap<RunKey, Record>,
+    /// Commits, in the order in which they were first met: of several the last speaks.
+    commits: Vec<String>,
+}
+
+/// The files of runs in a folder, in the order of their names; a folder that is not there has none.
+pub(crate) fn run_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let is_of_runs = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with("runs") && name.ends_with(".jsonl")
+    };
+    let mut files: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_of_runs).collect();
+    files.sort();
+    Ok(files)
 }
 
 impl Results {
@@ -45,30 +72,33 @@ impl Results {
         Self::read(folder)
     }
 
+    /// Adds to the file of a part from now on.
+    #[must_use]
+    pub fn of_shard(mut self, shard: Shard) -> Self {
+        self.shard = shard;
+        self
+    }
+
     /// Removes the runs that are in a folder; that there are none is no error.
     ///
     /// # Errors
     /// If they cannot be removed.
     pub fn forget(folder: &Path) -> io::Result<()> {
-        match fs::remove_file(folder.join(RUNS)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        run_files(folder)?.iter().try_for_each(fs::remove_file)
     }
 
     /// Reads results that are there.
     ///
     /// # Errors
-    /// If the file cannot be read; that there is none is no error.
+    /// If a file cannot be read; that there is none is no error.
     pub fn read(folder: PathBuf) -> io::Result<Self> {
-        let text = match fs::read_to_string(folder.join(RUNS)) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error),
-        };
-        let mut results = Self { folder, records: BTreeMap::new() };
-        for record in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
-            results.insert(record);
+        let files = run_files(&folder)?;
+        let mut results = Self { folder, shard: Shard::WHOLE, records: BTreeMap::new(), commits: Vec::new() };
+        for file in files {
+            let text = fs::read_to_string(file)?;
+            text.lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .for_each(|record| results.insert(record));
         }
         Ok(results)
     }
@@ -78,11 +108,17 @@ impl Results {
         &self.folder
     }
 
-    fn insert(&mut self, record: Record) {
-        let key = (record.words.clone(), record.outcome.seed);
+    fn insert(&mut self, mut record: Record) {
+        if record.key == RunKey::default() {
+            record.scenario = ScenarioHash::of(&record.words);
+            record.key = record.scenario.with(&record.commit, record.outcome.seed);
+        }
+        if !self.commits.contains(&record.commit) {
+            self.commits.push(record.commit.clone());
+        }
         // A valid run is not replaced by an invalid one.
-        if record.outcome.valid || !self.records.get(&key).is_some_and(|r| r.outcome.valid) {
-            self.records.insert(key, record);
+        if record.outcome.valid || !self.records.get(&record.key).is_some_and(|r| r.outcome.valid) {
+            self.records.insert(record.key.clone(), record);
         }
     }
 
@@ -91,7 +127,8 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn add(&mut self, record: Record) -> io::Result<()> {
-        let mut file: File = OpenOptions::new().create(true).append(true).open(self.folder.join(RUNS))?;
+        let path = self.folder.join(self.shard.file_name());
+        let mut file: File = OpenOptions::new().create(true).append(true).open(path)?;
         let mut line = serde_json::to_string(&record)?;
         line.push('\n');
         file.write_all(line.as_bytes())?;
@@ -99,15 +136,62 @@ impl Results {
         Ok(())
     }
 
-    /// The valid run of these words and this seed.
-    pub fn get(&self, words: &str, seed: u64) -> Option<&Record> {
-        self.records.get(&(words.to_owned(), seed)).filter(|record| record.outcome.valid)
+    /// The valid run of this scenario and seed by this program's commit.
+    pub fn get(&self, scenario: &ScenarioHash, seed: u64) -> Option<&Record> {
+        self.records.get(&scenario.with(COMMIT, seed)).filter(|record| record.outcome.valid)
     }
 
-    /// The valid outcomes of a cell, in the order of seeds.
-    pub fn outcomes(&self, words: &str) -> impl Iterator<Item = &Outcome> {
-        let of_cell = self.records.range((words.to_owned(), 0)..=(words.to_owned(), u64::MAX));
-        of_cell.map(|(_, record)| &record.outcome).filter(|outcome| outcome.valid)
+    /// The commit that speaks for a scenario: this program's if it has run it, otherwise the one met last.
+    pub fn commit(&self, scenario: &ScenarioHash) -> Option<&str> {
+        let has = |commit: &str| {
+            let mut all = self.records.values();
+            all.any(|r| r.scenario == *scenario && r.commit == commit && r.outcome.valid)
+        };
+        let later = self.commits.iter().rev().map(String::as_str);
+        std::iter::once(COMMIT).chain(later).find(|commit| has(commit))
+    }
+
+    /// The valid outcomes of a scenario by the commit that speaks for it, in the order of seeds.
+    pub fn outcomes(&self, scenario: &ScenarioHash) -> Vec<&Outcome> {
+        let commit = self.commit(scenario);
+        let of_cell = |r: &&Record| r.scenario == *scenario && Some(r.commit.as_str()) == commit;
+        let mut found: Vec<&Outcome> = self.valid().filter(of_cell).map(|record| &record.outcome).collect();
+        found.sort_by_key(|outcome| outcome.seed);
+        found
+    }
+
+    /// Every run.
+    pub fn all(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    /// Whether a run, or a valid one in its place, is there.
+    pub fn contains(&self, record: &Record) -> bool {
+        self.records.get(&record.key).is_some_and(|own| own.outcome.valid || !record.outcome.valid)
+    }
+
+    /// Makes one file of those of parts; says how many runs came from parts.
+    ///
+    /// # Errors
+    /// If files cannot be written or removed.
+    pub fn gather(&mut self) -> io::Result<usize> {
+        let own = self.folder.join(Shard::WHOLE.file_name());
+        let parts: Vec<PathBuf> = run_files(&self.folder)?.into_iter().filter(|path| *path != own).collect();
+        if parts.is_empty() {
+            return Ok(0);
+        }
+        let before = if own.is_file() { fs::read_to_string(&own)?.lines().count() } else { 0 };
+        let mut text = String::new();
+        for record in self.records.values() {
+            text.push_str(&serde_json::to_string(record)?);
+            text.push('\n');
+        }
+        // Complete or not there: under another name first.
+        let partial = self.folder.join("partial");
+        fs::write(&partial, text)?;
+        fs::rename(&partial, &own)?;
+        parts.iter().try_for_each(fs::remove_file)?;
+        Ok(self.records.len().saturating_sub(before))
     }
 
     /// Every valid run.
@@ -115,18 +199,39 @@ impl Results {
         self.records.values().filter(|record| record.outcome.valid)
     }
 
+    /// The same runs as if they were all of one cell.
+    pub fn without_cells(&self) -> Self {
+        let mut records = self.records.clone();
+        records.values_mut().for_each(|record| record.cell.clear());
+        Self { records, ..self.clone() }
+    }
+
     /// What was measured in a cell.
-    pub fn summary(&self, experiment: &Experiment, words: &str, measure: &str) -> Option<Summary> {
-        let values: Vec<f64> = self.outcomes(words).filter_map(|outcome| outcome.measure(measure)).collect();
+    pub fn summary(
+        &self,
+        experiment: &Experiment,
+        scenario: &ScenarioHash,
+        measure: &str,
+    ) -> Option<Summary> {
+        let all = self.outcomes(scenario);
+        let values: Vec<f64> = all.into_iter().filter_map(|outcome| outcome.measure(measure)).collect();
         let kept = if experiment.drops_outliers { without_outliers(&values) } else { values };
         Summary::of(&kept)
     }
 }
 
 impl Record {
-    /// A run of a cell.
-    pub fn new(words: String, cell: &Cell, outcome: Outcome) -> Self {
-        Self { words, cell: cell.settings.iter().cloned().collect(), outcome }
+    /// A run of a cell by this program.
+    pub fn new(scenario: ScenarioHash, cell: &Cell, outcome: Outcome) -> Self {
+        let key = scenario.with(COMMIT, outcome.seed);
+        Self {
+            key,
+            scenario,
+            commit: COMMIT.into(),
+            cell: cell.settings.iter().cloned().collect(),
+            words: String::new(),
+            outcome,
+        }
     }
 }
 
@@ -142,15 +247,17 @@ mod tests {
         let outcome = |seed, valid| Outcome { seed, valid, goodput_mbps: seed as f64, ..Outcome::default() };
         let mut results = Results::open(place.clone(), "title = 'x'").unwrap();
         for (seed, valid) in [(1, true), (2, false), (1, false), (3, true)] {
-            results.add(Record::new("w".into(), &cell, outcome(seed, valid))).unwrap();
+            results.add(Record::new(ScenarioHash::of("w"), &cell, outcome(seed, valid))).unwrap();
         }
-        let path = place.join(RUNS);
+        let path = place.join("runs.jsonl");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 20]).unwrap();
         let again = Results::read(place).unwrap();
-        let seeds: Vec<u64> = again.outcomes("w").map(|outcome| outcome.seed).collect();
+        let seeds: Vec<u64> =
+            again.outcomes(&ScenarioHash::of("w")).iter().map(|outcome| outcome.seed).collect();
         assert_eq!(seeds, [1], "2 was invalid, 3 was cut short");
-        assert!(again.get("w", 1).is_some() && again.get("w", 2).is_none() && again.get("v", 1).is_none());
+        let has = |words, seed| again.get(&ScenarioHash::of(words), seed).is_some();
+        assert!(has("w", 1) && !has("w", 2) && !has("v", 1));
         Results::forget(again.folder()).unwrap();
         Results::forget(again.folder()).unwrap();
         assert_eq!(Results::read(again.folder().to_owned()).unwrap().valid().count(), 0);

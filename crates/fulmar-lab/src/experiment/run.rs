@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{Cell, Experiment, Record, Results, Task, cells, task};
+use super::{COMMIT, Cell, Experiment, Record, Results, ScenarioHash, Shard, Task, cells, task};
 use crate::outcome::Outcome;
 use crate::sim;
 
@@ -18,15 +18,38 @@ pub enum Mode {
     Full,
     /// A quarter of the time (two seconds at least), one repetition: to see whether it works.
     Quick,
+    /// The cells of the first claim only, once each in full length: whether results still are what they were.
+    Sample,
 }
 
 impl Mode {
     /// Length of a run.
     pub fn duration(self, experiment: &Experiment) -> Duration {
         match self {
-            Self::Full => experiment.duration,
+            Self::Full | Self::Sample => experiment.duration,
             Self::Quick => (experiment.duration / 4).max(Duration::from_secs(2)).min(experiment.duration),
         }
+    }
+
+    /// What the folder of results is called, behind the name of the experiment.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Full => "",
+            Self::Quick => "-quick",
+            Self::Sample => "-sample",
+        }
+    }
+
+    /// The cells that are run.
+    ///
+    /// # Errors
+    /// As [`cells`].
+    pub fn cells(self, experiment: &Experiment) -> Result<Vec<Cell>, String> {
+        let all = cells(experiment)?;
+        let Some(claim) = experiment.claims.first().filter(|_| self == Self::Sample) else { return Ok(all) };
+        let first = all.into_iter().find(|cell| claim.matches(cell));
+        let other = first.as_ref().and_then(|cell| claim.against(cell));
+        Ok(first.into_iter().chain(other).collect())
     }
 
     fn repetitions(self, experiment: &Experiment) -> u32 {
@@ -51,7 +74,7 @@ const ATTEMPTS_MAX: u32 = 3;
 struct Job {
     cell: Cell,
     task: Task,
-    words: String,
+    hash: ScenarioHash,
     seed: u64,
 }
 
@@ -62,10 +85,11 @@ struct Job {
 pub fn run(
     experiment: &Experiment,
     mode: Mode,
+    shard: Shard,
     results: &mut Results,
     tell: &(dyn Fn(&Progress) + Sync),
 ) -> Result<(), String> {
-    let (jobs, total) = missing(experiment, mode, results)?;
+    let (jobs, total) = missing(experiment, mode, shard, results)?;
     let done = AtomicUsize::new(total - jobs.len());
     let report =
         |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
@@ -73,7 +97,7 @@ pub fn run(
     let (real, virtual_): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.task.is_real_time());
     let results = Mutex::new(results);
     let keep = |job: &Job, outcome: Outcome| {
-        let record = Record::new(job.words.clone(), &job.cell, outcome);
+        let record = Record::new(job.hash.clone(), &job.cell, outcome);
         results
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -88,14 +112,20 @@ pub fn run(
 }
 
 /// The runs that are not there, and how many there are in all. Equal runs are run once.
-fn missing(experiment: &Experiment, mode: Mode, results: &Results) -> Result<(Vec<Job>, usize), String> {
+fn missing(
+    experiment: &Experiment,
+    mode: Mode,
+    shard: Shard,
+    results: &Results,
+) -> Result<(Vec<Job>, usize), String> {
     let (mut jobs, mut known) = (Vec::new(), BTreeSet::new());
     for repetition in 0..mode.repetitions(experiment) {
-        for cell in cells(experiment)? {
+        for cell in mode.cells(experiment)? {
             let task = task(experiment, &cell, mode.duration(experiment))?;
-            let (words, seed) = (task.words(), experiment.seed + u64::from(repetition));
-            if known.insert((words.clone(), seed)) && results.get(&words, seed).is_none() {
-                jobs.push(Job { cell, task, words, seed });
+            let (hash, seed) = (task.hash(), experiment.seed + u64::from(repetition));
+            let key = hash.with(COMMIT, seed);
+            if shard.contains(&key) && known.insert(key) && results.get(&hash, seed).is_none() {
+                jobs.push(Job { cell, task, hash, seed });
             }
         }
     }
@@ -103,7 +133,10 @@ fn missing(experiment: &Experiment, mode: Mode, results: &Results) -> Result<(Ve
 }
 
 /// Does every job, on all cores; stops at the first error.
-fn on_all_cores<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Result<(), String> {
+pub(crate) fn on_all_cores<T: Sync>(
+    jobs: &[T],
+    work: impl Fn(&T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
     let (next, error) = (AtomicUsize::new(0), Mutex::new(None));
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     std::thread::scope(|scope| {
@@ -159,7 +192,7 @@ mod tests {
         let mut results = Results::open(folder.path().join("t"), TEXT).unwrap();
         let seen = Mutex::new(Vec::new());
         let tell = |progress: &Progress| seen.lock().unwrap().push(progress.done);
-        run(&experiment, Mode::Full, &mut results, &tell).unwrap();
+        run(&experiment, Mode::Full, Shard::WHOLE, &mut results, &tell).unwrap();
         // Four cells, of which two are the same, twice.
         assert_eq!(seen.lock().unwrap().last(), Some(&6));
         let path = results.folder().join("runs.jsonl");
@@ -168,13 +201,13 @@ mod tests {
         std::fs::write(&path, some.join("\n") + "\n").unwrap();
         seen.lock().unwrap().clear();
         let mut again = Results::read(folder.path().join("t")).unwrap();
-        run(&experiment, Mode::Full, &mut again, &tell).unwrap();
+        run(&experiment, Mode::Full, Shard::WHOLE, &mut again, &tell).unwrap();
         assert_eq!(*seen.lock().unwrap(), [4, 5, 6]);
         let cell = &cells(&experiment).unwrap()[0];
-        let words = task(&experiment, cell, experiment.duration).unwrap().words();
+        let hash = task(&experiment, cell, experiment.duration).unwrap().hash();
         assert_eq!(
-            again.summary(&experiment, &words, "goodput_mbps"),
-            results.summary(&experiment, &words, "goodput_mbps")
+            again.summary(&experiment, &hash, "goodput_mbps"),
+            results.summary(&experiment, &hash, "goodput_mbps")
         );
     }
 }

@@ -102,7 +102,7 @@ impl PeerScenario {
     fn filled(&self, line: &str, build: &Path) -> String {
         let peer = &self.peer.peer;
         let here = fs::canonicalize(&peer.folder).unwrap_or_else(|_| peer.folder.clone());
-        let mbps = self.link.bits_per_second().unwrap_or(0.0) / 1e6;
+        let mbps = self.link.capacity_bps(Duration::ZERO, self.duration).unwrap_or(0.0) / 1e6;
         let line = line
             .replace("{choice}", self.peer.choice.as_deref().unwrap_or(""))
             .replace("{seconds}", &self.duration.as_secs_f64().to_string())
@@ -138,7 +138,8 @@ impl PeerScenario {
             ..Flow::default()
         }];
         outcome.seconds = self.duration.as_secs_f64();
-        outcome.summarise(self.link.bits_per_second(), self.link.loss_rate());
+        let capacity = self.link.capacity_bps(Duration::ZERO, self.duration);
+        outcome.summarise(capacity, self.link.mean_loss());
         if mbps.is_none() {
             outcome.valid = false;
             let last = finished.output.lines().last().unwrap_or("nothing").trim();

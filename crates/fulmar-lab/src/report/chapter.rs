@@ -1,11 +1,13 @@
-//! One experiment with what was measured: a row for each cell.
+//! One experiment with what was measured: a row for each cell, and how its claims fared.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::experiment::{Cell, Experiment, Mode, Results, cells, kernel_congestion, task};
+use super::command::command;
+use crate::experiment::{
+    Cell, Claim, Experiment, Finding, Mode, RELATIVE, Results, ScenarioHash, cells, task,
+};
 use crate::outcome::Outcome;
 use crate::statistics::Summary;
 
@@ -16,12 +18,14 @@ pub struct Chapter {
     pub experiment: Experiment,
     /// What came of it, in the order of the sweep.
     pub rows: Vec<Row>,
+    /// How each of its claims fared.
+    pub findings: Vec<(Claim, Finding)>,
     /// The first run of each cell, for values over time.
     pub(super) firsts: Vec<Option<Outcome>>,
 }
 
 /// One cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     /// The cell's settings.
     pub cell: BTreeMap<String, String>,
@@ -29,8 +33,10 @@ pub struct Row {
     pub measured: Vec<Option<Summary>>,
     /// The published value of the first measure.
     pub published: Option<f64>,
-    /// Bounds of the first measure.
-    pub bounds: (Option<f64>, Option<f64>),
+    /// A claim does not hold here.
+    pub is_outside: bool,
+    /// The commit of the program that ran it.
+    pub commit: Option<String>,
     /// The command of one run like this, where there is one.
     pub command: Option<String>,
 }
@@ -40,112 +46,117 @@ impl Chapter {
     ///
     /// # Errors
     /// If the experiment cannot be run (any more).
-    pub fn new(experiment: Experiment, results: Results) -> Result<Self, String> {
-        let mode = if experiment.name.ends_with("-quick") { Mode::Quick } else { Mode::Full };
+    pub fn new(experiment: Experiment, results: &Results) -> Result<Self, String> {
+        let modes = [Mode::Quick, Mode::Sample];
+        let mode =
+            modes.into_iter().find(|mode| experiment.name.ends_with(mode.suffix())).unwrap_or(Mode::Full);
         let (mut rows, mut firsts) = (Vec::new(), Vec::new());
-        for cell in cells(&experiment)? {
-            let words = task(&experiment, &cell, mode.duration(&experiment))?.words();
-            firsts.push(results.outcomes(&words).next().cloned());
-            let measured =
-                experiment.measures.iter().map(|measure| results.summary(&experiment, &words, measure));
-            let published =
-                experiment.published.iter().find(|p| p.at.iter().all(|(k, v)| cell.value(k) == Some(v)));
-            rows.push(Row {
-                measured: measured.collect(),
-                published: published.and_then(|p| p.value),
-                bounds: published.map_or((None, None), |p| (p.min, p.max)),
-                command: command(&experiment, &cell),
-                cell: cell.settings.into_iter().collect(),
-            });
+        for cell in mode.cells(&experiment)? {
+            let hash = task(&experiment, &cell, mode.duration(&experiment))?.hash();
+            firsts.push(results.outcomes(&hash).first().map(|outcome| (*outcome).clone()));
+            let row = blank(&experiment, &cell);
+            let commit = results.commit(&hash).map(str::to_owned);
+            rows.push(Row { measured: measured(&experiment, results, &hash), commit, ..row });
         }
-        Ok(Self { experiment, rows, firsts })
+        Ok(Self::judged(experiment, rows, firsts))
     }
 
-    /// Results of the first measure that are outside the bounds the experiment sets, in words.
+    /// From a table that was kept; cells that are not in it were not measured.
+    ///
+    /// # Errors
+    /// If it is no such table.
+    pub fn from_csv(experiment: Experiment, text: &str) -> Result<Self, String> {
+        let table = super::table::read(&experiment, text)?;
+        let row = |cell: &Cell| {
+            let (measured, commit) = table.get(&cell.label()).cloned().unwrap_or_default();
+            Row { measured, commit, ..blank(&experiment, cell) }
+        };
+        let rows: Vec<Row> = cells(&experiment)?.iter().map(row).collect();
+        let firsts = vec![None; rows.len()];
+        Ok(Self::judged(experiment, rows, firsts))
+    }
+
+    fn judged(experiment: Experiment, mut rows: Vec<Row>, firsts: Vec<Option<Outcome>>) -> Self {
+        relate(&experiment, &mut rows);
+        let cells: Vec<Cell> = rows.iter().map(Row::as_cell).collect();
+        let summary = |cell: &Cell, measure: &str| {
+            let row = rows.iter().find(|row| row.as_cell() == *cell)?;
+            let index = experiment.measures.iter().position(|name| name == measure)?;
+            *row.measured.get(index)?
+        };
+        let judge =
+            |claim: &Claim| claim.judge(&cells, &experiment.published, &experiment.measures[0], summary);
+        let findings: Vec<_> = experiment.claims.iter().map(|claim| (claim.clone(), judge(claim))).collect();
+        for (row, cell) in rows.iter_mut().zip(&cells) {
+            let here = format!("{}: ", cell.label());
+            row.is_outside = findings.iter().any(|(_, finding)| {
+                matches!(finding, Finding::Fails(places) if places.iter().any(|place| place.starts_with(&here)))
+            });
+        }
+        Self { experiment, rows, findings, firsts }
+    }
+
+    /// Whether anything was measured.
+    pub fn is_measured(&self) -> bool {
+        self.rows.iter().any(|row| row.measured.iter().any(Option::is_some))
+    }
+
+    /// The commits its rows come from.
+    pub fn commits(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = self.rows.iter().filter_map(|row| row.commit.as_deref()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Claims that do not hold, in words.
     pub fn outside_bounds(&self) -> impl Iterator<Item = String> {
-        self.rows.iter().filter_map(|row| {
-            let mean = row.measured.first()?.as_ref()?.mean;
-            let (min, max) = row.bounds;
-            let is_outside = min.is_some_and(|min| mean < min) || max.is_some_and(|max| mean > max);
-            is_outside.then(|| {
-                format!("{} {:?}: {mean:.3}, bounds {min:?} {max:?}", self.experiment.name, row.cell)
-            })
-        })
-    }
-
-    /// A line for each cell.
-    pub fn to_csv(&self) -> String {
-        let mut csv = String::new();
-        let keys: Vec<&String> = self.experiment.sweep.keys().collect();
-        keys.iter().for_each(|key| csv.push_str(&format!("{key},")));
-        csv.push_str("runs");
-        for measure in &self.experiment.measures {
-            let _ = write!(
-                csv,
-                ",{measure}_mean,{measure}_sd,{measure}_ci95,{measure}_median,{measure}_min,{measure}_max"
-            );
-        }
-        csv.push_str(",published\n");
-        for row in &self.rows {
-            keys.iter().for_each(|key| {
-                csv.push_str(&format!("\"{}\",", row.cell.get(*key).map_or("", String::as_str)))
-            });
-            let _ = write!(csv, "{}", row.measured.first().and_then(Option::as_ref).map_or(0, |s| s.n));
-            for summary in &row.measured {
-                match summary {
-                    Some(s) => {
-                        _ = write!(csv, ",{},{},{},{},{},{}", s.mean, s.sd, s.ci95, s.median, s.min, s.max)
-                    }
-                    None => csv.push_str(",,,,,,"),
-                }
+        self.findings.iter().filter_map(|(claim, finding)| match finding {
+            Finding::Fails(places) => {
+                Some(format!("{}: {}: {}", self.experiment.name, claim.says, places.join("; ")))
             }
-            let _ = writeln!(csv, ",{}", row.published.map_or(String::new(), |value| value.to_string()));
-        }
-        csv
+            _ => None,
+        })
     }
 }
 
-/// The one-off command for a cell, where one link and equal flows say it all.
-fn command(experiment: &Experiment, cell: &Cell) -> Option<String> {
-    let [flow] = &experiment.flows[..] else { return None };
-    if !experiment.more_links.is_empty() || cell.value("flow_rtt").is_some() || flow.rtt.is_some() {
-        return None;
+impl Row {
+    fn as_cell(&self) -> Cell {
+        Cell { settings: self.cell.iter().map(|(key, value)| (key.clone(), value.clone())).collect() }
     }
-    let sender = cell.value("sender").unwrap_or(&flow.sender);
-    let mut line = match kernel_congestion(sender) {
-        Some(congestion) => format!("fulmar-lab tcp --cc {congestion}"),
-        None => format!("fulmar-lab sim --profile {sender}"),
+}
+
+fn blank(experiment: &Experiment, cell: &Cell) -> Row {
+    Row {
+        published: experiment.published.iter().find(|p| p.matches(cell)).and_then(|p| p.value),
+        command: command(experiment, cell),
+        cell: cell.settings.iter().cloned().collect(),
+        ..Row::default()
+    }
+}
+
+fn measured(experiment: &Experiment, results: &Results, hash: &ScenarioHash) -> Vec<Option<Summary>> {
+    experiment.measures.iter().map(|measure| results.summary(experiment, hash, measure)).collect()
+}
+
+/// Fills in what is relative to another cell's goodput.
+fn relate(experiment: &Experiment, rows: &mut [Row]) {
+    let place = |name: &str| experiment.measures.iter().position(|measure| measure == name);
+    let (Some(target), Some(goodput), Some(reference)) =
+        (place(RELATIVE), place("goodput_mbps"), &experiment.reference)
+    else {
+        return;
     };
-    // The flags of the link in the experiment's words; a cell's value replaces the file's.
-    let mut flags = experiment.link_words.clone();
-    let link_keys =
-        cell.settings.iter().filter(|(key, _)| crate::link::LinkSpec::KEYS.contains(&key.as_str()));
-    flags.extend(link_keys.cloned());
-    let mut rate_first = String::new();
-    for (key, value) in flags.iter().filter(|(_, value)| *value != "none" && *value != "false") {
-        let flag = key.replace('_', "-");
-        let word = if value == "true" { format!(" --{flag}") } else { format!(" --{flag} {value}") };
-        if key == "rate" { rate_first = word } else { line.push_str(&word) }
+    let mean = |rows: &[Row], cell: &BTreeMap<String, String>| {
+        let row = rows.iter().find(|row| row.cell == *cell)?;
+        Some(row.measured.get(goodput)?.as_ref()?.mean)
+    };
+    for index in 0..rows.len() {
+        let mut ample = rows[index].cell.clone();
+        ample.extend(reference.clone());
+        let ratio = mean(rows, &rows[index].cell).zip(mean(rows, &ample)).map(|(own, ample)| own / ample);
+        if let Some(slot) = rows[index].measured.get_mut(target) {
+            *slot = ratio.and_then(|ratio| Summary::of(&[ratio]));
+        }
     }
-    let at = line.find(" --profile").or_else(|| line.find(" --cc")).unwrap_or(line.len());
-    line.insert_str(at, &rate_first);
-    let traffic = cell.value("traffic").map_or_else(|| flow.traffic_words.clone(), str::to_owned);
-    if traffic != "bulk" {
-        let _ = write!(line, " --traffic {traffic}");
-    }
-    let count = cell.value("flows").and_then(|n| n.parse().ok()).unwrap_or(flow.count);
-    if count > 1 {
-        let _ = write!(line, " --flows {count}");
-    }
-    if experiment.has_ecn && kernel_congestion(sender).is_some() {
-        line.push_str(" --ecn");
-    }
-    if experiment.loss_free_handshake {
-        line.push_str(" --loss-free-handshake");
-    }
-    if !experiment.warm_up.is_zero() {
-        let _ = write!(line, " --warm-up {:?}", experiment.warm_up);
-    }
-    let _ = write!(line, " -t {} --seed {}", experiment.duration.as_secs_f64(), experiment.seed);
-    Some(line)
 }

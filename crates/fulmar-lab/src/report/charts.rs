@@ -165,6 +165,7 @@ fn over_time(label: &str, outcome: &Outcome, loss_rate: Option<f64>) -> Vec<Char
             ]),
         ),
         chart("Round-trip time", "ms", curves(&[("RTT", |s| Some(s.rtt_ms))])),
+        chart("Delay of messages in order", "ms", curves(&[("longest delay", |s| s.delay_ms)])),
         chart(
             "Loss estimate and redundancy",
             "%",

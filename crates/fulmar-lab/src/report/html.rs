@@ -48,6 +48,7 @@ impl Page {
         }
         let (file, quick) =
             name.strip_suffix("-quick").map_or((name.as_str(), ""), |file| (file, " --quick"));
+        let (file, quick) = file.strip_suffix("-sample").map_or((file, quick), |file| (file, " --sample"));
         let _ = write!(self.body, "<pre>fulmar-lab run experiments/{file}.toml{quick}</pre>");
         let _ = write!(
             self.body,
@@ -87,10 +88,7 @@ impl Page {
 
     fn add_row(&mut self, row: &Row, has_published: bool, is_next_group: bool) {
         let mean = row.measured.first().and_then(Option::as_ref).map(|s| s.mean);
-        let is_outside = mean.is_some_and(|m| {
-            row.bounds.0.is_some_and(|min| m < min) || row.bounds.1.is_some_and(|max| m > max)
-        });
-        let class = match (is_outside, is_next_group) {
+        let class = match (row.is_outside, is_next_group) {
             (true, true) => " class='outside group'",
             (true, false) => " class='outside'",
             (false, true) => " class='group'",

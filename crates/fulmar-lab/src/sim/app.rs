@@ -40,7 +40,7 @@ pub(super) struct Sender {
     rng: Rng,
     /// The connection all but web transfers use.
     main: Option<ConnectionHandle>,
-    is_connected: bool,
+    connected_at: Option<Instant>,
     streams: Vec<Outgoing>,
     /// When the next message, transfer, or change of state is due.
     next_at: Option<Instant>,
@@ -61,7 +61,7 @@ impl Sender {
             end,
             rng,
             main: None,
-            is_connected: false,
+            connected_at: None,
             streams: Vec::new(),
             next_at: Some(start),
             is_on: true,
@@ -80,8 +80,9 @@ impl Sender {
         self.end
     }
 
-    pub(super) fn is_connected(&self) -> bool {
-        self.is_connected
+    /// When its handshake was complete.
+    pub(super) fn connected_at(&self) -> Option<Instant> {
+        self.connected_at
     }
 
     pub(super) fn traffic(&self) -> Traffic {
@@ -117,7 +118,7 @@ impl Sender {
         let events = host.take_events();
         for (handle, event) in &events {
             match event {
-                Event::Connected => self.on_connected(*handle, host),
+                Event::Connected => self.on_connected(now, *handle, host),
                 Event::Writable(_) => self.write(host),
                 Event::Delivered if self.main != Some(*handle) => {
                     if let Some(connection) = host.connection(*handle) {
@@ -133,9 +134,9 @@ impl Sender {
         }
     }
 
-    fn on_connected(&mut self, handle: ConnectionHandle, host: &mut Host) {
+    fn on_connected(&mut self, now: Instant, handle: ConnectionHandle, host: &mut Host) {
         if self.main == Some(handle) {
-            self.is_connected = true;
+            self.connected_at.get_or_insert(now);
             self.next_at.get_or_insert(self.start);
         }
         if let Some(at) = self.connecting.iter().position(|(connecting, ..)| *connecting == handle) {
@@ -168,7 +169,7 @@ impl Sender {
         }
         if let Traffic::Web { interval, bytes } = self.traffic {
             self.begin_transfer(now, bytes, host);
-            self.is_connected = true;
+            self.connected_at = Some(now);
             self.next_at = Some(due + self.rng.exponential(interval));
             return;
         }
@@ -177,7 +178,8 @@ impl Sender {
             self.main = host.connect(now);
             return;
         };
-        if self.streams.is_empty() {
+        let is_first = self.streams.is_empty();
+        if is_first {
             let (bytes, has_end) = match self.traffic {
                 Traffic::Fixed { bytes } => (bytes, true),
                 Traffic::Messages { .. } => (0, false),
@@ -187,13 +189,13 @@ impl Sender {
         }
         self.next_at = match self.traffic {
             Traffic::Messages { bytes, interval } => {
-                let due = due.max(now - interval);
+                // A handshake delays the first; a machine that stood still has the others to make up for.
+                let due = if is_first { due.max(now - interval) } else { due };
                 self.messages.push_back(due);
                 self.add(u64::from(bytes), host);
                 Some(due + interval)
             }
             Traffic::OnOff { on, off } => {
-                let is_first = due <= self.start;
                 self.is_on = is_first || !self.is_on;
                 self.write(host);
                 Some(now + self.rng.exponential(if self.is_on { on } else { off }))
@@ -273,6 +275,8 @@ pub(super) struct Receiver {
     /// Bytes of a message that is not complete.
     partial_bytes: u64,
     pub(super) message_delays: Vec<Duration>,
+    /// Delays up to here have been looked at.
+    delays_seen: usize,
     pub(super) transfer_times: Vec<Duration>,
 }
 
@@ -284,8 +288,16 @@ impl Receiver {
             streams: Vec::new(),
             partial_bytes: 0,
             message_delays: Vec::new(),
+            delays_seen: 0,
             transfer_times: Vec::new(),
         }
+    }
+
+    /// The longest delay of a message since the last question.
+    pub(super) fn take_delay_max(&mut self) -> Option<Duration> {
+        let longest = self.message_delays[self.delays_seen..].iter().max().copied();
+        self.delays_seen = self.message_delays.len();
+        longest
     }
 
     pub(super) fn postpone(&mut self, late: Duration) {

@@ -20,7 +20,9 @@ pub(super) fn outcome(world: &World<'_>, seed: u64) -> Outcome {
         ..Outcome::default()
     };
     let first = world.scenario.topology.first();
-    outcome.summarise(first.and_then(LinkSpec::bits_per_second), first.and_then(LinkSpec::loss_rate));
+    let (from, to) = (world.scenario.warm_up, (world.now - START).max(world.scenario.warm_up));
+    let capacity = first.and_then(|link| link.capacity_bps(from, to));
+    outcome.summarise(capacity, first.map_or(0.0, LinkSpec::mean_loss));
     outcome
 }
 
@@ -45,11 +47,16 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
         goodput_mbps: meter.goodput_mbps(end),
         completion_seconds: (meter.span(end).map(|span| span.as_secs_f64()))
             .filter(|_| meter.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),
+        connect_seconds: writer.connected_at().map(|at| (at - writer.starts_at()).as_secs_f64()),
+        finish_seconds: (meter.ended_at())
+            .filter(|_| matches!(writer.traffic(), Traffic::Fixed { .. }))
+            .map(|at| (at - (writer.starts_at() - Instant::ZERO)).as_secs_f64()),
         wire_ratio: (meter.total_bytes > 0)
             .then(|| ratio(world.wires.sent_bytes(2 * index), meter.total_bytes)),
         retransmission_rate: ratio(sent.copies + sent.probes, sent.symbols_sent() + sent.probes),
         redundancy_rate: ratio(combinations, combinations + sent.sources),
         recovery_rate: ratio(received.recovered, combinations),
+        recovered: received.recovered,
         fast_recoveries: Some(stats.recoveries),
         timeouts: stats.probe_timeouts,
         ce_marks: stats.ecn_ce_packets,

@@ -9,6 +9,7 @@
 mod app;
 mod gather;
 mod host;
+mod stall;
 mod wires;
 
 use std::cmp::Reverse;
@@ -22,12 +23,16 @@ use crate::outcome::{Outcome, Sample};
 use crate::scenario::Scenario;
 use app::{Receiver, Sender};
 use host::{Host, keys};
-use wires::Wires;
+use stall::Frozen;
+use wires::{Packet, Wires};
 
 /// Time zero of every run: late enough that nothing computes with times before the origin.
 const START: Instant = Instant::from_nanos(1_000_000_000);
 /// With loss-free handshakes: how long the faults may wait for them.
 const HANDSHAKES_MAX: Duration = Duration::from_secs(60);
+
+/// Streams of draws for the starts of flows.
+const STARTS: u64 = 1 << 32;
 
 /// One flow: the host that sends and the one that receives, with their applications.
 struct Pair {
@@ -47,6 +52,8 @@ struct World<'a> {
     /// When the measured time began: the start, or the end of loss-free handshakes.
     began: Instant,
     wires: Wires,
+    /// The senders' machine and the receivers', which may stand still.
+    machines: [Frozen; 2],
     pairs: Vec<Pair>,
     /// When hosts want to be called. An entry counts only if it is the one its host is armed with.
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -94,7 +101,8 @@ impl<'a> World<'a> {
         let pairs: Vec<Pair> = (scenario.flows.iter().enumerate())
             .map(|(index, flow)| {
                 let random = |role| Rng::new(seed, 1000 + 3 * index as u64 + role);
-                let start = START + flow.start;
+                let late = Rng::new(seed, STARTS + index as u64).up_to(flow.start_within);
+                let start = START + flow.start + late;
                 let end = START + flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
                 let one_way = wires.one_way(index);
                 Pair {
@@ -114,6 +122,7 @@ impl<'a> World<'a> {
             now: START,
             began: START,
             wires,
+            machines: Frozen::machines(scenario, seed),
             pairs,
             timers: BinaryHeap::new(),
             armed: vec![None; hosts],
@@ -131,7 +140,7 @@ impl<'a> World<'a> {
         let end = START + HANDSHAKES_MAX;
         let is_waiting = |world: &Self| {
             let starts_now = |pair: &&Pair| pair.writer.starts_at() <= START;
-            world.pairs.iter().filter(starts_now).any(|pair| !pair.writer.is_connected())
+            world.pairs.iter().filter(starts_now).any(|pair| pair.writer.connected_at().is_none())
         };
         while self.now < end && is_waiting(self) && self.step(end) {}
         self.wires.set_faults(self.now, true);
@@ -189,19 +198,27 @@ impl<'a> World<'a> {
     /// Goes to the next event, or to `until`. False if nothing will happen before.
     fn step(&mut self, until: Instant) -> bool {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let next = self.wires.poll_timeout().into_iter().chain(timer).min();
+        let thaws = self.machines.iter().filter_map(Frozen::poll_timeout);
+        let next = self.wires.poll_timeout().into_iter().chain(timer).chain(thaws).min();
         let Some(at) = next.filter(|&at| at <= until) else {
             self.now = until;
             return false;
         };
         self.now = self.now.max(at);
-        while let Some((host, mut packet)) = self.wires.poll_deliver(self.now) {
-            if let Some(answer) = self.host(host).receive(at, &mut packet) {
-                self.wires.send(at, host, answer, None);
+        for side in 0..2 {
+            for (host, packet) in self.machines[side].thaw(self.now) {
+                match packet {
+                    Some(packet) => self.receive(host, packet),
+                    None => _ = self.touched.insert(host),
+                }
             }
-            self.touched.insert(host);
-            if self.buffers.len() < BUFFERS_MAX {
-                self.buffers.push(packet.contents);
+        }
+        while let Some((host, packet)) = self.wires.poll_deliver(self.now) {
+            let side = self.side(host);
+            if self.machines[side].is_frozen(self.now) {
+                self.machines[side].hold(host, Some(packet));
+            } else {
+                self.receive(host, packet);
             }
         }
         while let Some(Reverse((at, host))) =
@@ -210,11 +227,33 @@ impl<'a> World<'a> {
             self.timers.pop();
             if self.armed[host] == Some(at) {
                 self.armed[host] = None;
-                self.touched.insert(host);
+                let side = self.side(host);
+                if self.machines[side].is_frozen(self.now) {
+                    self.machines[side].hold(host, None);
+                } else {
+                    self.touched.insert(host);
+                }
             }
         }
         self.serve_touched();
         true
+    }
+
+    /// A packet has reached a host.
+    fn receive(&mut self, host: usize, mut packet: Packet) {
+        let now = self.now;
+        if let Some(answer) = self.host(host).receive(now, &mut packet) {
+            self.wires.send(now, host, answer, None);
+        }
+        self.touched.insert(host);
+        if self.buffers.len() < BUFFERS_MAX {
+            self.buffers.push(packet.contents);
+        }
+    }
+
+    /// Which machine a host is on.
+    fn side(&self, host: usize) -> usize {
+        (host + usize::from(self.scenario.flows[host / 2].is_reversed)) % 2
     }
 
     fn host(&mut self, index: usize) -> &mut Host {
@@ -284,6 +323,7 @@ impl<'a> World<'a> {
                     pacing_mbps: stats.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
                     loss_estimate: Some(stats.loss.rate),
                     redundancy: Some(stats.redundancy),
+                    delay_ms: pair.reader.take_delay_max().map(crate::outcome::ms),
                     queue_bytes,
                 });
             }

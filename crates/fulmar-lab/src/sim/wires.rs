@@ -7,7 +7,7 @@ use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, U
 use fulmar_proto::Instant;
 
 use crate::link::LinkSpec;
-use crate::scenario::{Scenario, Topology};
+use crate::scenario::{FlowSpec, Scenario, Topology};
 
 /// A UDP datagram on its way to a host.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub(super) struct Packet {
     pub(super) contents: Vec<u8>,
     pub(super) ecn: Ecn,
     to_host: usize,
+    priority: u8,
 }
 
 impl Payload for Packet {
@@ -30,6 +31,9 @@ impl Payload for Packet {
     fn flow(&self) -> u64 {
         self.to_host as u64 / 2
     }
+    fn priority(&self) -> u8 {
+        self.priority
+    }
     fn corrupt(&mut self, random: u64) {
         if !self.contents.is_empty() {
             let bit = random % (self.contents.len() as u64 * 8);
@@ -38,11 +42,13 @@ impl Payload for Packet {
     }
 }
 
-/// The network. Host 2 i is the sender of flow i, host 2 i + 1 its receiver.
+/// The network, whose time begins with the run: a black-out at 10 s is 10 s after the start. Host 2 i is the sender of flow i, host 2 i + 1 its receiver.
 pub(super) struct Wires {
     network: Network<Packet>,
     nodes: Vec<NodeId>,
     one_way: Vec<Duration>,
+    /// Of each flow.
+    priorities: Vec<u8>,
     /// Links with faults, forward first, with what they do and what to call them.
     bottlenecks: Vec<(LinkId, LinkConfig, String)>,
     sent_bytes: Vec<u64>,
@@ -56,8 +62,12 @@ impl Wires {
             Topology::Dumbbell(link) => dumbbell(&mut network, scenario, link)?,
             Topology::ParkingLot(links) => parking_lot(&mut network, scenario, links)?,
         };
-        let nodes = pairs.iter().flat_map(|pair| [pair.sender, pair.receiver]).collect();
-        let one_way = scenario.flows.iter().map(|flow| scenario.rtt(flow) / 2).collect();
+        let ends = |(pair, flow): (&Pair, &FlowSpec)| {
+            if flow.is_reversed { [pair.receiver, pair.sender] } else { [pair.sender, pair.receiver] }
+        };
+        let nodes = pairs.iter().zip(&scenario.flows).flat_map(ends).collect();
+        let one_way = scenario.flows.iter().map(|flow| scenario.one_way(flow)).collect();
+        let priorities = scenario.flows.iter().map(|flow| flow.priority).collect();
         let mut bottlenecks = Vec::new();
         for (index, pipe) in pipes.iter().enumerate() {
             let suffix = if pipes.len() > 1 { format!(" {}", index + 1) } else { String::new() };
@@ -65,7 +75,8 @@ impl Wires {
                 bottlenecks.push((id, network.link(id).config().clone(), format!("{name}{suffix}")));
             }
         }
-        Ok(Self { network, nodes, one_way, bottlenecks, sent_bytes: vec![0; pairs.len() * 2], packets: 0 })
+        let sent_bytes = vec![0; pairs.len() * 2];
+        Ok(Self { network, nodes, one_way, priorities, bottlenecks, sent_bytes, packets: 0 })
     }
 
     pub(super) fn one_way(&self, flow: usize) -> Duration {
@@ -81,19 +92,19 @@ impl Wires {
         ecn: Option<fulmar_proto::Ecn>,
     ) {
         let peer = host ^ 1;
-        let packet =
-            Packet { contents, ecn: if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }, to_host: peer };
+        let ecn = if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct };
+        let packet = Packet { contents, ecn, to_host: peer, priority: self.priorities[host / 2] };
         self.sent_bytes[host] += u64::from(packet.wire_bytes());
-        let sent = self.network.send(now, self.nodes[host], self.nodes[peer], packet);
+        let sent = self.network.send(since_start(now), self.nodes[host], self.nodes[peer], packet);
         debug_assert!(sent.is_ok(), "both ends of every pair are joined");
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.network.poll_timeout()
+        self.network.poll_timeout().map(|at| super::START + (at - Instant::ZERO))
     }
 
     pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<(usize, Packet)> {
-        let delivery = self.network.poll_deliver(now)?;
+        let delivery = self.network.poll_deliver(since_start(now))?;
         self.packets += 1;
         Some((delivery.packet.to_host, delivery.packet))
     }
@@ -102,7 +113,7 @@ impl Wires {
     pub(super) fn set_faults(&mut self, now: Instant, is_on: bool) {
         for (id, config, _) in &self.bottlenecks {
             let config = if is_on { config.clone() } else { config.without_faults() };
-            self.network.reconfigure(now, *id, config);
+            self.network.reconfigure(since_start(now), *id, config);
         }
     }
 
@@ -124,6 +135,11 @@ impl Wires {
     pub(super) fn bottlenecks(&self) -> impl Iterator<Item = (&str, &LinkStats)> {
         self.bottlenecks.iter().map(|(id, _, name)| (name.as_str(), self.network.link(*id).stats()))
     }
+}
+
+/// The links' time.
+fn since_start(now: Instant) -> Instant {
+    Instant::ZERO + (now - super::START)
 }
 
 /// What joins a flow to the bottlenecks: nothing but the delay it has beyond theirs.
@@ -159,7 +175,8 @@ fn parking_lot(
     scenario: &Scenario,
     links: &[LinkSpec],
 ) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
-    let configs = links.iter().map(LinkSpec::forward).collect::<Result<Vec<_>, _>>()?;
+    let configs = links.iter().map(|link| Ok((link.forward()?, link.backward()?)));
+    let configs = configs.collect::<Result<Vec<_>, String>>()?;
     let places = scenario.flows.iter().enumerate().map(|(index, flow)| {
         let place = flow.place.checked_sub(1).map_or(Place::Long, Place::Short);
         (place, access(scenario, index))

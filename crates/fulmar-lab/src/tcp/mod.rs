@@ -109,7 +109,8 @@ pub fn run(scenario: &TcpScenario, seed: u64) -> Result<Outcome, String> {
         outcome.series.extend(samples);
     }
     outcome.series.sort_by(|a, b| a.t.total_cmp(&b.t));
-    outcome.summarise(scenario.link.bits_per_second(), scenario.link.loss_rate());
+    let capacity = scenario.link.capacity_bps(scenario.warm_up, scenario.duration);
+    outcome.summarise(capacity, scenario.link.mean_loss());
     Ok(outcome)
 }
 
@@ -252,6 +253,9 @@ fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Recei
         goodput_mbps: meter.goodput_mbps(end),
         completion_seconds: (meter.span(end).map(|span| span.as_secs_f64()))
             .filter(|_| meter.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
+        finish_seconds: (meter.ended_at())
+            .filter(|_| matches!(flow.traffic, Traffic::Fixed { .. }))
+            .map(|at| at.saturating_sub(flow.start).as_secs_f64()),
         wire_ratio: (meter.total_bytes > 0).then(|| wire_bytes as f64 / meter.total_bytes as f64),
         retransmission_rate: f64::from(info.retransmitted_segments) / f64::from(info.data_segments.max(1)),
         timeouts: u64::from(info.timeouts),

@@ -3,19 +3,21 @@
 //! | function | examples |
 //! |---|---|
 //! | [`rate`] | `100M`, `1.5G`, `64k`, `2.5Gbit`, `800000` (bits per second, decimal prefixes) |
-//! | [`link_rate`] | as above, or `unlimited` |
+//! | [`link_rate`] | as above, or `unlimited`, or in steps: `100M,5s:10M,10s:100M` |
 //! | [`duration`] | `20ms`, `1.5s`, `250us`, `100ns`, `2min`, `1h`, `0` |
 //! | [`probability`] | `5%`, `0.1%`, `0.05` |
 //! | [`bytes`] | `64KiB`, `1.5MB`, `100M`, `1500`, `1500B` (K, M, G are powers of 1000, Ki, Mi, Gi of 1024) |
 //! | [`queue_limit`] | `1bdp`, `100p`, `64KiB` |
 //! | [`milli`] | `5`, `2.5` (thousandths: 5000, 2500) |
-//! | [`model`] | whole queues, losses, traces |
+//! | [`model`] | whole queues, losses, stalls, policers |
+//! | [`trace`] | rates and losses over time |
 //!
 //! The functions have the shape that `clap`'s `value_parser` wants. Numbers are read as decimal fractions, never as
 //! floating point, so `0.1` is a tenth.
 
 mod decimal;
 pub mod model;
+pub mod trace;
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -70,14 +72,14 @@ pub fn rate(text: &str) -> Result<Rate, ParseError> {
     number.times(factor).map(Rate::from_bits_per_second).ok_or_else(error)
 }
 
-/// A rate, or `unlimited`.
+/// A rate, or `unlimited`, or a rate that changes on a schedule ([`trace::rate_steps`]).
 ///
 /// # Errors
-/// If the text is neither.
+/// If the text is none of these.
 pub fn link_rate(text: &str) -> Result<LinkRate, ParseError> {
     match text.trim() {
         "unlimited" | "none" => Ok(LinkRate::Unlimited),
-        _ => rate(text).map(LinkRate::Constant),
+        _ => trace::rate_steps(text),
     }
 }
 

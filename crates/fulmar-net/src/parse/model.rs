@@ -1,26 +1,30 @@
-//! Parts of a link in words: queues, losses, black-outs, traces.
+//! Parts of a link in words: queues, losses, black-outs, stalls, policers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use fulmar_units::{Instant, Rate};
+use fulmar_units::Instant;
 
 use super::{ParseError, duration, milli, probability, queue_limit, rate};
 use crate::{
-    CodelConfig, DrrConfig, FqCodelConfig, Intervals, Loss, LossPattern, Periodic, PoissonBursts,
-    Probability, QueueConfig, QueueLimit, RateTrace, RedConfig, SfqConfig, TwoState, WfqConfig,
+    CodelConfig, DrrConfig, FqCodelConfig, Intervals, Loss, LossPattern, Periodic, PoissonBursts, Policer,
+    Probability, QueueConfig, QueueLimit, RedConfig, SfqConfig, Stalls, TwoState, WfqConfig,
 };
 
 /// A queue: the name of a discipline, and behind a colon what it may hold (one bandwidth-delay product if left out).
 ///
-/// `droptail:1bdp`, `droptail:100p`, `drr`, `sfq:64KiB`, `wfq`, `red`, `codel`, `fq_codel:1000p`; a limit alone is
-/// drop-tail. Other parameters have the defaults of their configuration types.
+/// `droptail:1bdp`, `droptail:100p`, `drr`, `sfq:64KiB`, `wfq`, `red`, `codel`, `fq_codel:1000p`, `priority:500p`; a limit
+/// alone is drop-tail. Other parameters have the defaults of their configuration types.
 ///
 /// # Errors
 /// If the name or the limit is unknown.
 pub fn queue(text: &str) -> Result<QueueConfig, ParseError> {
-    let error =
-        || ParseError::new(text, "a queue such as droptail:1bdp, drr:100p, sfq, wfq, red, codel or fq_codel");
+    let error = || {
+        ParseError::new(
+            text,
+            "a queue such as droptail:1bdp, drr:100p, sfq, wfq, red, codel, fq_codel or priority",
+        )
+    };
     if let Ok(limit) = queue_limit(text) {
         return Ok(QueueConfig::DropTail(limit));
     }
@@ -36,6 +40,7 @@ pub fn queue(text: &str) -> Result<QueueConfig, ParseError> {
         "red" => QueueConfig::Red(RedConfig::for_limit(limit)),
         "codel" => QueueConfig::Codel(CodelConfig { limit, ..CodelConfig::default() }),
         "fq_codel" | "fq-codel" => QueueConfig::FqCodel(FqCodelConfig { limit, ..FqCodelConfig::default() }),
+        "priority" => QueueConfig::Priority(limit),
         _ => return Err(error()),
     })
 }
@@ -131,71 +136,37 @@ pub fn intervals(text: &str) -> Result<Intervals, ParseError> {
     parts.map(interval).collect::<Result<Vec<_>, _>>().map(Intervals::new)
 }
 
-/// A rate over time, a line per step: when it starts, and the rate. A last line `TIME repeat` makes it start again.
-///
-/// ```text
-/// # a train journey
-/// 0s    20M
-/// 12.5s 800k
-/// 15s   0
-/// 20s   repeat
-/// ```
+/// Stalls: `500ms/100ms` (every 500 ms on average, at random, for 100 ms), `500ms/1ms-100ms` (for so long, at random), or at given
+/// times as [`intervals`] has them.
 ///
 /// # Errors
-/// If a line is not understood, or the steps are not in order from zero.
-pub fn rate_trace(text: &str) -> Result<RateTrace, ParseError> {
-    let mut steps: Vec<(Duration, Rate)> = Vec::new();
-    let mut period = None;
-    for line in text.lines().map(|line| without_comment(line).trim()).filter(|line| !line.is_empty()) {
-        let error = || ParseError::new(line, "a step of a rate trace such as '12.5s 800k'");
-        let (start, value) = line.split_once(char::is_whitespace).ok_or_else(error)?;
-        let start = duration(start)?;
-        if period.is_some() {
-            return Err(ParseError::new(line, "expected behind the line that repeats the trace"));
-        }
-        match value.trim() {
-            "repeat" => period = Some(start),
-            value => steps.push((start, rate(value)?)),
-        }
+/// If the text is neither.
+pub fn stalls(text: &str) -> Result<Stalls, ParseError> {
+    let Some((interval, length)) = text.split_once('/') else {
+        let times = intervals(text)?;
+        return Ok(if times.is_empty() { Stalls::None } else { Stalls::At(times) });
+    };
+    let (shortest, longest) = length.split_once('-').unwrap_or((length, length));
+    let (shortest, longest) = (duration(shortest)?, duration(longest)?);
+    let interval_mean = duration(interval)?;
+    if interval_mean.is_zero() || shortest > longest {
+        return Err(ParseError::new(text, "stalls such as 500ms/100ms, 500ms/1ms-100ms or 5s-5.5s"));
     }
-    RateTrace::new(steps, period).map_err(|_| {
-        ParseError::new(text, "a rate trace: steps in order of time, the first at 0s, then perhaps a repeat")
-    })
+    Ok(Stalls::Random { interval_mean, shortest, longest })
 }
 
-/// A trace of delivery opportunities in the format of mahimahi: each line is the millisecond at which 1500 bytes may
-/// pass; the last line is also the period. Becomes a rate per `step`.
+/// A policer: `20M/64kB`, its rate and how many bytes may come at once.
 ///
 /// # Errors
-/// If a line is not a whole number, the lines are not in order, or there is none.
-pub fn mahimahi_trace(text: &str, step: Duration) -> Result<RateTrace, ParseError> {
-    let expected = "a mahimahi trace: one millisecond per line, in order";
-    let step_ms = u64::try_from(step.as_millis()).unwrap_or(u64::MAX).max(1);
-    let mut millis: Vec<u64> = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let at = line.parse().map_err(|_| ParseError::new(line, expected))?;
-        if millis.last().is_some_and(|&last| at < last) {
-            return Err(ParseError::new(line, expected));
-        }
-        millis.push(at);
-    }
-    let last = *millis.last().filter(|&&last| last > 0).ok_or_else(|| ParseError::new(text, expected))?;
-    // An opportunity at t belongs to the time before it. So many steps that memory matters are a mistake.
-    let count = last.div_ceil(step_ms);
-    if count > 10_000_000 {
-        return Err(ParseError::new(text, expected));
-    }
-    let steps = (0..count).map(|index| {
-        let (start, end) = (index * step_ms, ((index + 1) * step_ms).min(last));
-        let below = |limit: u64| millis.partition_point(|&at| at <= limit) as u64;
-        let before = if index == 0 { 0 } else { below(start) };
-        let bytes = (below(end) - before) * 1500;
-        (Duration::from_millis(start), Rate::from_bytes_per_second(bytes * 1000 / (end - start)))
-    });
-    RateTrace::new(steps.collect(), Some(Duration::from_millis(last)))
-        .map_err(|_| ParseError::new(text, expected))
+/// If the text is none, or lets no packet of 1500 bytes pass.
+pub fn policer(text: &str) -> Result<Policer, ParseError> {
+    let error =
+        || ParseError::new(text, "a policer such as 20M/64kB: a rate and a burst of at least 1500 bytes");
+    let (allowed, burst) = text.split_once('/').ok_or_else(error)?;
+    let burst_bytes = super::bytes(burst)?;
+    if burst_bytes < 1500 { Err(error()) } else { Ok(Policer { rate: rate(allowed)?, burst_bytes }) }
 }
 
-fn without_comment(line: &str) -> &str {
+pub(super) fn without_comment(line: &str) -> &str {
     line.split_once('#').map_or(line, |(before, _)| before)
 }

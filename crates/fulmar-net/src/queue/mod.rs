@@ -5,6 +5,7 @@ mod droptail;
 mod fifo;
 mod flows;
 mod fq_codel;
+mod priority;
 mod red;
 mod round_robin;
 mod wfq;
@@ -19,6 +20,7 @@ use crate::{Ecn, LinkRate, Payload, Rng};
 use codel::Codel;
 use droptail::DropTail;
 use fq_codel::FqCodel;
+use priority::Priority;
 use red::Red;
 use round_robin::RoundRobin;
 use wfq::Wfq;
@@ -119,6 +121,8 @@ pub enum QueueConfig {
     Sfq(SfqConfig),
     /// Weighted fair queueing between flows.
     Wfq(WfqConfig),
+    /// Strict priority: the most urgent first, see [`Payload::priority`].
+    Priority(QueueLimit),
 }
 
 impl Default for QueueConfig {
@@ -132,7 +136,7 @@ impl QueueConfig {
     /// What the queue can hold at all.
     pub const fn limit(&self) -> QueueLimit {
         match self {
-            Self::DropTail(limit) => *limit,
+            Self::DropTail(limit) | Self::Priority(limit) => *limit,
             Self::Red(config) => config.limit,
             Self::Codel(config) => config.limit,
             Self::FqCodel(config) => config.limit,
@@ -190,6 +194,7 @@ pub(crate) enum Queue<P> {
     FqCodel(FqCodel<P>),
     RoundRobin(RoundRobin<P>),
     Wfq(Wfq<P>),
+    Priority(Priority<P>),
 }
 
 impl<P: Payload> Queue<P> {
@@ -203,6 +208,7 @@ impl<P: Payload> Queue<P> {
             QueueConfig::Drr(config) => Self::RoundRobin(RoundRobin::drr(config, bound)),
             QueueConfig::Sfq(config) => Self::RoundRobin(RoundRobin::sfq(config, bound, rng.draw())),
             QueueConfig::Wfq(config) => Self::Wfq(Wfq::new(config, bound)),
+            QueueConfig::Priority(_) => Self::Priority(Priority::new(bound)),
         }
     }
 
@@ -214,6 +220,7 @@ impl<P: Payload> Queue<P> {
             Self::FqCodel(queue) => queue,
             Self::RoundRobin(queue) => queue,
             Self::Wfq(queue) => queue,
+            Self::Priority(queue) => queue,
         }
     }
 
@@ -225,6 +232,7 @@ impl<P: Payload> Queue<P> {
             Self::FqCodel(queue) => queue,
             Self::RoundRobin(queue) => queue,
             Self::Wfq(queue) => queue,
+            Self::Priority(queue) => queue,
         }
     }
 

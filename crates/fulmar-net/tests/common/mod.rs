@@ -36,6 +36,9 @@ impl Payload for Probe {
     fn flow(&self) -> u64 {
         self.flow
     }
+    fn priority(&self) -> u8 {
+        self.flow as u8
+    }
     fn corrupt(&mut self, _random: u64) {
         self.damaged = true;
     }
@@ -88,7 +91,7 @@ pub fn assert_conserved(link: &Link<Probe>) {
     let mut entered = stats.offered;
     entered += stats.duplicated;
     let mut left = stats.delivered;
-    for fate in [stats.oversize, stats.dropped, stats.lost, stats.blacked_out, link.inside()] {
+    for fate in [stats.oversize, stats.policed, stats.dropped, stats.lost, stats.blacked_out, link.inside()] {
         left += fate;
     }
     assert_eq!(entered, left, "{stats:?}");

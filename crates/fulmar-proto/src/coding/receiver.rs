@@ -99,7 +99,7 @@ impl SymbolReceiver {
                 deliver(symbol)?;
             }
             Innovation::Redundant => self.stats.redundant += 1,
-            Innovation::OutOfReach => {
+            Innovation::OutOfReach | Innovation::Dropped => {
                 return Err(TransportError::buffer_exceeded("symbol beyond the decoder's reach"));
             }
         }
@@ -153,7 +153,7 @@ impl SymbolReceiver {
         match self.decoder.on_repair(cover, repair.key, repair.payload).map_err(refused)? {
             Innovation::Innovative => {}
             Innovation::Redundant => self.stats.redundant += 1,
-            Innovation::OutOfReach => self.stats.out_of_reach += 1,
+            Innovation::OutOfReach | Innovation::Dropped => self.stats.out_of_reach += 1,
         }
         if let (Cover::Window(window), Some(open)) = (cover, &mut self.open)
             && open.len() < OPEN_BLOCKS_MAX

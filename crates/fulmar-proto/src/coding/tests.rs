@@ -41,7 +41,7 @@ impl Pair {
     }
 
     fn of(code: Arc<dyn Code>) -> Self {
-        let limits = DecoderLimits { symbols_max: 256, equations_max: 64 };
+        let limits = DecoderLimits::new(256, 64);
         let receiver = SymbolReceiver::new(&*code, 100, limits);
         Self { sender: strategy(code, 100, 256), receiver, delivered: Vec::new() }
     }

@@ -18,6 +18,9 @@ pub(super) enum State {
     Closing {
         close: Close,
         until: Instant,
+        /// It is repeated unasked at this time: a peer with nothing under way would not ask.
+        repeat_at: Instant,
+        probe_timeout: Duration,
         /// The close is to be sent (again).
         is_due: bool,
         /// Packets that came since; the close is repeated at the 1st, 2nd, 4th, 8th ..
@@ -34,7 +37,14 @@ const LINGER_PTOS: u32 = 3;
 
 impl State {
     pub(super) fn closing(now: Instant, close: Close, probe_timeout: Duration) -> Self {
-        Self::Closing { close, until: now + probe_timeout * LINGER_PTOS, is_due: true, heard: 0 }
+        Self::Closing {
+            close,
+            until: now + probe_timeout * LINGER_PTOS,
+            repeat_at: now + probe_timeout,
+            probe_timeout,
+            is_due: true,
+            heard: 0,
+        }
     }
 
     pub(super) fn draining(now: Instant, probe_timeout: Duration) -> Self {
@@ -47,14 +57,22 @@ impl State {
 
     pub(super) fn timeout(&self) -> Option<Instant> {
         match self {
-            Self::Closing { until, .. } | Self::Draining { until } => Some(*until),
+            Self::Closing { until, repeat_at, .. } => Some(*until.min(repeat_at)),
+            Self::Draining { until } => Some(*until),
             Self::Handshaking | Self::Established | Self::Drained => None,
         }
     }
 
     /// True if that was the end.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
-        let is_over = self.timeout().is_some_and(|until| until <= now);
+        if let Self::Closing { repeat_at, probe_timeout, is_due, until, .. } = self
+            && *repeat_at <= now
+            && now < *until
+        {
+            *repeat_at += *probe_timeout;
+            *is_due = true;
+        }
+        let is_over = matches!(self, Self::Closing { until, .. } | Self::Draining { until } if *until <= now);
         if is_over {
             *self = Self::Drained;
         }

@@ -210,7 +210,7 @@ impl Connection {
                 (profile.sizing)(&context),
                 config.symbols_held_bytes,
             ),
-            symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits { symbols_max: 0, equations_max: 0 }),
+            symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits::new(0, 0)),
             release_at: None,
             streams: Streams::new(setup.side, &streams),
             datagrams: Datagrams::new(config.datagram_buffer_bytes),

@@ -140,7 +140,7 @@ impl AgreedCode {
             Geometry::Block { .. } => (config.decoder_symbols / 4).max(WINDOW_SYMBOLS),
             Geometry::None | Geometry::Sliding { .. } => WINDOW_SYMBOLS,
         };
-        DecoderLimits { symbols_max: config.decoder_symbols, equations_max }
+        DecoderLimits::new(config.decoder_symbols, equations_max)
     }
 }
 

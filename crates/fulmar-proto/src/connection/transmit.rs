@@ -191,7 +191,7 @@ impl Connection {
     /// Decides what may leave now, and remembers what holds it back.
     fn choose_payload(&mut self, now: Instant, mtu: usize) -> Payload {
         let recovery = &mut self.path.recovery;
-        if recovery.probe_due().is_some() {
+        if recovery.probe_due(now).is_some() {
             return Payload::Probe;
         }
         let has_pending = self.streams.has_pending();
@@ -276,8 +276,8 @@ impl Connection {
         match payload {
             Payload::Nothing => {}
             Payload::Probe => {
-                let expiries = self.path.recovery.probe_due().unwrap_or_default();
-                self.path.recovery.take_probe();
+                let expiries = self.path.recovery.probe_due(now).unwrap_or_default();
+                self.path.recovery.take_probe(now);
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
                 draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));

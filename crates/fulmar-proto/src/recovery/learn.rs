@@ -57,7 +57,7 @@ impl<T: Copy> Recovery<T> {
         findings.has_news = newest.is_some();
         if let Some(newest) = newest {
             self.on_newest_acked(now, ack, &newest, &mut findings);
-            self.probe_expiries = 0;
+            (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
             self.silence = Silence::default();
             self.detect_losses(now, &mut findings);
         }

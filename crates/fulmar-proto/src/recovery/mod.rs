@@ -106,6 +106,8 @@ pub struct Recovery<T> {
     is_window_limited: bool,
     /// Probes that a timeout has earned and that have not left yet.
     probes_pending: u32,
+    /// When the next of them may.
+    next_probe_at: Option<Instant>,
     probe_expiries: u32,
     silence: Silence,
     /// When time decides the next loss.
@@ -143,6 +145,7 @@ impl<T: Copy> Recovery<T> {
             way_back: WayBack::default(),
             is_window_limited: false,
             probes_pending: 0,
+            next_probe_at: None,
             probe_expiries: 0,
             silence: Silence::default(),
             loss_at: None,

@@ -13,6 +13,8 @@ use crate::{Instant, PacketNumber};
 /// Ranges remembered. At 20 % loss that is some 1,000 packets of tolerance to reordering.
 const RANGES_MAX: usize = 256;
 
+/// Packets no further apart than so many times the longest delay of an ACK are a flow.
+const FLOWING_DELAYS: u32 = 16;
 /// From so many packets on that were acknowledged and asked for nothing, an ACK asks to be acknowledged now and again.
 const UNANSWERED_MANY: u64 = 8;
 
@@ -68,6 +70,8 @@ pub struct Received {
     /// When the last ACK is repeated, and how often it may still be.
     repeat_at: Option<Instant>,
     repeats_left: u8,
+    /// When the last packet came that elicits an ACK.
+    eliciting_at: Option<Instant>,
 }
 
 impl Received {
@@ -86,6 +90,7 @@ impl Received {
             unanswered_packets: 0,
             repeat_at: None,
             repeats_left: 0,
+            eliciting_at: None,
         }
     }
 
@@ -128,7 +133,10 @@ impl Received {
         self.unacked_packets += 1;
         self.unanswered_packets += 1;
         self.repeat_at = None;
-        self.repeats_left = self.policy.repeats;
+        // A lone packet, as one that keeps a connection alive, is not waited for.
+        let is_flowing = self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
+        self.repeats_left = if is_flowing { self.policy.repeats } else { 0 };
+        self.eliciting_at = Some(now);
         // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed, that would be
         // nearly every packet, so gaps count as one more packet each toward the regular ACK instead.
         let is_gap = previous_max.is_some_and(|max| number.0 != max + 1);
@@ -253,16 +261,19 @@ mod tests {
     fn the_last_ack_is_repeated_as_often_as_asked_unless_more_comes() {
         let policy = AckPolicy { every_packets: 1, delay: Duration::from_millis(5), repeats: 2 };
         let mut received = Received::new(policy);
-        received.on_packet(at(0), PacketNumber(0), None, true);
+        received.on_packet(at(0), PacketNumber(100), None, true);
+        received.on_ack_sent(at(0));
+        assert_eq!(received.timeout(), None, "a lone packet");
+        received.on_packet(at(0), PacketNumber(101), None, true);
         received.on_ack_sent(at(0));
         assert_eq!(received.timeout(), Some(at(10)));
         assert!(!received.is_ack_due(at(9)) && received.is_ack_due(at(10)) && !received.has_news());
         received.on_ack_sent(at(10));
         received.on_ack_sent(at(20));
         assert_eq!(received.timeout(), None, "twice");
-        received.on_packet(at(30), PacketNumber(1), None, true);
+        received.on_packet(at(30), PacketNumber(102), None, true);
         received.on_ack_sent(at(30));
-        received.on_packet(at(31), PacketNumber(2), None, false);
+        received.on_packet(at(31), PacketNumber(103), None, false);
         assert_eq!(received.timeout(), Some(at(40)));
     }
 

@@ -5,6 +5,9 @@ use fulmar_control::Sent;
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
 use crate::{Instant, PacketNumber};
 
+/// Probes are sent no faster.
+const PROBES_PER_ROUND: u32 = 16;
+
 /// Whether a packet may leave now.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
@@ -99,12 +102,14 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// A probe that a timeout earned is to leave, whatever window and pacer say. Its number in the row of timeouts.
-    pub fn probe_due(&self) -> Option<u32> {
-        (self.probes_pending > 0).then_some(self.probe_expiries)
+    pub fn probe_due(&self, now: Instant) -> Option<u32> {
+        (self.probes_pending > 0 && self.next_probe_at.is_none_or(|at| at <= now))
+            .then_some(self.probe_expiries)
     }
 
-    /// Such a probe is about to leave.
-    pub fn take_probe(&mut self) {
+    /// Such a probe is about to leave. The next follows at a distance: a queue may be too short for all of them.
+    pub fn take_probe(&mut self, now: Instant) {
         self.probes_pending = self.probes_pending.saturating_sub(1);
+        self.next_probe_at = (self.probes_pending > 0).then(|| now + self.rtt.smoothed() / PROBES_PER_ROUND);
     }
 }

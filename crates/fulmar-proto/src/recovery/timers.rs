@@ -13,6 +13,8 @@ const PROBES_MAX: u32 = 10;
 const PROBES_LOST: f64 = 0.2;
 /// Silence that a burst of losses explains with less probability is taken for a black-out.
 const BURST_EXPLAINS: f64 = 1e-3;
+/// And so many probes without an answer are one in any case.
+const PROBES_EVEN_MAX: u32 = 60;
 /// The burst length assumed of a path of which too little is known.
 const BURST_UNKNOWN: LossView = LossView { rate: 0.05, burst_packets: 4.0, weight_packets: 0.0 };
 /// Packets after which an estimate is believed.
@@ -32,7 +34,7 @@ impl<T: Copy> Recovery<T> {
     /// fate only an ACK can tell.
     pub fn timeout(&self, is_awaiting: bool) -> Option<Instant> {
         let recovery_at = self.loss_at.or_else(|| self.probe_at(is_awaiting));
-        [recovery_at, self.pacer_at].into_iter().flatten().min()
+        [recovery_at, self.next_probe_at, self.pacer_at].into_iter().flatten().min()
     }
 
     /// When a larger MTU is looked for again.
@@ -40,8 +42,9 @@ impl<T: Copy> Recovery<T> {
         self.may_probe_mtu().then(|| self.mtu.timeout()).flatten()
     }
 
-    /// The pacer's time has come.
+    /// Time has come for what waited for its pace.
     pub fn on_pacer_timer(&mut self, now: Instant) {
+        self.next_probe_at.take_if(|at| *at <= now);
         self.pacer_at.take_if(|at| *at <= now);
     }
 
@@ -69,10 +72,16 @@ impl<T: Copy> Recovery<T> {
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
         let gives_up = matches!(self.timeout, Timeout::Retransmission { .. });
-        self.probes_pending = if gives_up { 1 } else { self.probes_for_silence() };
-        if gives_up {
+        self.probes_pending = match (gives_up, is_awaiting) {
+            (true, _) => 1,
+            (false, true) => self.probes_for_silence(),
+            // No data waits for the answer: seldom, but one more each time, so that a burst is outlived.
+            (false, false) => self.probe_expiries.min(PROBES_MAX),
+        };
+        if gives_up || !is_awaiting {
             self.silence.doublings += 1;
         }
+        self.next_probe_at = None;
         // The next timeout counts from now, whether or not the probe can leave at once.
         self.last_eliciting_at = now;
         let mut findings = self.findings(now);
@@ -108,7 +117,8 @@ impl<T: Copy> Recovery<T> {
         let loss = self.loss.view();
         let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
         let again = forward.lost_after_lost().max(self.way_back.channel().lost_after_lost());
-        if libm::pow(again, f64::from(self.silence.probes)) <= BURST_EXPLAINS && self.silence.probes > 0 {
+        let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
+        if self.silence.probes > 0 && !(is_explained && self.silence.probes < PROBES_EVEN_MAX) {
             self.silence.doublings += 1;
             return 1;
         }

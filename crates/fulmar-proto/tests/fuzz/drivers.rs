@@ -175,7 +175,7 @@ pub fn acks(data: &[u8]) {
         }
         assert_eq!(recovery.has_outstanding(), recovery.in_flight_bytes() > 0);
         assert!(coding.held_bytes() <= 100 * coding.stats().sources);
-        assert!(recovery.timeout(true).is_some() || recovery.probe_due().is_some());
+        assert!(recovery.timeout(true).is_some());
     }
 }
 
@@ -248,7 +248,7 @@ fn code(number: u8) -> Arc<dyn Code> {
 /// Symbols, pieces and combinations of a peer that says anything.
 pub fn symbols(data: &[u8]) {
     let mut input = Input(data);
-    let limits = DecoderLimits { symbols_max: 128, equations_max: 64 };
+    let limits = DecoderLimits::new(128, 64);
     let mut receiver = SymbolReceiver::new(&*code(input.byte()), 200, limits);
     let mut delivered = 0u64;
     while !input.is_empty() {

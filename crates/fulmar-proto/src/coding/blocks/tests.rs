@@ -26,7 +26,7 @@ struct Pair {
 
 impl Pair {
     fn new(code: Arc<dyn Code>, symbols: u32) -> Self {
-        let limits = DecoderLimits { symbols_max: 4096, equations_max: 1024 };
+        let limits = DecoderLimits::new(4096, 1024);
         let receiver = SymbolReceiver::new(&*code, SYMBOL, limits);
         let sender = strategy(code, SYMBOL, 4096);
         Self { sender, receiver, delivered: BTreeSet::new(), left: symbols, packets: 0 }

@@ -1,0 +1,29 @@
+//! Counted work: what a decoder does for one call, in units that do not depend on the machine.
+
+use core::cell::Cell;
+
+/// Most work of one call of a decoder, whatever a peer sends and whatever parameters it names. The unit is a byte of a
+/// symbol or of a row of coefficients, read, multiplied or moved once; a symbol id or an edge of a graph counts as eight.
+/// `docs/codes.md` says what this is in time.
+pub const WORK_MAX: u64 = 16 << 20;
+
+/// Work for one symbol id looked up, or one edge followed.
+pub(crate) const STEP: usize = 8;
+
+/// A counter that queries may advance as well.
+#[derive(Debug, Default)]
+pub(crate) struct Work(Cell<u64>);
+
+impl Work {
+    pub(crate) fn add(&self, units: usize) {
+        self.0.set(self.0.get() + units as u64);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) fn take(&self) -> u64 {
+        self.0.take()
+    }
+}

@@ -1,0 +1,43 @@
+//! Tells the program which commit it is of: a result is a function of scenario, seed and commit, and says so.
+//!
+//! What counts is the last commit that touched what decides a run, the engine and the simulator: a change of the documentation or of a
+//! report leaves results good. `FULMAR_COMMIT` overrules.
+
+use std::process::Command;
+
+/// What decides what a run does, from this crate.
+const DECISIVE: [&str; 8] = [
+    "../fulmar-gf/src",
+    "../fulmar-fec/src",
+    "../fulmar-control/src",
+    "../fulmar-net/src",
+    "../fulmar-proto/src",
+    "src/sim",
+    "src/tcp",
+    "src/bridge",
+];
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn commit() -> Option<String> {
+    if let Ok(given) = std::env::var("FULMAR_COMMIT") {
+        return Some(given);
+    }
+    let with_paths = |words: &[&str]| git(&[words, &["--"], &DECISIVE].concat());
+    let commit = with_paths(&["log", "-1", "--abbrev=12", "--format=%h"]).filter(|hash| !hash.is_empty())?;
+    let is_changed = with_paths(&["status", "--porcelain"]).is_some_and(|list| !list.is_empty());
+    Some(if is_changed { format!("{commit}-changed") } else { commit })
+}
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=FULMAR_COMMIT");
+    println!("cargo::rerun-if-changed=build.rs");
+    DECISIVE.iter().for_each(|path| println!("cargo::rerun-if-changed={path}"));
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    println!("cargo::rustc-env=FULMAR_COMMIT={}", commit().unwrap_or_else(|| "unknown".into()));
+}

@@ -1,0 +1,30 @@
+//! `fulmar-lab trace`.
+
+use crate::link::traces;
+
+/// Write a trace of a changing path in mahimahi's format, for other emulators
+///
+/// Here the traces are known by name: --rate trace:lte-walk --loss trace:lte-walk. Files in that format are taken as well:
+/// --rate trace:FILE. Of losses each line is a millisecond in which everything is lost, and the last the length of the trace.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  fulmar-lab trace starlink > starlink.down && mm-link starlink.down starlink.down"
+)]
+pub(super) struct Args {
+    /// Which; without a name, all there are are listed
+    name: Option<String>,
+    /// Its losses instead of its rate
+    #[arg(long)]
+    loss: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), String> {
+    let Some(name) = &args.name else {
+        traces::all().iter().for_each(|trace| println!("{:12} {}", trace.name, trace.about));
+        return Ok(());
+    };
+    let trace =
+        traces::find(name).ok_or_else(|| format!("no trace '{name}': there are {}", traces::names()))?;
+    print!("{}", if args.loss { trace.loss_lines() } else { trace.rate_lines() });
+    Ok(())
+}

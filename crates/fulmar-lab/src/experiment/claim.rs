@@ -1,0 +1,253 @@
+//! What a source claims, as bounds on the quantity the claim is about.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Cell, Published};
+use crate::statistics::Summary;
+
+/// A claim: a measure, or its ratio to another cell's, lies between bounds in every cell it speaks of.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// In words.
+    pub says: String,
+    /// The published tables or figures (`Figure 4.9 and Figure 4.10`), where the experiment serves several.
+    pub of: Option<String>,
+    /// Which measure; by default the experiment's first.
+    pub measure: Option<String>,
+    /// What counts of the runs of a cell.
+    #[serde(default)]
+    pub statistic: Statistic,
+    /// The cells: values of the sweep. What is not named may be anything.
+    #[serde(default)]
+    pub at: BTreeMap<String, String>,
+    /// Another cell, by what differs: the claim is about the ratio.
+    pub over: Option<BTreeMap<String, String>>,
+    /// Not below.
+    pub min: Option<f64>,
+    /// Not above.
+    pub max: Option<f64>,
+    /// Within this factor of the published value, either way, wherever there is one.
+    pub within: Option<f64>,
+}
+
+/// One number of many runs.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The 99th percentile.
+    P99,
+}
+
+impl Statistic {
+    /// That number.
+    pub fn of(self, summary: &Summary) -> f64 {
+        match self {
+            Self::Mean => summary.mean,
+            Self::Min => summary.min,
+            Self::Max => summary.max,
+            Self::P99 => summary.p99,
+        }
+    }
+}
+
+/// How a claim fared.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// It holds in every cell that was measured; with the smallest and the largest value.
+    Holds(f64, f64),
+    /// It does not: in which cells, in words.
+    Fails(Vec<String>),
+    /// No cell it speaks of was measured.
+    Unmeasured,
+}
+
+impl Claim {
+    /// Says what is wrong with it.
+    pub(super) fn check(&self, sweep: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
+        if self.min.is_none() && self.max.is_none() && self.within.is_none() {
+            return Err("a claim sets min, max or within".into());
+        }
+        if self.within.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
+            return Err("within is a factor of at least 1".into());
+        }
+        if self.within.is_some() && self.over.is_some() {
+            return Err("within is about published values, not about ratios".into());
+        }
+        let named = self.at.iter().chain(self.over.iter().flatten());
+        for (key, value) in named {
+            if !sweep.get(key).is_some_and(|values| values.contains(value)) {
+                return Err(format!("the sweep has no {key} = \"{value}\""));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is about a published table or figure.
+    pub fn is_about(&self, item: &str) -> bool {
+        self.of.as_ref().is_none_or(|of| of.split(" and ").any(|name| name == item))
+    }
+
+    /// Whether it speaks of a cell.
+    pub fn matches(&self, cell: &Cell) -> bool {
+        self.at.iter().all(|(key, value)| cell.value(key) == Some(value))
+    }
+
+    /// The cell that one is set against.
+    pub fn against(&self, cell: &Cell) -> Option<Cell> {
+        let over = self.over.as_ref()?;
+        let settings = cell.settings.iter();
+        let settings = settings.map(|(key, value)| (key.clone(), over.get(key).unwrap_or(value).clone()));
+        Some(Cell { settings: settings.collect() })
+    }
+
+    /// Judges it by what was measured of a cell and a measure.
+    pub fn judge(
+        &self,
+        cells: &[Cell],
+        published: &[Published],
+        first_measure: &str,
+        measured: impl Fn(&Cell, &str) -> Option<Summary>,
+    ) -> Finding {
+        let number = |cell: &Cell, measure: &str| Some(self.statistic.of(&measured(cell, measure)?));
+        let measure = self.measure.as_deref().unwrap_or(first_measure);
+        let (mut found, mut fails) = (Vec::new(), Vec::new());
+        for cell in cells.iter().filter(|cell| self.matches(cell)) {
+            let Some(value) = number(cell, measure) else { continue };
+            let value = match self.against(cell) {
+                Some(other) => match number(&other, measure) {
+                    // None against none is as much.
+                    Some(other) if other == value => 1.0,
+                    Some(other) => value / other,
+                    None => continue,
+                },
+                None => value,
+            };
+            let Some((min, max)) = self.bounds(cell, published) else { continue };
+            found.push(value);
+            // What is no number is within no bounds.
+            let is_within = min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max);
+            if !is_within {
+                fails.push(format!("{}: {} ({})", cell.label(), digits(value), range(min, max)));
+            }
+        }
+        let low = found.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = found.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        match (found.is_empty(), fails.is_empty()) {
+            (true, _) => Finding::Unmeasured,
+            (false, true) => Finding::Holds(low, high),
+            (false, false) => Finding::Fails(fails),
+        }
+    }
+
+    /// The bounds in a cell; `None` if the claim is about published values and there is none.
+    fn bounds(&self, cell: &Cell, published: &[Published]) -> Option<(Option<f64>, Option<f64>)> {
+        let Some(factor) = self.within else { return Some((self.min, self.max)) };
+        let value = published.iter().find(|p| p.matches(cell)).and_then(|p| p.value)?;
+        Some((Some(value / factor), Some(value * factor)))
+    }
+
+    /// Its bounds in words.
+    pub fn bounds_in_words(&self) -> String {
+        match self.within {
+            Some(factor) => format!("within a factor of {factor}"),
+            None => range(self.min, self.max),
+        }
+    }
+}
+
+fn range(min: Option<f64>, max: Option<f64>) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) => format!("{} to {}", digits(min), digits(max)),
+        (Some(min), None) => format!("at least {}", digits(min)),
+        (None, Some(max)) => format!("at most {}", digits(max)),
+        (None, None) => String::new(),
+    }
+}
+
+/// Three digits that count.
+pub fn digits(value: f64) -> String {
+    let places =
+        if value == 0.0 || !value.is_finite() { 0 } else { (2 - value.abs().log10().floor() as i32).max(0) };
+    let text = format!("{value:.*}", places as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(sender: &str, loss: &str) -> Cell {
+        Cell { settings: vec![("loss".into(), loss.into()), ("sender".into(), sender.into())] }
+    }
+
+    fn at(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    }
+
+    fn judge(claim: &Claim, ctcp: f64) -> Finding {
+        let cells = [cell("ctcp", "1%"), cell("cubic", "1%"), cell("ctcp", "9%"), cell("cubic", "9%")];
+        let published = [Published { at: at(&[("sender", "ctcp"), ("loss", "9%")]), value: Some(10.0) }];
+        claim.judge(&cells, &published, "goodput_mbps", |cell, measure| {
+            assert_eq!(measure, "goodput_mbps");
+            match (cell.value("sender")?, cell.value("loss")?) {
+                ("ctcp", "9%") => Summary::of(&[ctcp]),
+                ("cubic", "9%") => Summary::of(&[1.0]),
+                _ => None,
+            }
+        })
+    }
+
+    /// A result that is wrong must not pass: below, above, or no number at all.
+    #[test]
+    fn wrong_results_fail() {
+        let ratio = Claim {
+            at: at(&[("sender", "ctcp"), ("loss", "9%")]),
+            over: Some(at(&[("sender", "cubic")])),
+            min: Some(10.0),
+            max: Some(20.0),
+            ..Claim::default()
+        };
+        assert_eq!(judge(&ratio, 12.0), Finding::Holds(12.0, 12.0));
+        for wrong in [9.0, 21.0, 0.0, f64::NAN] {
+            assert!(matches!(judge(&ratio, wrong), Finding::Fails(_)), "{wrong}");
+        }
+        let within = Claim { at: at(&[("sender", "ctcp")]), within: Some(1.5), ..Claim::default() };
+        assert!(matches!(judge(&within, 14.9), Finding::Holds(..)));
+        assert!(
+            matches!(judge(&within, 15.1), Finding::Fails(_))
+                && matches!(judge(&within, 6.6), Finding::Fails(_))
+        );
+        let elsewhere = Claim { at: at(&[("loss", "1%")]), ..ratio };
+        assert_eq!(judge(&elsewhere, 12.0), Finding::Unmeasured);
+    }
+
+    #[test]
+    fn the_worst_run_may_count() {
+        let claim = |statistic| Claim { min: Some(0.9), statistic, ..Claim::default() };
+        let found = |statistic| {
+            let runs = Summary::of(&[0.8, 1.0, 1.0]);
+            claim(statistic).judge(&[cell("a", "0%")], &[], "x", |_, _| runs)
+        };
+        assert!(matches!(found(Statistic::Mean), Finding::Holds(..)));
+        assert!(matches!(found(Statistic::Min), Finding::Fails(_)));
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (value, words) in
+            [(1234.5, "1234"), (12.34, "12.3"), (0.01234, "0.0123"), (5.0, "5"), (0.0, "0"), (100.0, "100")]
+        {
+            assert_eq!(digits(value), words);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Values of a link in words, where the laboratory knows more than the model: traces by name or in files, bursts apart.
+
+use std::time::Duration;
+
+use fulmar_net::{LinkRate, Loss, QueueConfig, QueueLimit, TwoState, parse};
+
+use super::traces;
+
+/// Over how long opportunities of a mahimahi trace are averaged to a rate.
+const TRACE_STEP: Duration = Duration::from_millis(20);
+/// What a trace's name begins with.
+const TRACE: &str = "trace:";
+
+/// A rate, rates in steps, or a trace.
+pub(super) fn rate(text: &str) -> Result<LinkRate, String> {
+    let Some(name) = text.strip_prefix(TRACE) else {
+        return parse::link_rate(text).map_err(|error| error.to_string());
+    };
+    if let Some(trace) = traces::find(name) {
+        return trace.rate().map(LinkRate::Trace);
+    }
+    let contents = read(name)?;
+    // One number a line is mahimahi's format, a time and a rate are ours.
+    let is_mahimahi = contents.lines().all(|line| line.trim().chars().all(|c| c.is_ascii_digit()));
+    let trace = if is_mahimahi {
+        parse::trace::mahimahi_trace(&contents, TRACE_STEP)
+    } else {
+        parse::trace::rate_trace(&contents)
+    };
+    trace.map(LinkRate::Trace).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A loss model, or a trace of losses.
+pub(super) fn loss(text: &str) -> Result<Loss, String> {
+    let Some(name) = text.strip_prefix(TRACE) else {
+        return parse::model::loss(text).map_err(|error| error.to_string());
+    };
+    match traces::find(name) {
+        Some(trace) => Ok(Loss::Trace(trace.loss())),
+        None => parse::trace::mahimahi_loss(&read(name)?)
+            .map(Loss::Trace)
+            .map_err(|error| format!("{name}: {error}")),
+    }
+}
+
+fn read(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("no trace '{path}': there are {}, and files ({error})", traces::names()))
+}
+
+/// The loss model with a burst length, if one is given.
+pub(super) fn with_bursts(loss: &Loss, burst: Option<u32>) -> Result<Loss, String> {
+    match (loss, burst) {
+        (loss, None) => Ok(loss.clone()),
+        (Loss::None, Some(_)) => Ok(Loss::None),
+        (Loss::Bernoulli(p), Some(burst_milli)) => TwoState::new(*p, burst_milli)
+            .map(Loss::TwoState)
+            .map_err(|error| format!("loss {p} in bursts of {}: {error}", f64::from(burst_milli) / 1e3)),
+        _ => Err("a burst length goes with a plain loss rate only".into()),
+    }
+}
+
+/// The queue with its size in bandwidth-delay products, if it is, of this round-trip time.
+pub(super) fn of_rtt(queue: QueueConfig, rtt: Duration) -> QueueConfig {
+    match queue {
+        QueueConfig::DropTail(QueueLimit::Bdp { milli, rtt: None }) => {
+            QueueConfig::DropTail(QueueLimit::Bdp { milli, rtt: Some(rtt) })
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_by_name_and_from_files() {
+        assert!(matches!(rate("trace:lte-walk"), Ok(LinkRate::Trace(_))));
+        assert!(matches!(loss("trace:starlink"), Ok(Loss::Trace(_))));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.rate");
+        let word = format!("trace:{}", path.display());
+        for contents in ["1\n2\n3\n20\n", "0s 5M\n3s 1M\n"] {
+            std::fs::write(&path, contents).unwrap();
+            assert!(matches!(rate(&word), Ok(LinkRate::Trace(_))), "{contents}");
+        }
+        std::fs::write(&path, "fast\n").unwrap();
+        assert!(rate(&word).unwrap_err().contains("a.rate"));
+        assert!(loss("trace:nowhere").unwrap_err().contains("lte-walk"));
+    }
+}

@@ -1,0 +1,74 @@
+//! The table of an experiment as CSV: what stays in the tree, and what a report can be made from again.
+
+use std::collections::BTreeMap;
+
+use super::chapter::Chapter;
+use crate::experiment::{Cell, Experiment};
+use crate::statistics::Summary;
+
+type Measured = (Vec<Option<Summary>>, Option<String>);
+
+/// What is written of a measure.
+const PARTS: [&str; 7] = ["mean", "sd", "ci95", "median", "p99", "min", "max"];
+
+fn parts(s: &Summary) -> [f64; 7] {
+    [s.mean, s.sd, s.ci95, s.median, s.p99, s.min, s.max]
+}
+
+impl Chapter {
+    /// A line for each cell.
+    ///
+    /// # Errors
+    /// Never, but for memory.
+    pub fn to_csv(&self) -> Result<String, csv::Error> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let keys: Vec<&String> = self.experiment.sweep.keys().collect();
+        let of_measures =
+            self.experiment.measures.iter().flat_map(|m| PARTS.map(|part| format!("{m}_{part}")));
+        let head = keys.iter().map(|key| (*key).clone()).chain(["runs".into()]).chain(of_measures);
+        writer.write_record(head.chain(["published".into(), "commit".into()]))?;
+        for row in &self.rows {
+            let cell = keys.iter().map(|key| row.cell.get(*key).cloned().unwrap_or_default());
+            let runs = row.measured.first().and_then(Option::as_ref).map_or(0, |s| s.n).to_string();
+            let of = |index| match row.measured.get(index).and_then(Option::as_ref) {
+                Some(summary) => parts(summary).map(|value| value.to_string()),
+                None => PARTS.map(|_| String::new()),
+            };
+            let values = (0..self.experiment.measures.len()).flat_map(of);
+            let published = row.published.map_or(String::new(), |value| value.to_string());
+            let commit = row.commit.clone().unwrap_or_default();
+            writer.write_record(cell.chain([runs]).chain(values).chain([published, commit]))?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// What a table says of each cell, by its label. Measures it does not have are none.
+pub(super) fn read(experiment: &Experiment, text: &str) -> Result<BTreeMap<String, Measured>, String> {
+    let words = |error: csv::Error| format!("{}.csv: {error}", experiment.name);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let head = reader.headers().map_err(words)?.clone();
+    let column = |name: &str| head.iter().position(|other| other == name);
+    let mut rows = BTreeMap::new();
+    for record in reader.records() {
+        let record = record.map_err(words)?;
+        let value = |name: &str| column(name).and_then(|at| record.get(at)).filter(|text| !text.is_empty());
+        let number = |name: &str| value(name).and_then(|text| text.parse::<f64>().ok());
+        let settings =
+            experiment.sweep.keys().map(|key| (key.clone(), value(key).unwrap_or_default().to_owned()));
+        let cell = Cell { settings: settings.collect() };
+        let n = number("runs").unwrap_or(1.0) as usize;
+        let summary = |measure: &String| {
+            let part = |part: &str| number(&format!("{measure}_{part}"));
+            let (mean, max) = (part("mean")?, part("max").unwrap_or_default());
+            let or_zero = |name| part(name).unwrap_or_default();
+            let p99 = part("p99").unwrap_or(max);
+            let [sd, ci95, median, min] = ["sd", "ci95", "median", "min"].map(or_zero);
+            Some(Summary { n, mean, sd, ci95, median, p99, min, max })
+        };
+        let measured = experiment.measures.iter().map(summary).collect();
+        rows.insert(cell.label(), (measured, value("commit").map(str::to_owned)));
+    }
+    Ok(rows)
+}

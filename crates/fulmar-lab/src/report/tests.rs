@@ -1,0 +1,112 @@
+//! A whole report in the small, right and wrong.
+
+use super::verdicts::{State, Verdict, judge};
+use super::*;
+use crate::experiment::{Experiment, Mode, Results, Shard, run};
+
+const TEXT: &str = "title = 'A <test>'\nsource = 'nowhere'\nduration = '400ms'\nrepetitions = 2\nseries = '50ms'\n\
+    measures = ['goodput_mbps', 'wire_ratio', 'performance_utilisation']\nreference = { loss = '0%' }\n\
+    [link]\nrate = '5M'\nrtt = '10ms'\n[[flow]]\nsender = 'cubic'\n\
+    [sweep]\nloss = ['0%', '2%']\nsender = ['cubic', 'auto']\n\
+    [[published]]\nat = { loss = '0%', sender = 'cubic' }\nvalue = 4.5\n\
+    [[claim]]\nsays = 'as published'\nof = 'Table 1'\nwithin = 1.5\n\
+    [[claim]]\nsays = 'it flies'\nof = 'Table 2'\nat = { sender = 'auto' }\nover = { sender = 'cubic' }\nmin = 100\n";
+
+const REGISTER: &str = "[[source]]\nkey = 't'\ntitle = 'A source'\n\
+    [[source.item]]\nname = 'Table 1'\nabout = 'goodput'\nexperiments = ['t']\n\
+    [[source.item]]\nname = 'Table 2'\nabout = 'flight'\nexperiments = ['t']\nwhy = 'It has no wings'\n\
+    [[source.item]]\nname = 'Table 3'\nabout = 'nothing'\nwhy = 'There was no time'\n\
+    [[row]]\nid = 'X1'\nwhat = 'flies'\nstate = 'yes'\nevidence = 'none'\nexperiments = ['t']\n\
+    [[row]]\nid = 'X2'\nwhat = 'walks'\nstate = 'yes'\nevidence = 'legs'\n";
+
+fn chapter(folder: &Path) -> Chapter {
+    let experiment = Experiment::parse("t.toml", TEXT).unwrap();
+    let mut results = Results::open(folder.join("t"), TEXT).unwrap();
+    run(&experiment, Mode::Full, Shard::WHOLE, &mut results, &|_| {}).unwrap();
+    Chapter::new(experiment, &results).unwrap()
+}
+
+#[test]
+fn a_report_has_everything_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let chapter = chapter(folder.path());
+    assert_eq!(chapter.rows.len(), 4);
+    assert_eq!(chapter.outside_bounds().count(), 1);
+    let out = folder.path().join("report");
+    let register: Register = toml::from_str(REGISTER).unwrap();
+    write(&[chapter], &register, &out).unwrap();
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let csv = read("t.csv");
+    assert_eq!(csv.lines().count(), 1 + 4);
+    assert!(csv.starts_with("loss,sender,runs,goodput_mbps_mean,"), "{csv}");
+    let html = read("index.html");
+    for expected in [
+        "A &lt;test&gt;",
+        "nowhere",
+        "<svg",
+        "4.5",
+        "fulmar-lab run experiments/t.toml",
+        "fulmar-lab sim --rate 5M",
+    ] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert!(!html.contains("<script"));
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&read("t.json")).unwrap();
+    assert_eq!(rows[0]["published"], 4.5);
+    let page = read("t.md");
+    assert!(page.contains("does not hold") && page.contains("holds: "), "{page}");
+    assert!(page.contains(&format!("commit {}", crate::experiment::COMMIT)), "{page}");
+    let verdicts = read("README.md");
+    for expected in [
+        "| Table 1 | reproduced |",
+        "| Table 2 | differs |",
+        "It has no wings",
+        "| Table 3 | absent |",
+        "There was no time",
+        "| X1 | flies | partly |",
+        "| X2 | walks | yes |",
+        "1 reproduced, 1 differ, 1 absent.",
+    ] {
+        assert!(verdicts.contains(expected), "{expected} in {verdicts}");
+    }
+    assert_eq!(register.row[0].state, State::Yes);
+}
+
+/// A table is enough to judge by; and one in which a figure was tampered with is caught.
+#[test]
+fn a_wrong_result_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let chapter = chapter(folder.path());
+    let csv = chapter.to_csv().unwrap();
+    let experiment = || Experiment::parse("t.toml", TEXT).unwrap();
+    let verdict = |csv: &str| {
+        let chapter = Chapter::from_csv(experiment(), csv).unwrap();
+        judge(Some("Table 1"), &["t".into()], &[chapter]).0
+    };
+    assert_eq!(verdict(&csv), Verdict::Reproduced);
+    let again = Chapter::from_csv(experiment(), &csv).unwrap();
+    assert_eq!(again.to_csv().unwrap(), csv);
+    let mean = chapter.rows[0].measured[0].unwrap().mean;
+    for wrong in [mean / 2.0, mean * 2.0] {
+        let planted = csv.replacen(&mean.to_string(), &wrong.to_string(), 1);
+        assert_ne!(planted, csv);
+        assert_eq!(verdict(&planted), Verdict::Differs, "{wrong}");
+    }
+    let none = csv.lines().next().unwrap();
+    assert_eq!(verdict(none), Verdict::Absent);
+}
+
+#[test]
+fn utilisation_is_relative_to_the_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let chapter = chapter(folder.path());
+    for row in &chapter.rows {
+        let [goodput, _, relative] = &row.measured[..] else { panic!() };
+        let is_reference = row.cell["loss"] == "0%";
+        let relative = relative.unwrap().mean;
+        assert!(
+            goodput.unwrap().mean > 0.0 && relative <= 1.0 && (relative == 1.0) == is_reference,
+            "{relative}"
+        );
+    }
+}
