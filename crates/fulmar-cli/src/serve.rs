@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use crate::allowed::AllowedProfiles;
+use crate::cp::clients::REQUESTS_PER_CONNECTION;
 use crate::cp::error::TransferError;
 use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Handled, Served};
-use crate::cp::work::SHARE;
 use crate::exit::Failure;
 use crate::reach::{self, DEFAULT_PORT, Listener, ServerArgs, Service};
 use crate::session::Session;
@@ -172,18 +174,17 @@ where
 {
     let (client, peer) = (session.peer_key(), session.peer());
     tracing::debug!("{peer} is here ({client})");
-    let visit = served.clients.visit(&client);
+    let room = Arc::new(Semaphore::new(REQUESTS_PER_CONNECTION));
     while let Ok((mut writer, mut reader)) = session.accept().await {
         // What comes behind is not even accepted: it costs what the transport's windows allow, and no more.
-        let Some(admission) = visit.admit().await else { break };
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
         let (served, client, peer, report) =
             (Arc::clone(served), client.clone(), peer.clone(), report.clone());
-        let share = Arc::clone(&visit.client.work);
-        tokio::spawn(SHARE.scope(share, async move {
+        tokio::spawn(async move {
             let result = served.handle(&client, &mut reader, &mut writer).await;
             report(&peer, &result);
-            drop(admission);
-        }));
+            drop(place);
+        });
     }
     tracing::debug!("{peer} has left");
 }

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one connection at once; others wait unread. `fulmar cp --streams` goes as far.
-const REQUESTS_PER_CONNECTION: usize = 256;
+pub const REQUESTS_PER_CONNECTION: usize = 256;
 
 /// Requests of one client at once, over all its connections.
 const REQUESTS_PER_CLIENT_MAX: usize = 1024;
@@ -34,22 +34,14 @@ pub struct Clients {
 #[derive(Debug)]
 pub struct Client {
     requests: Arc<Semaphore>,
+    everybody: Arc<Semaphore>,
     /// Threads at work for it; for [`super::work::SHARE`].
     pub work: Arc<Semaphore>,
 }
 
-/// One connection of a client.
-#[derive(Debug)]
-pub struct Visit {
-    requests: Arc<Semaphore>,
-    everybody: Arc<Semaphore>,
-    /// Whose.
-    pub client: Arc<Client>,
-}
-
 /// The right to one request. It ends with the value.
 #[derive(Debug)]
-pub struct Admission(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 3]);
+pub struct Admission(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 2]);
 
 impl Clients {
     /// As many requests as this process may have files open.
@@ -67,21 +59,20 @@ impl Clients {
         }
     }
 
-    /// A client has connected.
-    pub fn visit(&self, key: &str) -> Visit {
+    /// The client with this key, however often it is connected.
+    pub fn client(&self, key: &str) -> Arc<Client> {
         let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = by_key.get(key).and_then(Weak::upgrade);
-        let client = known.unwrap_or_else(|| {
-            by_key.retain(|_, client| client.strong_count() > 0);
-            let client = Arc::new(Client {
-                requests: Arc::new(Semaphore::new(self.requests_per_client)),
-                work: Arc::new(Semaphore::new(THREADS_PER_CLIENT)),
-            });
-            by_key.insert(key.to_owned(), Arc::downgrade(&client));
-            client
+        if let Some(known) = by_key.get(key).and_then(Weak::upgrade) {
+            return known;
+        }
+        by_key.retain(|_, client| client.strong_count() > 0);
+        let client = Arc::new(Client {
+            requests: Arc::new(Semaphore::new(self.requests_per_client)),
+            everybody: Arc::clone(&self.requests),
+            work: Arc::new(Semaphore::new(THREADS_PER_CLIENT)),
         });
-        let requests = Arc::new(Semaphore::new(REQUESTS_PER_CONNECTION));
-        Visit { requests, everybody: Arc::clone(&self.requests), client }
+        by_key.insert(key.to_owned(), Arc::downgrade(&client));
+        client
     }
 }
 
@@ -91,14 +82,13 @@ impl Default for Clients {
     }
 }
 
-impl Visit {
+impl Client {
     /// Waits until there is room for one more request.
     pub async fn admit(&self) -> Option<Admission> {
         let one = |bound: &Arc<Semaphore>| Arc::clone(bound).acquire_owned();
         let own = one(&self.requests).await.ok()?;
-        let client = one(&self.client.requests).await.ok()?;
         let all = one(&self.everybody).await.ok()?;
-        Some(Admission([own, client, all]))
+        Some(Admission([own, all]))
     }
 }
 
@@ -120,9 +110,9 @@ mod tests {
     use super::*;
 
     /// The admission, if there is no wait.
-    fn admitted(visit: &Visit) -> Option<Admission> {
+    fn admitted(client: &Client) -> Option<Admission> {
         use std::task::{Context, Poll, Waker};
-        let mut admitting = std::pin::pin!(visit.admit());
+        let mut admitting = std::pin::pin!(client.admit());
         match admitting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(admission) => admission,
             Poll::Pending => None,
@@ -132,22 +122,16 @@ mod tests {
     #[test]
     fn one_client_leaves_room_for_others_however_often_it_connects() {
         let clients = Clients::with_descriptors(10_000);
-        let mut held = Vec::new();
-        let visits: Vec<_> = (0..10).map(|_| clients.visit("greedy")).collect();
-        for visit in &visits {
-            let before = held.len();
-            held.extend(std::iter::from_fn(|| admitted(visit)));
-            assert!(held.len() - before <= REQUESTS_PER_CONNECTION);
-        }
+        let (greedy, again) = (clients.client("greedy"), clients.client("greedy"));
+        let mut held: Vec<_> = std::iter::from_fn(|| admitted(&greedy)).collect();
         assert_eq!(held.len(), REQUESTS_PER_CLIENT_MAX);
-        let honest = clients.visit("honest");
-        let guest = admitted(&honest);
+        assert!(admitted(&again).is_none());
+        let guest = admitted(&clients.client("honest"));
         assert!(guest.is_some());
-        assert!(admitted(&visits[0]).is_none());
         held.truncate(1);
-        assert!(admitted(&visits[0]).is_some());
-        drop((held, visits));
-        clients.visit("another");
+        assert!(admitted(&again).is_some());
+        drop((held, greedy, again));
+        clients.client("another");
         assert!(!clients.by_key.lock().unwrap().contains_key("greedy"), "who has left is forgotten");
     }
 
@@ -155,12 +139,10 @@ mod tests {
     fn few_descriptors_are_shared_as_well() {
         for count in [0, 32, 64, 1024, u64::MAX] {
             let clients = Clients::with_descriptors(count);
-            let held: Vec<_> = {
-                let greedy = clients.visit("greedy");
-                std::iter::from_fn(|| admitted(&greedy)).collect()
-            };
+            let greedy = clients.client("greedy");
+            let held: Vec<_> = std::iter::from_fn(|| admitted(&greedy)).collect();
             assert!(!held.is_empty());
-            assert!(admitted(&clients.visit("honest")).is_some(), "{count}");
+            assert!(admitted(&clients.client("honest")).is_some(), "{count}");
         }
     }
 }

@@ -19,7 +19,7 @@ use super::receive::receive;
 use super::send::{Source, send, unexpected};
 use super::store::Store;
 use super::walk::Walk;
-use super::work::{blocking, caught};
+use super::work::{SHARE, blocking, caught};
 
 /// How long a client may take to take the last word.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub struct Served {
     receiving: Mutex<HashMap<PathBuf, Receiving>>,
     progress: Arc<Progress>,
     /// Who is there, and what of the server they have.
-    pub clients: Clients,
+    clients: Clients,
 }
 
 /// A file being received: for whom, and how to end that.
@@ -76,8 +76,24 @@ impl Served {
         Self { progress: Arc::clone(progress), ..self }
     }
 
-    /// Serves one request stream to its end. Errors have been told to the client, as far as possible.
+    /// Serves one request stream to its end, once the client has room for one more. Errors have been told to the client, as
+    /// far as possible.
     pub async fn handle<R, W>(
+        &self,
+        client: &str,
+        reader: &mut R,
+        writer: &mut W,
+    ) -> Result<Handled, TransferError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let bounds = self.clients.client(client);
+        let _admission = bounds.admit().await;
+        SHARE.scope(Arc::clone(&bounds.work), self.handle_admitted(client, reader, writer)).await
+    }
+
+    async fn handle_admitted<R, W>(
         &self,
         client: &str,
         reader: &mut R,

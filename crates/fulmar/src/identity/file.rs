@@ -35,7 +35,7 @@ pub enum StoreError {
         mode: u32,
     },
     /// Others can change who is let in.
-    #[error("{}: others may write to this file (mode {mode:03o}), and it says who is let in: chmod go-w", .path.display())]
+    #[error("{}: others may write here (mode {mode:03o}), and so decide who is let in: chmod go-w", .path.display())]
     Writable {
         /// Of the file, or of the folder it is in.
         path: PathBuf,
@@ -43,7 +43,7 @@ pub enum StoreError {
         mode: u32,
     },
     /// Somebody else can change who is let in.
-    #[error("{}: this file says who is let in, and belongs to somebody else (user {owner})", .path.display())]
+    #[error("{}: belongs to somebody else (user {owner}), who so decides who is let in", .path.display())]
     Foreign {
         /// Of the file, or of the folder it is in.
         path: PathBuf,
