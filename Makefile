@@ -9,7 +9,7 @@ CARGO ?= cargo
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
 .PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
-	operator dashboard dashboard-test dashboard-pictures
+	comparison operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,9 @@ dashboard-pictures: toolchain dashboard ## the same, and the pictures of docs/op
 	PICTURES="$(CURDIR)/docs/operator" CARGO="$(CARGO)" scripts/dashboard test
 
 # `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
+comparison: lab ## Fulmar's row of the README's comparison, in virtual time
+	scripts/comparison
+
 install: toolchain ## install the program into ~/.cargo/bin, and the library of `fulmar run` into ~/.cargo/lib
 	$(CARGO) install --locked --path crates/fulmar-cli
 	$(CARGO) build --release --locked -p fulmar-preload
