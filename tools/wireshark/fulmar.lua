@@ -305,7 +305,7 @@ local SYMBOL_FRAMES = {
   [0x11] = function(r) return string.format("MAX_STREAM_DATA stream %d, %d", r:varint(), r:varint()) end,
   [0x12] = function(r) return string.format("MAX_STREAMS bidirectional %d", r:varint()) end,
   [0x13] = function(r) return string.format("MAX_STREAMS unidirectional %d", r:varint()) end,
-  [0x14] = function(r) return string.format("ACK_POLICY %d packets, %d us", r:varint(), r:varint()) end,
+  [0x14] = function(r) return string.format("ACK_POLICY %d packets, %d us, %d repetitions", r:varint(), r:varint(), r:varint()) end,
 }
 
 -- Section 6.
@@ -342,8 +342,8 @@ local function ack(r, kind)
   local text = string.format("ACK %s, delay %d us", table.concat(ranges, " "), delay)
   if band(kind, 1) == 1 then text = text .. string.format(", ECT(0) %d, ECT(1) %d, CE %d", r:varint(), r:varint(), r:varint()) end
   if band(kind, 2) == 2 then
-    local below, seen, equations, windows = r:varint(), r:varint(), r:varint(), r:varint()
-    text = text .. string.format(", decoded below %d, seen %d, equations %d", below, seen, equations)
+    local below, seen, windows = r:varint(), r:varint(), r:varint()
+    text = text .. string.format(", decoded below %d, seen %d", below, seen)
     local at = below
     for _ = 1, windows do
       local gap, length, deficit = r:varint(), r:varint(), r:varint()
