@@ -33,7 +33,6 @@ impl Connection {
         if let Some(token) = &peer.reset_token {
             self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));
         }
-        self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.peer_parameters = Some(Box::new(peer));
         Ok(())
     }

@@ -121,7 +121,7 @@ pub enum Event {
 pub enum EndpointEvent {
     /// This token would prove that the peer has lost the connection.
     ResetToken(ResetToken),
-    /// The handshake is over.
+    /// The handshake is over: the peer has proved who it is, not only said hello.
     HandshakeDone,
     /// The connection is gone; its ids may be forgotten.
     Drained,

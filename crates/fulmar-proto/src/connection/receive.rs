@@ -4,7 +4,7 @@ use super::close::State;
 use super::handshake::Level;
 use super::path::Validation;
 use super::setup::udp_payload_max;
-use super::{Connection, DatagramMeta, Event};
+use super::{Connection, DatagramMeta, EndpointEvent, Event};
 use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
 use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
 use crate::stream::Streams;
@@ -212,6 +212,7 @@ impl Connection {
 
     fn on_handshake_complete(&mut self, now: Instant) {
         self.state = State::Established;
+        self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.liveness.on_handshake_complete();
         self.path.validation = match std::mem::replace(&mut self.path.validation, Validation::Done) {
             Validation::ByHandshake => Validation::Done,
