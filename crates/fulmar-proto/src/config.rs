@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::crypto;
-use crate::profile::Profile;
+use crate::profile::{AllowedProfiles, Profile};
 
 /// Settings of the transport, shared by many connections.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     pub(crate) profile: Profile,
     pub(crate) follows_peer_profile: bool,
+    pub(crate) allowed_profiles: AllowedProfiles,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) handshake_timeout: Duration,
@@ -32,6 +33,7 @@ impl Default for TransportConfig {
         Self {
             profile: Profile::auto(),
             follows_peer_profile: true,
+            allowed_profiles: AllowedProfiles::Obeying,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
             handshake_timeout: Duration::from_secs(60),
@@ -61,8 +63,11 @@ macro_rules! setters {
 setters! {
     /// The modules this end sends with. Default: [`Profile::auto`].
     profile: Profile;
-    /// A server sends with the profile its client names, if it knows it. Default: yes.
+    /// A server sends with the profile its client names, if it knows it and [`Self::allowed_profiles`] has it. Default: yes.
     follows_peer_profile: bool;
+    /// Profiles that a server follows its clients in besides those that obey congestion. To a client that names another it
+    /// sends with its own congestion control. Default: none.
+    allowed_profiles: AllowedProfiles;
     /// Silence after which the connection is given up; the smaller of both ends' values holds. Default: 30 s.
     idle_timeout: Option<Duration>;
     /// Silence after which this end sends something to keep the connection and its NAT bindings. Default: never.
@@ -95,11 +100,26 @@ setters! {
 }
 
 impl TransportConfig {
-    /// The settings a server uses for a client that names `profile`.
-    pub(crate) fn adopting(&self, profile: &str) -> Option<Profile> {
+    /// What a server takes of the profile that its client names.
+    pub(crate) fn adopting(&self, profile: &str) -> Adopted {
         let is_other = self.follows_peer_profile && !profile.is_empty() && profile != self.profile.name;
-        is_other.then(|| Profile::parse(profile).ok()).flatten()
+        match is_other.then(|| Profile::parse(profile).ok()).flatten() {
+            None => Adopted::Nothing,
+            Some(profile) if self.allowed_profiles.allows(&profile) => Adopted::All(profile),
+            Some(profile) => Adopted::Coding(profile),
+        }
     }
+}
+
+/// What of a client's profile its server sends with.
+#[derive(Clone, Debug)]
+pub(crate) enum Adopted {
+    /// The server's own does.
+    Nothing,
+    /// How symbols are coded, for that is how the client decodes; the rest is the server's own.
+    Coding(Profile),
+    /// All of it.
+    All(Profile),
 }
 
 /// Settings of connections this end opens.

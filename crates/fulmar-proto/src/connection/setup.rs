@@ -39,7 +39,8 @@ pub(crate) struct Setup {
     /// Destination of the client's first packet after a Retry, which a validated token proves.
     pub(crate) retry_cid: Option<ConnectionId>,
     pub(crate) is_address_validated: bool,
-    pub(crate) seed: u64,
+    /// Of all that the connection draws: what observers may not guess too.
+    pub(crate) seed: [u8; 32],
 }
 
 impl Setup {

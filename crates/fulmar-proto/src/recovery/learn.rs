@@ -51,6 +51,9 @@ impl<T: Copy> Recovery<T> {
         if ack.largest >= self.sent.next_number() {
             return Err(TransportError::protocol_violation("ACK of a packet that was never sent"));
         }
+        if self.skips.as_ref().is_some_and(|skips| skips.is_named_in(ack)) {
+            return Err(TransportError::protocol_violation("ACK of a packet number that was skipped"));
+        }
         let mut findings = self.findings(now);
         findings.is_newest = self.sent.largest_acked().is_none_or(|largest| ack.largest > largest);
         let newest = self.take_acked(now, ack, &mut findings);
@@ -59,6 +62,7 @@ impl<T: Copy> Recovery<T> {
             self.on_newest_acked(now, ack, &newest, &mut findings);
             (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
             self.silence = Silence::default();
+            self.unheard_since = None;
             self.detect_losses(now, &mut findings);
         }
         Ok(findings)
