@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::allowed::AllowedProfiles;
+use fulmar::AllowedProfiles;
+
 use crate::cp::error::TransferError;
 use crate::cp::server::{Handled, Served};
 use crate::cp::work::SHARE;
@@ -31,8 +32,8 @@ pub struct Args {
     /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
-    /// Profiles that clients may choose for what is sent to them: names with commas between, or all. By
-    /// default those that obey congestion
+    /// Profiles that clients may choose for what is sent to them besides those that obey congestion: names
+    /// with commas between, or all
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output, a line for each event
