@@ -20,6 +20,7 @@ pub struct TransportConfig {
     pub(crate) send_buffer_bytes: u64,
     pub(crate) symbols_held_bytes: u64,
     pub(crate) decoder_symbols: u32,
+    pub(crate) receive_memory_bytes: usize,
     pub(crate) streams_bi: u64,
     pub(crate) streams_uni: u64,
     pub(crate) datagram_buffer_bytes: usize,
@@ -42,6 +43,7 @@ impl Default for TransportConfig {
             send_buffer_bytes: 4 << 20,
             symbols_held_bytes: 96 << 20,
             decoder_symbols: 4096,
+            receive_memory_bytes: 16 << 20,
             streams_bi: 10_000,
             streams_uni: 10_000,
             datagram_buffer_bytes: 1 << 20,
@@ -83,8 +85,11 @@ setters! {
     send_buffer_bytes: u64;
     /// Bytes of symbols sent and not yet known to be decoded, at most. Default: 96 MiB.
     symbols_held_bytes: u64;
-    /// Symbols the decoder retains for repair symbols to refer to: bounds its memory to about 1.5 kB each. Default: 4096.
+    /// Symbols the decoder retains for repair symbols to refer to, with long symbols fewer. Default: 4096.
     decoder_symbols: u32;
+    /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
+    /// the handshake's. At least 10 MiB and the datagrams' buffer. Default: 16 MiB.
+    receive_memory_bytes: usize;
     /// Bidirectional streams the peer may have open. Default: 10,000.
     streams_bi: u64;
     /// Unidirectional streams the peer may have open. Default: 10,000.

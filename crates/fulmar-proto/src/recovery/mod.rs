@@ -252,9 +252,19 @@ impl<T: Copy> Recovery<T> {
         self.sent.in_flight_bytes()
     }
 
+    /// Bytes that packets under way take.
+    pub fn memory_bytes(&self) -> usize {
+        self.sent.memory_bytes()
+    }
+
     /// Packets whose fate is not known.
     pub fn has_outstanding(&self) -> bool {
         self.sent.outstanding_packets() > 0
+    }
+
+    /// Packets neither acknowledged nor declared lost.
+    pub fn outstanding_packets(&self) -> usize {
+        self.sent.outstanding_packets()
     }
 
     /// The longest time for which the peer may hold back an ACK.

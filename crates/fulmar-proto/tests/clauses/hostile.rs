@@ -118,3 +118,52 @@ fn rfc_9000_21_4_an_ack_of_a_number_that_was_skipped_ends_the_connection() {
     let sent = server.stats().sent_datagrams - begin;
     assert!(sent < 500, "{sent} datagrams to somebody who received none");
 }
+
+/// Lets the client say this many times what nobody sound would, and hear nothing of what the server answers.
+fn say(world: &mut World, times: u32, frames: &[u8]) {
+    set_link(world, Direction::Backward, link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE)));
+    set_link(world, Direction::Forward, link(10_000, 1));
+    for _ in 0..times {
+        let contents = world.client.only().forge_packet(frames).expect("keys");
+        let now = world.now;
+        world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+        world.run_for(Duration::from_micros(100));
+    }
+    world.run_for(Duration::from_millis(10));
+    assert!(!world.server.only().is_closed());
+}
+
+#[test]
+fn empty_datagrams_fill_the_buffer_too() {
+    let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+    world.connected();
+    let mut frames = Vec::new();
+    (0..300).for_each(|_| frame::put_datagram(&mut frames, b""));
+    say(&mut world, 300, &frames);
+    let server = world.server.only();
+    assert!(server.receive_memory_bytes() < 4 << 20, "{} bytes", server.receive_memory_bytes());
+    let kept = std::iter::from_fn(|| server.recv_datagram()).count();
+    assert!(kept <= (1 << 20) / 32, "{kept} of 90,000 are kept, in a buffer of 1 MiB");
+}
+
+#[test]
+fn what_is_answered_takes_no_memory_until_an_ack_that_never_comes() {
+    for (what, frames) in [
+        ("PING", vec![1]),
+        ("PATH_CHALLENGE", {
+            let mut challenge = Vec::new();
+            frame::put_path_challenge(&mut challenge, 7);
+            challenge
+        }),
+    ] {
+        let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+        world.connected();
+        // Something that is never acknowledged.
+        let server = world.server.only();
+        let id = server.open(Dir::Uni).expect("a stream");
+        assert_eq!(server.write(id, b"never acknowledged"), Ok(18));
+        say(&mut world, 5000, &frames);
+        let held = world.server.only().receive_memory_bytes();
+        assert!(held < 50_000, "{what}: {held} bytes after 5000 packets of 30");
+    }
+}
