@@ -3,7 +3,7 @@
 //! | part | decides |
 //! |---|---|
 //! | [`args`], [`exit`], [`log`], [`units`] | what people and scripts say and hear |
-//! | [`reach`], [`trust`], [`session`], [`allowed`] | who is connected to whom, may be, and how |
+//! | [`reach`], [`trust`], [`session`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
 //! | [`perf`] | measuring; docs/perf-protocol.md |
@@ -11,7 +11,6 @@
 //! | [`demo`], [`relay`] | a lossy path on one machine |
 #![forbid(unsafe_code)]
 
-pub mod allowed;
 pub mod args;
 pub mod cp;
 pub mod demo;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fulmar::crypto::{self, Identity};
 use fulmar::identity::{Host, PORT_DEFAULT};
-use fulmar::{ClientConfig, Endpoint, EndpointConfig, Profile, ProfileError, ServerConfig, TransportConfig};
+use fulmar::{
+    AllowedProfiles, ClientConfig, Endpoint, EndpointConfig, Profile, ProfileError, ServerConfig,
+    TransportConfig,
+};
 
-use crate::allowed::AllowedProfiles;
 use crate::exit::Failure;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge};
@@ -16,9 +18,6 @@ use crate::units::parse_seconds;
 
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
-
-/// With this code a server closes a connection whose client wants it to send in a way that is not allowed.
-pub const CODE_PROFILE: u64 = 1;
 
 /// Silence after which a connection is given up.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -131,7 +130,7 @@ pub struct ServerArgs {
     pub listen: SocketAddr,
     /// Name of the profile this side sends with.
     pub profile: String,
-    /// What clients may have it send with instead.
+    /// What clients may have it send with instead, besides what obeys congestion.
     pub allowed: AllowedProfiles,
 }
 
@@ -143,9 +142,6 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Of its key.
     pub fingerprint: String,
-    /// What it sends with.
-    profile: String,
-    allowed: AllowedProfiles,
 }
 
 impl Listener {
@@ -153,17 +149,10 @@ impl Listener {
     pub async fn next(&self) -> Option<impl Future<Output = Result<Session, Failure>> + Send + use<>> {
         let incoming = self.endpoint.accept().await?;
         let endpoint = self.endpoint.clone();
-        let (profile, allowed) = (self.profile.clone(), self.allowed.clone());
         Some(async move {
             let peer = incoming.remote_address().to_string();
             match incoming.await {
-                Ok(connection) => match allowed.refusal(&connection.stats().profile, &profile) {
-                    Some(why) => {
-                        connection.close(CODE_PROFILE, why.as_bytes());
-                        Err(Failure::Usage(format!("{peer}: {why}")))
-                    }
-                    None => Ok(Session::new(connection, endpoint)),
-                },
+                Ok(connection) => Ok(Session::new(connection, endpoint)),
                 Err(reason) => Err(session::explain(&reason, &peer, None)),
             }
         })
@@ -314,13 +303,14 @@ fn listen_on(
     endpoint_config: &EndpointConfig,
 ) -> Result<Listener, Failure> {
     let mut config = ServerConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport(&args.profile, windows)?);
+    let mut transport = transport(&args.profile, windows)?;
+    transport.allowed_profiles(args.allowed.clone());
+    config.transport = Arc::new(transport);
     let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
     let fingerprint = identity.public_key().fingerprint().to_string();
-    let (profile, allowed) = (args.profile.clone(), args.allowed.clone());
-    Ok(Listener { endpoint, address, fingerprint, profile, allowed })
+    Ok(Listener { endpoint, address, fingerprint })
 }
 
 fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure> {

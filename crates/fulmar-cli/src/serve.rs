@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fulmar::AllowedProfiles;
 use tokio::sync::Semaphore;
 
-use crate::allowed::AllowedProfiles;
 use crate::cp::clients::REQUESTS_PER_CONNECTION;
 use crate::cp::error::TransferError;
 use crate::cp::message::PREAMBLE;
@@ -46,8 +46,8 @@ pub struct Args {
     /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
-    /// Profiles that clients may choose for what is sent to them: names with commas between, or all. By
-    /// default those that obey congestion
+    /// Profiles that clients may choose for what is sent to them besides those that obey congestion: names
+    /// with commas between, or all
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output, a line for each event

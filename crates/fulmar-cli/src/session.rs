@@ -194,10 +194,6 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             }
             _ => Failure::Unreachable(format!("{peer}: {}", crate::units::printable(&reason.to_string()))),
         },
-        ConnectionError::ApplicationClosed { code: crate::reach::CODE_PROFILE, reason } => {
-            let why = crate::units::printable(&String::from_utf8_lossy(reason));
-            Failure::Usage(format!("{peer}: {why}"))
-        }
         ConnectionError::ApplicationClosed { .. } => {
             Failure::Unreachable(format!("{peer} has closed the connection"))
         }

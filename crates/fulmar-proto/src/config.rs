@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::crypto;
-use crate::profile::Profile;
+use crate::profile::{AllowedProfiles, Profile};
 
 /// Settings of the transport, shared by many connections.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     pub(crate) profile: Profile,
     pub(crate) follows_peer_profile: bool,
+    pub(crate) allowed_profiles: AllowedProfiles,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) handshake_timeout: Duration,
@@ -20,6 +21,7 @@ pub struct TransportConfig {
     pub(crate) send_buffer_bytes: u64,
     pub(crate) symbols_held_bytes: u64,
     pub(crate) decoder_symbols: u32,
+    pub(crate) receive_memory_bytes: usize,
     pub(crate) streams_bi: u64,
     pub(crate) streams_uni: u64,
     pub(crate) datagram_buffer_bytes: usize,
@@ -33,6 +35,7 @@ impl Default for TransportConfig {
         Self {
             profile: Profile::auto(),
             follows_peer_profile: true,
+            allowed_profiles: AllowedProfiles::Obeying,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
             handshake_timeout: Duration::from_secs(60),
@@ -42,6 +45,7 @@ impl Default for TransportConfig {
             send_buffer_bytes: 4 << 20,
             symbols_held_bytes: 96 << 20,
             decoder_symbols: 4096,
+            receive_memory_bytes: 16 << 20,
             streams_bi: 10_000,
             streams_uni: 10_000,
             datagram_buffer_bytes: 1 << 20,
@@ -63,8 +67,11 @@ macro_rules! setters {
 setters! {
     /// The modules this end sends with. Default: [`Profile::auto`].
     profile: Profile;
-    /// A server sends with the profile its client names, if it knows it. Default: yes.
+    /// A server sends with the profile its client names, if it knows it and [`Self::allowed_profiles`] has it. Default: yes.
     follows_peer_profile: bool;
+    /// Profiles that a server follows its clients in besides those that obey congestion. To a client that names another it
+    /// sends with its own congestion control. Default: none.
+    allowed_profiles: AllowedProfiles;
     /// Silence after which the connection is given up; the smaller of both ends' values holds. Default: 30 s.
     idle_timeout: Option<Duration>;
     /// Silence after which this end sends something to keep the connection and its NAT bindings. Default: never.
@@ -84,8 +91,11 @@ setters! {
     send_buffer_bytes: u64;
     /// Bytes of symbols sent and not yet known to be decoded, at most. Default: 96 MiB.
     symbols_held_bytes: u64;
-    /// Symbols the decoder retains for repair symbols to refer to: bounds its memory to about 1.5 kB each. Default: 4096.
+    /// Symbols the decoder retains for repair symbols to refer to, with long symbols fewer. Default: 4096.
     decoder_symbols: u32;
+    /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
+    /// the handshake's. At least 10 MiB and the datagrams' buffer. Default: 16 MiB.
+    receive_memory_bytes: usize;
     /// Bidirectional streams the peer may have open. Default: 10,000.
     streams_bi: u64;
     /// Unidirectional streams the peer may have open. Default: 10,000.
@@ -101,11 +111,26 @@ setters! {
 }
 
 impl TransportConfig {
-    /// The settings a server uses for a client that names `profile`.
-    pub(crate) fn adopting(&self, profile: &str) -> Option<Profile> {
+    /// What a server takes of the profile that its client names.
+    pub(crate) fn adopting(&self, profile: &str) -> Adopted {
         let is_other = self.follows_peer_profile && !profile.is_empty() && profile != self.profile.name;
-        is_other.then(|| Profile::parse(profile).ok()).flatten()
+        match is_other.then(|| Profile::parse(profile).ok()).flatten() {
+            None => Adopted::Nothing,
+            Some(profile) if self.allowed_profiles.allows(&profile) => Adopted::All(profile),
+            Some(profile) => Adopted::Coding(profile),
+        }
     }
+}
+
+/// What of a client's profile its server sends with.
+#[derive(Clone, Debug)]
+pub(crate) enum Adopted {
+    /// The server's own does.
+    Nothing,
+    /// How symbols are coded, for that is how the client decodes; the rest is the server's own.
+    Coding(Profile),
+    /// All of it.
+    All(Profile),
 }
 
 /// Settings of connections this end opens.

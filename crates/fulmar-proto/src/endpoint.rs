@@ -142,7 +142,7 @@ impl Endpoint {
             original_cid: peer_cid,
             retry_cid: None,
             is_address_validated: true,
-            seed: self.rng.next_u64(),
+            seed: self.draw_seed(),
         };
         let start = |parameters| Session::start_client(&config.crypto, server_name, parameters);
         let connection = Connection::new(now, setup, None, start)?;
@@ -253,7 +253,7 @@ impl Endpoint {
             original_cid: validated.as_ref().map_or(dcid, |token| token.original_dcid),
             retry_cid: validated.as_ref().map(|_| dcid),
             is_address_validated: validated.is_some(),
-            seed: self.rng.next_u64(),
+            seed: self.draw_seed(),
         };
         let reset_token = self.reset_key.token(&local_cid);
         let start = |parameters| Session::start_server(&server.crypto, parameters);
@@ -318,6 +318,12 @@ impl Endpoint {
         }
         self.handshakes -= usize::from(slot.is_handshaking);
         self.free.push(handle.0);
+    }
+
+    fn draw_seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
     }
 
     /// A connection id that is not in use.

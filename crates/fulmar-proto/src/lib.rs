@@ -29,5 +29,5 @@ pub use fulmar_control::LossView;
 pub use fulmar_units::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
-pub use profile::{Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError};
+pub use profile::{AllowedProfiles, Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError};
 pub use recovery::{Ecn, RecoveryConfig, Timeout};

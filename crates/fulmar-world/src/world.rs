@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    /// Hands the server a datagram of somebody at `remote` and returns what it answers.
+    /// Hands the server a datagram of somebody at `remote` and returns what it answers without state.
     pub fn ask_server(&mut self, remote: SocketAddr, mut datagram: Vec<u8>) -> Option<Vec<u8>> {
         let meta = DatagramMeta { remote, local_ip: None, ecn: None };
         let mut response = Vec::new();
@@ -263,6 +263,12 @@ impl World {
                 if let Some(connection) = self.server.connections.get_mut(&handle) {
                     connection.handle_datagram(self.now, &meta, &mut datagram);
                 }
+                None
+            }
+            Route::New(handle, mut connection) => {
+                connection.handle_datagram(self.now, &meta, &mut datagram);
+                self.server.connections.insert(handle, *connection);
+                self.server.collect_events();
                 None
             }
             _ => None,

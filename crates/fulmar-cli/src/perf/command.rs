@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use fulmar::AllowedProfiles;
+
 use super::protocol::Load;
 use super::report::Interval;
 use super::{client, server};
-use crate::allowed::AllowedProfiles;
 use crate::exit::Failure;
 use crate::reach::{self, ClientArgs, ServerArgs, Service};
 use crate::units::{self, parse_seconds, parse_size};
@@ -52,8 +53,8 @@ pub struct Args {
     /// Server: end after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
-    /// Server: profiles that clients may choose for what it sends to them: names with commas between, or all.
-    /// By default those that obey congestion
+    /// Server: profiles that clients may choose for what it sends to them besides those that obey congestion:
+    /// names with commas between, or all
     #[arg(long, value_name = "NAMES", requires = "server")]
     allow_profiles: Option<AllowedProfiles>,
     /// Report as JSON on standard output

@@ -7,8 +7,8 @@ use std::time::Duration;
 use fulmar_net::{Ecn as WireEcn, LinkRate, Rng};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramMeta, Ecn, Endpoint, EndpointConfig,
-    Event, Instant, Route, ServerConfig, Transmit, TransportConfig,
+    AllowedProfiles, ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramMeta, Ecn,
+    Endpoint, EndpointConfig, Event, Instant, Route, ServerConfig, Transmit, TransportConfig,
 };
 
 use super::wires::Packet;
@@ -73,6 +73,7 @@ fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
     let window = (bdp * 4).clamp(64 << 20, 4 << 30);
     config
         .profile(flow.profile.clone())
+        .allowed_profiles(AllowedProfiles::All)
         .idle_timeout(Some(IDLE_TIMEOUT))
         .receive_window_bytes(window)
         .stream_receive_window_bytes(window)

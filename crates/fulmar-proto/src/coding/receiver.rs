@@ -16,7 +16,10 @@ use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX, OpenWindow, Repair, Repa
 pub(crate) const SYMBOLS_AHEAD_MAX: u64 = 1 << 18;
 
 /// Blocks that are kept in mind for reports: as many as a sender can have under way.
-const OPEN_BLOCKS_MAX: usize = 1 << 14;
+const OPEN_BLOCKS_MAX: usize = 1 << 12;
+
+/// So many decoded blocks are forgotten with one report.
+const DECODED_MAX: usize = 256;
 
 /// Counts of what arrived.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct ReceiverStats {
     pub redundant: u64,
     /// Combinations that referred to symbols already forgotten.
     pub out_of_reach: u64,
+    /// Combinations for which the decoder had no room: to the sender they are lost.
+    pub dropped: u64,
 }
 
 /// The receiver's side of the coding layer.
@@ -43,6 +48,8 @@ pub struct SymbolReceiver {
     recovered: Vec<u8>,
     symbol_bytes: usize,
     parts: PartsIn,
+    /// The decoder had no room for the newest repair symbol.
+    has_dropped: bool,
     /// Blocks that repair symbols told of and that are not decoded, by first symbol; `None` where the code has no blocks.
     open: Option<BTreeMap<SymbolId, u32>>,
     stats: ReceiverStats,
@@ -69,6 +76,7 @@ impl SymbolReceiver {
             recovered: Vec::new(),
             symbol_bytes,
             parts: PartsIn::default(),
+            has_dropped: false,
             open: matches!(code.shape().geometry, Geometry::Block { .. }).then(BTreeMap::new),
             stats: ReceiverStats::default(),
         }
@@ -82,6 +90,11 @@ impl SymbolReceiver {
     /// Bytes the decoder holds.
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes() + self.parts.memory_bytes()
+    }
+
+    /// Work that the decoder has done so far ([`fulmar_fec::WORK_MAX`]).
+    pub fn work(&self) -> u64 {
+        self.decoder.work()
     }
 
     /// A source symbol arrived. `deliver` gets every symbol that becomes known, exactly once.
@@ -153,8 +166,13 @@ impl SymbolReceiver {
         match self.decoder.on_repair(cover, repair.key, repair.payload).map_err(refused)? {
             Innovation::Innovative => {}
             Innovation::Redundant => self.stats.redundant += 1,
-            Innovation::OutOfReach | Innovation::Dropped => self.stats.out_of_reach += 1,
+            Innovation::OutOfReach => self.stats.out_of_reach += 1,
+            Innovation::Dropped => {
+                self.stats.dropped += 1;
+                self.has_dropped = true;
+            }
         }
+        // What it had no use for is missing all the same, and a block that is not named counts as decoded.
         if let (Cover::Window(window), Some(open)) = (cover, &mut self.open)
             && open.len() < OPEN_BLOCKS_MAX
         {
@@ -162,6 +180,11 @@ impl SymbolReceiver {
         }
         self.ids = ids;
         self.deliver_recovered(deliver)
+    }
+
+    /// True if the packet at hand held a combination for which there was no room.
+    pub fn take_dropped(&mut self) -> bool {
+        std::mem::take(&mut self.has_dropped)
     }
 
     /// Bounds how far ahead of the lowest undecoded symbol the sender may be.
@@ -212,24 +235,36 @@ impl SymbolReceiver {
     }
 }
 
-/// The lowest blocks that are not decoded, as many as an ACK can name. Those that are, are forgotten.
+/// The lowest blocks that are not decoded, as many as an ACK can name. Those that are, are forgotten. The decoder is asked a
+/// bounded number of times, whatever blocks a peer has told of.
 fn open_blocks(open: &mut BTreeMap<SymbolId, u32>, decoder: &dyn Decoder) -> Vec<OpenWindow> {
     let below = decoder.decoded_below();
     let mut windows: Vec<OpenWindow> = Vec::new();
-    open.retain(|&first, &mut len| {
-        let window = Window { first, len };
-        if windows.len() == OPEN_WINDOWS_MAX {
-            return true;
+    let (mut decoded, mut undecoded) = (Vec::new(), 0);
+    for (&first, &len) in open.iter() {
+        if undecoded == OPEN_WINDOWS_MAX * 2
+            || windows.len() == OPEN_WINDOWS_MAX
+            || decoded.len() == DECODED_MAX
+        {
+            break;
         }
+        let window = Window { first, len };
         let deficit = decoder.deficit(window);
+        if deficit == 0 {
+            decoded.push(first);
+            continue;
+        }
+        undecoded += 1;
         // What lies before the report, or in a block before this one, is not named again.
         let from = first.max(windows.last().map_or(below, |last| last.window.end()));
         let rest = window.end().0.saturating_sub(from.0) as u32;
-        if deficit > 0 && rest > 0 {
+        if rest > 0 {
             windows.push(OpenWindow { window: Window { first: from, len: rest }, deficit });
         }
-        deficit > 0
-    });
+    }
+    for first in decoded {
+        open.remove(&first);
+    }
     windows
 }
 

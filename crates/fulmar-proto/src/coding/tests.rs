@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, RepairReason};
-use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId};
+use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId};
 use fulmar_units::Instant;
 
 use super::strategy::Strategy;
 use super::{Content, Source, SymbolReceiver, strategy};
 use crate::TransportError;
-use crate::wire::frame::{Frame, Frames, RepairSpan};
+use crate::wire::frame::{self, Frame, Frames, RepairSpan};
 
 const NOW: Instant = Instant::ZERO;
 const RTT: Duration = Duration::from_millis(100);
@@ -190,4 +190,42 @@ fn a_combination_whose_symbols_no_longer_fit_becomes_a_piece_of_a_copy() {
         packet.len() <= 60
             && matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { id: 0, .. })))
     );
+}
+
+/// One repair symbol over a block of two, of which nothing has arrived.
+fn block_repair(receiver: &mut SymbolReceiver, block: u64) -> Result<(), TransportError> {
+    let window = fulmar_fec::Window { first: SymbolId(block * 2), len: 2 };
+    let mut packet = Vec::new();
+    frame::put_repair_window_header(&mut packet, RlcBlock::ID, window, RepairKey(1));
+    packet.extend_from_slice(&[1; 50]);
+    let Some(Ok(Frame::Repair(repair))) = Frames::new(&packet).next() else { panic!("a repair symbol") };
+    receiver.on_repair(&repair, &mut |_| Ok(()))
+}
+
+#[test]
+fn a_report_asks_the_decoder_no_more_than_an_ack_can_name() {
+    let code = RlcBlock::new(2).unwrap();
+    let mut receiver = SymbolReceiver::new(&code, 100, DecoderLimits::new(4096, 1024));
+    (0..1000).for_each(|block| block_repair(&mut receiver, block).unwrap());
+    let before = receiver.work();
+    let named = receiver.state().windows.len() as u64;
+    let many = receiver.work() - before;
+    let mut few = SymbolReceiver::new(&code, 100, DecoderLimits::new(4096, 1024));
+    (0..named).for_each(|block| block_repair(&mut few, block).unwrap());
+    let before = few.work();
+    few.state();
+    assert!(named > 0 && many <= few.work() - before, "{many} for {named} of 1000 blocks");
+}
+
+#[test]
+fn what_the_decoder_has_no_room_for_counts_as_lost() {
+    let code = RlcBlock::new(2).unwrap();
+    let mut receiver = SymbolReceiver::new(&code, 100, DecoderLimits::new(4096, 4));
+    let kept = (0..100).filter(|&block| {
+        block_repair(&mut receiver, block).unwrap();
+        !receiver.take_dropped()
+    });
+    let kept = kept.count();
+    assert!((1..100).contains(&kept), "{kept}");
+    assert_eq!(receiver.stats().dropped, 100 - kept as u64);
 }

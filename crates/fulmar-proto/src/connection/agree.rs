@@ -3,6 +3,7 @@
 use super::setup::{AgreedCode, recovery_modules, udp_payload_max};
 use super::{Connection, EndpointEvent};
 use crate::coding::SymbolReceiver;
+use crate::config::Adopted;
 use crate::params::Parameters;
 use crate::profile::{MakeContext, Profile};
 use crate::stream::PeerStreamLimits;
@@ -16,11 +17,10 @@ impl Connection {
         peer: Parameters,
     ) -> Result<(), TransportError> {
         self.cids.check(self.side, &peer)?;
-        let adopted = self.side.is_server().then(|| self.config.adopting(&peer.profile)).flatten();
-        if let Some(profile) = &adopted {
-            self.adopt(now, profile);
+        if self.side.is_server() {
+            self.follow(now, &peer);
         }
-        self.agree_on_codes(&peer, adopted.as_ref().unwrap_or(&self.config.profile.clone()))?;
+        self.agree_on_codes(&peer)?;
         self.streams.set_peer_limits(&PeerStreamLimits {
             max_data: peer.initial_max_data,
             max_stream_data: peer.initial_max_stream_data,
@@ -33,9 +33,32 @@ impl Connection {
         if let Some(token) = &peer.reset_token {
             self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));
         }
-        self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.peer_parameters = Some(Box::new(peer));
         Ok(())
+    }
+
+    /// Sends as the client wishes, as far as that is allowed.
+    fn follow(&mut self, now: Instant, peer: &Parameters) {
+        match self.config.adopting(&peer.profile) {
+            Adopted::All(profile) => self.adopt(now, &profile),
+            // The client decodes its own code, and not every policy goes with every code.
+            Adopted::Coding(profile) if !self.has_code_of(peer) => {
+                tracing::debug!(profile = %profile.name, "not allowed: sending with this end's congestion control");
+                self.adopt_coding(&profile);
+            }
+            Adopted::Coding(_) | Adopted::Nothing => {}
+        }
+    }
+
+    /// The peer sends with this end's own code.
+    fn has_code_of(&self, peer: &Parameters) -> bool {
+        let own = &self.config.profile.code;
+        peer.codes_sent.first() == Some(&own.shape().id) && peer.code_parameters == own.parameters()
+    }
+
+    fn adopt_coding(&mut self, profile: &Profile) {
+        let context = MakeContext::new(u32::from(self.path.recovery.mtu_bytes()), self.draw());
+        self.coding.adopt((profile.redundancy)(&context), (profile.sizing)(&context));
     }
 
     /// Sends with the modules of another profile. Nothing has been sent or measured yet.
@@ -43,13 +66,13 @@ impl Connection {
         let seed = self.draw();
         let context = MakeContext::new(u32::from(self.path.recovery.mtu_bytes()), seed);
         self.path.recovery.adopt(now, recovery_modules(profile, &context));
-        self.coding.adopt((profile.redundancy)(&context), (profile.sizing)(&context));
+        self.adopt_coding(profile);
         self.profile_name.clone_from(&profile.name);
     }
 
-    /// Makes the sender and the receiver of symbols; `profile` is what this end sends with.
-    fn agree_on_codes(&mut self, peer: &Parameters, profile: &Profile) -> Result<(), TransportError> {
-        let sent = self.code_to_send(peer, profile)?.or_none(peer, &self.config);
+    /// Makes the sender and the receiver of symbols.
+    fn agree_on_codes(&mut self, peer: &Parameters) -> Result<(), TransportError> {
+        let sent = self.code_to_send(peer)?.or_none(peer, &self.config);
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.coding.set_code(sent.code, sent.symbol_bytes, reach);
         let decoded = self.code_to_decode(peer)?;
@@ -59,12 +82,12 @@ impl Connection {
     }
 
     /// The code this end sends with: its own. A server that follows its clients named none, and takes the client's.
-    fn code_to_send(&self, peer: &Parameters, profile: &Profile) -> Result<AgreedCode, TransportError> {
+    fn code_to_send(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
         if self.side.is_server() && self.config.follows_peer_profile {
             let theirs = AgreedCode::of_peer(peer, &self.config)?;
             return Ok(AgreedCode::own(&theirs.code, &self.config));
         }
-        Ok(AgreedCode::own(&profile.code, &self.config))
+        Ok(AgreedCode::own(&self.config.profile.code, &self.config))
     }
 
     /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know yet: it is the

@@ -200,6 +200,18 @@ impl Connection {
         self.close_reason.as_ref()
     }
 
+    /// Bytes that the peer has made this end hold, those of streams left out, which flow control bounds.
+    pub fn receive_memory_bytes(&self) -> usize {
+        let early: usize = self.early.iter().map(|(_, packet)| packet.capacity()).sum();
+        let symbols = self.symbols_in.memory_bytes() + self.datagrams.memory_bytes();
+        symbols + early + self.handshake.memory_bytes() + self.path.recovery.memory_bytes()
+    }
+
+    /// Work that decoding has cost so far, in units of the codes (`fulmar_fec::WORK_MAX`).
+    pub fn decoder_work(&self) -> u64 {
+        self.symbols_in.work()
+    }
+
     /// Something written has not reached the peer yet, as far as this end knows.
     pub fn has_unacked(&self) -> bool {
         !self.streams.is_idle() || !self.coding.is_all_delivered()

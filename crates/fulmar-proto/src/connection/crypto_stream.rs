@@ -1,6 +1,5 @@
 //! The bytes of the TLS handshake in one packet-number space: reliable and in order, without symbols.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::recovery::RangeSet;
@@ -8,6 +7,9 @@ use crate::{TransportError, TransportErrorCode};
 
 /// Handshake bytes buffered out of order, at most (RFC 9000 7.5 asks for at least 4096).
 const BUFFER_MAX_BYTES: u64 = 64 << 10;
+
+/// Stretches of them, at most: a sound peer's are a packet long.
+const PIECES_MAX: usize = 128;
 
 /// Handshake bytes to send.
 #[derive(Debug, Default)]
@@ -50,50 +52,54 @@ impl CryptoSend {
     }
 }
 
-/// Handshake bytes received.
+/// Handshake bytes received: one buffer, however the pieces overlap.
 #[derive(Debug, Default)]
 pub(super) struct CryptoReceive {
-    chunks: BTreeMap<u64, Vec<u8>>,
+    /// From `read` on; bytes that have not arrived are zero.
+    buffer: Vec<u8>,
+    received: RangeSet,
     read: u64,
 }
 
 impl CryptoReceive {
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        let exceeded = |reason| TransportError::new(TransportErrorCode::CryptoBufferExceeded, reason);
         let end = offset.saturating_add(data.len() as u64);
         if end > self.read + BUFFER_MAX_BYTES {
-            return Err(TransportError::new(
-                TransportErrorCode::CryptoBufferExceeded,
-                "handshake data too far ahead",
-            ));
+            return Err(exceeded("handshake data too far ahead"));
         }
         if end <= self.read {
             return Ok(());
         }
-        let skip = self.read.saturating_sub(offset);
-        let kept = &data[skip as usize..];
-        let chunk = self.chunks.entry(offset + skip).or_default();
-        if kept.len() > chunk.len() {
-            *chunk = kept.to_vec();
+        let start = offset.max(self.read);
+        let (from, to) = ((start - self.read) as usize, (end - self.read) as usize);
+        if self.buffer.len() < to {
+            self.buffer.resize(to, 0);
+        }
+        self.buffer[from..to].copy_from_slice(&data[(start - offset) as usize..]);
+        self.received.insert_range(start..end);
+        if self.received.range_count() > PIECES_MAX {
+            return Err(exceeded("handshake data in too many pieces"));
         }
         Ok(())
     }
 
     /// The next bytes in order.
     pub(super) fn read(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let entry = self.chunks.first_entry()?;
-            let offset = *entry.key();
-            if offset > self.read {
-                return None;
-            }
-            let mut chunk = entry.remove();
-            let skip = (self.read - offset) as usize;
-            if skip < chunk.len() {
-                chunk.drain(..skip);
-                self.read += chunk.len() as u64;
-                return Some(chunk);
-            }
+        let end = self.read + self.buffer.len() as u64;
+        let in_order = self.received.first_gap(self.read, end).map_or(end, |gap| gap.start);
+        if in_order == self.read {
+            return None;
         }
+        let rest = self.buffer.split_off((in_order - self.read) as usize);
+        self.read = in_order;
+        self.received.remove_below(in_order);
+        Some(std::mem::replace(&mut self.buffer, rest))
+    }
+
+    /// Bytes held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.buffer.capacity() + self.received.range_count() * size_of::<Range<u64>>()
     }
 }
 
@@ -114,6 +120,18 @@ mod tests {
         }
         assert_eq!(read, data);
         assert!(receive.insert(BUFFER_MAX_BYTES + 200, &[1]).is_err());
+    }
+
+    #[test]
+    fn overlapping_pieces_take_no_more_than_the_bytes_they_cover() {
+        let mut receive = CryptoReceive::default();
+        for offset in 1..BUFFER_MAX_BYTES - 1200 {
+            receive.insert(offset, &[7; 1200]).unwrap();
+        }
+        assert!(receive.memory_bytes() <= 2 * BUFFER_MAX_BYTES as usize, "{}", receive.memory_bytes());
+        let mut scattered = CryptoReceive::default();
+        let refused = (1..BUFFER_MAX_BYTES / 2).find(|at| scattered.insert(at * 2, &[7]).is_err());
+        assert_eq!(refused, Some(PIECES_MAX as u64 + 1));
     }
 
     #[test]

@@ -22,6 +22,13 @@ pub enum SendDatagramError {
     Unsupported,
 }
 
+/// What a queue takes for one datagram besides its bytes: an empty one counts too.
+const ENTRY_BYTES: usize = size_of::<Bytes>();
+
+fn held_bytes(data: &[u8]) -> usize {
+    data.len() + ENTRY_BYTES
+}
+
 /// Queues of datagrams in both directions.
 #[derive(Debug)]
 pub(super) struct Datagrams {
@@ -52,11 +59,11 @@ impl Datagrams {
     }
 
     pub(super) fn send(&mut self, data: Bytes) -> Result<(), SendDatagramError> {
-        if self.outgoing_bytes + data.len() > self.limit_bytes {
+        if self.outgoing_bytes > 0 && self.outgoing_bytes + held_bytes(&data) > self.limit_bytes {
             self.is_blocked = true;
             return Err(SendDatagramError::Blocked);
         }
-        self.outgoing_bytes += data.len();
+        self.outgoing_bytes += held_bytes(&data);
         self.outgoing.push_back(data);
         Ok(())
     }
@@ -75,7 +82,7 @@ impl Datagrams {
 
     fn pop(&mut self) -> Option<Bytes> {
         let data = self.outgoing.pop_front()?;
-        self.outgoing_bytes -= data.len();
+        self.outgoing_bytes -= held_bytes(&data);
         Some(data)
     }
 
@@ -88,12 +95,12 @@ impl Datagrams {
 
     /// Keeps an arrival; the oldest ones go when there are too many.
     pub(super) fn receive(&mut self, data: &[u8]) {
-        while self.incoming_bytes + data.len() > self.limit_bytes {
+        while self.incoming_bytes > 0 && self.incoming_bytes + held_bytes(data) > self.limit_bytes {
             let Some(old) = self.incoming.pop_front() else { return };
-            self.incoming_bytes -= old.len();
+            self.incoming_bytes -= held_bytes(&old);
             self.dropped += 1;
         }
-        self.incoming_bytes += data.len();
+        self.incoming_bytes += held_bytes(data);
         self.incoming.push_back(Bytes::copy_from_slice(data));
     }
 
@@ -107,9 +114,14 @@ impl Datagrams {
         self.is_announced = false;
     }
 
+    /// Bytes that arrivals take.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.incoming_bytes + (self.incoming.capacity() - self.incoming.len()) * ENTRY_BYTES
+    }
+
     pub(super) fn read(&mut self) -> Option<Bytes> {
         let data = self.incoming.pop_front()?;
-        self.incoming_bytes -= data.len();
+        self.incoming_bytes -= held_bytes(&data);
         Some(data)
     }
 }
@@ -120,7 +132,7 @@ mod tests {
 
     #[test]
     fn queues_are_bounded_and_say_when_there_is_room() {
-        let mut d = Datagrams::new(100);
+        let mut d = Datagrams::new(10 * (10 + ENTRY_BYTES));
         for _ in 0..10 {
             d.send(Bytes::from_static(&[0; 10])).unwrap();
         }
@@ -130,6 +142,16 @@ mod tests {
         assert!(d.poll_unblocked() && !d.poll_unblocked());
         (0..30).for_each(|i| d.receive(&[i; 10]));
         assert_eq!((d.read().unwrap()[0], d.dropped), (20, 20));
+    }
+
+    #[test]
+    fn empty_datagrams_take_room_too() {
+        let mut d = Datagrams::new(10 * ENTRY_BYTES);
+        (0..1000).for_each(|_| d.receive(&[]));
+        assert_eq!(d.dropped, 990);
+        assert!(d.memory_bytes() <= 20 * ENTRY_BYTES);
+        (0..10).for_each(|_| d.send(Bytes::new()).unwrap());
+        assert_eq!(d.send(Bytes::new()), Err(SendDatagramError::Blocked));
     }
 
     #[test]

@@ -225,6 +225,11 @@ impl Handshake {
         Ok(largest_at.map(|at| now - at))
     }
 
+    /// Bytes that the peer's side of the handshake takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        [&self.initial, &self.handshake].into_iter().flatten().map(|space| space.receive.memory_bytes()).sum()
+    }
+
     /// Something is waiting to be sent.
     pub(super) fn has_pending(&self) -> bool {
         [&self.initial, &self.handshake].into_iter().flatten().any(Space::has_pending)

@@ -29,8 +29,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use fulmar_fec::{DecoderLimits, NoCode};
+use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 pub use datagrams::SendDatagramError;
 pub use stats::ConnectionStats;
@@ -121,7 +121,7 @@ pub enum Event {
 pub enum EndpointEvent {
     /// This token would prove that the peer has lost the connection.
     ResetToken(ResetToken),
-    /// The handshake is over.
+    /// The handshake is over: the peer has proved who it is, not only said hello.
     HandshakeDone,
     /// The connection is gone; its ids may be forgotten.
     Drained,
@@ -132,7 +132,8 @@ pub enum EndpointEvent {
 pub struct Connection {
     side: Side,
     config: Arc<TransportConfig>,
-    rng: Pcg64Mcg,
+    /// Cryptographic: challenges and skipped packet numbers come from it.
+    rng: ChaCha20Rng,
     state: State,
     close_reason: Option<ConnectionError>,
     shutdown: Option<Shutdown>,
@@ -177,7 +178,7 @@ impl Connection {
         reset_token: Option<ResetToken>,
         start: impl FnOnce(Vec<u8>) -> Result<Session, E>,
     ) -> Result<Self, E> {
-        let mut rng = Pcg64Mcg::seed_from_u64(setup.seed);
+        let mut rng = ChaCha20Rng::from_seed(setup.seed);
         let config = setup.transport.clone();
         let streams = stream_config(&config);
         let session = start(local_parameters(&setup, &streams, reset_token).encode())?;
@@ -185,7 +186,8 @@ impl Connection {
         let keys_cid = setup.retry_cid.unwrap_or(setup.original_cid);
         let profile = &config.profile;
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
-        let recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
+        let mut recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
+        recovery.skip_numbers(ChaCha20Rng::from_rng(&mut rng));
         let mut connection = Self {
             side: setup.side,
             state: State::Handshaking,

@@ -4,7 +4,7 @@ use super::close::State;
 use super::handshake::Level;
 use super::path::Validation;
 use super::setup::udp_payload_max;
-use super::{Connection, DatagramMeta, Event};
+use super::{Connection, DatagramMeta, EndpointEvent, Event};
 use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
 use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
 use crate::stream::Streams;
@@ -13,8 +13,8 @@ use crate::wire::packet::{self, LongType, PacketKind, Peeked, ProtectedPacket};
 use crate::wire::symbol::{SymbolFrame, SymbolFrames};
 use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError};
 
-/// Datagrams kept that came before the keys to open them.
-const EARLY_MAX: usize = 16;
+/// Bytes kept of packets that came before the keys to open them: a flight of 16.
+const EARLY_BYTES_MAX: usize = 16 * 1500;
 
 impl Connection {
     /// A datagram for this connection arrived. It is decrypted in place; what it held afterwards has no meaning.
@@ -60,7 +60,9 @@ impl Connection {
             PacketKind::Initial { scid, .. } => self.on_long_packet(now, Level::Initial, scid, packet, bytes),
             PacketKind::Handshake { scid } => self.on_long_packet(now, Level::Handshake, scid, packet, bytes),
             PacketKind::OneRtt if matches!(self.state, State::Handshaking) => {
-                if self.early.len() < EARLY_MAX {
+                let held = |len: usize| len + size_of::<(DatagramMeta, Vec<u8>)>();
+                let held_bytes: usize = self.early.iter().map(|(_, packet)| held(packet.len())).sum();
+                if held_bytes + held(bytes.len()) <= EARLY_BYTES_MAX {
                     self.early.push((*meta, bytes.to_vec()));
                 }
                 Ok(())
@@ -212,6 +214,7 @@ impl Connection {
 
     fn on_handshake_complete(&mut self, now: Instant) {
         self.state = State::Established;
+        self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.liveness.on_handshake_complete();
         self.path.validation = match std::mem::replace(&mut self.path.validation, Validation::Done) {
             Validation::ByHandshake => Validation::Done,
@@ -294,6 +297,10 @@ impl Connection {
             if self.state.is_closed() {
                 return Ok(false);
             }
+        }
+        if self.symbols_in.take_dropped() {
+            // To the sender it is lost, as if a queue had been full on the way: nothing was learnt from it.
+            return Ok(is_ack_eliciting);
         }
         self.received.on_packet(now, number, ecn, is_ack_eliciting);
         self.path.recovery.on_received(number);

@@ -21,6 +21,9 @@ use crate::{ConnectionId, Side, TransportError};
 const INITIAL_STREAM_WINDOW_BYTES: u64 = 4 << 20;
 const INITIAL_WINDOW_BYTES: u64 = 6 << 20;
 
+/// What a connection receives besides symbols and datagrams: symbols in parts, handshake, packets that came early.
+const OTHER_BYTES: usize = 1 << 20;
+
 /// Longest symbol that fits any UDP datagram.
 const SYMBOL_BYTES_MAX: usize = 65_507;
 
@@ -39,7 +42,8 @@ pub(crate) struct Setup {
     /// Destination of the client's first packet after a Retry, which a validated token proves.
     pub(crate) retry_cid: Option<ConnectionId>,
     pub(crate) is_address_validated: bool,
-    pub(crate) seed: u64,
+    /// Of all that the connection draws: what observers may not guess too.
+    pub(crate) seed: [u8; 32],
 }
 
 impl Setup {
@@ -140,7 +144,10 @@ impl AgreedCode {
             Geometry::Block { .. } => (config.decoder_symbols / 4).max(WINDOW_SYMBOLS),
             Geometry::None | Geometry::Sliding { .. } => WINDOW_SYMBOLS,
         };
-        DecoderLimits::new(config.decoder_symbols, equations_max)
+        let mut limits = DecoderLimits::new(config.decoder_symbols, equations_max);
+        let others = config.datagram_buffer_bytes.saturating_add(OTHER_BYTES);
+        limits.memory_bytes_max = config.receive_memory_bytes.saturating_sub(others);
+        limits
     }
 }
 

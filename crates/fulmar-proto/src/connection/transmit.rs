@@ -22,6 +22,9 @@ const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
 const SYMBOL_BYTES_WORTHWHILE: usize = 200;
 
+/// With so many packets under way others see to it that silence is noticed.
+const RESPONSES_TRACKED_MAX: usize = 64;
+
 /// What the next 1-RTT packet is to carry besides ACK and control frames.
 #[derive(Copy, Clone, Debug)]
 enum Payload {
@@ -230,7 +233,8 @@ impl Connection {
     fn put_control(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
         if let Some(token) = self.path_response.take() {
             frame::put_path_response(buf, token);
-            draft.is_ack_eliciting = true;
+            // It comes again if it is lost; but challenges that are never acknowledged must not fill this end's memory.
+            draft.is_ack_eliciting |= self.path.recovery.outstanding_packets() < RESPONSES_TRACKED_MAX;
         }
         if let Some(token) = self.path.poll_challenge(now) {
             frame::put_path_challenge(buf, token);

@@ -16,12 +16,15 @@ use fulmar_fec::Code;
 
 use crate::recovery::RecoveryConfig;
 
+mod allowed;
 mod conflicts;
+mod controllers;
 mod families;
 mod modules;
 mod settings;
 mod values;
 
+pub use allowed::AllowedProfiles;
 pub use families::{FAMILIES, Family};
 pub use settings::{Kind, SETTINGS, Setting};
 pub use values::{ProfileError, Value, Values};
@@ -66,6 +69,9 @@ pub struct Profile {
     pub sizing: Make<dyn Sizing>,
     /// Loss detection and timeouts.
     pub recovery: RecoveryConfig,
+    /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a client's wish
+    /// without being told that it may ([`AllowedProfiles`]).
+    pub obeys_congestion: bool,
 }
 
 /// The names of all profiles.
@@ -162,11 +168,12 @@ impl ProfileBuilder {
         Ok(Profile {
             name,
             code: modules::code(&values)?,
-            congestion: modules::congestion(&values),
+            congestion: controllers::congestion(&values),
             loss: modules::loss(&values),
             redundancy: modules::redundancy(&values),
             sizing: modules::sizing(&values),
             recovery: modules::recovery(&values),
+            obeys_congestion: controllers::obeys(&values),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control as control;
-use fulmar_control::{CongestionController, LossEstimator, RedundancyPolicy, Sizing, WindowConfig};
+use fulmar_control::{LossEstimator, RedundancyPolicy, Sizing};
 use fulmar_fec::{
     Code, CodeError, DfcpRaptor, NoCode, RaptorQ, ReedSolomon, RlcBlock, RlcWindow, XorGroups, dfcp::Taus88,
 };
@@ -49,70 +49,6 @@ pub(super) fn code(values: &Values) -> Result<Arc<dyn Code>, ProfileError> {
         })
     };
     made().map_err(|error| ProfileError::Conflict(format!("code={}: {error}", values.word("code"))))
-}
-
-pub(super) fn congestion(values: &Values) -> Make<dyn CongestionController> {
-    let inner = controller(values);
-    let (is_masked, window_bytes) = (values.flag("masked"), values.integer("rwnd"));
-    if !is_masked && window_bytes == 0 {
-        return inner;
-    }
-    Arc::new(move |context| {
-        let mut controller = inner(context);
-        if is_masked {
-            controller = Box::new(control::AboveCode::new(controller));
-        }
-        if window_bytes > 0 {
-            controller = Box::new(control::ReceiveWindow::new(context.mtu_bytes, controller, window_bytes));
-        }
-        controller
-    })
-}
-
-fn controller(values: &Values) -> Make<dyn CongestionController> {
-    let mut window = WindowConfig::default();
-    window.initial_packets = values.integer_u32("iw");
-    window.min_packets = values.integer_u32("wmin");
-    window.is_paced = values.flag("paced");
-    window.is_timeout_final = values.word("timeout") == "rto";
-    let reduction = values.number("r");
-    match values.word("cc") {
-        "auto" => Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
-        "cubic" => Arc::new(move |context| {
-            let mut config = control::CubicConfig::default();
-            config.window = window;
-            Box::new(control::Cubic::new(context.mtu_bytes, config))
-        }),
-        "reno" => Arc::new(move |context| Box::new(control::Reno::new(context.mtu_bytes, window))),
-        "ecn-only" => Arc::new(move |context| Box::new(control::EcnOnly::new(context.mtu_bytes, window))),
-        "ctcp" => Arc::new(move |context| Box::new(control::Ctcp::new(context.mtu_bytes, window))),
-        "tcp-fec" => {
-            Arc::new(move |context| Box::new(control::TcpFec::new(context.mtu_bytes, window, reduction)))
-        }
-        "grow-only" => Arc::new(move |context| Box::new(control::GrowOnly::new(context.mtu_bytes, window))),
-        "unlimited" => unlimited(values),
-        _ => Arc::new(move |context| Box::new(control::NewReno::new(context.mtu_bytes, window))),
-    }
-}
-
-/// DFCP's token bucket, or none.
-fn unlimited(values: &Values) -> Make<dyn CongestionController> {
-    let by_rate = control::TokenBucket::inctokens_for(values.number("rate"));
-    let inctokens = match values.integer("inctokens") {
-        0 => by_rate,
-        inctokens => inctokens,
-    };
-    if inctokens == 0 {
-        return Arc::new(|context| Box::new(control::Unlimited::new(context.mtu_bytes, Default::default())));
-    }
-    let maxtokens = match values.integer("maxtokens") {
-        0 => inctokens,
-        maxtokens => maxtokens,
-    };
-    let inttokens = values.integer_u32("inttokens");
-    let bucket =
-        control::TokenBucket { maxtokens, numtokens: values.integer("numtokens"), inctokens, inttokens };
-    Arc::new(move |context| Box::new(control::Unlimited::with_tokens(context.mtu_bytes, bucket)))
 }
 
 pub(super) fn loss(values: &Values) -> Make<dyn LossEstimator> {

@@ -99,32 +99,8 @@ const MANY: u64 = u32::MAX as u64;
 pub static SETTINGS: [Setting; 52] = {
     use Kind::{Flag, Integer, Number, Word};
     [
-        setting(
-            "code",
-            Word(&["none", "xor", "reed-solomon", "rlc-block", "rlc-window", "dfcp", "raptorq"]),
-            "none",
-            ANY,
-            "erasure code",
-            "Hourt 4.2",
-        ),
-        setting(
-            "cc",
-            Word(&[
-                "auto",
-                "cubic",
-                "newreno",
-                "reno",
-                "ecn-only",
-                "ctcp",
-                "tcp-fec",
-                "grow-only",
-                "unlimited",
-            ]),
-            "newreno",
-            ANY,
-            "congestion controller",
-            "Hourt 4.2",
-        ),
+        setting("code", Word(&fulmar_fec::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
+        setting("cc", Word(&super::controllers::NAMES), "newreno", ANY, "congestion controller", "Hourt 4.2"),
         setting(
             "loss",
             Word(&["pooled", "static-ewma", "dynamic-ewma", "autoregressive", "oracle"]),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulmar_control::{Feedback, PathView};
 
-use super::{Acked, Cargo, Lost, Recovery, Silence};
+use super::{Acked, Cargo, Lost, Recovery, Silence, Timeout};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, TransportError};
 
@@ -51,6 +51,9 @@ impl<T: Copy> Recovery<T> {
         if ack.largest >= self.sent.next_number() {
             return Err(TransportError::protocol_violation("ACK of a packet that was never sent"));
         }
+        if self.skips.as_ref().is_some_and(|skips| skips.is_named_in(ack)) {
+            return Err(TransportError::protocol_violation("ACK of a packet number that was skipped"));
+        }
         let mut findings = self.findings(now);
         findings.is_newest = self.sent.largest_acked().is_none_or(|largest| ack.largest > largest);
         let newest = self.take_acked(now, ack, &mut findings);
@@ -58,7 +61,11 @@ impl<T: Copy> Recovery<T> {
         if let Some(newest) = newest {
             self.on_newest_acked(now, ack, &newest, &mut findings);
             (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
-            self.silence = Silence::default();
+            // RFC 6298 5.7: a timeout that was too short stays doubled until a packet is acknowledged within it.
+            if !(newest.was_lost && matches!(self.timeout, Timeout::Retransmission { .. })) {
+                self.silence = Silence::default();
+            }
+            self.unheard_since = None;
             self.detect_losses(now, &mut findings);
         }
         Ok(findings)

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use fulmar_control::{CongestionController, LossEstimator, Pacer, PathView, RttEstimator, SendBudget};
 
+use rand_chacha::ChaCha20Rng;
+
 use crate::{Instant, PacketNumber};
 
 mod ack_spacing;
@@ -32,6 +34,7 @@ mod rate_sample;
 mod received;
 mod send;
 mod sent;
+mod skips;
 mod stats;
 mod timers;
 mod way_back;
@@ -51,6 +54,7 @@ pub use rate_sample::{RateSampler, Stamp};
 pub use received::{AckPolicy, Arrival, Received};
 pub use send::Permit;
 pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
+use skips::Skips;
 pub use stats::RecoveryStats;
 use timers::Silence;
 pub use way_back::WayBack;
@@ -82,6 +86,10 @@ pub struct PathLimits {
 pub struct Recovery<T> {
     limits: PathLimits,
     sent: SentPackets<T>,
+    /// Numbers that no packet has; none are skipped without.
+    skips: Option<Skips>,
+    /// When the first packet left of those after the last ACK that told something.
+    unheard_since: Option<Instant>,
     /// Packets that elicited an ACK, probes for a larger MTU left out.
     eliciting_sent: u32,
     detector: LossDetector,
@@ -127,6 +135,8 @@ impl<T: Copy> Recovery<T> {
         Self {
             limits,
             sent: SentPackets::default(),
+            skips: None,
+            unheard_since: None,
             eliciting_sent: 0,
             detector: LossDetector::new(modules.config.reordering_packets),
             newest_lost: None,
@@ -154,6 +164,11 @@ impl<T: Copy> Recovery<T> {
             scratch: Vec::new(),
             stats: RecoveryStats::default(),
         }
+    }
+
+    /// From now on packet numbers are skipped at random, drawn by `rng`: an ACK of one is an error.
+    pub fn skip_numbers(&mut self, rng: ChaCha20Rng) {
+        self.skips = Some(Skips::new(rng));
     }
 
     /// Other modules, before anything was measured for the old ones.
@@ -237,9 +252,19 @@ impl<T: Copy> Recovery<T> {
         self.sent.in_flight_bytes()
     }
 
+    /// Bytes that packets under way take.
+    pub fn memory_bytes(&self) -> usize {
+        self.sent.memory_bytes()
+    }
+
     /// Packets whose fate is not known.
     pub fn has_outstanding(&self) -> bool {
         self.sent.outstanding_packets() > 0
+    }
+
+    /// Packets neither acknowledged nor declared lost.
+    pub fn outstanding_packets(&self) -> usize {
+        self.sent.outstanding_packets()
     }
 
     /// The longest time for which the peer may hold back an ACK.

@@ -8,6 +8,9 @@ use crate::{Instant, PacketNumber};
 /// Probes are sent no faster.
 const PROBES_PER_ROUND: u32 = 16;
 
+/// After so many probe timeouts without a word nothing leaves but probes.
+const BLIND_AFTER_TIMEOUTS: u32 = 4;
+
 /// Whether a packet may leave now.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
@@ -22,11 +25,22 @@ pub enum Permit {
 impl<T: Copy> Recovery<T> {
     /// May a packet of at most `bytes` leave?
     pub fn permit(&mut self, now: Instant, bytes: u64) -> Permit {
+        if self.is_blind(now) {
+            return Permit::Blocked;
+        }
         let in_flight = self.sent.in_flight_bytes();
         if in_flight > 0 && in_flight + bytes > self.budget.window_bytes {
             return Permit::Blocked;
         }
         self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
+    }
+
+    /// Nothing was heard of what left for so long that only probes may follow, whatever the congestion controller says: the
+    /// peer may be gone, or never have been there.
+    fn is_blind(&self, now: Instant) -> bool {
+        self.unheard_since.is_some_and(|since| {
+            now - since > self.probe_timeout(self.acks.delay(), 0) * BLIND_AFTER_TIMEOUTS
+        })
     }
 
     /// A packet would have left if window and pacer had let it.
@@ -69,6 +83,13 @@ impl<T: Copy> Recovery<T> {
         let stamp = self.sampler.on_sent(now, u64::from(bytes), in_flight);
         let ordinal = self.eliciting_sent;
         self.sent.push(SentPacket { sent_at: now, bytes, cargo, is_ect, ordinal, stamp });
+        self.unheard_since.get_or_insert(now);
+        if let Some(skips) = &mut self.skips
+            && skips.on_sent()
+        {
+            skips.on_skipped(self.sent.next_number());
+            self.sent.push_untracked();
+        }
         let view = self.view();
         self.congestion.on_sent(&Sent::new(now, bytes), &view);
         self.budget = self.congestion.budget();

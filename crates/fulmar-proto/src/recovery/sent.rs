@@ -1,8 +1,8 @@
 //! Packets sent and not yet forgotten, in order of their numbers.
 //!
-//! A ring indexed by packet number. Acknowledged packets leave holes that are skipped by path compression, so an ACK
-//! costs time in proportion to what it newly acknowledges, not to the window. A packet declared lost stays for a while:
-//! if it is acknowledged after all, the loss was spurious and is taken back.
+//! Only what somebody wants to hear of again takes room. Acknowledged packets leave holes that are skipped by path
+//! compression, so an ACK costs time in proportion to what it newly acknowledges, not to the window. A packet declared lost
+//! stays for a while: if it is acknowledged after all, the loss was spurious and is taken back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -67,9 +67,10 @@ enum Entry<T> {
 /// The packets of one packet-number space.
 #[derive(Debug)]
 pub struct SentPackets<T> {
-    entries: VecDeque<Entry<T>>,
-    /// Number of the packet in the first entry.
-    base: u64,
+    /// With their numbers, ascending.
+    entries: VecDeque<(u64, Entry<T>)>,
+    /// Number of the next packet.
+    next: u64,
     /// No outstanding packet is below this: where loss detection goes on.
     scan_from: u64,
     outstanding: usize,
@@ -81,7 +82,7 @@ impl<T> Default for SentPackets<T> {
     fn default() -> Self {
         Self {
             entries: VecDeque::new(),
-            base: 0,
+            next: 0,
             scan_from: 0,
             outstanding: 0,
             in_flight_bytes: 0,
@@ -93,7 +94,7 @@ impl<T> Default for SentPackets<T> {
 impl<T: Copy> SentPackets<T> {
     /// Number of the next packet.
     pub fn next_number(&self) -> PacketNumber {
-        PacketNumber(self.base + self.entries.len() as u64)
+        PacketNumber(self.next)
     }
 
     /// Bytes neither acknowledged nor declared lost.
@@ -115,13 +116,13 @@ impl<T: Copy> SentPackets<T> {
     pub fn push(&mut self, packet: SentPacket<T>) {
         self.in_flight_bytes += u64::from(packet.bytes);
         self.outstanding += 1;
-        self.entries.push_back(Entry::Outstanding(packet));
+        self.entries.push_back((self.next, Entry::Outstanding(packet)));
+        self.next += 1;
     }
 
     /// The packet with the next number left and elicits no ACK: only its number is used up.
     pub fn push_untracked(&mut self) {
-        self.entries.push_back(Entry::Gone(1));
-        self.forget_front(Instant::ZERO, Duration::MAX);
+        self.next += 1;
     }
 
     /// Packets `low` to `high` are acknowledged; `each` is called for those that were not before, ascending.
@@ -129,12 +130,10 @@ impl<T: Copy> SentPackets<T> {
     pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked<T>)) {
         debug_assert!(high < self.next_number());
         self.largest_acked = self.largest_acked.max(Some(high));
-        let end = (high.0 + 1).saturating_sub(self.base) as usize;
-        let mut at = self.find(low.0.saturating_sub(self.base) as usize);
-        while at < end {
-            let entry = std::mem::replace(&mut self.entries[at], Entry::Gone(1));
-            let number = PacketNumber(self.base + at as u64);
-            match entry {
+        let mut at = self.find(self.position(low.0));
+        while let Some((number, entry)) = self.entries.get_mut(at).filter(|(number, _)| *number <= high.0) {
+            let number = PacketNumber(*number);
+            match std::mem::replace(entry, Entry::Gone(1)) {
                 Entry::Outstanding(packet) => {
                     self.outstanding -= 1;
                     self.in_flight_bytes -= u64::from(packet.bytes);
@@ -147,16 +146,21 @@ impl<T: Copy> SentPackets<T> {
         }
     }
 
+    /// Where the first entry is whose number is not below `number`.
+    fn position(&self, number: u64) -> usize {
+        self.entries.partition_point(|(at, _)| *at < number)
+    }
+
     /// First entry from `at` on that is not gone.
     fn find(&mut self, at: usize) -> usize {
         let mut found = at;
-        while let Some(Entry::Gone(skip)) = self.entries.get(found) {
+        while let Some((_, Entry::Gone(skip))) = self.entries.get(found) {
             found += *skip as usize;
         }
         // Path compression: whoever passes here again jumps straight to the end.
         let mut passed = at;
         while passed < found
-            && let Some(Entry::Gone(skip)) = self.entries.get_mut(passed)
+            && let Some((_, Entry::Gone(skip))) = self.entries.get_mut(passed)
         {
             let next = passed + *skip as usize;
             *skip = u32::try_from(found - passed).unwrap_or(u32::MAX);
@@ -167,36 +171,46 @@ impl<T: Copy> SentPackets<T> {
 
     /// The oldest packet that is neither acknowledged nor declared lost.
     pub fn oldest(&mut self) -> Option<(PacketNumber, &SentPacket<T>)> {
-        let mut at = self.find(self.scan_from.saturating_sub(self.base) as usize);
-        while let Some(Entry::Lost(_)) = self.entries.get(at) {
-            at = self.find(at + 1);
-        }
-        self.scan_from = self.base + at as u64;
-        match self.entries.get(at) {
-            Some(Entry::Outstanding(packet)) => Some((PacketNumber(self.scan_from), packet)),
+        match self.oldest_entry() {
+            Some((number, Entry::Outstanding(packet))) => Some((PacketNumber(*number), packet)),
             _ => None,
         }
     }
 
+    fn oldest_entry(&mut self) -> Option<&mut (u64, Entry<T>)> {
+        let mut at = self.find(self.position(self.scan_from));
+        while let Some((_, Entry::Lost(_))) = self.entries.get(at) {
+            at = self.find(at + 1);
+        }
+        self.scan_from = self.entries.get(at).map_or(self.next, |(number, _)| *number);
+        self.entries.get_mut(at)
+    }
+
     /// Declares the oldest outstanding packet lost.
     pub fn declare_oldest_lost(&mut self) -> Option<Lost<T>> {
-        let (number, packet) = self.oldest().map(|(number, packet)| (number, *packet))?;
-        self.entries[(number.0 - self.base) as usize] = Entry::Lost(packet);
+        let (number, entry) = self.oldest_entry()?;
+        let Entry::Outstanding(packet) = *entry else { return None };
+        *entry = Entry::Lost(packet);
+        let number = PacketNumber(*number);
         self.outstanding -= 1;
         self.in_flight_bytes -= u64::from(packet.bytes);
         Some(Lost { number, packet })
+    }
+
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<(u64, Entry<T>)>()
     }
 
     /// Forgets what can no longer matter: acknowledged packets at the front, and lost ones sent longer than `retention` ago.
     pub fn forget_front(&mut self, now: Instant, retention: Duration) {
         loop {
             match self.entries.front() {
-                Some(Entry::Gone(_)) => {}
-                Some(Entry::Lost(packet)) if now - packet.sent_at > retention => {}
+                Some((_, Entry::Gone(_))) => {}
+                Some((_, Entry::Lost(packet))) if now - packet.sent_at > retention => {}
                 _ => break,
             }
             self.entries.pop_front();
-            self.base += 1;
         }
         if self.entries.is_empty() && self.entries.capacity() > 64 {
             self.entries = VecDeque::new();
@@ -219,6 +233,17 @@ mod tests {
             ordinal: 0,
             stamp: Stamp::default(),
         }
+    }
+
+    #[test]
+    fn what_elicits_no_ack_takes_no_room_behind_a_packet_never_acknowledged() {
+        let mut sent = SentPackets::default();
+        sent.push(packet(1000));
+        let before = sent.memory_bytes();
+        (0..100_000).for_each(|_| sent.push_untracked());
+        assert_eq!((sent.memory_bytes(), sent.next_number()), (before, PacketNumber(100_001)));
+        sent.on_ack_range(PacketNumber(0), PacketNumber(100_000), |acked| assert_eq!(acked.number.0, 0));
+        assert_eq!(sent.outstanding_packets(), 0);
     }
 
     #[test]

@@ -132,6 +132,30 @@ fn wire_2_2_under_load_a_client_proves_its_address_before_the_server_keeps_anyth
 }
 
 #[test]
+fn wire_2_2_a_flood_of_whole_hellos_is_answered_by_retry_at_default_settings() {
+    let mut world = world(link(10, 25));
+    let limit = server_config(TransportConfig::default()).retry_above_handshakes;
+    let flood = 2 * limit as u32;
+    let mut retries = 0;
+    for stranger in 0..flood {
+        let hello = first_datagram(&mut world);
+        world.client.connections.clear();
+        let remote = (std::net::Ipv4Addr::from(0x0b00_0000 + stranger), 5000).into();
+        let answer = world.ask_server(remote, hello);
+        let is_retry = answer.as_deref().map(packet::peek);
+        retries += u32::from(matches!(is_retry, Some(Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))));
+    }
+    assert_eq!(world.server.endpoint.connection_count(), limit);
+    assert_eq!(retries, flood - limit as u32);
+    // Whoever proves an address gets in meanwhile.
+    world.connected();
+    assert_eq!(world.server.endpoint.connection_count(), limit + 1);
+    // Strangers that never say more are forgotten.
+    world.run_for(Duration::from_secs(70));
+    assert!(world.server.endpoint.connection_count() <= 1);
+}
+
+#[test]
 fn rfc_9000_8_1_a_server_sends_at_most_thrice_what_it_received_before_the_address_is_validated() {
     let mut world = world(link(10, 25));
     world.connect();

@@ -4,6 +4,7 @@
 mod close;
 use fulmar_world as common;
 mod handshake;
+mod hostile;
 mod limits;
 mod path;
 mod recovery;

@@ -7,7 +7,7 @@ use fulmar_net::{
     Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, Probability, QueueConfig, QueueLimit, Rng,
     TwoState,
 };
-use fulmar_proto::{Dir, Instant, Profile, Rate, Side, TransportConfig};
+use fulmar_proto::{AllowedProfiles, Dir, Instant, Profile, Rate, Side, TransportConfig};
 
 /// IP and UDP headers, which the links count and the protocol does not.
 const IP_UDP_BYTES: u32 = 28;
@@ -395,6 +395,8 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     let is_systematic = profile.code.shape().is_systematic;
     config.profile(profile);
     config.follows_peer_profile(!d.one_in(4));
+    let allowed = [AllowedProfiles::Obeying, AllowedProfiles::All, AllowedProfiles::All];
+    config.allowed_profiles(allowed[d.between(0, 2) as usize].clone());
     let (mut window_bytes, mut send_buffer_bytes, mut symbols_held_bytes) = (1 << 20, 4 << 20, 96 << 20);
     if d.one_in(3) {
         let (connection, stream) = (d.log_between(1000, 1 << 20), d.log_between(500, 1 << 20));

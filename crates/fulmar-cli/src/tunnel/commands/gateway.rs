@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::watch::{WatchArgs, reload_on_hangup};
 use super::{raise_descriptor_limit, say_ready, until_told};
-use crate::allowed::AllowedProfiles;
 use crate::exit::Failure;
 use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::serve::parse_listen;
@@ -15,6 +14,7 @@ use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::gateway::Gateway;
 use crate::tunnel::report::{Observed, ObservedGateway};
+use fulmar::AllowedProfiles;
 
 /// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and
 /// `tun`.

@@ -1,0 +1,169 @@
+//! What a peer that is let in cannot make this end do, at default settings: docs/security.md.
+
+use std::time::Duration;
+
+use fulmar_net::{Datagram, Direction, Loss, Probability};
+use fulmar_proto::stream::Read;
+use fulmar_proto::wire::frame;
+use fulmar_proto::{
+    AllowedProfiles, ConnectionError, Dir, PROFILE_NAMES, PacketNumber, Profile, TransportConfig,
+};
+
+use crate::common::World;
+use crate::work::{byte, link, lossy, profile, set_link, upload};
+
+/// Bytes from the server to the client, read to the end.
+fn download(world: &mut World, bytes: u64) {
+    let data: Vec<u8> = (0..bytes).map(byte).collect();
+    let server = world.server.only();
+    let id = server.open(Dir::Uni).expect("a stream");
+    assert_eq!(server.write(id, &data).expect("room"), data.len());
+    server.finish(id).expect("not finished before");
+    let mut read = Vec::new();
+    let is_done = world.run_until(Duration::from_secs(60), |world| {
+        let now = world.now;
+        let mut out = vec![0; 64 << 10];
+        while let Ok(Read::Data(len)) = world.client.only().read(now, id, &mut out) {
+            read.extend_from_slice(&out[..len]);
+        }
+        read.len() == data.len()
+    });
+    assert!(is_done && read == data, "{} of {bytes} bytes: {}", read.len(), world.describe());
+}
+
+/// A server that sends without end to a client that is connected and reads nothing.
+fn flooding(client: TransportConfig, server: TransportConfig) -> World {
+    let mut world = World::new(3, link(100, 10), client, server);
+    world.connected();
+    world.run_for(Duration::from_secs(1));
+    let server = world.server.only();
+    for _ in 0..6 {
+        let id = server.open(Dir::Uni).expect("a stream");
+        assert_eq!(server.write(id, &[7; 1 << 19]), Ok(1 << 19));
+    }
+    world
+}
+
+#[test]
+fn a_peer_s_word_selects_only_what_obeys_congestion_unless_more_is_allowed() {
+    for name in PROFILE_NAMES {
+        let obeys = !["no-cc", "lt-tcp", "dfcp", "dfcp-raptorq"].contains(&name);
+        assert_eq!(Profile::parse(name).unwrap().obeys_congestion, obeys, "{name}");
+        for (allowed, is_followed) in [
+            (AllowedProfiles::Obeying, obeys),
+            (AllowedProfiles::Named(vec![name.into()]), true),
+            (AllowedProfiles::Named(vec!["no-cc".into()]), obeys || name == "no-cc"),
+            (AllowedProfiles::All, true),
+        ] {
+            let mut server = TransportConfig::default();
+            server.allowed_profiles(allowed);
+            let mut world = World::new(1, lossy(10, 25, 2), profile(name), server);
+            world.connected();
+            let sends_with = world.server.only().stats().profile;
+            assert_eq!(sends_with, if is_followed { name } else { "auto" });
+            // What is refused costs nothing but the speed.
+            upload(&mut world, 50_000);
+            download(&mut world, 50_000);
+        }
+    }
+}
+
+#[test]
+fn without_an_ack_a_sender_falls_to_probes_and_then_to_nothing_whatever_the_profile() {
+    for name in
+        ["dfcp-raptorq:rate=100,persistent=1", "dfcp:rate=100,persistent=1", "no-cc", "lt-tcp", "auto"]
+    {
+        let mut server = TransportConfig::default();
+        server.allowed_profiles(AllowedProfiles::All);
+        let mut world = flooding(profile(name), server);
+        assert_eq!(world.server.only().stats().profile, name);
+        // The client dies.
+        let nothing = || link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE));
+        set_link(&mut world, Direction::Forward, nothing());
+        world.run_for(Duration::from_secs(2));
+        let before = world.server.only().stats().sent_bytes;
+        assert!(before < 8 << 20, "{name}: {before} bytes in two seconds to an address that is dead");
+        world.run_for(Duration::from_secs(20));
+        let probes = world.server.only().stats().sent_bytes - before;
+        assert!(probes < 100_000, "{name}: {probes} bytes of probes in 20 s");
+        world.run_for(Duration::from_secs(20));
+        assert!(world.server.connections.is_empty(), "{name}: {}", world.describe());
+    }
+}
+
+#[test]
+fn rfc_9000_21_4_an_ack_of_a_number_that_was_skipped_ends_the_connection() {
+    let mut world = flooding(TransportConfig::default(), TransportConfig::default());
+    let begin = world.server.only().stats().sent_datagrams;
+    set_link(&mut world, Direction::Backward, link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE)));
+    // Everything is acknowledged before it can have arrived. Numbers are no lower than the count of datagrams.
+    for _ in 0..1000 {
+        let sent = world.server.only().stats().sent_datagrams;
+        if world.server.only().is_closed() {
+            break;
+        }
+        let ranges = [(PacketNumber(0), PacketNumber(sent.saturating_sub(10)))];
+        let mut ack = Vec::new();
+        assert!(frame::put_ack(&mut ack, ranges.into_iter(), 0, None, None, 1000));
+        let contents = world.client.only().forge_packet(&ack).expect("keys");
+        let now = world.now;
+        world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+        world.run_for(Duration::from_millis(5));
+    }
+    let server = world.server.only();
+    match server.close_reason() {
+        Some(ConnectionError::Transport(error)) => assert!(error.reason.contains("skipped"), "{error}"),
+        other => panic!("{other:?} after {} datagrams", server.stats().sent_datagrams - begin),
+    }
+    let sent = server.stats().sent_datagrams - begin;
+    assert!(sent < 500, "{sent} datagrams to somebody who received none");
+}
+
+/// Lets the client say this many times what nobody sound would, and hear nothing of what the server answers.
+fn say(world: &mut World, times: u32, frames: &[u8]) {
+    set_link(world, Direction::Backward, link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE)));
+    set_link(world, Direction::Forward, link(10_000, 1));
+    for _ in 0..times {
+        let contents = world.client.only().forge_packet(frames).expect("keys");
+        let now = world.now;
+        world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+        world.run_for(Duration::from_micros(100));
+    }
+    world.run_for(Duration::from_millis(10));
+    assert!(!world.server.only().is_closed());
+}
+
+#[test]
+fn empty_datagrams_fill_the_buffer_too() {
+    let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+    world.connected();
+    let mut frames = Vec::new();
+    (0..300).for_each(|_| frame::put_datagram(&mut frames, b""));
+    say(&mut world, 300, &frames);
+    let server = world.server.only();
+    assert!(server.receive_memory_bytes() < 4 << 20, "{} bytes", server.receive_memory_bytes());
+    let kept = std::iter::from_fn(|| server.recv_datagram()).count();
+    assert!(kept <= (1 << 20) / 32, "{kept} of 90,000 are kept, in a buffer of 1 MiB");
+}
+
+#[test]
+fn what_is_answered_takes_no_memory_until_an_ack_that_never_comes() {
+    for (what, frames) in [
+        ("PING", vec![1]),
+        ("PATH_CHALLENGE", {
+            let mut challenge = Vec::new();
+            frame::put_path_challenge(&mut challenge, 7);
+            challenge
+        }),
+    ] {
+        let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+        world.connected();
+        // Something that is never acknowledged.
+        let server = world.server.only();
+        let id = server.open(Dir::Uni).expect("a stream");
+        assert_eq!(server.write(id, b"never acknowledged"), Ok(18));
+        say(&mut world, 5000, &frames);
+        let held = world.server.only().receive_memory_bytes();
+        assert!(held < 50_000, "{what}: {held} bytes after 5000 packets of 30");
+    }
+}
