@@ -1,10 +1,7 @@
 //! What holds for every controller, estimator and policy, whatever they are told. Each case is a seed.
 
-mod bottleneck;
-
 use std::time::Duration;
 
-use bottleneck::Draws;
 use fulmar_control::{
     AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView,
     Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
@@ -18,6 +15,33 @@ use fulmar_units::{Instant, Rate};
 const MTU: u32 = 1200;
 const SEEDS: u64 = 60;
 const STEPS: u32 = 600;
+
+/// xorshift64*: enough for draws of what may be told.
+#[derive(Clone, Debug)]
+struct Draws(u64);
+
+impl Draws {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// True with probability `share`.
+    fn chance(&mut self, share: f64) -> bool {
+        (self.next() >> 11) < (share * (1_u64 << 53) as f64) as u64
+    }
+
+    /// A number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
 
 fn controllers() -> Vec<Box<dyn CongestionController>> {
     vec![

@@ -1,12 +1,11 @@
 //! The encoder of every code that is a matrix of coefficients: symbols are read in place, each once for several repair
 //! symbols.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use fulmar_gf as gf;
 
-use crate::sliding::{Rows, check_cover, ids};
+use crate::rows::{Rows, check_cover, ids};
 use crate::{CodeError, Cover, Encoder, RepairKey, SymbolId, Symbols};
 
 /// Symbols combined in one pass of the fused kernel.
@@ -97,23 +96,5 @@ fn add_rest(cover: Cover<'_>, symbols: &dyn Symbols, coefficients: &[u8], output
             *input = symbols.get(SymbolId(id)).unwrap_or(&[]);
         }
         gf::dot_add(outputs, inputs, coefficients);
-    }
-}
-
-/// What [`Rows::columns`] does unless a code knows better: turns rows into columns.
-pub(crate) fn columns_from_rows<R: Rows + ?Sized>(
-    rows: &R,
-    cover: Cover<'_>,
-    keys: &[RepairKey],
-    out: &mut [u8],
-) {
-    if let [key] = keys {
-        return rows.row(cover, *key, out);
-    }
-    let mut row = vec![0; out.len() / keys.len().max(1)];
-    for (i, key) in keys.iter().enumerate() {
-        rows.row(cover, *key, &mut row);
-        let of_key = out[i..].iter_mut().step_by(keys.len());
-        of_key.zip(&row).for_each(|(to, coefficient)| *to = *coefficient);
     }
 }

@@ -14,7 +14,7 @@ use fulmar_gf as gf;
 use crate::encode::RowEncoder;
 use crate::known::REACH;
 use crate::recovered::Recovered;
-use crate::sliding::{Rows, check_cover, ids};
+use crate::rows::{Rows, check_cover, ids};
 use crate::{
     Code, CodeError, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Innovation, RepairKey, SymbolId,
     Window,

@@ -18,7 +18,7 @@ use ::raptorq::{
 
 use crate::known::Known;
 use crate::recovered::Recovered;
-use crate::sliding::check_cover;
+use crate::rows::check_cover;
 use crate::work::{STEP, Work};
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,

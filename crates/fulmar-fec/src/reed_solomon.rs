@@ -14,8 +14,10 @@ use alloc::vec::Vec;
 
 use fulmar_gf as gf;
 
-use crate::encode::{RowEncoder, columns_from_rows};
-use crate::sliding::{Rows, SlidingDecoder, check_cover};
+use crate::encode::RowEncoder;
+use crate::rows::columns_from_rows;
+use crate::rows::{Rows, check_cover};
+use crate::sliding::SlidingDecoder;
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
 };

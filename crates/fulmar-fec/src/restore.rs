@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use fulmar_gf as gf;
 
-use crate::sliding::{Rows, check_cover, ids};
+use crate::rows::{Rows, check_cover, ids};
 use crate::{CodeError, Cover, RepairKey, SymbolId, Symbols};
 
 /// Symbols of a block that begins at symbol 0, some of them missing.

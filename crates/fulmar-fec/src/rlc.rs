@@ -8,8 +8,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::encode::RowEncoder;
+use crate::rows::{Rows, check_cover};
 use crate::seed::{Density, coefficients};
-use crate::sliding::{COVER_LEN_MAX, PRODUCT_BYTES_MAX, Rows, SYSTEM_BYTES_MAX, SlidingDecoder, check_cover};
+use crate::sliding::{COVER_LEN_MAX, PRODUCT_BYTES_MAX, SYSTEM_BYTES_MAX, SlidingDecoder};
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
 };

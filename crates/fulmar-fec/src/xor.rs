@@ -8,7 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::encode::RowEncoder;
-use crate::sliding::{COVER_LEN_MAX, Rows, SlidingDecoder, check_cover};
+use crate::rows::{Rows, check_cover};
+use crate::sliding::{COVER_LEN_MAX, SlidingDecoder};
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
 };

@@ -26,7 +26,7 @@ pub use block::{DfcpBlock, DfcpReceiver};
 pub use ldpc::{CHECK_BYTES, MESSAGE_BYTES};
 pub use taus88::Taus88;
 
-use crate::sliding::check_cover;
+use crate::rows::check_cover;
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
     SymbolId, Symbols, Window,

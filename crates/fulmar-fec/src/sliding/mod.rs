@@ -16,9 +16,9 @@ use core::fmt::Debug;
 
 use fulmar_gf as gf;
 
-use crate::encode::columns_from_rows;
 use crate::known::Known;
 use crate::recovered::Recovered;
+use crate::rows::{Rows, check_cover, ids, span};
 use crate::work::{STEP, Work};
 use crate::{CodeError, Cover, Decoder, DecoderLimits, Geometry, Innovation, RepairKey, SymbolId, Window};
 pub(crate) use elimination::SYSTEM_BYTES_MAX;
@@ -35,52 +35,6 @@ pub(crate) const COVER_LEN_MAX: u32 = 4096;
 /// Eighths of a decoder's memory that symbols may take, and those recovered that nobody has collected.
 const STORE_EIGHTHS: usize = 4;
 const RECOVERED_EIGHTHS: usize = 1;
-
-/// What defines a linear code: the coefficients of each of its repair symbols.
-pub trait Rows: Debug + Send + Sync {
-    /// Whether this code has such a cover and, over it, such a key. The cover is not empty and ascending.
-    fn check(&self, cover: Cover<'_>, key: RepairKey) -> Result<(), CodeError>;
-
-    /// Writes the coefficients of repair symbol `key` over `cover` to `out`, one for each symbol covered, in order. They
-    /// may all be zero only where that cannot be avoided. Called for what [`Rows::check`] accepts.
-    fn row(&self, cover: Cover<'_>, key: RepairKey, out: &mut [u8]);
-
-    /// The coefficients of several repair symbols at once: for every symbol covered in turn, one for each key.
-    fn columns(&self, cover: Cover<'_>, keys: &[RepairKey], out: &mut [u8]) {
-        columns_from_rows(self, cover, keys, out);
-    }
-}
-
-/// Checks what all codes demand of a cover: not empty, ascending, no id beyond the end of the space. Returns its length.
-pub(crate) fn check_cover(cover: Cover<'_>) -> Result<usize, CodeError> {
-    match cover {
-        Cover::Window(Window { first, len }) => match first.0.checked_add(u64::from(len)) {
-            Some(end) if len > 0 && end < u64::MAX => Ok(len as usize),
-            _ => Err(CodeError::BadCover),
-        },
-        Cover::Set(ids) => match ids {
-            [.., last] if last.0 < u64::MAX && ids.is_sorted_by(|a, b| a < b) => Ok(ids.len()),
-            _ => Err(CodeError::BadCover),
-        },
-    }
-}
-
-/// The ids of a cover that [`check_cover`] accepts.
-pub(crate) fn ids<'a>(cover: Cover<'a>) -> impl Iterator<Item = u64> + Clone + use<'a> {
-    let (window, set) = match cover {
-        Cover::Window(window) => (window.first.0..window.end().0, &[] as &[SymbolId]),
-        Cover::Set(ids) => (0..0, ids),
-    };
-    window.chain(set.iter().map(|id| id.0))
-}
-
-/// First id of a cover and the id after its last.
-pub(crate) fn span(cover: Cover<'_>) -> (u64, u64) {
-    match cover {
-        Cover::Window(window) => (window.first.0, window.end().0),
-        Cover::Set(ids) => (ids.first().map_or(0, |id| id.0), ids.last().map_or(0, |id| id.0 + 1)),
-    }
-}
 
 /// The decoder.
 #[derive(Debug)]

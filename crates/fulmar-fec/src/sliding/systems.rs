@@ -8,8 +8,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::elimination::{Determined, Elimination, Equation, Fate, SYSTEM_BYTES_MAX};
-use super::span;
 use super::store::Buffers;
+use crate::rows::span;
 use crate::work::{STEP, Work};
 use crate::{CodeError, Cover, DecoderLimits, Window};
 

@@ -1,13 +1,11 @@
 //! The default controller where the path is not just a rate, a delay and a loss rate: black-outs, changes,
 //! marks, bunched ACKs, tiny queues, thin flows.
 
-mod bottleneck;
-
 use std::time::Duration;
 
-use bottleneck::{App, Bottleneck, Flow, Link, MTU};
+use crate::bottleneck::{App, Bottleneck, Flow, Link, MTU};
 use fulmar_control::Auto;
-use fulmar_units::Instant;
+use fulmar_proto::Instant;
 
 fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
@@ -19,7 +17,7 @@ struct Run {
 }
 
 fn run(link: Link, app: App, seconds: f64) -> Run {
-    let mut inner = Bottleneck::new(link, 3);
+    let mut inner = Bottleneck::new(link, seconds, 3);
     inner.add(Box::new(Auto::new(MTU)), Duration::ZERO, app);
     inner.run(seconds);
     Run { inner, seconds }
@@ -35,15 +33,15 @@ impl Run {
         println!(
             "{megabits:.2} Mb/s, queue {:.2} RTT, drops {}, timeouts {}: {}",
             self.inner.queue_share(),
-            self.inner.queue_drops,
-            self.flow().timeouts,
+            self.inner.stats().dropped.packets,
+            self.flow().recovery.stats().probe_timeouts,
             self.flow().line()
         );
         megabits
     }
 
     fn dropped(&self) -> f64 {
-        self.inner.queue_drops as f64 / self.flow().sent_packets as f64
+        self.inner.stats().dropped.packets as f64 / self.flow().sent_packets as f64
     }
 }
 
@@ -77,7 +75,7 @@ fn a_new_rate_is_found_downwards_and_upwards() {
 #[test]
 fn marks_keep_the_queue_short() {
     let mut link = Link::new(100, 20);
-    link.mark_above = 0.1;
+    link.mark_above = Some(0.1);
     let run = run(link, App::Bulk, 10.0);
     assert!((90.0..=100.0).contains(&run.megabits()));
     assert!(run.inner.queue_share() < 0.08, "{}", run.inner.queue_share());

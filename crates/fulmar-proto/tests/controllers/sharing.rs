@@ -1,11 +1,9 @@
 //! Several flows on one bottleneck: who gets how much, and how long the queue is. Flows start a second apart;
 //! the first five seconds are left out.
 
-mod bottleneck;
-
 use std::time::Duration;
 
-use bottleneck::{App, Bottleneck, Link, MTU};
+use crate::bottleneck::{App, Bottleneck, Link, MTU};
 use fulmar_control::{Auto, CongestionController, Cubic, CubicConfig};
 
 /// How a run went.
@@ -20,15 +18,15 @@ struct Outcome {
 
 fn run(link: Link, names: &[&str], seconds: f64) -> Outcome {
     const FROM: f64 = 5.0;
-    let limit = (1.0 - link.loss.rate) * link.bits_per_second as f64;
+    let limit = (1.0 - link.loss) * link.bits_per_second as f64;
     let mut line = format!(
         "{} Mb/s {} ms q {} p {}:",
         link.bits_per_second / 1_000_000,
         link.rtt.as_millis(),
         link.queue_bdp,
-        link.loss.rate
+        link.loss
     );
-    let mut run = Bottleneck::new(link, 7);
+    let mut run = Bottleneck::new(link, seconds, 7);
     for (second, name) in names.iter().enumerate() {
         let controller: Box<dyn CongestionController> = match *name {
             "auto" => Box::new(Auto::new(MTU)),
@@ -45,8 +43,11 @@ fn run(link: Link, names: &[&str], seconds: f64) -> Outcome {
     for (name, share) in names.iter().zip(&shares) {
         line += &format!(" {name} {share:.3}");
     }
-    let outcome =
-        Outcome { shares, queue: run.queue_share(), dropped: run.queue_drops as f64 / sent.max(1) as f64 };
+    let outcome = Outcome {
+        shares,
+        queue: run.queue_share(),
+        dropped: run.stats().dropped.packets as f64 / sent.max(1) as f64,
+    };
     println!("{line}, queue {:.2} RTT, dropped {:.4}", outcome.queue, outcome.dropped);
     outcome
 }
@@ -67,6 +68,14 @@ fn cubic_and_auto_live_together_in_short_queues() {
         assert_shared(&run(Link::new(100, 20).queue(queue), &["auto", "cubic"], 25.0), 0.25);
         assert_shared(&run(Link::new(100, 20).queue(queue), &["cubic", "auto"], 25.0), 0.25);
         assert_shared(&run(Link::new(20, 100).queue(queue), &["cubic", "auto"], 45.0), 0.2);
+    }
+}
+
+/// With fewer ACKs CUBIC is left less of a short queue: 0.135 to 0.195 was measured, a third or more with an ACK per packet.
+#[test]
+fn cubic_is_left_something_with_acks_as_asked() {
+    for (link, seconds) in [(Link::new(100, 20), 25.0), (Link::new(20, 100), 45.0)] {
+        assert_shared(&run(link.queue(0.25).acks_as_asked(), &["cubic", "auto"], seconds), 0.1);
     }
 }
 

@@ -1,0 +1,222 @@
+//! One bottleneck in virtual time for controllers alone: any number of bulk or thin flows, each a `Recovery` of its own, over
+//! one link of `fulmar-net`. Every packet counts as useful (an ideal code), so goodput is what arrived.
+
+use std::time::Duration;
+
+use fulmar_control::CongestionController;
+use fulmar_net::{
+    Datagram, Intervals, LinkConfig, LinkRate, LinkStats, Loss, Payload, Probability, QueueConfig,
+    QueueLimit, Stalls, TwoState,
+};
+use fulmar_proto::recovery::AckPolicy;
+use fulmar_proto::{Instant, PacketNumber, Rate};
+
+mod flow;
+
+pub use flow::{App, Flow};
+
+pub const MTU: u32 = 1452;
+
+/// The link all flows share, and the way back.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub bits_per_second: u64,
+    pub rtt: Duration,
+    /// Length of the DropTail queue, in bandwidth x delay.
+    pub queue_bdp: f64,
+    /// Share of packets lost on the wire, and of ACKs.
+    pub loss: f64,
+    /// Mean burst of losses; 0: independent.
+    pub burst: f64,
+    /// ACKs arrive in bunches, so far apart (as Wi-Fi and mobile networks deliver them).
+    pub bunch: Duration,
+    /// Packets queued beyond this share of the queue are marked.
+    pub mark_above: Option<f64>,
+    /// Nothing passes between these times.
+    pub blackouts: Vec<(Instant, Instant)>,
+    /// From then on the link has this rate.
+    pub change: Option<(Instant, u64)>,
+    /// The receiver spaces its ACKs as `Recovery` asks; else there is one per packet, so that a test is of the controller alone.
+    pub acks_as_asked: bool,
+}
+
+impl Link {
+    pub fn new(megabits: u64, rtt_millis: u64) -> Self {
+        Self {
+            bits_per_second: megabits * 1_000_000,
+            rtt: Duration::from_millis(rtt_millis),
+            queue_bdp: 1.0,
+            loss: 0.0,
+            burst: 0.0,
+            bunch: Duration::ZERO,
+            mark_above: None,
+            blackouts: Vec::new(),
+            change: None,
+            acks_as_asked: false,
+        }
+    }
+
+    pub fn lossy(mut self, loss: f64, burst: f64) -> Self {
+        (self.loss, self.burst) = (loss, burst);
+        self
+    }
+
+    pub fn acks_as_asked(mut self) -> Self {
+        self.acks_as_asked = true;
+        self
+    }
+
+    pub fn queue(mut self, bdp: f64) -> Self {
+        self.queue_bdp = bdp;
+        self
+    }
+
+    /// What the wire does in either direction.
+    fn wire(&self) -> LinkConfig {
+        let loss = Probability::from_f64(self.loss).expect("a share");
+        let loss = match (self.burst * 1000.0) as u32 {
+            0 => Loss::bernoulli(loss),
+            milli => Loss::TwoState(TwoState::new(loss, milli).expect("such a chain exists")),
+        };
+        LinkConfig {
+            delay: self.rtt / 2,
+            blackouts: Intervals::new(self.blackouts.iter().copied()),
+            ..LinkConfig::default()
+        }
+        .with_loss(loss)
+    }
+
+    fn forward(&self) -> LinkConfig {
+        let share = |bdp: f64| QueueLimit::Bdp { milli: (bdp * 1000.0) as u32, rtt: Some(self.rtt) };
+        LinkConfig {
+            rate: LinkRate::Constant(Rate::from_bits_per_second(self.bits_per_second)),
+            queue: QueueConfig::DropTail(share(self.queue_bdp)),
+            mark_threshold: self.mark_above.map(|above| share(above * self.queue_bdp)),
+            ..self.wire()
+        }
+    }
+
+    /// ACKs are small: the way back has no queue.
+    fn back(&self, seconds: f64) -> LinkConfig {
+        let mut config = self.wire();
+        if !self.bunch.is_zero() {
+            let bunches = (seconds / self.bunch.as_secs_f64()) as u32 + 1;
+            let gap = Duration::from_nanos(1);
+            let stall = |n: u32| (Instant::ZERO + self.bunch * n + gap, Instant::ZERO + self.bunch * (n + 1));
+            config.stalls = Stalls::At(Intervals::new((0..bunches).map(stall)));
+        }
+        config
+    }
+}
+
+/// A packet on its way. Sizes are those of UDP payloads, which is what controllers count: shares of the link are shares.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    flow: usize,
+    number: PacketNumber,
+    bytes: u32,
+    ecn: fulmar_net::Ecn,
+    /// How the sender wants its packets acknowledged.
+    policy: AckPolicy,
+    /// It is to be acknowledged at once.
+    is_ping: bool,
+}
+
+impl Payload for Packet {
+    fn wire_bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    fn ecn(&self) -> fulmar_net::Ecn {
+        self.ecn
+    }
+
+    fn set_ce(&mut self) {
+        self.ecn = fulmar_net::Ecn::Ce;
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow as u64
+    }
+
+    fn corrupt(&mut self, _random: u64) {
+        unreachable!("these links damage nothing");
+    }
+}
+
+/// The whole arrangement.
+pub struct Bottleneck {
+    pub link: Link,
+    pub flows: Vec<Flow>,
+    forward: fulmar_net::Link<Packet>,
+    back: fulmar_net::Link<Datagram>,
+    now: Instant,
+}
+
+impl Bottleneck {
+    /// To be run for no longer than `seconds`.
+    pub fn new(link: Link, seconds: f64, seed: u64) -> Self {
+        Self {
+            forward: fulmar_net::Link::new(link.forward(), seed),
+            back: fulmar_net::Link::new(link.back(seconds), seed + 1),
+            link,
+            flows: Vec::new(),
+            now: Instant::ZERO,
+        }
+    }
+
+    pub fn add(&mut self, controller: Box<dyn CongestionController>, start: Duration, app: App) {
+        let index = self.flows.len();
+        self.flows.push(Flow::new(index, controller, Instant::ZERO + start, &self.link, app));
+    }
+
+    /// What the link did to the packets of all flows.
+    pub fn stats(&self) -> &LinkStats {
+        self.forward.stats()
+    }
+
+    /// Mean queueing delay as a share of the round trip.
+    pub fn queue_share(&self) -> f64 {
+        self.stats().queue_delay.mean().as_secs_f64() / self.link.rtt.as_secs_f64()
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, seconds: f64) {
+        let end = self.now + Duration::from_secs_f64(seconds);
+        while let Some(at) = self.next_at().filter(|&at| at <= end) {
+            self.now = self.now.max(at);
+            self.step();
+        }
+        self.now = end;
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        let links = [self.forward.poll_timeout(), self.back.poll_timeout()];
+        let change = self.link.change.map(|(at, _)| at);
+        let flows = self.flows.iter().filter_map(Flow::poll_timeout);
+        links.into_iter().flatten().chain(change).chain(flows).min()
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        if let Some((_, bits)) = self.link.change.take_if(|(at, _)| *at <= now) {
+            self.link.bits_per_second = bits;
+            self.forward.reconfigure(now, self.link.forward());
+        }
+        while let Some(packet) = self.forward.poll_deliver(now) {
+            self.flows[packet.flow].on_packet(now, &packet);
+        }
+        while let Some(ack) = self.back.poll_deliver(now) {
+            self.flows[ack.flow as usize].on_ack(now, &ack.contents);
+        }
+        for flow in &mut self.flows {
+            flow.on_timeout(now);
+            if let Some(ack) = flow.poll_ack(now) {
+                self.back.send(now, ack);
+            }
+            while let Some(packet) = flow.poll_send(now) {
+                self.forward.send(now, packet);
+            }
+        }
+    }
+}
