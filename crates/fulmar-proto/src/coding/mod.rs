@@ -90,13 +90,15 @@ pub struct Coding {
     held_bytes_max: u64,
     /// When the policy wants to be asked again.
     wait_until: Option<Instant>,
+    /// Degrees of freedom told of as delivered so far.
+    dof_told: u64,
 }
 
 impl Coding {
     /// A sender that holds at most `held_bytes_max` of symbols, without a code until [`Self::set_code`].
     pub fn new(policy: Box<dyn RedundancyPolicy>, sizing: Box<dyn Sizing>, held_bytes_max: u64) -> Self {
         let strategy = strategy(Arc::new(NoCode), 0, 0);
-        Self { strategy, policy, sizing, held_bytes_max, wait_until: None }
+        Self { strategy, policy, sizing, held_bytes_max, wait_until: None, dof_told: 0 }
     }
 
     /// The code that was agreed on, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
@@ -225,8 +227,21 @@ impl Coding {
             news.repaired_packets = self.strategy.on_report(now, state)?;
         }
         fates.for_each(|fate| self.apply(now, fate, &mut news));
+        self.count_dof(&mut news, state.is_some());
         news.unrepairable_packets = self.strategy.take_unrepairable(now, rtt);
         Ok(news)
+    }
+
+    /// The sender cannot tell which of the combinations that arrived were redundant, so the receiver's report decides. Its own
+    /// count stands in where an ACK brings no report, until the next one sets it right.
+    fn count_dof(&mut self, news: &mut News, has_report: bool) {
+        if let Some(rank) = self.strategy.reported_rank().filter(|_| has_report) {
+            let arrived = news.dof_delivered + news.dof_redundant;
+            let growth = rank.saturating_sub(self.dof_told);
+            news.dof_delivered = u32::try_from(growth).unwrap_or(u32::MAX).min(arrived);
+            news.dof_redundant = arrived - news.dof_delivered;
+        }
+        self.dof_told += u64::from(news.dof_delivered);
     }
 
     /// What the receiver said in an ACK that tells no fate.

@@ -67,6 +67,11 @@ pub(super) trait Strategy: Debug + Send {
     /// to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
+    /// Degrees of freedom that the receiver has by its own reports; `None` where they do not tell of all.
+    fn reported_rank(&self) -> Option<u64> {
+        None
+    }
+
     /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
     fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32;
 }

@@ -7,7 +7,7 @@ use crate::coding::content::Content;
 use crate::coding::ledger::SymbolLoss;
 use crate::coding::ring::SymbolState;
 use crate::coding::sets::SetNumber;
-use crate::wire::frame::CodingState;
+use crate::wire::frame::{CodingState, OpenWindow};
 use crate::{Instant, TransportError};
 
 impl SlidingSender {
@@ -192,6 +192,10 @@ impl SlidingSender {
                 state.windows.iter().map(|open| open.deficit).fold(0, u32::saturating_add);
             let end = state.windows.last().map_or(state.decoded_below, |open| open.window.end());
             self.missing.on_report(end);
+            let held = |open: &OpenWindow| u64::from(open.window.len.saturating_sub(open.deficit));
+            let rank = state.decoded_below.0.saturating_add(state.windows.iter().map(held).sum());
+            // Equations may be forgotten, and what was learned twice is no news. Nor is there more than was sent.
+            self.reported_rank = self.reported_rank.max(rank.min(self.ledger.ring.next_id().0));
         }
         Ok(repaired)
     }

@@ -62,6 +62,8 @@ pub(super) struct SlidingSender {
     peer: CodingState,
     /// Degrees of freedom that it says are lacking.
     reported_deficit: u32,
+    /// Degrees of freedom that it says it has: what is decoded, and what the open windows do not lack.
+    reported_rank: u64,
     next_key: u32,
     sources_since_repair: u32,
     first_source_since_repair: Option<Instant>,
@@ -90,6 +92,7 @@ impl SlidingSender {
             windows_in_flight: VecDeque::new(),
             peer: CodingState::default(),
             reported_deficit: 0,
+            reported_rank: 0,
             next_key: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
@@ -247,6 +250,10 @@ impl Strategy for SlidingSender {
 
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
         self.apply_report(now, state)
+    }
+
+    fn reported_rank(&self) -> Option<u64> {
+        Some(self.reported_rank)
     }
 
     /// The oldest go first, so these are the ones that will be copied.
