@@ -253,6 +253,7 @@ impl Coding {
     pub fn on_silence(&mut self, now: Instant, fates: impl Iterator<Item = Fate<Content>>) {
         let mut unheard = News::default();
         fates.for_each(|fate| self.apply(now, fate, &mut unheard));
+        self.policy.on_timeout();
     }
 
     fn apply(&mut self, now: Instant, fate: Fate<Content>, news: &mut News) {
