@@ -93,6 +93,8 @@ pub struct Feedback {
     /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no
     /// sample.
     pub rtt: Option<Duration>,
+    /// How long the peer says it held that answer back, no more than was agreed; what of `rtt` is no path.
+    pub ack_delay: Duration,
     /// Packets newly declared lost on the wire, whether or not a code repairs them.
     pub lost: LossEvent,
     /// Packets once declared lost that arrived after all.

@@ -172,7 +172,7 @@ impl<T: Copy> Recovery<T> {
             let rtt = now - newest.packet.sent_at;
             // RFC 9002 5.3: no more than the delay that was agreed.
             let delay = Duration::from_micros(ack.delay_us).min(self.acks.delay_max());
-            feedback.rtt = Some(rtt);
+            (feedback.rtt, feedback.ack_delay) = (Some(rtt), delay);
             self.on_rtt(now, rtt, delay);
         }
         feedback.rate_sample = self.sampler.sample(&newest.packet.stamp, newest.packet.sent_at);
