@@ -196,11 +196,13 @@ impl<T: Copy> Recovery<T> {
         };
     }
 
-    /// Every packet under way counts as having left.
+    /// Every packet under way counts as having left. The estimator hears of it, for it will hear of those that arrive after
+    /// all: it would take back what it never counted.
     pub(super) fn lose_all(&mut self, findings: &mut Findings<T>) {
         while let Some(lost) = self.sent.declare_oldest_lost() {
             self.apply_lost(&lost, findings);
         }
+        self.loss.on_feedback(&findings.feedback);
         self.loss_at = None;
     }
 
