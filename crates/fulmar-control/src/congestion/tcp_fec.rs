@@ -101,6 +101,20 @@ mod tests {
         assert_eq!(window(&controller), 20_000, "the same window");
     }
 
+    /// The verdict may wait for a group to close: a packet sent before the last halving costs no other.
+    #[test]
+    fn a_late_verdict_belongs_to_the_window_in_which_its_packet_was_sent() {
+        let mut controller = controller(0.7);
+        for (now, sent, expected) in [(200, 150, 20_000), (400, 180, 20_000), (600, 201, 10_000)] {
+            // Acknowledged is what was sent a round trip ago, after the last halving.
+            let mut feedback = acked(now, now - 100, 0);
+            feedback.unrepairable_packets = 1;
+            feedback.unrepairable_sent_at = Some(super::super::told::at(sent));
+            controller.on_feedback(&feedback, &path());
+            assert_eq!(window(&controller), expected, "{now}");
+        }
+    }
+
     #[test]
     fn a_factor_out_of_range_is_newrenos() {
         let mut controller = controller(f64::NAN);

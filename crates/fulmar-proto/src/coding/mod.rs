@@ -228,7 +228,9 @@ impl Coding {
         }
         fates.for_each(|fate| self.apply(now, fate, &mut news));
         self.count_dof(&mut news, state.is_some());
-        news.unrepairable_packets = self.strategy.take_unrepairable(now, rtt);
+        news.repaired_packets += self.strategy.take_repaired_early();
+        let unrepairable = self.strategy.take_unrepairable(now, rtt);
+        (news.unrepairable_packets, news.unrepairable_sent_at) = (unrepairable.symbols, unrepairable.sent_at);
         Ok(news)
     }
 

@@ -11,6 +11,14 @@ use super::source::Source;
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 
+/// Symbols for which repair had to be asked.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Unrepairable {
+    pub(super) symbols: u32,
+    /// When the newest of them was first sent, where that is known.
+    pub(super) sent_at: Option<Instant>,
+}
+
 /// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
 ///
 /// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
@@ -67,11 +75,16 @@ pub(super) trait Strategy: Debug + Send {
     /// to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
+    /// Symbols, since this was last called, whose packet is now known to be lost and that repair had restored before that.
+    fn take_repaired_early(&mut self) -> u32 {
+        0
+    }
+
     /// Degrees of freedom that the receiver has by its own reports; `None` where they do not tell of all.
     fn reported_rank(&self) -> Option<u64> {
         None
     }
 
     /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
-    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32;
+    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> Unrepairable;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, FixedSizing, PathView, RepairReason, TcpNcCombinations, TcpNcConfig};
-use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId};
+use fulmar_fec::{Code, DecoderLimits, NoCode, RlcWindow, SymbolId, XorGroups};
 use fulmar_units::Instant;
 
 use super::strategy::Strategy;
@@ -253,4 +253,32 @@ fn degrees_of_freedom_are_those_that_the_receiver_reports() {
         assert_eq!(news.dof_delivered + news.dof_redundant, 11);
         assert_eq!((delivered, path.delivered.len() as u64), (path.sent, path.sent), "round {round}");
     }
+}
+
+/// fmax = 1: the packet of a symbol is lost and the repair right behind it arrives, before anybody knows of the loss.
+#[test]
+fn the_repair_of_a_group_of_one_recovers() {
+    let mut pair = Pair::new(XorGroups::new(1, 64).unwrap());
+    let group = Choice::Group { symbols: 1, groups: 1, group: 0 };
+    let mut repaired = 0;
+    for round in 0..10 {
+        let (source, lost) = pair.emit(Choice::Source).expect("new data");
+        let (repair, content) = pair.emit(group).expect("its repair");
+        assert!(matches!(Frames::new(&repair).next(), Some(Ok(Frame::Repair(_)))));
+        let is_lost = round % 3 == 0;
+        if !is_lost {
+            pair.arrive(&source, lost);
+        }
+        pair.arrive(&repair, content);
+        pair.report();
+        if is_lost {
+            pair.sender.on_lost(NOW, lost);
+            repaired += 1;
+        }
+        assert_eq!(pair.sender.take_repaired_early(), u32::from(is_lost));
+        assert_eq!((pair.missing(), pair.receiver.stats().recovered), (0, repaired));
+    }
+    let stats = &pair.sender.ledger().stats;
+    assert_eq!((stats.lost, stats.repaired, stats.repairs_proactive), (repaired, repaired, 10));
+    assert!(pair.is_all_delivered());
 }

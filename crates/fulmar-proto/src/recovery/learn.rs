@@ -39,6 +39,8 @@ pub struct News {
     pub repaired_packets: u32,
     /// Symbols whose proactive repair did not suffice, so that repair had to be asked for.
     pub unrepairable_packets: u32,
+    /// When the newest of those symbols was first sent, where that is known.
+    pub unrepairable_sent_at: Option<Instant>,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
     /// Packets newly acknowledged that carried symbols and added none.
@@ -70,6 +72,7 @@ impl<T: Copy> Recovery<T> {
         self.scratch = findings.fates;
         feedback.repaired_packets = news.repaired_packets;
         feedback.unrepairable_packets = news.unrepairable_packets;
+        feedback.unrepairable_sent_at = news.unrepairable_sent_at;
         feedback.dof_delivered = news.dof_delivered;
         feedback.dof_redundant = news.dof_redundant;
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
