@@ -111,8 +111,11 @@ pub struct Feedback {
     pub unrepairable_sent_at: Option<Instant>,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
-    /// Packets newly acknowledged that carried symbols and added none (TCP/NC's duplicate ACK).
+    /// Packets newly acknowledged that carried symbols and added none.
     pub dof_redundant: u32,
+    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen, which is what
+    /// TCP/NC's receiver acknowledges: those it answers with a duplicate ACK.
+    pub duplicate_acks: u32,
     /// Delivery rate, when this ACK completes a sample.
     pub rate_sample: Option<RateSample>,
     /// Packet-timed round trips completed since the connection began.

@@ -22,8 +22,8 @@
 //! Terms: `window`, "the difference between newest and oldest byte in transit", is source packets sent less
 //! degrees of freedom delivered; `windowAcked / RTT`, "seen during the last RTT", is the degrees of freedom
 //! delivered in the last whole round by its length. All in packets, as Vegas' thresholds are. A duplicate ACK
-//! is a packet that added no degree of freedom, or one the code could not make good; they are counted from
-//! ACK to ACK until one advances without.
+//! is a packet that did not move the first symbol not seen, or one the code could not make good; they are
+//! counted from ACK to ACK until one advances.
 
 use core::time::Duration;
 
@@ -112,8 +112,9 @@ impl AdaptiveRedundancy {
     pub fn on_feedback(&mut self, feedback: &Feedback, sources_sent: u64) {
         self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
         self.measure(feedback);
-        let duplicates = feedback.dof_redundant.saturating_add(feedback.unrepairable_packets);
-        let carried = if feedback.dof_delivered > 0 { 0 } else { self.duplicate_acks };
+        let duplicates = feedback.duplicate_acks.saturating_add(feedback.unrepairable_packets);
+        let with_symbols = feedback.dof_delivered.saturating_add(feedback.dof_redundant);
+        let carried = if with_symbols > feedback.duplicate_acks { 0 } else { self.duplicate_acks };
         self.duplicate_acks = carried.saturating_add(duplicates);
         self.base_rtt = [self.base_rtt, feedback.rtt].into_iter().flatten().min();
         let (Some(acked_rate), Some(base_rtt)) = (self.acked_rate, self.base_rtt) else { return };
@@ -249,11 +250,15 @@ mod tests {
     fn duplicate_acks_are_counted_until_one_advances() {
         let mut adaptive = adaptive(Reading::Text);
         let mut feedback = Feedback::at(Instant::ZERO);
-        feedback.dof_redundant = 1;
+        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
         adaptive.on_feedback(&feedback, 1);
         adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 2);
-        (feedback.dof_redundant, feedback.dof_delivered) = (0, 2);
+        // Degrees of freedom beyond a symbol that is not seen do not move the ACK.
+        (feedback.dof_redundant, feedback.dof_delivered) = (0, 1);
+        adaptive.on_feedback(&feedback, 1);
+        assert_eq!(adaptive.duplicate_acks, 3);
+        (feedback.duplicate_acks, feedback.dof_delivered) = (0, 2);
         adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 0);
     }

@@ -19,6 +19,22 @@ pub(super) struct Unrepairable {
     pub(super) sent_at: Option<Instant>,
 }
 
+/// What the receiver says it has.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reported {
+    /// Degrees of freedom: what is decoded, and what the open windows do not lack.
+    pub(super) rank: u64,
+    /// Symbols below the first that is not seen: what TCP/NC's receiver acknowledges.
+    pub(super) seen: u64,
+}
+
+impl Reported {
+    /// The larger of each: equations may be forgotten, and what is learned twice is no news.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self { rank: self.rank.max(other.rank), seen: self.seen.max(other.seen) }
+    }
+}
+
 /// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
 ///
 /// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
@@ -80,8 +96,8 @@ pub(super) trait Strategy: Debug + Send {
         0
     }
 
-    /// Degrees of freedom that the receiver has by its own reports; `None` where they do not tell of all.
-    fn reported_rank(&self) -> Option<u64> {
+    /// What the receiver has by its own reports; `None` where they do not tell of all.
+    fn reported(&self) -> Option<Reported> {
         None
     }
 

@@ -45,6 +45,8 @@ pub struct News {
     pub dof_delivered: u32,
     /// Packets newly acknowledged that carried symbols and added none.
     pub dof_redundant: u32,
+    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen.
+    pub duplicate_acks: u32,
 }
 
 impl<T: Copy> Recovery<T> {
@@ -74,7 +76,7 @@ impl<T: Copy> Recovery<T> {
         feedback.unrepairable_packets = news.unrepairable_packets;
         feedback.unrepairable_sent_at = news.unrepairable_sent_at;
         feedback.dof_delivered = news.dof_delivered;
-        feedback.dof_redundant = news.dof_redundant;
+        (feedback.dof_redundant, feedback.duplicate_acks) = (news.dof_redundant, news.duplicate_acks);
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
         feedback.check();
         self.loss.on_feedback(&feedback);

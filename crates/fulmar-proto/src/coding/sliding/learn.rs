@@ -7,6 +7,7 @@ use crate::coding::content::Content;
 use crate::coding::ledger::SymbolLoss;
 use crate::coding::ring::SymbolState;
 use crate::coding::sets::SetNumber;
+use crate::coding::strategy::Reported;
 use crate::wire::frame::{CodingState, OpenWindow};
 use crate::{Instant, TransportError};
 
@@ -207,8 +208,10 @@ impl SlidingSender {
             self.missing.on_report(end);
             let held = |open: &OpenWindow| u64::from(open.window.len.saturating_sub(open.deficit));
             let rank = state.decoded_below.0.saturating_add(state.windows.iter().map(held).sum());
-            // Equations may be forgotten, and what was learned twice is no news. Nor is there more than was sent.
-            self.reported_rank = self.reported_rank.max(rank.min(self.ledger.ring.next_id().0));
+            // There is no more than was sent.
+            let sent = self.ledger.ring.next_id().0;
+            let reported = Reported { rank: rank.min(sent), seen: state.seen_below.0.min(sent) };
+            self.reported = self.reported.max(reported);
         }
         Ok(repaired)
     }

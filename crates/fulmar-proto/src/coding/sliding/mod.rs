@@ -20,7 +20,7 @@ use super::content::Content;
 use super::ledger::Ledger;
 use super::sets::{RecoverySets, SetNumber};
 use super::source::Source;
-use super::strategy::{Strategy, Unrepairable};
+use super::strategy::{Reported, Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use missing::Missing;
@@ -69,8 +69,8 @@ pub(super) struct SlidingSender {
     peer: CodingState,
     /// Degrees of freedom that it says are lacking.
     reported_deficit: u32,
-    /// Degrees of freedom that it says it has: what is decoded, and what the open windows do not lack.
-    reported_rank: u64,
+    /// What it says it has.
+    reported: Reported,
     next_key: u32,
     sources_since_repair: u32,
     first_source_since_repair: Option<Instant>,
@@ -101,7 +101,7 @@ impl SlidingSender {
             windows_in_flight: VecDeque::new(),
             peer: CodingState::default(),
             reported_deficit: 0,
-            reported_rank: 0,
+            reported: Reported::default(),
             next_key: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
@@ -261,8 +261,8 @@ impl Strategy for SlidingSender {
         self.apply_report(now, state)
     }
 
-    fn reported_rank(&self) -> Option<u64> {
-        Some(self.reported_rank)
+    fn reported(&self) -> Option<Reported> {
+        Some(self.reported)
     }
 
     fn take_repaired_early(&mut self) -> u32 {
