@@ -63,6 +63,10 @@ impl CongestionController for AboveCode {
         self.0.bandwidth()
     }
 
+    fn recoveries(&self) -> Option<u64> {
+        self.0.recoveries()
+    }
+
     fn phase(&self) -> &'static str {
         self.0.phase()
     }

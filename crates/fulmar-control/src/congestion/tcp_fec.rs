@@ -44,6 +44,7 @@ impl Response for Gently {
         let is_notice = feedback.repaired_packets > 0 || feedback.ecn_ce_packets > 0;
         if window.epoch.is_new_unrepairable(feedback) {
             window.reduce(feedback, REDUCTION, false);
+            window.recoveries += 1;
         } else if is_notice && self.reduction < 1.0 && !window.epoch.covers(feedback.newest_acked_sent_at) {
             window.reduce(feedback, self.reduction, false);
         } else {
@@ -113,6 +114,19 @@ mod tests {
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
         }
+    }
+
+    #[test]
+    fn fast_recovery_is_entered_for_what_was_not_repaired() {
+        let mut controller = controller(0.7);
+        controller.on_feedback(&lost(200, 150, 3), &path());
+        controller.on_feedback(&repaired(300, 250), &path());
+        assert_eq!(controller.recoveries(), Some(0));
+        let mut feedback = lost(400, 350, 1);
+        feedback.unrepairable_packets = 1;
+        controller.on_feedback(&feedback, &path());
+        controller.on_feedback(&feedback, &path());
+        assert_eq!(controller.recoveries(), Some(1));
     }
 
     #[test]

@@ -81,7 +81,11 @@ impl<T: Copy> Recovery<T> {
         feedback.check();
         self.loss.on_feedback(&feedback);
         let view = self.view();
+        let recoveries = self.congestion.recoveries();
         self.congestion.on_feedback(&feedback, &view);
+        if let (Some(before), Some(after)) = (recoveries, self.congestion.recoveries()) {
+            self.stats.recoveries += after.saturating_sub(before);
+        }
         self.apply_budget(feedback.now);
         self.pacer_at = None;
         if self.rtt.has_sample() {
@@ -219,7 +223,7 @@ impl<T: Copy> Recovery<T> {
         };
         self.stats.lost_packets += 1;
         if lost.number >= self.recovery_below {
-            self.stats.recoveries += 1;
+            self.stats.recoveries += u64::from(self.congestion.recoveries().is_none());
             self.recovery_below = self.sent.next_number();
         }
         let event = &mut findings.feedback.lost;
