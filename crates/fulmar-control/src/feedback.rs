@@ -93,6 +93,8 @@ pub struct Feedback {
     /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no
     /// sample.
     pub rtt: Option<Duration>,
+    /// How long the peer says it held that answer back, no more than was agreed; what of `rtt` is no path.
+    pub ack_delay: Duration,
     /// Packets newly declared lost on the wire, whether or not a code repairs them.
     pub lost: LossEvent,
     /// Packets once declared lost that arrived after all.
@@ -104,10 +106,16 @@ pub struct Feedback {
     /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
     /// last feedback.
     pub unrepairable_packets: u32,
+    /// When the newest of those symbols was first sent, where that is known: the verdict may come rounds later,
+    /// and belongs to the congestion event of then.
+    pub unrepairable_sent_at: Option<Instant>,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
-    /// Packets newly acknowledged that carried symbols and added none (TCP/NC's duplicate ACK).
+    /// Packets newly acknowledged that carried symbols and added none.
     pub dof_redundant: u32,
+    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen, which is what
+    /// TCP/NC's receiver acknowledges: those it answers with a duplicate ACK.
+    pub duplicate_acks: u32,
     /// Delivery rate, when this ACK completes a sample.
     pub rate_sample: Option<RateSample>,
     /// Packet-timed round trips completed since the connection began.
@@ -120,6 +128,12 @@ pub struct Feedback {
 }
 
 impl Feedback {
+    /// When the newest of the symbols was sent that a code could not repair. Where nobody knows, the newest packet
+    /// found lost stands for it, or the newest acknowledged.
+    pub(crate) fn unrepairable_dated(&self) -> Option<Instant> {
+        self.unrepairable_sent_at.or(self.lost.newest_sent_at).or(self.newest_acked_sent_at)
+    }
+
     /// An empty record at `now`; tests and drivers fill the fields they mean.
     pub fn at(now: Instant) -> Self {
         Self { now, ..Self::default() }
@@ -163,7 +177,9 @@ impl Feedback {
             ),
             (self.rate_sample.is_some_and(|sample| sample.interval.is_zero()), "a rate over no time"),
             (
-                is_later(self.newest_acked_sent_at) || is_later(lost.newest_sent_at),
+                is_later(self.newest_acked_sent_at)
+                    || is_later(lost.newest_sent_at)
+                    || is_later(self.unrepairable_sent_at),
                 "sent after it was settled",
             ),
         ];

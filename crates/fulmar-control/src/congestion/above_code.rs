@@ -29,12 +29,7 @@ fn above_code(feedback: &Feedback) -> Feedback {
     let lost = if packets == 0 {
         LossEvent::default()
     } else {
-        LossEvent {
-            packets,
-            bursts: 1,
-            newest_sent_at: feedback.lost.newest_sent_at.or(feedback.newest_acked_sent_at),
-            ..feedback.lost
-        }
+        LossEvent { packets, bursts: 1, newest_sent_at: feedback.unrepairable_dated(), ..feedback.lost }
     };
     Feedback { lost, spurious_packets: 0, ..feedback.clone() }
 }
@@ -66,6 +61,10 @@ impl CongestionController for AboveCode {
 
     fn bandwidth(&self) -> Option<Rate> {
         self.0.bandwidth()
+    }
+
+    fn recoveries(&self) -> Option<u64> {
+        self.0.recoveries()
     }
 
     fn phase(&self) -> &'static str {

@@ -29,6 +29,8 @@ pub struct Aimd {
     /// Bytes acknowledged in congestion avoidance towards the next packet of growth (RFC 3465).
     acked_bytes: u64,
     pub(super) epoch: Epoch<Windows>,
+    /// Entries into fast recovery.
+    pub(super) recoveries: u64,
     rtt: Option<Duration>,
 }
 
@@ -40,6 +42,7 @@ impl Aimd {
             windows: Windows { window_bytes: config.initial_bytes(mtu_bytes), ssthresh_bytes: u64::MAX },
             acked_bytes: 0,
             epoch: Epoch::new(),
+            recoveries: 0,
             rtt: None,
         }
     }
@@ -59,6 +62,7 @@ impl Aimd {
     /// it.
     pub(super) fn reduce(&mut self, feedback: &Feedback, factor: f64, is_loss: bool) {
         self.epoch.start(feedback, self.windows, is_loss);
+        self.recoveries += u64::from(is_loss);
         self.shrink(factor);
     }
 
@@ -118,7 +122,7 @@ impl Aimd {
 
     /// Another path: all that was learned is forgotten.
     pub(super) fn restart(&mut self, path: &PathView) {
-        *self = Self::new(path.mtu_bytes, self.config);
+        *self = Self { recoveries: self.recoveries, ..Self::new(path.mtu_bytes, self.config) };
         self.rtt = pacing_rtt(path);
     }
 

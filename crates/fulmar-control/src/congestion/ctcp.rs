@@ -6,7 +6,8 @@
 //! one half.
 //!
 //! Decided here, for the slides are silent: RTT is the least of the round in progress and the one before,
-//! because a late ACK, or one that waited for a second packet, is no queue; one reduction per round of loss
+//! without the delay of the ACK, because a late ACK, or one that waited for a second packet, is no queue; one
+//! reduction per round of loss
 //! as in NewReno, marks halve (a mark is never noise), timeouts as TCP. The window grows as Reno's, also in a
 //! round with losses: at 10 % every round has some, and a window that did not grow in them would never grow.
 //! The first loss ends slow start, even where it keeps the window. Inputs: losses on the wire whether
@@ -38,13 +39,15 @@ pub struct ByQueue {
 }
 
 impl ByQueue {
-    fn measure(&mut self, feedback: &Feedback) {
+    fn measure(&mut self, feedback: &Feedback, path: &PathView) {
         if feedback.round != self.round {
             self.round = feedback.round;
             self.least = [self.least[1], None];
         }
+        // As in the smoothed RTT (RFC 9002 5.3): never below the least, which a peer could push down.
+        let without_delay = |rtt: Duration| rtt.saturating_sub(feedback.ack_delay).max(path.rtt_min.min(rtt));
         let this = &mut self.least[1];
-        *this = [*this, feedback.rtt].into_iter().flatten().min();
+        *this = [*this, feedback.rtt.map(without_delay)].into_iter().flatten().min();
     }
 
     /// What the window is multiplied with on loss; one half before the RTT is known.
@@ -60,7 +63,7 @@ impl Response for ByQueue {
     const NAME: &'static str = "ctcp";
 
     fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, path: &PathView) {
-        self.measure(feedback);
+        self.measure(feedback, path);
         window.on_spurious(feedback.spurious_packets);
         if window.epoch.is_new_loss(feedback) {
             window.reduce(feedback, self.backoff(path), true);
@@ -120,6 +123,18 @@ mod tests {
             controller.on_feedback(&feedback, &path_with(25));
             let expected = if round < 2 { 1.0 } else { 0.5 };
             assert!((controller.response.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
+        }
+    }
+
+    #[test]
+    fn an_ack_that_was_held_back_is_no_queue() {
+        for (delay, expected) in [(0, 20_000), (20, 33_333), (25, 40_000), (40, 40_000)] {
+            let mut controller = controller();
+            let mut feedback = lost_at(Some(50), 200, 150);
+            feedback.ack_delay = Duration::from_millis(delay);
+            controller.on_feedback(&feedback, &path_with(25));
+            // 40000 * 25 / 30 = 33333.3.
+            assert_eq!(window(&controller), expected, "{delay}");
         }
     }
 

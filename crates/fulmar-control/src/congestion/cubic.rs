@@ -76,6 +76,7 @@ pub struct Cubic {
     /// cwnd_prior: the window before the last reduction, where W_est stops being held back (4.3).
     prior_packets: f64,
     epoch: Epoch<State>,
+    recoveries: u64,
     hystart: HyStart,
     app_limited_since: Option<Instant>,
     rtt: Option<Duration>,
@@ -95,6 +96,7 @@ impl Cubic {
             },
             prior_packets: 0.0,
             epoch: Epoch::new(),
+            recoveries: 0,
             hystart: HyStart::new(),
             app_limited_since: None,
             rtt: None,
@@ -224,6 +226,7 @@ impl CongestionController for Cubic {
         let is_loss = self.epoch.is_new_loss(feedback);
         if is_loss || self.epoch.is_new_mark(feedback) {
             self.reduce(feedback, is_loss);
+            self.recoveries += u64::from(is_loss);
             return;
         }
         if !feedback.is_window_limited {
@@ -257,13 +260,17 @@ impl CongestionController for Cubic {
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        *self = Self::new(path.mtu_bytes, self.config);
+        *self = Self { recoveries: self.recoveries, ..Self::new(path.mtu_bytes, self.config) };
         self.rtt = pacing_rtt(path);
     }
 
     fn budget(&self) -> SendBudget {
         let window_bytes = (self.state.window_packets * f64::from(self.mtu_bytes)) as u64;
         self.config.window.budget(window_bytes, self.mtu_bytes, self.rtt, self.is_slow_start())
+    }
+
+    fn recoveries(&self) -> Option<u64> {
+        Some(self.recoveries)
     }
 
     fn phase(&self) -> &'static str {

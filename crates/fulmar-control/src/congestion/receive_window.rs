@@ -67,6 +67,10 @@ impl CongestionController for ReceiveWindow {
         self.inner.bandwidth()
     }
 
+    fn recoveries(&self) -> Option<u64> {
+        self.inner.recoveries()
+    }
+
     fn phase(&self) -> &'static str {
         self.inner.phase()
     }

@@ -67,6 +67,10 @@ impl<R: Response> CongestionController for WindowController<R> {
         self.window.budget()
     }
 
+    fn recoveries(&self) -> Option<u64> {
+        Some(self.window.recoveries)
+    }
+
     fn phase(&self) -> &'static str {
         self.window.phase()
     }

@@ -44,6 +44,7 @@ impl Response for Gently {
         let is_notice = feedback.repaired_packets > 0 || feedback.ecn_ce_packets > 0;
         if window.epoch.is_new_unrepairable(feedback) {
             window.reduce(feedback, REDUCTION, false);
+            window.recoveries += 1;
         } else if is_notice && self.reduction < 1.0 && !window.epoch.covers(feedback.newest_acked_sent_at) {
             window.reduce(feedback, self.reduction, false);
         } else {
@@ -99,6 +100,33 @@ mod tests {
         feedback.lost.newest_sent_at = Some(fulmar_units::Instant::ZERO);
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 20_000, "the same window");
+    }
+
+    /// The verdict may wait for a group to close: a packet sent before the last halving costs no other.
+    #[test]
+    fn a_late_verdict_belongs_to_the_window_in_which_its_packet_was_sent() {
+        let mut controller = controller(0.7);
+        for (now, sent, expected) in [(200, 150, 20_000), (400, 180, 20_000), (600, 201, 10_000)] {
+            // Acknowledged is what was sent a round trip ago, after the last halving.
+            let mut feedback = acked(now, now - 100, 0);
+            feedback.unrepairable_packets = 1;
+            feedback.unrepairable_sent_at = Some(super::super::told::at(sent));
+            controller.on_feedback(&feedback, &path());
+            assert_eq!(window(&controller), expected, "{now}");
+        }
+    }
+
+    #[test]
+    fn fast_recovery_is_entered_for_what_was_not_repaired() {
+        let mut controller = controller(0.7);
+        controller.on_feedback(&lost(200, 150, 3), &path());
+        controller.on_feedback(&repaired(300, 250), &path());
+        assert_eq!(controller.recoveries(), Some(0));
+        let mut feedback = lost(400, 350, 1);
+        feedback.unrepairable_packets = 1;
+        controller.on_feedback(&feedback, &path());
+        controller.on_feedback(&feedback, &path());
+        assert_eq!(controller.recoveries(), Some(1));
     }
 
     #[test]

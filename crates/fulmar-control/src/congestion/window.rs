@@ -122,11 +122,10 @@ impl<T: Copy> Epoch<T> {
         feedback.ecn_ce_packets > 0 && !self.covers(feedback.newest_acked_sent_at)
     }
 
-    /// Do the packets of `feedback` that a code could not repair begin a new event? The loss that made one so
-    /// may have been found earlier, and then the notice counts from the newest packet acknowledged.
+    /// Do the packets of `feedback` that a code could not repair begin a new event? However late that is found,
+    /// it counts from when they were sent.
     pub(super) fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
-        let sent_at = feedback.lost.newest_sent_at.or(feedback.newest_acked_sent_at);
-        feedback.unrepairable_packets > 0 && !self.covers(sent_at)
+        feedback.unrepairable_packets > 0 && !self.covers(feedback.unrepairable_dated())
     }
 
     /// The window is being reduced; `state` is what an undo restores. Marks cannot be undone.

@@ -167,6 +167,9 @@ pub trait RedundancyPolicy: Debug + Send {
     /// An ACK arrived or losses were detected.
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 
+    /// Nothing was heard for so long that a timeout expired.
+    fn on_timeout(&mut self) {}
+
     /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is
     /// answered. Asked only when congestion control and the pacer let a packet leave.
     ///

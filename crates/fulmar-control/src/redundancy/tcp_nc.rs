@@ -108,9 +108,15 @@ impl RedundancyPolicy for TcpNcCombinations {
         }
     }
 
-    fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
+    fn on_feedback(&mut self, feedback: &Feedback, _path: &PathView) {
         if let Redundancy::Adaptive(adaptive) = &mut self.redundancy {
-            adaptive.on_feedback(feedback, path, self.sources_sent);
+            adaptive.on_feedback(feedback, self.sources_sent);
+        }
+    }
+
+    fn on_timeout(&mut self) {
+        if let Redundancy::Adaptive(adaptive) = &mut self.redundancy {
+            adaptive.on_timeout();
         }
     }
 

@@ -10,21 +10,26 @@
 //!   noisy channel [..] In these situations the correct approach is to increase R". So every qv < beta is
 //!   treated as the printed alpha <= qv < beta.
 //!
-//! The second is the default. Random loss with an empty queue, the paper's whole subject, has qv near 0: as
+//! The first is the default. Random loss with an empty queue, the paper's whole subject, has qv near 0: as
 //! printed R would then stay 1.1 whatever is lost, and its figure 7 shows R rising at duplicate ACKs. By the
 //! text R never falls below its initial value, to which even congestion brings it back; as printed it may
 //! fall to 1, for fewer combinations than packets never decode. Above it is bounded by a setting: the source
 //! has no bound.
 //!
+//! BaseRTT is the least RTT since the last timeout, after which Vegas measures it anew: a route that became
+//! longer would look congested for ever.
+//!
 //! Terms: `window`, "the difference between newest and oldest byte in transit", is source packets sent less
 //! degrees of freedom delivered; `windowAcked / RTT`, "seen during the last RTT", is the degrees of freedom
 //! delivered in the last whole round by its length. All in packets, as Vegas' thresholds are. A duplicate ACK
-//! is a packet that added no degree of freedom, or one the code could not make good; they are counted from
-//! ACK to ACK until one advances without.
+//! is a packet that did not move the first symbol not seen, or one the code could not make good; they are
+//! counted from ACK to ACK until one advances.
+
+use core::time::Duration;
 
 use fulmar_units::Instant;
 
-use crate::{Feedback, PathView};
+use crate::Feedback;
 
 /// Which of its two descriptions of the algorithm to follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -79,6 +84,8 @@ pub struct AdaptiveRedundancy {
     round_began: Option<(Instant, u64)>,
     /// windowAcked / RTT, in packets per second.
     acked_rate: Option<f64>,
+    /// BaseRTT.
+    base_rtt: Option<Duration>,
 }
 
 impl AdaptiveRedundancy {
@@ -92,6 +99,7 @@ impl AdaptiveRedundancy {
             round: 0,
             round_began: None,
             acked_rate: None,
+            base_rtt: None,
         }
     }
 
@@ -101,18 +109,25 @@ impl AdaptiveRedundancy {
     }
 
     /// An ACK, of which TCP had sent `sources_sent` packets before.
-    pub fn on_feedback(&mut self, feedback: &Feedback, path: &PathView, sources_sent: u64) {
+    pub fn on_feedback(&mut self, feedback: &Feedback, sources_sent: u64) {
         self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
         self.measure(feedback);
-        let duplicates = feedback.dof_redundant.saturating_add(feedback.unrepairable_packets);
-        let carried = if feedback.dof_delivered > 0 { 0 } else { self.duplicate_acks };
+        let duplicates = feedback.duplicate_acks.saturating_add(feedback.unrepairable_packets);
+        let with_symbols = feedback.dof_delivered.saturating_add(feedback.dof_redundant);
+        let carried = if with_symbols > feedback.duplicate_acks { 0 } else { self.duplicate_acks };
         self.duplicate_acks = carried.saturating_add(duplicates);
-        let Some(acked_rate) = self.acked_rate else { return };
+        self.base_rtt = [self.base_rtt, feedback.rtt].into_iter().flatten().min();
+        let (Some(acked_rate), Some(base_rtt)) = (self.acked_rate, self.base_rtt) else { return };
         let window = sources_sent.saturating_sub(self.delivered) as f64;
-        let base_rtt = path.rtt_min.as_secs_f64();
+        let base_rtt = base_rtt.as_secs_f64();
         if base_rtt > 0.0 {
             self.update((window / base_rtt - acked_rate) * base_rtt);
         }
+    }
+
+    /// A timeout: BaseRTT is measured anew, as Vegas does.
+    pub fn on_timeout(&mut self) {
+        self.base_rtt = None;
     }
 
     fn measure(&mut self, feedback: &Feedback) {
@@ -145,8 +160,6 @@ impl AdaptiveRedundancy {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
 
     fn adaptive(reading: Reading) -> AdaptiveRedundancy {
@@ -201,29 +214,52 @@ mod tests {
     #[test]
     fn qv_from_what_was_sent_and_delivered() {
         for (round_millis, expected) in [(100, 1.0), (125, 1.1)] {
-            let mut path = PathView::unknown(1000);
-            path.rtt_min = Duration::from_millis(100);
             let mut adaptive = adaptive(Reading::Printed);
             let mut feedback = Feedback::at(Instant::ZERO);
-            adaptive.on_feedback(&feedback, &path, 40);
+            feedback.rtt = Some(Duration::from_millis(100));
+            adaptive.on_feedback(&feedback, 40);
             feedback.now = Instant::ZERO + Duration::from_millis(round_millis);
             (feedback.round, feedback.dof_delivered) = (1, 38);
-            adaptive.on_feedback(&feedback, &path, 78);
+            adaptive.on_feedback(&feedback, 78);
             assert!((adaptive.redundancy() - expected).abs() < 1e-12, "{round_millis}");
+        }
+    }
+
+    /// The route became longer, from 100 ms to 200: 80 packets in transit, all delivered in a round, are no
+    /// queue.
+    #[test]
+    fn base_rtt_is_measured_anew_after_a_timeout() {
+        for (has_timeout, expected) in [(false, 1.1), (true, 1.0)] {
+            let mut adaptive = adaptive(Reading::Printed);
+            let mut feedback = Feedback::at(Instant::ZERO);
+            feedback.rtt = Some(Duration::from_millis(100));
+            adaptive.on_feedback(&feedback, 80);
+            if has_timeout {
+                adaptive.on_timeout();
+            }
+            feedback.rtt = Some(Duration::from_millis(200));
+            feedback.now = Instant::ZERO + Duration::from_millis(200);
+            (feedback.round, feedback.dof_delivered) = (1, 78);
+            // Without the timeout: (800 - 390) * 0.1 = 41. With it: (400 - 390) * 0.2 = 2.
+            adaptive.on_feedback(&feedback, 158);
+            assert!((adaptive.redundancy() - expected).abs() < 1e-12, "{has_timeout}");
         }
     }
 
     #[test]
     fn duplicate_acks_are_counted_until_one_advances() {
-        let path = PathView::unknown(1000);
         let mut adaptive = adaptive(Reading::Text);
         let mut feedback = Feedback::at(Instant::ZERO);
-        feedback.dof_redundant = 1;
-        adaptive.on_feedback(&feedback, &path, 1);
-        adaptive.on_feedback(&feedback, &path, 1);
+        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
+        adaptive.on_feedback(&feedback, 1);
+        adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 2);
-        (feedback.dof_redundant, feedback.dof_delivered) = (0, 2);
-        adaptive.on_feedback(&feedback, &path, 1);
+        // Degrees of freedom beyond a symbol that is not seen do not move the ACK.
+        (feedback.dof_redundant, feedback.dof_delivered) = (0, 1);
+        adaptive.on_feedback(&feedback, 1);
+        assert_eq!(adaptive.duplicate_acks, 3);
+        (feedback.duplicate_acks, feedback.dof_delivered) = (0, 2);
+        adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 0);
     }
 }

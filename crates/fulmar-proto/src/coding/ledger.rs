@@ -51,7 +51,7 @@ impl Ledger {
         bytes_max: usize,
         source: &mut dyn Source,
     ) -> Option<SymbolId> {
-        let id = self.ring.take_in(bytes_max, source)?;
+        let id = self.ring.take_in(now, bytes_max, source)?;
         self.stats.sources += 1;
         self.last_source_at = Some(now);
         Some(id)

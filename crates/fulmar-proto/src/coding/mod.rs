@@ -40,7 +40,7 @@ use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use blocks::BlockSender;
 use sliding::SlidingSender;
-use strategy::Strategy;
+use strategy::{Reported, Strategy};
 
 /// So many choices of the policy are tried for one packet: one may be impossible, as a combination of symbols that no longer
 /// fit a packet.
@@ -90,13 +90,15 @@ pub struct Coding {
     held_bytes_max: u64,
     /// When the policy wants to be asked again.
     wait_until: Option<Instant>,
+    /// Degrees of freedom, and symbols seen, told of as delivered so far.
+    told: Reported,
 }
 
 impl Coding {
     /// A sender that holds at most `held_bytes_max` of symbols, without a code until [`Self::set_code`].
     pub fn new(policy: Box<dyn RedundancyPolicy>, sizing: Box<dyn Sizing>, held_bytes_max: u64) -> Self {
         let strategy = strategy(Arc::new(NoCode), 0, 0);
-        Self { strategy, policy, sizing, held_bytes_max, wait_until: None }
+        Self { strategy, policy, sizing, held_bytes_max, wait_until: None, told: Reported::default() }
     }
 
     /// The code that was agreed on, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
@@ -225,8 +227,26 @@ impl Coding {
             news.repaired_packets = self.strategy.on_report(now, state)?;
         }
         fates.for_each(|fate| self.apply(now, fate, &mut news));
-        news.unrepairable_packets = self.strategy.take_unrepairable(now, rtt);
+        self.count_dof(&mut news, state.is_some());
+        news.repaired_packets += self.strategy.take_repaired_early();
+        let unrepairable = self.strategy.take_unrepairable(now, rtt);
+        (news.unrepairable_packets, news.unrepairable_sent_at) = (unrepairable.symbols, unrepairable.sent_at);
         Ok(news)
+    }
+
+    /// The sender cannot tell which of the combinations that arrived were redundant, so the receiver's report decides. Its own
+    /// count stands in where an ACK brings no report, until the next one sets it right.
+    fn count_dof(&mut self, news: &mut News, has_report: bool) {
+        news.duplicate_acks = news.dof_redundant;
+        if let Some(reported) = self.strategy.reported().filter(|_| has_report) {
+            let arrived = news.dof_delivered + news.dof_redundant;
+            let grown = |now: u64, told: u64| u32::try_from(now.saturating_sub(told)).unwrap_or(u32::MAX);
+            news.dof_delivered = grown(reported.rank, self.told.rank).min(arrived);
+            news.dof_redundant = arrived - news.dof_delivered;
+            news.duplicate_acks = arrived.saturating_sub(grown(reported.seen, self.told.seen));
+            self.told.seen = self.told.seen.max(reported.seen);
+        }
+        self.told.rank += u64::from(news.dof_delivered);
     }
 
     /// What the receiver said in an ACK that tells no fate.
@@ -238,6 +258,7 @@ impl Coding {
     pub fn on_silence(&mut self, now: Instant, fates: impl Iterator<Item = Fate<Content>>) {
         let mut unheard = News::default();
         fates.for_each(|fate| self.apply(now, fate, &mut unheard));
+        self.policy.on_timeout();
     }
 
     fn apply(&mut self, now: Instant, fate: Fate<Content>, news: &mut News) {

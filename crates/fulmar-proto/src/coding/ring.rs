@@ -6,6 +6,7 @@ use fulmar_fec::{SymbolId, Symbols};
 
 use super::sets::SetNumber;
 use super::source::Source;
+use crate::Instant;
 use crate::wire::frame;
 
 /// What the sender knows of one symbol.
@@ -44,6 +45,8 @@ pub(super) struct Held {
     /// Its bytes; empty once they can no longer be needed.
     bytes: Vec<u8>,
     pub(super) state: SymbolState,
+    /// When it was taken in, to leave at once.
+    pub(super) sent_at: Instant,
     /// A packet that carried it was lost.
     pub(super) was_lost: bool,
     /// Repair had to be asked for it.
@@ -95,14 +98,19 @@ impl Ring {
     }
 
     /// Takes in the next symbol, of at most `bytes_max`; `None` if `source` has nothing to send.
-    pub(super) fn take_in(&mut self, bytes_max: usize, source: &mut dyn Source) -> Option<SymbolId> {
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        bytes_max: usize,
+        source: &mut dyn Source,
+    ) -> Option<SymbolId> {
         let mut symbol = self.buffer();
         source.fill(&mut symbol, bytes_max);
         if symbol.is_empty() {
             self.recycle(symbol);
             return None;
         }
-        Some(self.push(symbol))
+        Some(self.push(now, symbol))
     }
 
     /// Appends symbol `id` to a packet, as a SOURCE frame.
@@ -114,12 +122,13 @@ impl Ring {
     }
 
     /// Adds the next symbol, which is about to leave.
-    fn push(&mut self, bytes: Vec<u8>) -> SymbolId {
+    fn push(&mut self, now: Instant, bytes: Vec<u8>) -> SymbolId {
         let id = self.next_id();
         self.held_bytes += bytes.len() as u64;
         self.symbols.push_back(Held {
             bytes,
             state: SymbolState::InFlight(0),
+            sent_at: now,
             was_lost: false,
             is_unrepairable: false,
             set: None,

@@ -11,6 +11,30 @@ use super::source::Source;
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 
+/// Symbols for which repair had to be asked.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Unrepairable {
+    pub(super) symbols: u32,
+    /// When the newest of them was first sent, where that is known.
+    pub(super) sent_at: Option<Instant>,
+}
+
+/// What the receiver says it has.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reported {
+    /// Degrees of freedom: what is decoded, and what the open windows do not lack.
+    pub(super) rank: u64,
+    /// Symbols below the first that is not seen: what TCP/NC's receiver acknowledges.
+    pub(super) seen: u64,
+}
+
+impl Reported {
+    /// The larger of each: equations may be forgotten, and what is learned twice is no news.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self { rank: self.rank.max(other.rank), seen: self.seen.max(other.seen) }
+    }
+}
+
 /// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
 ///
 /// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
@@ -67,6 +91,16 @@ pub(super) trait Strategy: Debug + Send {
     /// to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
+    /// Symbols, since this was last called, whose packet is now known to be lost and that repair had restored before that.
+    fn take_repaired_early(&mut self) -> u32 {
+        0
+    }
+
+    /// What the receiver has by its own reports; `None` where they do not tell of all.
+    fn reported(&self) -> Option<Reported> {
+        None
+    }
+
     /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
-    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32;
+    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> Unrepairable;
 }

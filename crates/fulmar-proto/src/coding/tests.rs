@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, RepairReason};
-use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId};
+use fulmar_control::{Choice, FixedSizing, PathView, RepairReason, TcpNcCombinations, TcpNcConfig};
+use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId, XorGroups};
 use fulmar_units::Instant;
 
 use super::strategy::Strategy;
-use super::{Content, Source, SymbolReceiver, strategy};
+use super::{Coding, Content, Next, Source, SymbolReceiver, strategy};
 use crate::TransportError;
+use crate::recovery::{Fate, News};
 use crate::wire::frame::{self, Frame, Frames, RepairSpan};
 
 const NOW: Instant = Instant::ZERO;
@@ -27,6 +28,23 @@ impl<F: FnMut(&mut Vec<u8>, usize)> Source for Made<F> {
     fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
         (self.0)(symbol, bytes_max);
     }
+}
+
+/// A packet arrives at `receiver`.
+fn receive(receiver: &mut SymbolReceiver, packet: &[u8], delivered: &mut Vec<Vec<u8>>) {
+    let mut deliver = |symbol: &[u8]| -> Result<(), TransportError> {
+        delivered.push(symbol.to_vec());
+        Ok(())
+    };
+    match Frames::new(packet).next() {
+        Some(Ok(Frame::Source { id, symbol })) => receiver.on_source(id, symbol, &mut deliver),
+        Some(Ok(Frame::SourcePart { id, len, start, piece })) => {
+            receiver.on_part(id, len, start, piece, &mut deliver)
+        }
+        Some(Ok(Frame::Repair(repair))) => receiver.on_repair(&repair, &mut deliver),
+        other => panic!("{other:?}"),
+    }
+    .expect("a sound sender");
 }
 
 struct Pair {
@@ -63,20 +81,7 @@ impl Pair {
     }
 
     fn arrive(&mut self, packet: &[u8], content: Content) {
-        let delivered = &mut self.delivered;
-        let mut deliver = |symbol: &[u8]| -> Result<(), TransportError> {
-            delivered.push(symbol.to_vec());
-            Ok(())
-        };
-        match Frames::new(packet).next() {
-            Some(Ok(Frame::Source { id, symbol })) => self.receiver.on_source(id, symbol, &mut deliver),
-            Some(Ok(Frame::SourcePart { id, len, start, piece })) => {
-                self.receiver.on_part(id, len, start, piece, &mut deliver)
-            }
-            Some(Ok(Frame::Repair(repair))) => self.receiver.on_repair(&repair, &mut deliver),
-            other => panic!("{other:?}"),
-        }
-        .expect("a sound sender");
+        receive(&mut self.receiver, packet, &mut self.delivered);
         self.sender.on_arrived(content, false);
     }
 
@@ -228,4 +233,98 @@ fn what_the_decoder_has_no_room_for_counts_as_lost() {
     let kept = kept.count();
     assert!((1..100).contains(&kept), "{kept}");
     assert_eq!(receiver.stats().dropped, 100 - kept as u64);
+}
+
+/// TCP/NC's sender, and a receiver at the other end of a path on which `is_lost` decides.
+struct Combined {
+    coding: Coding,
+    receiver: SymbolReceiver,
+    sent: u64,
+    delivered: Vec<Vec<u8>>,
+}
+
+impl Combined {
+    /// Of packets sent, `R` per symbol over at most `window_packets`.
+    fn new(redundancy: f64, window_packets: u32) -> Self {
+        let code: Arc<dyn Code> = Arc::new(RlcWindow::new(64).unwrap());
+        let mut config = TcpNcConfig::default();
+        config.window_packets = window_packets;
+        let policy = Box::new(TcpNcCombinations::new(config, redundancy));
+        let mut coding = Coding::new(policy, Box::new(FixedSizing::longest()), 1 << 20);
+        coding.set_code(code.clone(), 100, 256);
+        let receiver = SymbolReceiver::new(&*code, 100, DecoderLimits::new(256, 64));
+        Self { coding, receiver, sent: 0, delivered: Vec::new() }
+    }
+
+    /// Sends `count` packets, of which those at `lost` do not arrive, and learns what one ACK tells of them.
+    fn send(&mut self, count: u64, lost: &[u64]) -> News {
+        let (mut fates, mut gone) = (Vec::new(), Vec::new());
+        let view = PathView::unknown(1200);
+        for at in 0..count {
+            let Next::Packet(turn) = self.coding.next(NOW, &view, true) else { panic!("nothing to send") };
+            let mut packet = Vec::new();
+            let mut source = Made(|symbol: &mut Vec<u8>, _| {
+                symbol.resize(100, self.sent as u8 + 1);
+                self.sent += 1;
+            });
+            let content = self.coding.emit(turn, &view, &mut packet, SPACE, &mut source).expect("a packet");
+            if lost.contains(&at) {
+                gone.push(Fate::Lost(content));
+            } else {
+                receive(&mut self.receiver, &packet, &mut self.delivered);
+                fates.push(Fate::Arrived(content));
+            }
+        }
+        let state = self.receiver.state();
+        let fates = fates.into_iter().chain(gone);
+        self.coding.settle(NOW, RTT, fates, Some(&state)).expect("a true report")
+    }
+}
+
+#[test]
+fn degrees_of_freedom_are_those_that_the_receiver_reports() {
+    let mut path = Combined::new(2.0, 64);
+    let mut delivered = 0;
+    for round in 0..20 {
+        let news = path.send(12, &[4]);
+        delivered += u64::from(news.dof_delivered);
+        assert_eq!(news.dof_delivered + news.dof_redundant, 11);
+        assert_eq!((delivered, path.delivered.len() as u64), (path.sent, path.sent), "round {round}");
+    }
+}
+
+/// Two packets in a row are lost and every combination covers two symbols: the first of the two is never seen, so that the ACK
+/// of TCP/NC stands still there, whatever comes.
+#[test]
+fn the_ack_stands_at_the_first_symbol_not_seen() {
+    let news = Combined::new(1.0, 2).send(12, &[4, 5]);
+    assert_eq!((news.dof_delivered, news.dof_redundant, news.duplicate_acks), (10, 0, 6));
+}
+
+/// fmax = 1: the packet of a symbol is lost and the repair right behind it arrives, before anybody knows of the loss.
+#[test]
+fn the_repair_of_a_group_of_one_recovers() {
+    let mut pair = Pair::new(XorGroups::new(1, 64).unwrap());
+    let group = Choice::Group { symbols: 1, groups: 1, group: 0 };
+    let mut repaired = 0;
+    for round in 0..10 {
+        let (source, lost) = pair.emit(Choice::Source).expect("new data");
+        let (repair, content) = pair.emit(group).expect("its repair");
+        assert!(matches!(Frames::new(&repair).next(), Some(Ok(Frame::Repair(_)))));
+        let is_lost = round % 3 == 0;
+        if !is_lost {
+            pair.arrive(&source, lost);
+        }
+        pair.arrive(&repair, content);
+        pair.report();
+        if is_lost {
+            pair.sender.on_lost(NOW, lost);
+            repaired += 1;
+        }
+        assert_eq!(pair.sender.take_repaired_early(), u32::from(is_lost));
+        assert_eq!((pair.missing(), pair.receiver.stats().recovered), (0, repaired));
+    }
+    let stats = &pair.sender.ledger().stats;
+    assert_eq!((stats.lost, stats.repaired, stats.repairs_proactive), (repaired, repaired, 10));
+    assert!(pair.is_all_delivered());
 }

@@ -46,8 +46,6 @@ pub const FAMILIES: [Family; 13] = [
             ("policy", "lt-tcp"),
             ("sizing", "window"),
             ("timeout", "rto"),
-            // A flight that one burst cannot swallow whole.
-            ("wmin", "10"),
         ],
     },
     Family {

@@ -120,9 +120,10 @@ fn combinations(values: &Values) -> Make<dyn RedundancyPolicy> {
     adaptive.initial = redundancy;
     (adaptive.alpha, adaptive.beta) = (values.number("vegas_alpha"), values.number("vegas_beta"));
     (adaptive.step, adaptive.redundancy_max) = (values.number("step"), values.number("rmax"));
-    if values.word("reading") == "printed" {
-        adaptive.reading = control::Reading::Printed;
-    }
+    adaptive.reading = match values.word("reading") {
+        "text" => control::Reading::Text,
+        _ => control::Reading::Printed,
+    };
     Arc::new(move |_| Box::new(control::TcpNcCombinations::adaptive(config, adaptive)))
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use fulmar_control::{Feedback, PathView};
+
 use super::*;
+use crate::Instant;
 use crate::recovery::Timeout;
 
 fn refused(spec: &str) -> String {
@@ -213,6 +216,23 @@ fn random_settings_are_a_profile_or_refused() {
             let _ = ((profile.loss)(&context), (profile.redundancy)(&context), (profile.sizing)(&context));
         }
     });
+}
+
+/// A path with nothing queued on which packets add nothing: the printed algorithm keeps R, the text's raises it.
+#[test]
+fn both_readings_of_algorithm_1_run() {
+    for (reading, expected) in [("printed", 0.1), ("text", 0.3)] {
+        let profile = Profile::parse(&format!("tcp-nc-adaptive:reading={reading}")).expect("a profile");
+        let mut policy = (profile.redundancy)(&MakeContext::new(1200, 1));
+        let mut feedback = Feedback::at(Instant::ZERO);
+        feedback.rtt = Some(Duration::from_millis(100));
+        policy.on_feedback(&feedback, &PathView::unknown(1200));
+        feedback.now = Instant::ZERO + Duration::from_millis(100);
+        (feedback.round, feedback.dof_delivered, feedback.dof_redundant) = (1, 10, 2);
+        feedback.duplicate_acks = 2;
+        policy.on_feedback(&feedback, &PathView::unknown(1200));
+        assert!((policy.ratio() - expected).abs() < 1e-9, "{reading}: {}", policy.ratio());
+    }
 }
 
 /// The settings that apply to a profile, as its page lists them.

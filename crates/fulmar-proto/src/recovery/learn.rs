@@ -39,10 +39,14 @@ pub struct News {
     pub repaired_packets: u32,
     /// Symbols whose proactive repair did not suffice, so that repair had to be asked for.
     pub unrepairable_packets: u32,
+    /// When the newest of those symbols was first sent, where that is known.
+    pub unrepairable_sent_at: Option<Instant>,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
     /// Packets newly acknowledged that carried symbols and added none.
     pub dof_redundant: u32,
+    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen.
+    pub duplicate_acks: u32,
 }
 
 impl<T: Copy> Recovery<T> {
@@ -77,13 +81,18 @@ impl<T: Copy> Recovery<T> {
         self.scratch = findings.fates;
         feedback.repaired_packets = news.repaired_packets;
         feedback.unrepairable_packets = news.unrepairable_packets;
+        feedback.unrepairable_sent_at = news.unrepairable_sent_at;
         feedback.dof_delivered = news.dof_delivered;
-        feedback.dof_redundant = news.dof_redundant;
+        (feedback.dof_redundant, feedback.duplicate_acks) = (news.dof_redundant, news.duplicate_acks);
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
         feedback.check();
         self.loss.on_feedback(&feedback);
         let view = self.view();
+        let recoveries = self.congestion.recoveries();
         self.congestion.on_feedback(&feedback, &view);
+        if let (Some(before), Some(after)) = (recoveries, self.congestion.recoveries()) {
+            self.stats.recoveries += after.saturating_sub(before);
+        }
         self.apply_budget(feedback.now);
         self.pacer_at = None;
         if self.rtt.has_sample() {
@@ -179,7 +188,7 @@ impl<T: Copy> Recovery<T> {
             let rtt = now - newest.packet.sent_at;
             // RFC 9002 5.3: no more than the delay that was agreed.
             let delay = Duration::from_micros(ack.delay_us).min(self.acks.delay_max());
-            feedback.rtt = Some(rtt);
+            (feedback.rtt, feedback.ack_delay) = (Some(rtt), delay);
             self.on_rtt(now, rtt, delay);
         }
         feedback.rate_sample = self.sampler.sample(&newest.packet.stamp, newest.packet.sent_at);
@@ -203,11 +212,13 @@ impl<T: Copy> Recovery<T> {
         };
     }
 
-    /// Every packet under way counts as having left.
+    /// Every packet under way counts as having left. The estimator hears of it, for it will hear of those that arrive after
+    /// all: it would take back what it never counted.
     pub(super) fn lose_all(&mut self, findings: &mut Findings<T>) {
         while let Some(lost) = self.sent.declare_oldest_lost() {
             self.apply_lost(&lost, findings);
         }
+        self.loss.on_feedback(&findings.feedback);
         self.loss_at = None;
     }
 
@@ -219,7 +230,7 @@ impl<T: Copy> Recovery<T> {
         };
         self.stats.lost_packets += 1;
         if lost.number >= self.recovery_below {
-            self.stats.recoveries += 1;
+            self.stats.recoveries += u64::from(self.congestion.recoveries().is_none());
             self.recovery_below = self.sent.next_number();
         }
         let event = &mut findings.feedback.lost;

@@ -205,3 +205,27 @@ fn burst_lengths_are_what_they_are_however_acks_cut_them() {
         }
     }
 }
+
+/// After a timeout everything under way is taken for lost, and what arrives after all is taken back: the estimator hears of
+/// both. A hundred packets arrive, ten are lost in silence, of which five come back late.
+#[test]
+fn the_estimator_hears_of_what_a_timeout_declares_lost() {
+    let mut path = Path::new(RTO);
+    for _ in 0..100 {
+        let number = path.send();
+        path.now += MS * 20;
+        path.arrive(number);
+        path.ack();
+    }
+    let silent: Vec<_> = (0..10).map(|_| path.send()).collect();
+    path.now += Duration::from_secs(2);
+    let findings = path.recovery.on_probe_timer(path.now, true).expect("a timeout");
+    assert_eq!(findings.fates.len(), 10);
+    path.recovery.drop_findings(findings);
+    let after_timeout = path.recovery.loss.view().rate;
+    assert!(after_timeout > 0.05, "{after_timeout}");
+    silent[5..].iter().for_each(|&number| path.arrive(number));
+    path.ack();
+    let after_return = path.recovery.loss.view().rate;
+    assert!((0.02..after_timeout).contains(&after_return), "{after_return} of {after_timeout}");
+}

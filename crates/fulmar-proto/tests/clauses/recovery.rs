@@ -87,6 +87,23 @@ fn rfc_6582_losses_of_packets_under_way_together_are_one_recovery() {
     }
 }
 
+/// What its groups repair, TCP-FEC does not enter fast recovery for (Sato 2019, section 4.3).
+#[test]
+fn a_loss_that_a_code_repairs_is_no_fast_recovery() {
+    for (name, recoveries) in [("newreno", 2), ("tcp-fec", 0), ("no-cc", 0)] {
+        let mut world = World::new(1, link(20, 20), profile(name), profile(name));
+        world.connected();
+        upload(&mut world, 100_000);
+        world.run_for(Duration::from_secs(1));
+        set_link(&mut world, Direction::Forward, losing(link(20, 20), [10, 70]));
+        let before = world.client.only().stats();
+        upload(&mut world, 200_000);
+        let after = world.client.only().stats();
+        assert_eq!(after.lost_packets - before.lost_packets, 2, "{name}");
+        assert_eq!(after.recoveries - before.recoveries, recoveries, "{name}");
+    }
+}
+
 #[test]
 fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
     let mut world = connected(1, lossy(20, 20, 10));

@@ -24,7 +24,7 @@ use super::combiner::Combiner;
 use super::content::Content;
 use super::ledger::Ledger;
 use super::source::Source;
-use super::strategy::Strategy;
+use super::strategy::{Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 
@@ -239,8 +239,8 @@ impl Strategy for BlockSender {
         self.apply_report(state)
     }
 
-    fn take_unrepairable(&mut self, _now: Instant, _rtt: Duration) -> u32 {
-        std::mem::take(&mut self.unrepairable)
+    fn take_unrepairable(&mut self, _now: Instant, _rtt: Duration) -> Unrepairable {
+        Unrepairable { symbols: std::mem::take(&mut self.unrepairable), sent_at: None }
     }
 }
 

@@ -152,7 +152,7 @@ impl SlidingSender {
         let first = SymbolId((from..end.0).find(is_open).or_else(|| (oldest..from).rev().find(is_open))?);
         let window = Window { first, len: u32::try_from(end.0 - first.0).ok()? };
         let key = self.take_key();
-        self.emit_window(window, key, reason, packet, space_bytes)
+        self.emit_window(window, 2, key, reason, packet, space_bytes)
     }
 
     /// The repair symbol of one of `groups` interleaved groups (TCP-FEC, Sato 2019, chapter 5).
@@ -170,15 +170,17 @@ impl SlidingSender {
         let gone = symbols.saturating_sub(window.len) % u32::from(groups);
         let group = (u32::from(group % groups) + u32::from(groups) - gone) % u32::from(groups);
         let key = self.combiner.code().repair_key(group, u32::from(groups));
-        let content = self.emit_window(window, key, RepairReason::Proactive, packet, space_bytes)?;
+        // A group of one has its repair too, which restores what it covers as any other does.
+        let content = self.emit_window(window, 1, key, RepairReason::Proactive, packet, space_bytes)?;
         self.groups = groups;
         Some(content)
     }
 
-    /// A combination over `window`; over one symbol, or where it does not fit, a copy.
+    /// A combination over `window`; over fewer than `symbols_min`, or where it does not fit, a copy.
     fn emit_window(
         &mut self,
         window: Window,
+        symbols_min: u32,
         key: RepairKey,
         reason: RepairReason,
         packet: &mut Vec<u8>,
@@ -187,7 +189,7 @@ impl SlidingSender {
         if window.len == 0 {
             return None;
         }
-        let is_combined = window.len > 1
+        let is_combined = window.len >= symbols_min
             && self.combiner.put_window(&self.ledger.ring, window, key, packet, space_bytes).is_some();
         let content = if is_combined {
             self.ledger.stats.count_repair(reason);

@@ -2,17 +2,21 @@
 
 use fulmar_fec::SymbolId;
 
-use super::{RepairCover, SlidingSender};
+use super::{DECODED_EARLY_MAX, RepairCover, SlidingSender};
 use crate::coding::content::Content;
 use crate::coding::ledger::SymbolLoss;
 use crate::coding::ring::SymbolState;
 use crate::coding::sets::SetNumber;
-use crate::wire::frame::CodingState;
+use crate::coding::strategy::Reported;
+use crate::wire::frame::{CodingState, OpenWindow};
 use crate::{Instant, TransportError};
 
 impl SlidingSender {
     /// A packet arrived. True if it added a degree of freedom at the receiver.
     pub(super) fn apply_arrived(&mut self, content: Content) -> bool {
+        if let Content::Source(id) | Content::Combined(id) = content {
+            self.decoded_early.remove(&id);
+        }
         match content {
             Content::Part(piece) => {
                 let is_complete = self.ledger.parts.on_acked(piece);
@@ -49,6 +53,13 @@ impl SlidingSender {
                 self.settle(set);
             }
             return;
+        }
+        if let Content::Source(id) | Content::Combined(id) = content
+            && self.decoded_early.remove(&id)
+        {
+            self.ledger.stats.lost += 1;
+            self.ledger.stats.repaired += 1;
+            self.repaired_early += 1;
         }
         match self.ledger.on_symbol_lost(content) {
             Some((id, SymbolLoss::Again)) => {
@@ -168,13 +179,16 @@ impl SlidingSender {
         let mut repaired = 0;
         while self.ledger.ring.base() < state.decoded_below {
             let id = self.ledger.ring.base();
-            let is_repair = self
-                .ledger
-                .ring
-                .held(id)
-                .is_some_and(|held| held.was_lost && held.state != SymbolState::Delivered);
-            repaired += u32::from(is_repair);
+            if let Some(held) = self.ledger.ring.held(id) {
+                repaired += u32::from(held.was_lost && held.state != SymbolState::Delivered);
+                if !held.was_lost && matches!(held.state, SymbolState::InFlight(_)) {
+                    self.decoded_early.insert(id);
+                }
+            }
             self.deliver(id);
+        }
+        while self.decoded_early.len() > DECODED_EARLY_MAX {
+            self.decoded_early.pop_first();
         }
         self.ledger.stats.repaired += u64::from(repaired);
         // A combination is dependent once in some 255 times. The receiver's own word then says that its lowest symbol
@@ -192,6 +206,12 @@ impl SlidingSender {
                 state.windows.iter().map(|open| open.deficit).fold(0, u32::saturating_add);
             let end = state.windows.last().map_or(state.decoded_below, |open| open.window.end());
             self.missing.on_report(end);
+            let held = |open: &OpenWindow| u64::from(open.window.len.saturating_sub(open.deficit));
+            let rank = state.decoded_below.0.saturating_add(state.windows.iter().map(held).sum());
+            // There is no more than was sent.
+            let sent = self.ledger.ring.next_id().0;
+            let reported = Reported { rank: rank.min(sent), seen: state.seen_below.0.min(sent) };
+            self.reported = self.reported.max(reported);
         }
         Ok(repaired)
     }

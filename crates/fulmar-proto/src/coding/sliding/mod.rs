@@ -20,7 +20,7 @@ use super::content::Content;
 use super::ledger::Ledger;
 use super::sets::{RecoverySets, SetNumber};
 use super::source::Source;
-use super::strategy::Strategy;
+use super::strategy::{Reported, Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use missing::Missing;
@@ -31,6 +31,8 @@ const KEYS: u32 = 64;
 const JUDGED_AT_ONCE_MAX: usize = 64;
 /// Combinations under way that are looked at for one symbol.
 const HELPERS_MAX: usize = 64;
+/// Symbols decoded before their packet's fate is known that are remembered.
+const DECODED_EARLY_MAX: usize = 1024;
 /// Symbols copied since the last insurance that are remembered.
 const RECOVERING_MAX: usize = 64;
 
@@ -53,6 +55,11 @@ pub(super) struct SlidingSender {
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
+    /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged: if it turns out
+    /// lost, repair restored them before anybody knew.
+    decoded_early: BTreeSet<SymbolId>,
+    /// Those of which it turned out so, since it was last asked.
+    repaired_early: u32,
     sets: RecoverySets,
     /// Combinations under way or lately resolved, by number from `repairs_base`.
     repairs: VecDeque<Option<RepairCover>>,
@@ -62,6 +69,8 @@ pub(super) struct SlidingSender {
     peer: CodingState,
     /// Degrees of freedom that it says are lacking.
     reported_deficit: u32,
+    /// What it says it has.
+    reported: Reported,
     next_key: u32,
     sources_since_repair: u32,
     first_source_since_repair: Option<Instant>,
@@ -84,12 +93,15 @@ impl SlidingSender {
             missing: Missing::default(),
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
+            decoded_early: BTreeSet::new(),
+            repaired_early: 0,
             sets: RecoverySets::default(),
             repairs: VecDeque::new(),
             repairs_base: 0,
             windows_in_flight: VecDeque::new(),
             peer: CodingState::default(),
             reported_deficit: 0,
+            reported: Reported::default(),
             next_key: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
@@ -249,16 +261,27 @@ impl Strategy for SlidingSender {
         self.apply_report(now, state)
     }
 
+    fn reported(&self) -> Option<Reported> {
+        Some(self.reported)
+    }
+
+    fn take_repaired_early(&mut self) -> u32 {
+        std::mem::take(&mut self.repaired_early)
+    }
+
     /// The oldest go first, so these are the ones that will be copied.
-    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> u32 {
+    fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> Unrepairable {
         let needed = self.needed(now, rtt) as usize;
-        let mut found = 0;
+        let mut found = Unrepairable::default();
         for id in self.missing.ids().take(needed.min(JUDGED_AT_ONCE_MAX)) {
-            if let Some(held) = self.ledger.ring.held_mut(id) {
-                found += u32::from(!std::mem::replace(&mut held.is_unrepairable, true));
+            if let Some(held) = self.ledger.ring.held_mut(id)
+                && !std::mem::replace(&mut held.is_unrepairable, true)
+            {
+                found.symbols += 1;
+                found.sent_at = found.sent_at.max(Some(held.sent_at));
             }
         }
-        self.ledger.stats.unrepaired += u64::from(found);
+        self.ledger.stats.unrepaired += u64::from(found.symbols);
         found
     }
 }
