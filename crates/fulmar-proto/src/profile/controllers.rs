@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fulmar_control as control;
 use fulmar_control::{CongestionController, WindowConfig};
 
-use super::Make;
+use super::make::Make;
 use super::values::Values;
 
 /// A window that neither begins larger nor stays larger whatever happens is one that obeys (RFC 6928).

@@ -20,37 +20,19 @@ mod allowed;
 mod conflicts;
 mod controllers;
 mod families;
+mod make;
 mod modules;
 mod settings;
 mod values;
 
 pub use allowed::AllowedProfiles;
 pub use families::{FAMILIES, Family};
+pub use make::{Make, MakeContext};
 pub use settings::{Kind, SETTINGS, Setting};
 pub use values::{ProfileError, Value, Values};
 
 /// Longest window that the sliding-window code of this implementation covers.
 pub(crate) const WINDOW_SYMBOLS: u32 = 256;
-
-/// Makes one module for each connection (and anew for each path).
-pub type Make<T> = Arc<dyn Fn(&MakeContext) -> Box<T> + Send + Sync>;
-
-/// What a module may know when it is made.
-#[derive(Copy, Clone, Debug)]
-#[non_exhaustive]
-pub struct MakeContext {
-    /// Largest UDP payload the path is known to carry.
-    pub mtu_bytes: u32,
-    /// Seed for an algorithm that draws.
-    pub seed: u64,
-}
-
-impl MakeContext {
-    /// A context for a path of which the MTU is known.
-    pub fn new(mtu_bytes: u32, seed: u64) -> Self {
-        Self { mtu_bytes, seed }
-    }
-}
 
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
 #[derive(Clone)]
