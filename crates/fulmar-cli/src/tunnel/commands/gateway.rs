@@ -31,8 +31,8 @@ pub struct Args {
     /// How to send, to clients that name no profile
     #[arg(long, value_parser = reach::parse_profile)]
     profile: Option<String>,
-    /// Profiles that clients may choose for what is sent to them: names with commas between, or all. By
-    /// default those that obey congestion
+    /// Profiles that clients may choose for what is sent to them besides those that obey congestion: names
+    /// with commas between, or all
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
     #[command(flatten)]
