@@ -2,7 +2,7 @@
 //!
 //! Above it, frames are packed into symbols and taken out of them; below it, packets are lost. [`Coding`] owns the sending
 //! half: the code, the policy that says how much repair there is, the rule for the length of blocks, and the books of what
-//! was sent ([`ledger`]). At each chance to send it turns the policy's choice into a packet: a new symbol, a copy, a
+//! was sent (`ledger`). At each chance to send it turns the policy's choice into a packet: a new symbol, a copy, a
 //! combination. What covers lost symbols is one of two strategies: `sliding` for windows of symbols, `blocks` for blocks.
 //! [`SymbolReceiver`] decodes, delivers each symbol once, the moment it is known, and reports what it lacks.
 
