@@ -93,10 +93,8 @@ fn repeats(way_back: &Channel) -> u8 {
     if way_back.loss() < LOSS_MIN {
         return 0;
     }
-    let again = way_back.lost_after_lost();
-    (1..AckPolicy::REPEATS_MAX)
-        .find(|&n| libm::pow(again, f64::from(n)) <= ALL_LOST)
-        .unwrap_or(AckPolicy::REPEATS_MAX)
+    let repeats = way_back.probes_for(ALL_LOST, u32::from(AckPolicy::REPEATS_MAX));
+    u8::try_from(repeats).unwrap_or(AckPolicy::REPEATS_MAX)
 }
 
 /// The fewest ACKs a round trip with which a quarter of it seldom passes without one. Of n ACKs, n p / E begin a burst, which

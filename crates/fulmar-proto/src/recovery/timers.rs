@@ -116,14 +116,15 @@ impl<T: Copy> Recovery<T> {
     fn probes_for_silence(&mut self) -> u32 {
         let loss = self.loss.view();
         let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
-        let again = forward.lost_after_lost().max(self.way_back.channel().lost_after_lost());
+        let back = self.way_back.channel();
+        let again = forward.lost_after_lost().max(back.lost_after_lost());
         let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
         if self.silence.probes > 0 && !(is_explained && self.silence.probes < PROBES_EVEN_MAX) {
             self.silence.doublings += 1;
             return 1;
         }
-        let probes = (1..PROBES_MAX).find(|&n| libm::pow(again, f64::from(n)) <= PROBES_LOST);
-        let probes = probes.unwrap_or(PROBES_MAX);
+        let probes =
+            forward.probes_for(PROBES_LOST, PROBES_MAX).max(back.probes_for(PROBES_LOST, PROBES_MAX));
         self.silence.probes += probes;
         probes
     }
