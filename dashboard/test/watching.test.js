@@ -148,7 +148,7 @@ test("a program that is killed leaves nothing behind; the page waits for the nex
   const processes = desk.children().map(({ pid }) => pid);
   assert.ok(processes.length >= 2);
   desk.child.kill("SIGKILL");
-  await page.getByText("The program does not answer").waitFor();
+  await page.locator(".banner", { hasText: "The program does not answer." }).waitFor();
   await until(
     async () => processes.filter((pid) => isAlive(pid)),
     (alive) => alive.length === 0,
