@@ -7,8 +7,8 @@ use std::time::Duration;
 use fulmar::crypto::{self, Identity};
 use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{
-    AllowedProfiles, ClientConfig, Endpoint, EndpointConfig, Profile, ProfileError, ServerConfig,
-    TransportConfig,
+    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ProfileError,
+    ServerConfig, TransportConfig,
 };
 
 use crate::exit::Failure;
@@ -315,13 +315,19 @@ fn listen_on(
 
 fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure> {
     let profile = Profile::parse(profile).map_err(|e| Failure::Usage(e.to_string()))?;
+    timers_and_windows(windows)
+        .map(|mut transport| transport.profile(profile).clone())
+        .map_err(|e| Failure::Usage(e.to_string()))
+}
+
+fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> {
     let mut transport = TransportConfig::default();
+    transport.idle_timeout(Some(IDLE_TIMEOUT))?.keep_alive(Some(KEEP_ALIVE))?;
     if windows == Windows::Many {
-        transport.receive_window_bytes(TUNNEL_WINDOW_BYTES);
-        transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES));
-        transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES);
+        transport.receive_window_bytes(TUNNEL_WINDOW_BYTES)?;
+        transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES))?;
+        transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES)?;
     }
-    transport.profile(profile).idle_timeout(Some(IDLE_TIMEOUT)).keep_alive(Some(KEEP_ALIVE));
     Ok(transport)
 }
 

@@ -1,10 +1,14 @@
 //! Settings of endpoints and connections. Every bound on memory is here.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::crypto;
 use crate::profile::{AllowedProfiles, Profile};
+use crate::stream::STREAMS_MAX;
+use crate::wire::VARINT_MAX;
 
 /// Settings of the transport, shared by many connections.
 #[derive(Clone, Debug)]
@@ -56,10 +60,81 @@ impl Default for TransportConfig {
     }
 }
 
+/// A value that a setting does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} is {value}: it takes {min} to {max}")]
+pub struct ConfigError {
+    /// The setting, by the name of its setter.
+    pub setting: &'static str,
+    /// What was given.
+    pub value: String,
+    /// The least it takes.
+    pub min: String,
+    /// The most it takes.
+    pub max: String,
+}
+
+/// A UDP payload that every path carries (RFC 9000 14), and the largest there is.
+const UDP_PAYLOADS: RangeInclusive<u16> = 1200..=65_527;
+/// What a varint holds.
+const BYTES: RangeInclusive<u64> = 1..=VARINT_MAX;
+/// Timers have a millisecond's resolution, and time does not overflow.
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
+/// Decoder and handshake of one connection, without datagrams.
+const RECEIVE_MEMORY_BYTES_MIN: usize = 10 << 20;
+
+fn within<T: PartialOrd + fmt::Debug>(
+    setting: &'static str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<T, ConfigError> {
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    let [value, min, max] = [&value, range.start(), range.end()].map(|value| format!("{value:?}"));
+    Err(ConfigError { setting, value, min, max })
+}
+
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
         impl TransportConfig {
             $($(#[$doc])* pub fn $name(&mut self, value: $type) -> &mut Self { self.$name = value; self })*
+        }
+    };
+}
+
+/// Setters of what has a range.
+macro_rules! bounded_setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $range:expr;)*) => {
+        impl TransportConfig {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// If the value is out of range; nothing is changed then.
+                pub fn $name(&mut self, value: $type) -> Result<&mut Self, ConfigError> {
+                    self.$name = within(stringify!($name), value, &$range)?;
+                    Ok(self)
+                }
+            )*
+        }
+    };
+}
+
+/// The same where `None` switches off.
+macro_rules! optional_setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $range:expr;)*) => {
+        impl TransportConfig {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// If the value is out of range; nothing is changed then.
+                pub fn $name(&mut self, value: Option<$type>) -> Result<&mut Self, ConfigError> {
+                    self.$name = value.map(|value| within(stringify!($name), value, &$range)).transpose()?;
+                    Ok(self)
+                }
+            )*
         }
     };
 }
@@ -72,42 +147,66 @@ setters! {
     /// Profiles that a server follows its clients in besides those that obey congestion. To a client that names another it
     /// sends with its own congestion control. Default: none.
     allowed_profiles: AllowedProfiles;
-    /// Silence after which the connection is given up; the smaller of both ends' values holds. Default: 30 s.
-    idle_timeout: Option<Duration>;
-    /// Silence after which this end sends something to keep the connection and its NAT bindings. Default: never.
-    keep_alive: Option<Duration>;
-    /// How long the handshake may take: at 50 % loss both ways it needs tens of seconds once in a while. Default: 60 s.
-    handshake_timeout: Duration;
-    /// Stream bytes the peer may have under way or unread, at most: bounds the memory of a connection's receiving side.
-    /// The window starts small and grows to the bandwidth-delay product. Default: 64 MiB.
-    receive_window_bytes: u64;
-    /// What that window is at first. `None`: a few MiB. A connection whose streams are read by many, some of them slowly,
-    /// begins with all of it: the window of the connection would grow with the fast ones only, and the unread bytes of
-    /// the slow ones fill it.
-    receive_window_initial_bytes: Option<u64>;
-    /// The same for one stream. Default: 48 MiB.
-    stream_receive_window_bytes: u64;
-    /// Bytes written and not yet packed into symbols, at most, over all streams. Default: 4 MiB.
-    send_buffer_bytes: u64;
-    /// Bytes of symbols sent and not yet known to be decoded, at most. Default: 96 MiB.
-    symbols_held_bytes: u64;
-    /// Symbols the decoder retains for repair symbols to refer to, with long symbols fewer. Default: 4096.
-    decoder_symbols: u32;
-    /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
-    /// the handshake's. At least 10 MiB and the datagrams' buffer. Default: 16 MiB.
-    receive_memory_bytes: usize;
-    /// Bidirectional streams the peer may have open. Default: 10,000.
-    streams_bi: u64;
-    /// Unidirectional streams the peer may have open. Default: 10,000.
-    streams_uni: u64;
-    /// Bytes of unreliable datagrams queued in each direction, at most; zero refuses datagrams. Default: 1 MiB.
-    datagram_buffer_bytes: usize;
-    /// Size of UDP payloads that every path is trusted to carry, at least 1200. Default: 1200.
-    initial_mtu_bytes: u16;
-    /// Largest UDP payload that is probed for. Default: 1472, Ethernet's with IPv4.
-    mtu_max_bytes: u16;
     /// Mark packets as ECN-capable where the path proves to be. Default: yes.
     is_ecn_enabled: bool;
+}
+
+optional_setters! {
+    /// Silence after which the connection is given up; the smaller of both ends' values holds. Default: 30 s.
+    idle_timeout: Duration = TIMES;
+    /// Silence after which this end sends something to keep the connection and its NAT bindings. Default: never.
+    keep_alive: Duration = TIMES;
+    /// What the window of [`Self::receive_window_bytes`] is at first. `None`: a few MiB. A connection whose streams are read
+    /// by many, some of them slowly, begins with all of it: the window of the connection would grow with the fast ones only,
+    /// and the unread bytes of the slow ones fill it.
+    receive_window_initial_bytes: u64 = BYTES;
+}
+
+bounded_setters! {
+    /// How long the handshake may take: at 50 % loss both ways it needs tens of seconds once in a while. Default: 60 s.
+    handshake_timeout: Duration = TIMES;
+    /// Stream bytes the peer may have under way or unread, at most: bounds the memory of a connection's receiving side.
+    /// The window starts small and grows to the bandwidth-delay product. Default: 64 MiB.
+    receive_window_bytes: u64 = BYTES;
+    /// The same for one stream. Default: 48 MiB.
+    stream_receive_window_bytes: u64 = BYTES;
+    /// Bytes written and not yet packed into symbols, at most, over all streams. Default: 4 MiB.
+    send_buffer_bytes: u64 = BYTES;
+    /// Bytes of symbols sent and not yet known to be decoded, at most. Default: 96 MiB.
+    symbols_held_bytes: u64 = BYTES;
+    /// Symbols the decoder retains for repair symbols to refer to, with long symbols fewer. Default: 4096.
+    decoder_symbols: u32 = 1..=1 << 20;
+    /// Bidirectional streams the peer may have open. Default: 10,000.
+    streams_bi: u64 = 0..=STREAMS_MAX;
+    /// Unidirectional streams the peer may have open. Default: 10,000.
+    streams_uni: u64 = 0..=STREAMS_MAX;
+    /// Size of UDP payloads that every path is trusted to carry, at least 1200. Default: 1200.
+    initial_mtu_bytes: u16 = UDP_PAYLOADS;
+    /// Largest UDP payload that is probed for. Default: 1472, Ethernet's with IPv4.
+    mtu_max_bytes: u16 = UDP_PAYLOADS;
+}
+
+impl TransportConfig {
+    /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
+    /// the handshake's. Default: 16 MiB.
+    ///
+    /// # Errors
+    /// If it is below 10 MiB and the datagrams' buffer; nothing is changed then.
+    pub fn receive_memory_bytes(&mut self, value: usize) -> Result<&mut Self, ConfigError> {
+        let min = RECEIVE_MEMORY_BYTES_MIN.saturating_add(self.datagram_buffer_bytes);
+        self.receive_memory_bytes = within("receive_memory_bytes", value, &(min..=usize::MAX))?;
+        Ok(self)
+    }
+
+    /// Bytes of unreliable datagrams queued in each direction, at most; zero refuses datagrams. Default: 1 MiB.
+    ///
+    /// # Errors
+    /// If it leaves less than 10 MiB of [`Self::receive_memory_bytes`] to the rest; nothing is changed then.
+    pub fn datagram_buffer_bytes(&mut self, value: usize) -> Result<&mut Self, ConfigError> {
+        let max = self.receive_memory_bytes - RECEIVE_MEMORY_BYTES_MIN;
+        self.datagram_buffer_bytes = within("datagram_buffer_bytes", value, &(0..=max))?;
+        Ok(self)
+    }
 }
 
 impl TransportConfig {
@@ -183,4 +282,49 @@ pub struct EndpointConfig {
     /// Key of stateless resets. The same key across restarts lets peers notice a restart at once; without one it is drawn from
     /// the endpoint's seed.
     pub reset_key: Option<[u8; 32]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_out_of_range_is_refused_by_name_and_changes_nothing() {
+        let mut config = TransportConfig::default();
+        let before = format!("{config:?}");
+        let refused =
+            |result: Result<&mut TransportConfig, ConfigError>| result.map(drop).expect_err("refused");
+        let errors = [
+            refused(config.initial_mtu_bytes(43)),
+            refused(config.initial_mtu_bytes(1199)),
+            refused(config.mtu_max_bytes(0)),
+            refused(config.mtu_max_bytes(65_528)),
+            refused(config.idle_timeout(Some(Duration::ZERO))),
+            refused(config.idle_timeout(Some(Duration::MAX))),
+            refused(config.keep_alive(Some(Duration::from_micros(999)))),
+            refused(config.handshake_timeout(Duration::ZERO)),
+            refused(config.receive_window_bytes(0)),
+            refused(config.receive_window_bytes(1 << 62)),
+            refused(config.receive_window_initial_bytes(Some(0))),
+            refused(config.stream_receive_window_bytes(0)),
+            refused(config.send_buffer_bytes(0)),
+            refused(config.symbols_held_bytes(0)),
+            refused(config.decoder_symbols(0)),
+            refused(config.streams_bi((1 << 60) + 1)),
+            refused(config.streams_uni(u64::MAX)),
+            refused(config.receive_memory_bytes((11 << 20) - 1)),
+            refused(config.datagram_buffer_bytes(usize::MAX)),
+        ];
+        assert_eq!(errors[0].to_string(), "initial_mtu_bytes is 43: it takes 1200 to 65527");
+        assert_eq!(errors[6].to_string(), "keep_alive is 999µs: it takes 1ms to 31536000s");
+        assert_eq!(format!("{config:?}"), before);
+    }
+
+    #[test]
+    fn datagrams_and_the_memory_they_are_part_of_go_together() {
+        let mut config = TransportConfig::default();
+        assert!(config.datagram_buffer_bytes((6 << 20) + 1).is_err());
+        config.receive_memory_bytes(20 << 20).expect("more").datagram_buffer_bytes(10 << 20).expect("room");
+        assert!(config.receive_memory_bytes(16 << 20).is_err());
+    }
 }

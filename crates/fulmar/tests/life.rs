@@ -176,7 +176,7 @@ async fn the_last_handle_ends_the_connection_in_order() {
 #[tokio::test]
 async fn silence_ends_a_connection() {
     let mut transport = TransportConfig::default();
-    transport.idle_timeout(Some(Duration::from_millis(300)));
+    transport.idle_timeout(Some(Duration::from_millis(300))).expect("in range");
     let c = Pair::with(transport).connect().await;
     assert_eq!(soon(c.client.closed()).await, ConnectionError::TimedOut);
     assert_eq!(soon(c.server.closed()).await, ConnectionError::TimedOut);
@@ -185,7 +185,8 @@ async fn silence_ends_a_connection() {
 #[tokio::test]
 async fn keep_alive_keeps_it() {
     let mut transport = TransportConfig::default();
-    transport.idle_timeout(Some(Duration::from_secs(3))).keep_alive(Some(Duration::from_millis(100)));
+    transport.idle_timeout(Some(Duration::from_secs(3))).expect("in range");
+    transport.keep_alive(Some(Duration::from_millis(100))).expect("in range");
     let c = Pair::with(transport).connect().await;
     let ended = tokio::time::timeout(Duration::from_secs(5), c.client.closed()).await;
     assert!(ended.is_err(), "{ended:?}");

@@ -69,7 +69,7 @@ async fn a_thousand_streams_at_once() {
 #[tokio::test]
 async fn more_streams_than_the_peer_allows_wait_for_their_turn() {
     let mut transport = TransportConfig::default();
-    transport.streams_uni(3);
+    transport.streams_uni(3).expect("in range");
     let c = Pair::with(transport).connect().await;
     let sending = async {
         for index in 0..20u8 {
@@ -263,7 +263,7 @@ async fn datagrams_come_whole_or_not_at_all() {
 #[tokio::test]
 async fn a_full_queue_of_datagrams_is_waited_for() {
     let mut transport = TransportConfig::default();
-    transport.datagram_buffer_bytes(10_000);
+    transport.datagram_buffer_bytes(10_000).expect("in range");
     let c = Pair::with(transport).connect().await;
     let fill = || (0..11).find_map(|_| c.client.try_send_datagram(Bytes::from_static(&[0; 1000])).err());
     assert_eq!(fill(), Some(SendDatagramError::Full));
@@ -275,7 +275,7 @@ async fn a_full_queue_of_datagrams_is_waited_for() {
 #[tokio::test]
 async fn no_datagrams_for_those_who_take_none() {
     let mut transport = TransportConfig::default();
-    transport.datagram_buffer_bytes(0);
+    transport.datagram_buffer_bytes(0).expect("in range");
     let c = Pair::with(transport).connect().await;
     assert_eq!(c.client.datagram_bytes_max(), None);
     assert_eq!(c.client.try_send_datagram(Bytes::new()), Err(SendDatagramError::Unsupported));

@@ -75,8 +75,8 @@ impl Controller {
         let crew = Crew::new(board.clone());
         let clients = AuthorizedClients::new(identity.public_key(), config.home.authorized_keys());
         let crypto = crypto::ServerConfig::raw_key(&identity, Some(Arc::new(clients))).with_alpn(&[ALPN]);
-        let server =
-            ServerConfig { transport: Arc::new(control_transport()), ..ServerConfig::new(Arc::new(crypto)) };
+        let transport = Arc::new(control_transport().map_err(|error| error.to_string())?);
+        let server = ServerConfig { transport, ..ServerConfig::new(Arc::new(crypto)) };
         let words = |what: SocketAddr| move |error: std::io::Error| format!("{what}: {error}");
         let socket = std::net::UdpSocket::bind(config.control).map_err(words(config.control))?;
         let mut settings = EndpointConfig::default();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use fulmar_net::{Ecn as WireEcn, LinkRate, Rng};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
-    AllowedProfiles, ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramMeta, Ecn,
-    Endpoint, EndpointConfig, Event, Instant, Route, ServerConfig, Transmit, TransportConfig,
+    AllowedProfiles, ClientConfig, ConfigError, Connection, ConnectionHandle, ConnectionStats, DatagramMeta,
+    Ecn, Endpoint, EndpointConfig, Event, Instant, Route, ServerConfig, Transmit, TransportConfig,
 };
 
 use super::wires::Packet;
@@ -59,7 +59,6 @@ pub(super) struct Host {
 }
 
 fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
-    let mut config = TransportConfig::default();
     let links = match &scenario.topology {
         Topology::Dumbbell(link) => std::slice::from_ref(link),
         Topology::ParkingLot(links) => links.as_slice(),
@@ -71,14 +70,19 @@ fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
     });
     let bdp = rates.min().map_or(0, |rate| rate.bytes_in(scenario.rtt(flow)));
     let window = (bdp * 4).clamp(64 << 20, 4 << 30);
-    config
-        .profile(flow.profile.clone())
-        .allowed_profiles(AllowedProfiles::All)
-        .idle_timeout(Some(IDLE_TIMEOUT))
-        .receive_window_bytes(window)
-        .stream_receive_window_bytes(window)
-        .symbols_held_bytes(window + (window >> 1));
+    let mut config = with_window(window).unwrap_or_else(|error| unreachable!("{error}"));
+    config.profile(flow.profile.clone()).allowed_profiles(AllowedProfiles::All);
     Arc::new(config)
+}
+
+fn with_window(bytes: u64) -> Result<TransportConfig, ConfigError> {
+    let mut config = TransportConfig::default();
+    config
+        .idle_timeout(Some(IDLE_TIMEOUT))?
+        .receive_window_bytes(bytes)?
+        .stream_receive_window_bytes(bytes)?
+        .symbols_held_bytes(bytes + (bytes >> 1))?;
+    Ok(config)
 }
 
 fn endpoint_seed(mut random: Rng) -> [u8; 32] {

@@ -1,9 +1,9 @@
 //! Which settings do not go together, and why.
 
+use super::codes::chosen_code;
+use super::modules::block_symbols_max;
+use super::policies::chosen_policy;
 use super::values::{ProfileError, Values};
-
-const BLOCK_CODES: [&str; 4] = ["reed-solomon", "rlc-block", "dfcp", "raptorq"];
-const WINDOW_CODES: [&str; 2] = ["xor", "rlc-window"];
 
 /// An error with its reason where `values` cannot work.
 pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
@@ -27,25 +27,12 @@ pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
 }
 
 fn code_and_policy(values: &Values) -> Result<(), ProfileError> {
-    let (code, policy) = (values.word("code"), values.word("policy"));
-    let (fits, needs) = match policy {
-        "arq" => (code != "dfcp", "a code that sends its source symbols: dfcp sends only coded ones"),
-        "auto" => (code == "rlc-window", "a code over any window: rlc-window"),
-        "fixed" => (WINDOW_CODES.contains(&code), "a code over windows: xor or rlc-window"),
-        "tcp-fec" => (WINDOW_CODES.contains(&code), "a code over groups: xor or rlc-window"),
-        "tcp-nc" | "tcp-nc-adaptive" => {
-            (code == "rlc-window", "a code whose combinations stand for packets: rlc-window")
-        }
-        "lt-tcp" | "ctcp" => {
-            let fits = BLOCK_CODES.contains(&code) && code != "dfcp";
-            (fits, "a code over blocks that sends its source symbols: reed-solomon, rlc-block or raptorq")
-        }
-        _ => (BLOCK_CODES.contains(&code), "a code over blocks: dfcp, raptorq, rlc-block or reed-solomon"),
-    };
-    if fits {
+    let policy = chosen_policy(values);
+    if policy.covers.contains(&chosen_code(values).cover) {
         return Ok(());
     }
-    Err(ProfileError::Conflict(format!("policy={policy} needs {needs}; code is {code}")))
+    let [name, code] = ["policy", "code"].map(|setting| values.word(setting));
+    Err(ProfileError::Conflict(format!("policy={name} needs {}; code is {code}", policy.needs)))
 }
 
 /// Blocks as long as the code can make them, with room for repair.
@@ -55,16 +42,13 @@ fn lengths(values: &Values) -> Result<(), ProfileError> {
             "kmin is the shortest block and kmax the longest: kmin is larger".into(),
         ));
     }
-    let longest = super::modules::block_symbols_max(values);
-    let (code, max) = match values.word("code") {
-        "reed-solomon" => ("reed-solomon has 256 symbols in a block, repair included", 224),
-        "rlc-block" => ("rlc-block is made for blocks of at most 1024 symbols", 1024),
-        _ => return Ok(()),
-    };
-    if longest <= max {
-        return Ok(());
+    let (longest, code) = (block_symbols_max(values), values.word("code"));
+    match chosen_code(values).block_max {
+        Some((max, reason)) if longest > max => Err(ProfileError::Conflict(format!(
+            "code={code} takes blocks of at most {max} source symbols, not {longest}: {reason}"
+        ))),
+        _ => Ok(()),
     }
-    Err(ProfileError::Conflict(format!("{code}: {longest} source symbols are more than {max}")))
 }
 
 fn fountain(values: &Values) -> Result<(), ProfileError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fulmar_control as control;
 use fulmar_control::{CongestionController, WindowConfig};
 
+use super::choice::{Row, chosen, names, row};
 use super::make::Make;
 use super::values::Values;
 
@@ -13,96 +14,95 @@ const OBEYING_PACKETS_MAX: u64 = 10;
 
 /// A congestion controller that the setting `cc` chooses.
 struct Controller {
-    name: &'static str,
     /// It sends less when packets are lost or delayed.
     obeys: bool,
+    /// It has a window, with the settings of one.
+    is_windowed: bool,
     make: fn(&Values) -> Make<dyn CongestionController>,
 }
 
-const CONTROLLERS: [Controller; 9] = [
-    Controller {
-        name: "auto",
-        obeys: true,
-        make: |_| Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
-    },
-    Controller { name: "cubic", obeys: true, make: cubic },
-    Controller {
-        name: "newreno",
-        obeys: true,
-        make: |values| {
-            let window = window(values);
-            Arc::new(move |context| Box::new(control::NewReno::new(context.mtu_bytes, window)))
+const fn windowed(
+    name: &'static str,
+    obeys: bool,
+    make: fn(&Values) -> Make<dyn CongestionController>,
+) -> Row<Controller> {
+    row(name, Controller { obeys, is_windowed: true, make })
+}
+
+const CONTROLLERS: [Row<Controller>; 9] = [
+    row(
+        "auto",
+        Controller {
+            obeys: true,
+            is_windowed: false,
+            make: |_| Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
         },
-    },
-    Controller {
-        name: "reno",
-        obeys: true,
-        make: |values| {
-            let window = window(values);
-            Arc::new(move |context| Box::new(control::Reno::new(context.mtu_bytes, window)))
-        },
-    },
-    Controller {
-        name: "ecn-only",
-        obeys: false,
-        make: |values| {
-            let window = window(values);
-            Arc::new(move |context| Box::new(control::EcnOnly::new(context.mtu_bytes, window)))
-        },
-    },
-    Controller {
-        name: "ctcp",
-        obeys: true,
-        make: |values| {
-            let window = window(values);
-            Arc::new(move |context| Box::new(control::Ctcp::new(context.mtu_bytes, window)))
-        },
-    },
-    Controller {
-        name: "tcp-fec",
-        obeys: true,
-        make: |values| {
-            let (window, reduction) = (window(values), values.number("r"));
-            Arc::new(move |context| Box::new(control::TcpFec::new(context.mtu_bytes, window, reduction)))
-        },
-    },
-    Controller {
-        name: "grow-only",
-        obeys: false,
-        make: |values| {
-            let window = window(values);
-            Arc::new(move |context| Box::new(control::GrowOnly::new(context.mtu_bytes, window)))
-        },
-    },
-    Controller { name: "unlimited", obeys: false, make: unlimited },
+    ),
+    windowed("cubic", true, cubic),
+    windowed("newreno", true, |values| {
+        let window = window(values);
+        Arc::new(move |context| Box::new(control::NewReno::new(context.mtu_bytes, window)))
+    }),
+    windowed("reno", true, |values| {
+        let window = window(values);
+        Arc::new(move |context| Box::new(control::Reno::new(context.mtu_bytes, window)))
+    }),
+    windowed("ecn-only", false, |values| {
+        let window = window(values);
+        Arc::new(move |context| Box::new(control::EcnOnly::new(context.mtu_bytes, window)))
+    }),
+    windowed("ctcp", true, |values| {
+        let window = window(values);
+        Arc::new(move |context| Box::new(control::Ctcp::new(context.mtu_bytes, window)))
+    }),
+    windowed("tcp-fec", true, |values| {
+        let (window, reduction) = (window(values), values.number("r"));
+        Arc::new(move |context| Box::new(control::TcpFec::new(context.mtu_bytes, window, reduction)))
+    }),
+    windowed("grow-only", false, |values| {
+        let window = window(values);
+        Arc::new(move |context| Box::new(control::GrowOnly::new(context.mtu_bytes, window)))
+    }),
+    row("unlimited", Controller { obeys: false, is_windowed: false, make: unlimited }),
 ];
 
 /// The words of the setting `cc`.
-pub(super) const NAMES: [&str; CONTROLLERS.len()] = {
-    let mut names = [""; CONTROLLERS.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = CONTROLLERS[index].name;
+pub(super) const NAMES: [&str; CONTROLLERS.len()] = names(&CONTROLLERS);
+
+const WINDOWED_COUNT: usize = {
+    let (mut count, mut index) = (0, 0);
+    while index < CONTROLLERS.len() {
+        count += CONTROLLERS[index].what.is_windowed as usize;
+        index += 1;
+    }
+    count
+};
+
+/// Those of them that have a window.
+pub(super) const WINDOWED: [&str; WINDOWED_COUNT] = {
+    let (mut names, mut count, mut index) = ([""; WINDOWED_COUNT], 0, 0);
+    while index < CONTROLLERS.len() {
+        if CONTROLLERS[index].what.is_windowed {
+            names[count] = CONTROLLERS[index].name;
+            count += 1;
+        }
         index += 1;
     }
     names
 };
 
-fn chosen(values: &Values) -> &'static Controller {
-    const { &CONTROLLERS }
-        .iter()
-        .find(|row| row.name == values.word("cc"))
-        .unwrap_or_else(|| unreachable!("the setting takes the names of this table"))
+fn chosen_controller(values: &Values) -> &'static Controller {
+    chosen(const { &CONTROLLERS }, values, "cc")
 }
 
 /// Whether what `values` describe sends less when packets are lost or delayed, so that a stranger may choose it.
 pub(super) fn obeys(values: &Values) -> bool {
     let windows = [values.integer("iw"), values.integer("wmin")];
-    chosen(values).obeys && windows.into_iter().all(|packets| packets <= OBEYING_PACKETS_MAX)
+    chosen_controller(values).obeys && windows.into_iter().all(|packets| packets <= OBEYING_PACKETS_MAX)
 }
 
 pub(super) fn congestion(values: &Values) -> Make<dyn CongestionController> {
-    let inner = (chosen(values).make)(values);
+    let inner = (chosen_controller(values).make)(values);
     let (is_masked, window_bytes) = (values.flag("masked"), values.integer("rwnd"));
     if !is_masked && window_bytes == 0 {
         return inner;

@@ -17,22 +17,23 @@ use fulmar_fec::Code;
 use crate::recovery::RecoveryConfig;
 
 mod allowed;
+mod choice;
+mod codes;
 mod conflicts;
 mod controllers;
 mod families;
 mod make;
 mod modules;
+mod policies;
 mod settings;
 mod values;
 
 pub use allowed::AllowedProfiles;
+pub(crate) use codes::WINDOW_SYMBOLS;
 pub use families::{FAMILIES, Family};
 pub use make::{Make, MakeContext};
 pub use settings::{Kind, SETTINGS, Setting};
 pub use values::{ProfileError, Value, Values};
-
-/// Longest window that the sliding-window code of this implementation covers.
-pub(crate) const WINDOW_SYMBOLS: u32 = 256;
 
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
 #[derive(Clone)]
@@ -149,10 +150,10 @@ impl ProfileBuilder {
         }
         Ok(Profile {
             name,
-            code: modules::code(&values)?,
+            code: codes::make(&values)?,
             congestion: controllers::congestion(&values),
             loss: modules::loss(&values),
-            redundancy: modules::redundancy(&values),
+            redundancy: policies::make(&values),
             sizing: modules::sizing(&values),
             recovery: modules::recovery(&values),
             obeys_congestion: controllers::obeys(&values),

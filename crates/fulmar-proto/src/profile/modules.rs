@@ -1,151 +1,111 @@
-//! From values to modules.
+//! From values to what has few choices: the loss estimator, the length of blocks, the meaning of silence.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control as control;
-use fulmar_control::{LossEstimator, RedundancyPolicy, Sizing};
-use fulmar_fec::{
-    Code, CodeError, DfcpRaptor, NoCode, RaptorQ, ReedSolomon, RlcBlock, RlcWindow, XorGroups, dfcp::Taus88,
-};
+use fulmar_control::{LossEstimator, Sizing};
 
-use super::values::{ProfileError, Values};
-use super::{Make, WINDOW_SYMBOLS};
+use super::Make;
+use super::choice::{Row, chosen, names, row};
+use super::values::Values;
 use crate::recovery::{RecoveryConfig, Timeout};
 
 /// Block length of codes that have no longest of their own.
 const BLOCK_SYMBOLS: u32 = 128;
-/// Longest group of the XOR code.
-const GROUP_SYMBOLS: u32 = 256;
-/// Before DFCP's states are exchanged they must come from somewhere; any that is not degenerate will do.
-const DFCP_SEED: u32 = 1;
+
+const LOSS_ESTIMATORS: [Row<fn(&Values) -> Make<dyn LossEstimator>>; 5] = [
+    row("pooled", |_| Arc::new(|_| Box::new(control::Pooled::new()))),
+    row("static-ewma", |values| {
+        let gain = values.number("alpha");
+        Arc::new(move |_| Box::new(control::Ewma::with_gain(gain)))
+    }),
+    row("dynamic-ewma", |_| Arc::new(|_| Box::new(control::Ewma::dynamic()))),
+    row("autoregressive", |values| {
+        let mut config = control::AutoregressiveConfig::default();
+        (config.order, config.forgetting) = (values.integer_u32("order"), values.number("forgetting"));
+        Arc::new(move |_| Box::new(control::Autoregressive::new(config)))
+    }),
+    row("oracle", |values| {
+        let (rate, burst) = (values.number("p"), values.number("E"));
+        Arc::new(move |_| Box::new(control::Oracle::new(rate, burst)))
+    }),
+];
+
+/// The words of the setting `loss`.
+pub(super) const LOSS_NAMES: [&str; LOSS_ESTIMATORS.len()] = names(&LOSS_ESTIMATORS);
+
+/// The loss estimator that `values` choose.
+pub(super) fn loss(values: &Values) -> Make<dyn LossEstimator> {
+    chosen(const { &LOSS_ESTIMATORS }, values, "loss")(values)
+}
+
+/// A length of blocks that the setting `sizing` chooses.
+struct SizingRow {
+    symbols_max: fn(&Values) -> u32,
+    make: fn(&Values) -> Make<dyn Sizing>,
+}
+
+const SIZINGS: [Row<SizingRow>; 3] = [
+    row(
+        "longest",
+        SizingRow {
+            symbols_max: |_| BLOCK_SYMBOLS,
+            make: |_| Arc::new(|_| Box::new(control::FixedSizing::longest())),
+        },
+    ),
+    row(
+        "window",
+        SizingRow {
+            symbols_max: |values| values.integer_u32("kmax"),
+            make: |values| {
+                let [blocks, min, max] = ["blocks", "kmin", "kmax"].map(|name| values.integer_u32(name));
+                Arc::new(move |_| Box::new(control::WindowSizing::new(blocks, min, max)))
+            },
+        },
+    ),
+    row(
+        "fixed",
+        SizingRow {
+            symbols_max: |values| values.integer_u32("k"),
+            make: |values| {
+                let k = values.integer_u32("k");
+                Arc::new(move |_| Box::new(control::FixedSizing::new(k)))
+            },
+        },
+    ),
+];
+
+/// The words of the setting `sizing`.
+pub(super) const SIZING_NAMES: [&str; SIZINGS.len()] = names(&SIZINGS);
 
 /// The longest block that `values` ask for.
 pub(super) fn block_symbols_max(values: &Values) -> u32 {
-    match values.word("sizing") {
-        "fixed" => values.integer_u32("k"),
-        "window" => values.integer_u32("kmax"),
-        _ => BLOCK_SYMBOLS,
-    }
+    (chosen(const { &SIZINGS }, values, "sizing").symbols_max)(values)
 }
 
-pub(super) fn code(values: &Values) -> Result<Arc<dyn Code>, ProfileError> {
-    let len = block_symbols_max(values);
-    let made = || -> Result<Arc<dyn Code>, CodeError> {
-        Ok(match values.word("code") {
-            "xor" => {
-                let groups = u16::try_from(values.integer("g").max(1)).unwrap_or(u16::MAX);
-                Arc::new(XorGroups::new(groups, GROUP_SYMBOLS)?)
-            }
-            "reed-solomon" => {
-                let sources = len as usize;
-                Arc::new(ReedSolomon::new(sources, ReedSolomon::SYMBOLS_MAX.saturating_sub(sources))?)
-            }
-            "rlc-block" => Arc::new(RlcBlock::new(len)?),
-            "rlc-window" => Arc::new(RlcWindow::new(WINDOW_SYMBOLS)?),
-            "dfcp" => Arc::new(DfcpRaptor::new(Taus88::seeded(DFCP_SEED))),
-            "raptorq" => Arc::new(RaptorQ::new(len)?),
-            _ => Arc::new(NoCode),
-        })
-    };
-    made().map_err(|error| ProfileError::Conflict(format!("code={}: {error}", values.word("code"))))
-}
-
-pub(super) fn loss(values: &Values) -> Make<dyn LossEstimator> {
-    let (gain, rate, burst) = (values.number("alpha"), values.number("p"), values.number("E"));
-    let mut config = control::AutoregressiveConfig::default();
-    (config.order, config.forgetting) = (values.integer_u32("order"), values.number("forgetting"));
-    match values.word("loss") {
-        "static-ewma" => Arc::new(move |_| Box::new(control::Ewma::with_gain(gain))),
-        "dynamic-ewma" => Arc::new(|_| Box::new(control::Ewma::dynamic())),
-        "autoregressive" => Arc::new(move |_| Box::new(control::Autoregressive::new(config))),
-        "oracle" => Arc::new(move |_| Box::new(control::Oracle::new(rate, burst))),
-        _ => Arc::new(|_| Box::new(control::Pooled::new())),
-    }
-}
-
-pub(super) fn redundancy(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let ratio = values.number("ratio");
-    let proactive = values.number("proactive");
-    match values.word("policy") {
-        "auto" => Arc::new(|_| Box::new(control::AutoRedundancy::new())),
-        "fixed" => Arc::new(move |_| Box::new(control::FixedRate::new(ratio, WINDOW_SYMBOLS))),
-        "lt-tcp" => {
-            let mut config = control::LtTcpConfig::default();
-            (config.target, config.has_bursts) = (values.number("target"), values.flag("bursts"));
-            if values.word("code") == "reed-solomon" {
-                let repairs = ReedSolomon::SYMBOLS_MAX.saturating_sub(block_symbols_max(values) as usize);
-                config.repairs_max = u32::try_from(repairs).unwrap_or(u32::MAX);
-            }
-            Arc::new(move |_| Box::new(control::LtTcp::new(config)))
-        }
-        "ctcp" => Arc::new(move |_| Box::new(control::CtcpHybrid::new(proactive))),
-        "tcp-fec" => {
-            let size = group_size(values);
-            Arc::new(move |_| Box::new(control::TcpFecGroups::new(size)))
-        }
-        "tcp-nc" | "tcp-nc-adaptive" => combinations(values),
-        "fountain" => {
-            let mut config = control::FountainConfig::default();
-            config.window_blocks = values.integer_u32("window");
-            config.is_persistent = values.flag("persistent");
-            config.redundancy_bytes = values.integer_u32("redundancy");
-            Arc::new(move |_| Box::new(control::Fountain::new(config)))
-        }
-        _ => Arc::new(|_| Box::new(control::Arq::new())),
-    }
-}
-
-fn group_size(values: &Values) -> control::GroupSize {
-    use control::GroupSize;
-    match values.word("group") {
-        "window" => GroupSize::Window,
-        "static" => GroupSize::Static(values.integer_u32("n")),
-        "interleaved" => GroupSize::Interleaved {
-            groups: u16::try_from(values.integer("g")).unwrap_or(u16::MAX),
-            limit: values.integer_u32("l"),
-        },
-        _ => GroupSize::Bounded { fmax: values.integer_u32("fmax") },
-    }
-}
-
-fn combinations(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let mut config = control::TcpNcConfig::default();
-    (config.window_packets, config.is_systematic) = (values.integer_u32("W"), values.flag("systematic"));
-    let redundancy = values.number("R");
-    if values.word("policy") == "tcp-nc" {
-        return Arc::new(move |_| Box::new(control::TcpNcCombinations::new(config, redundancy)));
-    }
-    let mut adaptive = control::AdaptiveConfig::default();
-    adaptive.initial = redundancy;
-    (adaptive.alpha, adaptive.beta) = (values.number("vegas_alpha"), values.number("vegas_beta"));
-    (adaptive.step, adaptive.redundancy_max) = (values.number("step"), values.number("rmax"));
-    adaptive.reading = match values.word("reading") {
-        "text" => control::Reading::Text,
-        _ => control::Reading::Printed,
-    };
-    Arc::new(move |_| Box::new(control::TcpNcCombinations::adaptive(config, adaptive)))
-}
-
+/// The length of blocks that `values` choose.
 pub(super) fn sizing(values: &Values) -> Make<dyn Sizing> {
-    let k = values.integer_u32("k");
-    let [blocks, min, max] = ["blocks", "kmin", "kmax"].map(|name| values.integer_u32(name));
-    match values.word("sizing") {
-        "fixed" => Arc::new(move |_| Box::new(control::FixedSizing::new(k))),
-        "window" => Arc::new(move |_| Box::new(control::WindowSizing::new(blocks, min, max))),
-        _ => Arc::new(|_| Box::new(control::FixedSizing::longest())),
-    }
+    (chosen(const { &SIZINGS }, values, "sizing").make)(values)
 }
 
-pub(super) fn recovery(values: &Values) -> RecoveryConfig {
-    let seconds = |name| Duration::from_secs_f64(values.number(name));
-    let timeout = match values.word("timeout") {
-        "rto" => Timeout::Retransmission {
+const TIMEOUTS: [Row<fn(&Values) -> Timeout>; 2] = [
+    row("probe", |_| Timeout::Probe),
+    row("rto", |values| {
+        let seconds = |name| Duration::from_secs_f64(values.number(name));
+        Timeout::Retransmission {
             initial: seconds("rto_initial"),
             min: seconds("rto_min"),
             max: seconds("rto_max"),
-        },
-        _ => Timeout::Probe,
-    };
+        }
+    }),
+];
+
+/// The words of the setting `timeout`.
+pub(super) const TIMEOUT_NAMES: [&str; TIMEOUTS.len()] = names(&TIMEOUTS);
+
+/// Loss detection and timeouts as `values` say.
+pub(super) fn recovery(values: &Values) -> RecoveryConfig {
+    let timeout = chosen(const { &TIMEOUTS }, values, "timeout")(values);
     RecoveryConfig { reordering_packets: values.integer_u32("reordering"), timeout }
 }

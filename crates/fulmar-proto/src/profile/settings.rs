@@ -1,6 +1,7 @@
 //! Every setting there is: its name, range, default, and where it comes from.
 
 use super::values::Value;
+use super::{codes, controllers, modules, policies};
 
 /// What a setting takes.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -79,8 +80,7 @@ const fn setting(
 }
 
 const ANY: Owner = None;
-const WINDOWED: Owner =
-    Some(("cc", &["cubic", "newreno", "reno", "ecn-only", "ctcp", "tcp-fec", "grow-only"]));
+const WINDOWED: Owner = Some(("cc", &controllers::WINDOWED));
 const UNLIMITED: Owner = Some(("cc", &["unlimited"]));
 const ORACLE: Owner = Some(("loss", &["oracle"]));
 const AUTOREGRESSIVE: Owner = Some(("loss", &["autoregressive"]));
@@ -99,37 +99,20 @@ const MANY: u64 = u32::MAX as u64;
 pub static SETTINGS: [Setting; 52] = {
     use Kind::{Flag, Integer, Number, Word};
     [
-        setting("code", Word(&fulmar_fec::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
-        setting("cc", Word(&super::controllers::NAMES), "newreno", ANY, "congestion controller", "Hourt 4.2"),
+        setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
+        setting("cc", Word(&controllers::NAMES), "newreno", ANY, "congestion controller", "Hourt 4.2"),
         setting(
             "loss",
-            Word(&["pooled", "static-ewma", "dynamic-ewma", "autoregressive", "oracle"]),
+            Word(&modules::LOSS_NAMES),
             "pooled",
             ANY,
             "loss-rate estimator",
             "Hourt 3.1, 2.3, 5",
         ),
-        setting(
-            "policy",
-            Word(&[
-                "arq",
-                "auto",
-                "fixed",
-                "lt-tcp",
-                "ctcp",
-                "tcp-fec",
-                "tcp-nc",
-                "tcp-nc-adaptive",
-                "fountain",
-            ]),
-            "arq",
-            ANY,
-            "redundancy policy",
-            "Hourt 4.2",
-        ),
+        setting("policy", Word(&policies::NAMES), "arq", ANY, "redundancy policy", "Hourt 4.2"),
         setting(
             "sizing",
-            Word(&["longest", "window", "fixed"]),
+            Word(&modules::SIZING_NAMES),
             "longest",
             ANY,
             "length of blocks: the code's longest, a share of the window, or always the same",
@@ -137,7 +120,7 @@ pub static SETTINGS: [Setting; 52] = {
         ),
         setting(
             "timeout",
-            Word(&["probe", "rto"]),
+            Word(&modules::TIMEOUT_NAMES),
             "probe",
             ANY,
             "what silence means: a probe (RFC 9002), or that everything under way is lost (RFC 6298)",
@@ -312,7 +295,7 @@ pub static SETTINGS: [Setting; 52] = {
         ),
         setting(
             "group",
-            Word(&["bounded", "window", "static", "interleaved"]),
+            Word(&policies::GROUPS),
             "bounded",
             TCP_FEC,
             "size of XOR groups: min(cwnd-1,fmax); cwnd; n; or g groups per cwnd",
@@ -362,7 +345,7 @@ pub static SETTINGS: [Setting; 52] = {
         ),
         setting(
             "reading",
-            Word(&["printed", "text"]),
+            Word(&policies::READING_NAMES),
             "printed",
             ADAPTIVE,
             "of Algorithm 1: R is reset where qv < alpha, or grows at duplicate ACKs wherever qv < beta",

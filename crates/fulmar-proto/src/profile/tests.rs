@@ -147,7 +147,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
         ("dfcp:decoding=0", "data would be lost"),
         ("dfcp:persistent=1", "needs rate="),
         ("lt-tcp:kmin=200", "kmin is larger"),
-        ("lt-tcp:kmax=250", "reed-solomon has 256 symbols"),
+        ("lt-tcp:kmax=250", "blocks of at most 224 source symbols, not 250: it has 255 symbols"),
         ("lt-tcp:rto_min=90", "rto_max is the largest"),
         ("tcp-fec:masked=1", "hide them twice"),
     ] {

@@ -18,7 +18,8 @@ fn close_reason(node: &mut Node) -> Option<ConnectionError> {
 
 fn transport(idle_s: Option<u64>, keep_alive_s: Option<u64>) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    transport.idle_timeout(idle_s.map(Duration::from_secs)).keep_alive(keep_alive_s.map(Duration::from_secs));
+    transport.idle_timeout(idle_s.map(Duration::from_secs)).expect("in range");
+    transport.keep_alive(keep_alive_s.map(Duration::from_secs)).expect("in range");
     transport
 }
 

@@ -57,7 +57,7 @@ fn wire_5_2_3_the_handshake_gets_through_half_of_all_packets_lost_both_ways() {
     let mut slowest = Duration::ZERO;
     for seed in 0..100 {
         let mut transport = TransportConfig::default();
-        transport.handshake_timeout(Duration::from_secs(180));
+        transport.handshake_timeout(Duration::from_secs(180)).expect("in range");
         let mut world = World::new(seed, lossy(10, 25, 50), transport.clone(), transport);
         let begin = world.now;
         let handle = world.connect();

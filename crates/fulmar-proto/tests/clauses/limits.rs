@@ -19,7 +19,7 @@ fn verdict(frames: &[u8]) -> Option<TransportErrorCode> {
 
 fn verdict_on(packets: &[Vec<u8>]) -> Option<TransportErrorCode> {
     let mut small = TransportConfig::default();
-    small.streams_uni(10).datagram_buffer_bytes(0);
+    small.streams_uni(10).and_then(|small| small.datagram_buffer_bytes(0)).expect("in range");
     let mut world = World::new(1, link(100, 5), TransportConfig::default(), small);
     world.connected();
     world.run_for(Duration::from_secs(1));

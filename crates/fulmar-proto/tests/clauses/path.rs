@@ -248,7 +248,7 @@ fn wire_5_4_5_a_single_symbol_gets_through_a_path_that_has_shrunk() {
 #[test]
 fn a_path_as_wide_as_jumbo_frames_is_used() {
     let mut transport = TransportConfig::default();
-    transport.mtu_max_bytes(8952);
+    transport.mtu_max_bytes(8952).expect("in range");
     let mut world = World::new(1, link(100, 5), transport.clone(), transport);
     world.connected();
     upload(&mut world, 3_000_000);

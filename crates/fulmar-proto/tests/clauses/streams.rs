@@ -106,7 +106,8 @@ fn higher_priorities_go_first() {
 #[test]
 fn rfc_9000_4_1_a_reader_that_does_not_read_stops_the_sender() {
     let mut small = TransportConfig::default();
-    small.receive_window_bytes(100_000).stream_receive_window_bytes(50_000);
+    small.receive_window_bytes(100_000).expect("in range");
+    small.stream_receive_window_bytes(50_000).expect("in range");
     let mut world = World::new(1, lossy(20, 20, 5), TransportConfig::default(), small);
     world.connected();
     let mut work = Upload::new(&mut world, 1_000_000);
@@ -135,7 +136,7 @@ fn windows_grow_to_the_bandwidth_delay_product() {
 #[test]
 fn rfc_9000_4_6_streams_beyond_the_limit_wait_for_others_to_end() {
     let mut few = TransportConfig::default();
-    few.streams_uni(3);
+    few.streams_uni(3).expect("in range");
     let mut world = World::new(1, link(20, 20), TransportConfig::default(), few);
     world.connected();
     let client = world.client.only();

@@ -132,7 +132,7 @@ fn wire_5_5_1_datagrams_come_at_most_once_and_are_not_repeated() {
 #[test]
 fn wire_5_5_1_a_peer_without_datagrams_is_not_sent_any() {
     let mut none = TransportConfig::default();
-    none.datagram_buffer_bytes(0);
+    none.datagram_buffer_bytes(0).expect("in range");
     let mut world = World::new(1, link(20, 20), TransportConfig::default(), none);
     world.connected();
     assert_eq!(world.client.only().datagram_bytes_max(), None);

@@ -282,7 +282,7 @@ pub fn symbols(data: &[u8]) {
 /// A whole connection, to either end of which any datagrams and any frames under the right keys are given while it works.
 pub fn connection(data: &[u8]) {
     let mut transport = TransportConfig::default();
-    transport.receive_window_bytes(100_000);
+    transport.receive_window_bytes(100_000).expect("in range");
     let link = LinkConfig::new(Rate::from_bits_per_second(100_000_000), Duration::from_millis(2));
     let mut world = World::new(1, link, transport.clone(), transport);
     let handle = world.connected();

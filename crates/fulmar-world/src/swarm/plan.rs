@@ -180,7 +180,7 @@ impl Plan {
         let mut ends = [draw_end(&mut d), draw_end(&mut d)];
         if changes.iter().any(|(_, change)| matches!(change, Change::Rebind)) {
             // A client that only listens does not notice that its NAT has changed: it must say something now and again.
-            ends[0].transport.keep_alive(Some(d.millis(500, 10_000)));
+            ends[0].transport.keep_alive(Some(d.millis(500, 10_000))).expect(IN_RANGE);
         }
         Self {
             seed,
@@ -378,14 +378,17 @@ fn draw_flows(d: &mut Draw, bytes_max: u64, faults_end: Duration) -> Vec<Flow> {
         .collect()
 }
 
+/// Of a setting: what is drawn here, its setter takes.
+const IN_RANGE: &str = "drawn in range";
+
 fn draw_end(d: &mut Draw) -> EndPlan {
     let mut config = TransportConfig::default();
-    config.handshake_timeout(Duration::from_secs(300));
+    config.handshake_timeout(Duration::from_secs(300)).expect(IN_RANGE);
     // Longer than any black-out with the doubled probe timeouts after it.
     let idle_timeout = d.of(&[Some(120), Some(180), None]).map(Duration::from_secs);
-    config.idle_timeout(idle_timeout);
+    config.idle_timeout(idle_timeout).expect(IN_RANGE);
     if d.one_in(4) {
-        config.keep_alive(Some(d.millis(500, 10_000)));
+        config.keep_alive(Some(d.millis(500, 10_000))).expect(IN_RANGE);
     }
     let profile = match d.between(0, 3) {
         0 | 1 => Profile::auto(),
@@ -400,26 +403,29 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     let (mut window_bytes, mut send_buffer_bytes, mut symbols_held_bytes) = (1 << 20, 4 << 20, 96 << 20);
     if d.one_in(3) {
         let (connection, stream) = (d.log_between(1000, 1 << 20), d.log_between(500, 1 << 20));
-        config.receive_window_bytes(connection).stream_receive_window_bytes(stream);
+        config.receive_window_bytes(connection).expect(IN_RANGE);
+        config.stream_receive_window_bytes(stream).expect(IN_RANGE);
         window_bytes = window_bytes.min(connection).min(stream);
     }
     if d.one_in(3) {
         send_buffer_bytes = d.log_between(100, 1 << 20);
         symbols_held_bytes = d.log_between(2000, 1 << 20);
-        config.send_buffer_bytes(send_buffer_bytes).symbols_held_bytes(symbols_held_bytes);
+        config.send_buffer_bytes(send_buffer_bytes).expect(IN_RANGE);
+        config.symbols_held_bytes(symbols_held_bytes).expect(IN_RANGE);
         window_bytes = window_bytes.min(send_buffer_bytes).min(symbols_held_bytes);
     }
     if d.one_in(3) {
-        config.decoder_symbols(d.log_between(1, 4096) as u32);
+        config.decoder_symbols(d.log_between(1, 4096) as u32).expect(IN_RANGE);
     }
     if d.one_in(3) {
-        config.streams_bi(d.log_between(1, 100));
-        config.streams_uni(d.log_between(1, 100));
+        config.streams_bi(d.log_between(1, 100)).expect(IN_RANGE);
+        config.streams_uni(d.log_between(1, 100)).expect(IN_RANGE);
     }
     if d.one_in(4) {
-        config.datagram_buffer_bytes(if d.one_in(3) { 0 } else { d.log_between(100, 100_000) as usize });
+        let bytes = if d.one_in(3) { 0 } else { d.log_between(100, 100_000) as usize };
+        config.datagram_buffer_bytes(bytes).expect(IN_RANGE);
     }
-    config.mtu_max_bytes(d.of(&[1200, 1472, 1472, 9000]));
+    config.mtu_max_bytes(d.of(&[1200, 1472, 1472, 9000])).expect(IN_RANGE);
     config.is_ecn_enabled(!d.one_in(4));
     EndPlan {
         transport: config,

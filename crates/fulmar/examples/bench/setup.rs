@@ -34,7 +34,7 @@ impl Sides {
     pub(crate) fn new(options: &Options) -> Result<Self, Box<dyn Error>> {
         let mut transport = TransportConfig::default();
         transport.profile(Profile::parse(&options.profile)?);
-        transport.idle_timeout(Some(Duration::from_secs(600)));
+        transport.idle_timeout(Some(Duration::from_secs(600)))?;
         let transport = Arc::new(transport);
         let (alice, bob) = (Identity::generate(), Identity::generate());
         let server_crypto = crypto::ServerConfig::raw_key(&bob, Some(Arc::new(Only(alice.public_key()))));

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use fulmar::crypto::{Identity, PublicKey};
 use fulmar::identity::{Home, Host};
-use fulmar::{ClientConfig, Connection, Endpoint, SendStream, TransportConfig};
+use fulmar::{ClientConfig, ConfigError, Connection, Endpoint, SendStream, TransportConfig};
 use tokio::sync::{mpsc, watch};
 
 use super::control::{self, ALPN, Order, Report};
@@ -54,10 +54,10 @@ const RETRY: Duration = Duration::from_secs(1);
 const REPORTS_MAX: usize = 256;
 
 /// Settings of control connections: silence is noticed soon, because a run hangs on it.
-pub(crate) fn control_transport() -> TransportConfig {
+pub(crate) fn control_transport() -> Result<TransportConfig, ConfigError> {
     let mut transport = TransportConfig::default();
-    transport.idle_timeout(Some(Duration::from_secs(4))).keep_alive(Some(Duration::from_secs(1)));
-    transport
+    transport.idle_timeout(Some(Duration::from_secs(4)))?.keep_alive(Some(Duration::from_secs(1)))?;
+    Ok(transport)
 }
 
 /// Works for the controller until the task is dropped.
@@ -113,8 +113,8 @@ async fn connect(config: &AgentConfig, identity: &Identity) -> Result<(Connectio
     let endpoint = Endpoint::client(any).map_err(|error| absent(&error))?;
     let policy = Arc::new(profile::Controller::new(config, identity.public_key()));
     let crypto = fulmar::crypto::ClientConfig::raw_key(Some(identity), policy.clone()).with_alpn(&[ALPN]);
-    let client =
-        ClientConfig { transport: Arc::new(control_transport()), ..ClientConfig::new(Arc::new(crypto)) };
+    let transport = control_transport().map_err(|error| Attempt::Refused(error.to_string()))?;
+    let client = ClientConfig { transport: Arc::new(transport), ..ClientConfig::new(Arc::new(crypto)) };
     let connecting =
         endpoint.connect_with(&client, address, config.controller.name()).map_err(|e| absent(&e))?;
     match connecting.await {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar::identity::{Host, KnownHosts, Verdict};
-use fulmar::{ClientConfig, Endpoint, EndpointConfig, Profile, ServerConfig, TransportConfig};
+use fulmar::{ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ServerConfig, TransportConfig};
 
 use super::ground::Ground;
 use super::pipe::{Inlet, Outlet};
@@ -32,14 +32,20 @@ impl VerifyPeer for Only {
 }
 
 fn transport(job: &Job) -> Result<Arc<TransportConfig>, String> {
+    let mut transport = roomy().map_err(|error| error.to_string())?;
+    transport.profile(Profile::parse(&job.transport).map_err(|error| error.to_string())?);
+    Ok(Arc::new(transport))
+}
+
+/// Memory is not what limits a transport here.
+fn roomy() -> Result<TransportConfig, ConfigError> {
     let mut transport = TransportConfig::default();
     transport
-        .profile(Profile::parse(&job.transport).map_err(|error| error.to_string())?)
-        .idle_timeout(Some(IDLE_TIMEOUT))
-        .receive_window_bytes(WINDOW_BYTES)
-        .stream_receive_window_bytes(WINDOW_BYTES)
-        .symbols_held_bytes(WINDOW_BYTES + WINDOW_BYTES / 2);
-    Ok(Arc::new(transport))
+        .idle_timeout(Some(IDLE_TIMEOUT))?
+        .receive_window_bytes(WINDOW_BYTES)?
+        .stream_receive_window_bytes(WINDOW_BYTES)?
+        .symbols_held_bytes(WINDOW_BYTES + WINDOW_BYTES / 2)?;
+    Ok(transport)
 }
 
 /// Listens for the other agent. The endpoint of the transfer before has the port until it has taken leave of its peer, three
