@@ -15,6 +15,7 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
+mod choice;
 mod elimination;
 mod field;
 mod kernel;
@@ -24,8 +25,9 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use choice::{kernel, kernels};
 pub use field::{exp, inverse, mul, mul_by_definition};
-pub use kernel::{Kernel, kernel, kernels};
+pub use kernel::Kernel;
 
 /// destination += source, which is XOR. See [`Kernel`] for lengths.
 #[inline]

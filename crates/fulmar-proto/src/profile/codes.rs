@@ -8,8 +8,9 @@ use fulmar_fec::{
 };
 
 use super::choice::{Row, chosen, names, row};
+use super::error::ProfileError;
 use super::modules::block_symbols_max;
-use super::values::{ProfileError, Values};
+use super::values::Values;
 
 /// Longest window that the sliding-window code of this implementation covers.
 pub(crate) const WINDOW_SYMBOLS: u32 = 256;

@@ -1,9 +1,10 @@
 //! Which settings do not go together, and why.
 
 use super::codes::chosen_code;
+use super::error::ProfileError;
 use super::modules::block_symbols_max;
 use super::policies::chosen_policy;
-use super::values::{ProfileError, Values};
+use super::values::Values;
 
 /// An error with its reason where `values` cannot work.
 pub(super) fn check(values: &Values) -> Result<(), ProfileError> {

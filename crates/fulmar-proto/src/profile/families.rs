@@ -105,6 +105,17 @@ pub const FAMILIES: [Family; 13] = [
     },
 ];
 
+/// The names of all profiles.
+pub const PROFILE_NAMES: [&str; FAMILIES.len()] = {
+    let mut names = [""; FAMILIES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = FAMILIES[index].name;
+        index += 1;
+    }
+    names
+};
+
 /// Table I of Medina-Ruiz et al.: slow start at 2 packets, 65535 bytes, timeouts of 3, 1 and 64 s.
 macro_rules! tcp_nc {
     ($policy:literal) => {

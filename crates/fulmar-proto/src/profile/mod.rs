@@ -21,7 +21,9 @@ mod choice;
 mod codes;
 mod conflicts;
 mod controllers;
+mod error;
 mod families;
+mod kind;
 mod make;
 mod modules;
 mod policies;
@@ -30,10 +32,12 @@ mod values;
 
 pub use allowed::AllowedProfiles;
 pub(crate) use codes::WINDOW_SYMBOLS;
-pub use families::{FAMILIES, Family};
+pub use error::ProfileError;
+pub use families::{FAMILIES, Family, PROFILE_NAMES};
+pub use kind::{Kind, Setting, Value};
 pub use make::{Make, MakeContext};
-pub use settings::{Kind, SETTINGS, Setting};
-pub use values::{ProfileError, Value, Values};
+pub use settings::SETTINGS;
+pub use values::Values;
 
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
 #[derive(Clone)]
@@ -56,17 +60,6 @@ pub struct Profile {
     /// without being told that it may ([`AllowedProfiles`]).
     pub obeys_congestion: bool,
 }
-
-/// The names of all profiles.
-pub const PROFILE_NAMES: [&str; FAMILIES.len()] = {
-    let mut names = [""; FAMILIES.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = FAMILIES[index].name;
-        index += 1;
-    }
-    names
-};
 
 impl Profile {
     /// The default: a sliding-window random linear code and congestion control that tells loss from congestion.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fulmar_control as control;
 use fulmar_control::{LossEstimator, Sizing};
 
-use super::Make;
 use super::choice::{Row, chosen, names, row};
+use super::make::Make;
 use super::values::Values;
 use crate::recovery::{RecoveryConfig, Timeout};
 
