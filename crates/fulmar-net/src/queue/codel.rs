@@ -8,8 +8,9 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
+use super::discipline::{Discipline, Queued, try_mark};
 use super::fifo::Fifo;
-use super::{Bound, Discipline, QueueLimit, Queued, try_mark};
+use super::limit::{Bound, QueueLimit};
 use crate::Payload;
 use crate::stats::{Backlog, LinkStats};
 

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use fulmar_units::Instant;
 
+use super::discipline::{Discipline, Queued};
 use super::fifo::Fifo;
-use super::{Bound, Discipline, Queued};
+use super::limit::Bound;
 use crate::stats::{Backlog, LinkStats};
 
 /// Drops what arrives when the queue is full. Invariant: the backlog never exceeds the bound.

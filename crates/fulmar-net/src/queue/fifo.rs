@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::Queued;
+use super::discipline::Queued;
 use crate::stats::Backlog;
 
 /// Invariant: `bytes` is the sum over `items`.

@@ -3,8 +3,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::discipline::Queued;
 use super::fifo::Fifo;
-use super::{Bound, Queued};
+use super::limit::Bound;
 use crate::stats::{Backlog, LinkStats};
 
 /// Lists by key. A flow exists while it has packets; its list is then reused. Invariants: every flow in `index` has at

@@ -11,8 +11,9 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use super::codel::{Control, Law};
+use super::discipline::{Discipline, Queued, hash_flow};
 use super::fifo::Fifo;
-use super::{Bound, Discipline, QueueLimit, Queued, hash_flow};
+use super::limit::{Bound, QueueLimit};
 use crate::Payload;
 use crate::stats::{Backlog, LinkStats};
 

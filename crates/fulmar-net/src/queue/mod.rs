@@ -1,10 +1,12 @@
 //! What waits in front of a link, and what is dropped or marked there.
 
 mod codel;
+mod discipline;
 mod droptail;
 mod fifo;
 mod flows;
 mod fq_codel;
+mod limit;
 mod priority;
 mod red;
 mod round_robin;
@@ -16,8 +18,9 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use crate::stats::{Backlog, LinkStats};
-use crate::{Ecn, LinkRate, Payload, Rng};
+use crate::{LinkRate, Payload, Rng};
 use codel::Codel;
+use discipline::Discipline;
 use droptail::DropTail;
 use fq_codel::FqCodel;
 use priority::Priority;
@@ -26,83 +29,13 @@ use round_robin::RoundRobin;
 use wfq::Wfq;
 
 pub use codel::CodelConfig;
+pub(crate) use discipline::{Queued, try_mark};
 pub use fq_codel::FqCodelConfig;
+pub(crate) use limit::Bound;
+pub use limit::QueueLimit;
 pub use red::RedConfig;
 pub use round_robin::{DrrConfig, SfqConfig};
 pub use wfq::WfqConfig;
-
-/// How much a queue may hold.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// Bytes of whole IP packets.
-    Bytes(u64),
-    /// Packets of any size.
-    Packets(u64),
-    /// Thousandths of the bandwidth-delay product: the link's highest rate times `rtt`, or times twice the link's own
-    /// delay without one. Never less than one packet of 1500 bytes; no limit on a link of unlimited rate.
-    Bdp {
-        /// 1000 is one bandwidth-delay product.
-        milli: u32,
-        /// The round-trip time that counts.
-        rtt: Option<Duration>,
-    },
-}
-
-impl QueueLimit {
-    /// One bandwidth-delay product of a link whose way back has the same delay.
-    pub const ONE_BDP: Self = Self::Bdp { milli: 1000, rtt: None };
-
-    /// This limit divided by a number (zero counts as one).
-    #[must_use]
-    pub const fn divided_by(self, divisor: u32) -> Self {
-        let divisor = if divisor == 0 { 1 } else { divisor };
-        match self {
-            Self::Bytes(bytes) => Self::Bytes(bytes / divisor as u64),
-            Self::Packets(packets) => Self::Packets(packets / divisor as u64),
-            Self::Bdp { milli, rtt } => Self::Bdp { milli: milli / divisor, rtt },
-        }
-    }
-
-    pub(crate) fn resolve(self, rate: &LinkRate, delay: Duration) -> Bound {
-        match self {
-            Self::Bytes(bytes) => Bound { packets: u64::MAX, bytes },
-            Self::Packets(packets) => Bound { packets, bytes: u64::MAX },
-            Self::Bdp { milli, rtt } => {
-                // Thirty years are enough, and keep the product within 128 bits.
-                let rtt = rtt.unwrap_or(delay.saturating_mul(2)).min(Duration::from_secs(1_000_000_000));
-                let bytes = rate.peak().map_or(u64::MAX, |rate| {
-                    let product = u128::from(rate.bytes_in(rtt)) * u128::from(milli) / 1000;
-                    u64::try_from(product).unwrap_or(u64::MAX).max(1500)
-                });
-                Bound { packets: u64::MAX, bytes }
-            }
-        }
-    }
-}
-
-/// A [`QueueLimit`] in numbers.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bound {
-    packets: u64,
-    bytes: u64,
-}
-
-impl Bound {
-    /// Whether a packet of `bytes` still fits beside `backlog`.
-    pub(crate) fn admits(&self, backlog: Backlog, bytes: u32) -> bool {
-        backlog.packets < self.packets && backlog.bytes.saturating_add(u64::from(bytes)) <= self.bytes
-    }
-
-    /// Whether `backlog` is within.
-    const fn holds(&self, backlog: Backlog) -> bool {
-        backlog.packets <= self.packets && backlog.bytes <= self.bytes
-    }
-
-    /// In bytes, with packets of a typical size.
-    fn in_bytes(&self, typical: u64) -> u64 {
-        self.bytes.min(self.packets.saturating_mul(typical))
-    }
-}
 
 /// The queueing discipline of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,44 +78,6 @@ impl QueueConfig {
             Self::Wfq(config) => config.limit,
         }
     }
-}
-
-/// A packet that waits.
-#[derive(Clone, Debug)]
-pub(crate) struct Queued<P> {
-    pub(crate) arrived: Instant,
-    pub(crate) bytes: u32,
-    pub(crate) packet: P,
-}
-
-/// A queueing discipline at work.
-pub(crate) trait Discipline<P> {
-    /// Takes a packet in, or drops it (or another) and says so in the statistics.
-    fn push(&mut self, item: Queued<P>, stats: &mut LinkStats);
-
-    /// The packet to send next. May drop on the way, and returns `None` only if nothing is left.
-    fn pop(&mut self, now: Instant, stats: &mut LinkStats) -> Option<Queued<P>>;
-
-    /// What waits.
-    fn backlog(&self) -> Backlog;
-
-    /// Empties the queue without drops; each flow in its order.
-    fn drain(&mut self) -> Vec<Queued<P>>;
-}
-
-/// Marks a packet if its sender understands marks. Whether it carries a mark now.
-pub(crate) fn try_mark<P: Payload>(packet: &mut P, bytes: u32, stats: &mut LinkStats) -> bool {
-    let ecn = packet.ecn();
-    if ecn.is_capable() && ecn != Ecn::Ce {
-        packet.set_ce();
-        stats.marked.add(bytes);
-    }
-    ecn.is_capable()
-}
-
-/// The list a flow is hashed into.
-fn hash_flow(flow: u64, key: u64, buckets: usize) -> usize {
-    ((u128::from(crate::rng::split_mix(flow ^ key)) * buckets as u128) >> 64) as usize
 }
 
 /// Any of the disciplines.

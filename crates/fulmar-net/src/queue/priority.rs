@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 
 use fulmar_units::Instant;
 
+use super::discipline::{Discipline, Queued};
 use super::fifo::Fifo;
-use super::{Bound, Discipline, Queued};
+use super::limit::Bound;
 use crate::Payload;
 use crate::stats::{Backlog, LinkStats};
 

@@ -12,8 +12,9 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
+use super::discipline::{Discipline, Queued, try_mark};
 use super::fifo::Fifo;
-use super::{Bound, Discipline, QueueLimit, Queued, try_mark};
+use super::limit::{Bound, QueueLimit};
 use crate::stats::{Backlog, LinkStats};
 use crate::{LinkRate, Payload, Probability, Rng};
 

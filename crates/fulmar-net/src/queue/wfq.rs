@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 
 use fulmar_units::Instant;
 
+use super::discipline::{Discipline, Queued};
 use super::flows::Flows;
-use super::{Bound, Discipline, QueueLimit, Queued};
+use super::limit::{Bound, QueueLimit};
 use crate::Payload;
 use crate::stats::{Backlog, LinkStats};
 
