@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fulmar_net::{Direction, Probability};
-use fulmar_proto::TransportConfig;
+use fulmar_net::{Datagram, Direction, Probability};
+use fulmar_proto::{Dir, TransportConfig};
 
 use crate::common::World;
 use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
@@ -253,4 +253,37 @@ fn a_path_as_wide_as_jumbo_frames_is_used() {
     world.connected();
     upload(&mut world, 3_000_000);
     assert_eq!(world.client.only().stats().mtu_bytes, 8952);
+}
+
+/// The last symbol of a flight asks for an ACK by a PING: one byte more, also where the symbol fits exactly beside this
+/// end's own ACK.
+#[test]
+fn no_datagram_is_longer_than_the_path_carries() {
+    let mut transport = TransportConfig::default();
+    transport.mtu_max_bytes(1200).expect("in range");
+    let mut world = World::new(1, link(100, 5), transport.clone(), transport);
+    world.connected();
+    world.run_for(Duration::from_secs(1));
+    let mut longest = 0;
+    for len in 1050..1200 {
+        // Something to acknowledge, and at the same moment the last bytes of a flight.
+        let mut datagram = Vec::new();
+        let server = world.server.only();
+        let id = server.open(Dir::Uni).expect("allowed");
+        server.write(id, &[1]).expect("room");
+        server.poll_transmit(world.now, 1, &mut datagram).expect("a packet");
+        world.tell_client(datagram);
+        let client = world.client.only();
+        let id = client.open(Dir::Uni).expect("allowed");
+        client.write(id, &vec![2; len]).expect("room");
+        client.finish(id).expect("open");
+        let mut contents = Vec::new();
+        while client.poll_transmit(world.now, 1, &mut contents).is_some() {
+            longest = longest.max(contents.len());
+            let (now, contents) = (world.now, std::mem::take(&mut contents));
+            world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+        }
+        world.run_for(Duration::from_millis(100));
+    }
+    assert_eq!(longest, 1200, "the largest is as large as the path carries, and no larger");
 }
