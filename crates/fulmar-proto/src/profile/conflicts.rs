@@ -3,6 +3,8 @@
 use super::values::{ProfileError, Values};
 
 const BLOCK_CODES: [&str; 4] = ["reed-solomon", "rlc-block", "dfcp", "raptorq"];
+/// Shortest packets that may be asked for.
+const PACKET_BYTES_MIN: u64 = 600;
 const WINDOW_CODES: [&str; 2] = ["xor", "rlc-window"];
 
 /// An error with its reason where `values` cannot work.
@@ -19,6 +21,14 @@ pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
         if min > max || initial > max {
             return refuse("rto_max is the largest timeout: rto_initial and rto_min cannot be above it");
         }
+    }
+    if (1..PACKET_BYTES_MIN).contains(&values.integer("packet")) {
+        return refuse(
+            "packet: a packet of less than 600 bytes is mostly header; 0 is what the path carries",
+        );
+    }
+    if values.word("code") == "dfcp" && (1..1200).contains(&values.integer("packet")) {
+        return refuse("code=dfcp: its segments have one length, which needs packets of 1200 bytes");
     }
     if values.flag("masked") && values.word("cc") == "tcp-fec" {
         return refuse("cc=tcp-fec hears of repaired losses by itself: masked=1 would hide them twice");

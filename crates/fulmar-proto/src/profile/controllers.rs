@@ -103,6 +103,7 @@ pub(super) fn obeys(values: &Values) -> bool {
 
 pub(super) fn congestion(values: &Values) -> Make<dyn CongestionController> {
     let inner = (chosen(values).make)(values);
+    let by_duplicate_acks = values.word("ask") == "tcp";
     let (is_masked, window_bytes) = (values.flag("masked"), values.integer("rwnd"));
     if !is_masked && window_bytes == 0 {
         return inner;
@@ -110,7 +111,11 @@ pub(super) fn congestion(values: &Values) -> Make<dyn CongestionController> {
     Arc::new(move |context| {
         let mut controller = inner(context);
         if is_masked {
-            controller = Box::new(control::AboveCode::new(controller));
+            controller = Box::new(if by_duplicate_acks {
+                control::AboveCode::by_duplicate_acks(controller)
+            } else {
+                control::AboveCode::new(controller)
+            });
         }
         if window_bytes > 0 {
             controller = Box::new(control::ReceiveWindow::new(context.mtu_bytes, controller, window_bytes));

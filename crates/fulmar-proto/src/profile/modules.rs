@@ -17,7 +17,7 @@ use crate::recovery::{RecoveryConfig, Timeout};
 const BLOCK_SYMBOLS: u32 = 128;
 /// Longest group of the XOR code.
 const GROUP_SYMBOLS: u32 = 256;
-/// Before DFCP's states are exchanged they must come from somewhere; any that is not degenerate will do.
+/// Each connection draws its own state; until then any that is not degenerate will do.
 const DFCP_SEED: u32 = 1;
 
 /// The longest block that `values` ask for.
@@ -81,8 +81,9 @@ pub(super) fn redundancy(values: &Values) -> Make<dyn RedundancyPolicy> {
         }
         "ctcp" => Arc::new(move |_| Box::new(control::CtcpHybrid::new(proactive))),
         "tcp-fec" => {
-            let size = group_size(values);
-            Arc::new(move |_| Box::new(control::TcpFecGroups::new(size)))
+            let (size, suppresses) = (group_size(values), values.flag("suppress"));
+            let pace = retransmissions(values);
+            Arc::new(move |_| Box::new(control::TcpFecGroups::new(size).asking(suppresses, pace)))
         }
         "tcp-nc" | "tcp-nc-adaptive" => combinations(values),
         "fountain" => {
@@ -92,7 +93,18 @@ pub(super) fn redundancy(values: &Values) -> Make<dyn RedundancyPolicy> {
             config.redundancy_bytes = values.integer_u32("redundancy");
             Arc::new(move |_| Box::new(control::Fountain::new(config)))
         }
-        _ => Arc::new(|_| Box::new(control::Arq::new())),
+        _ => {
+            let pace = retransmissions(values);
+            Arc::new(move |_| Box::new(control::Arq::with(pace)))
+        }
+    }
+}
+
+fn retransmissions(values: &Values) -> control::Retransmissions {
+    if values.flag("sack") {
+        control::Retransmissions::AllAtOnce
+    } else {
+        control::Retransmissions::OneEachRound
     }
 }
 
@@ -112,6 +124,8 @@ fn group_size(values: &Values) -> control::GroupSize {
 fn combinations(values: &Values) -> Make<dyn RedundancyPolicy> {
     let mut config = control::TcpNcConfig::default();
     (config.window_packets, config.is_systematic) = (values.integer_u32("W"), values.flag("systematic"));
+    config.retransmissions = retransmissions(values);
+    config.asks_by_tcp = values.word("ask") == "tcp";
     let redundancy = values.number("R");
     if values.word("policy") == "tcp-nc" {
         return Arc::new(move |_| Box::new(control::TcpNcCombinations::new(config, redundancy)));
@@ -147,5 +161,11 @@ pub(super) fn recovery(values: &Values) -> RecoveryConfig {
         },
         _ => Timeout::Probe,
     };
-    RecoveryConfig { reordering_packets: values.integer_u32("reordering"), timeout }
+    let variation = match values.word("rtt") {
+        "peak" => control::Variation::Peak,
+        _ => control::Variation::Mean,
+    };
+    let packet_bytes_max = u16::try_from(values.integer("packet")).ok().filter(|bytes| *bytes > 0);
+    let reordering_packets = values.integer_u32("reordering");
+    RecoveryConfig { reordering_packets, timeout, variation, packet_bytes_max }
 }
