@@ -134,6 +134,11 @@ impl Feedback {
         self.unrepairable_sent_at.or(self.lost.newest_sent_at).or(self.newest_acked_sent_at)
     }
 
+    /// Some packet moved the first symbol not seen: TCP/NC's receiver acknowledges anew.
+    pub(crate) fn advances_seen(&self) -> bool {
+        self.dof_delivered.saturating_add(self.dof_redundant) > self.duplicate_acks
+    }
+
     /// An empty record at `now`; tests and drivers fill the fields they mean.
     pub fn at(now: Instant) -> Self {
         Self { now, ..Self::default() }

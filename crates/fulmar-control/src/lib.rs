@@ -31,7 +31,7 @@ pub use pacer::Pacer;
 pub use redundancy::{
     AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid,
     FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Opportunity, Reading,
-    RedundancyPolicy, RepairReason, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    RedundancyPolicy, RepairReason, Retransmissions, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
-pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, backed_off};
+pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 pub use sizing::{FixedSizing, Sizing, WindowSizing};

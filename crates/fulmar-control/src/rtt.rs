@@ -35,9 +35,22 @@ pub fn backed_off(first: Duration, expiries: u32, max: Duration) -> Duration {
     first.saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max.max(first))
 }
 
+/// How the variation of the round-trip time follows deviations.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Variation {
+    /// A filter of 1/4, up and down (RFC 6298 2.3, RFC 9002 5.3).
+    #[default]
+    Mean,
+    /// Up at once to the largest deviation, down by the filter: timeouts are not late for a path that
+    /// became slow, and stay long for a while (Sarolahti and Kuznetsov, Congestion Control in Linux TCP,
+    /// 2002, section 4).
+    Peak,
+}
+
 /// Round-trip time of one path.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
+    variation: Variation,
     latest: Duration,
     smoothed: Duration,
     var: Duration,
@@ -71,7 +84,13 @@ impl RttEstimator {
     }
 
     fn with_min(min: MinRtt) -> Self {
-        Self { latest: INITIAL_RTT, smoothed: INITIAL_RTT, var: INITIAL_RTT / 2, min, has_sample: false }
+        let (latest, smoothed, var) = (INITIAL_RTT, INITIAL_RTT, INITIAL_RTT / 2);
+        Self { variation: Variation::default(), latest, smoothed, var, min, has_sample: false }
+    }
+
+    /// The same with another rule for the variation.
+    pub fn with_variation(self, variation: Variation) -> Self {
+        Self { variation, ..self }
     }
 
     /// Takes a sample. `ack_delay` is what the peer says it waited, already limited to the `max_ack_delay` it
@@ -94,7 +113,11 @@ impl RttEstimator {
         }
         let adjusted = if latest >= self.min() + ack_delay { latest - ack_delay } else { latest };
         // RFC 9002 5.3: the variation is taken against the old mean, then the mean moves.
-        self.var = (self.var * 3 + self.smoothed.abs_diff(adjusted)) / 4;
+        let deviation = self.smoothed.abs_diff(adjusted);
+        self.var = (self.var * 3 + deviation) / 4;
+        if self.variation == Variation::Peak {
+            self.var = self.var.max(deviation);
+        }
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
 
@@ -108,7 +131,7 @@ impl RttEstimator {
                 MinRtt::Windowed(filter)
             }
         };
-        *self = Self::with_min(min);
+        *self = Self::with_min(min).with_variation(self.variation);
     }
 
     /// The newest sample, ACK delay included; [`INITIAL_RTT`] before the first.
@@ -210,6 +233,20 @@ mod tests {
         assert_eq!((rtt.smoothed(), rtt.var()), (ms(83), Duration::from_micros(27_500)));
         assert_eq!(rtt.min(), ms(80));
         assert_eq!(rtt.conservative(), ms(90));
+    }
+
+    #[test]
+    fn by_its_peak_the_variation_rises_at_once_and_falls_by_the_filter() {
+        let mut rtt = RttEstimator::new().with_variation(Variation::Peak);
+        for latest in [80, 80, 200] {
+            rtt.on_sample(Instant::ZERO, ms(latest), ms(0));
+        }
+        assert_eq!((rtt.smoothed(), rtt.var()), (ms(95), ms(120)));
+        rtt.on_sample(Instant::ZERO, ms(95), ms(0));
+        assert_eq!(rtt.var(), ms(90));
+        rtt.reset();
+        [80, 200].map(|latest| rtt.on_sample(Instant::ZERO, ms(latest), ms(0)));
+        assert_eq!(rtt.var(), ms(120), "another path, the same rule");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The cut between a code and its users: ids, covers, and the four traits.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
@@ -207,6 +208,11 @@ pub trait Code: Debug + Send + Sync {
     fn shape(&self) -> CodeShape;
     /// Its parameters, from which [`from_parameters`](crate::from_parameters) makes it again at the other end.
     fn parameters(&self) -> Vec<u32>;
+    /// The same code with parameters of its own for one connection, from what `draw` gives; `None` where all connections have
+    /// the same.
+    fn for_connection(&self, _draw: &mut dyn FnMut() -> u32) -> Option<Arc<dyn Code>> {
+        None
+    }
     /// The key of repair symbol `index` among `of` that are made over one cover: 0 to `of` - 1. Where the number matters (XOR
     /// groups) they belong together; elsewhere the keys of any two indices below [`CodeShape::repairs_max`] differ.
     fn repair_key(&self, index: u32, _of: u32) -> RepairKey {

@@ -10,21 +10,48 @@ use alloc::boxed::Box;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
+use crate::redundancy::DUPLICATE_ACKS_OF_LOSS;
 use crate::{Feedback, LossEvent, PathView, Sent};
 
 /// A controller that sees the path through a code.
 #[derive(Debug)]
-pub struct AboveCode(Box<dyn CongestionController>);
+pub struct AboveCode {
+    inner: Box<dyn CongestionController>,
+    /// Duplicate ACKs since one advanced, where they are TCP's only sign of a loss.
+    duplicate_acks: Option<u32>,
+}
 
 impl AboveCode {
     /// `inner` above a code.
     pub fn new(inner: Box<dyn CongestionController>) -> Self {
-        Self(inner)
+        Self { inner, duplicate_acks: None }
+    }
+
+    /// `inner` above a code, where the third duplicate ACK is the sign of a loss and nothing is asked for before it.
+    pub fn by_duplicate_acks(inner: Box<dyn CongestionController>) -> Self {
+        Self { inner, duplicate_acks: Some(0) }
+    }
+
+    /// The record as the layer above a code knows it.
+    fn above_code(&mut self, feedback: &Feedback) -> Feedback {
+        let Some(count) = &mut self.duplicate_acks else { return told_by_verdicts(feedback) };
+        if feedback.advances_seen() {
+            *count = 0;
+        }
+        let before = *count;
+        *count = before.saturating_add(feedback.duplicate_acks);
+        let is_third = before < DUPLICATE_ACKS_OF_LOSS && *count >= DUPLICATE_ACKS_OF_LOSS;
+        let newest_sent_at = feedback.newest_acked_sent_at;
+        let lost = match newest_sent_at {
+            Some(_) if is_third => LossEvent { bytes: 1, packets: 1, bursts: 1, newest_sent_at },
+            _ => LossEvent::default(),
+        };
+        Feedback { lost, spurious_packets: 0, ..feedback.clone() }
     }
 }
 
-/// The record as the layer above a code knows it.
-fn above_code(feedback: &Feedback) -> Feedback {
+/// The record where losses show by what the code could not make good.
+fn told_by_verdicts(feedback: &Feedback) -> Feedback {
     let packets = feedback.unrepairable_packets;
     let lost = if packets == 0 {
         LossEvent::default()
@@ -36,47 +63,62 @@ fn above_code(feedback: &Feedback) -> Feedback {
 
 impl CongestionController for AboveCode {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.inner.name()
     }
 
     fn on_sent(&mut self, sent: &Sent, path: &PathView) {
-        self.0.on_sent(sent, path);
+        self.inner.on_sent(sent, path);
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        self.0.on_feedback(&above_code(feedback), path);
+        let seen = self.above_code(feedback);
+        self.inner.on_feedback(&seen, path);
     }
 
     fn on_timeout(&mut self, now: Instant, count: u32, path: &PathView) {
-        self.0.on_timeout(now, count, path);
+        self.inner.on_timeout(now, count, path);
     }
 
     fn on_path_change(&mut self, now: Instant, path: &PathView) {
-        self.0.on_path_change(now, path);
+        self.inner.on_path_change(now, path);
     }
 
     fn budget(&self) -> SendBudget {
-        self.0.budget()
+        self.inner.budget()
     }
 
     fn bandwidth(&self) -> Option<Rate> {
-        self.0.bandwidth()
+        self.inner.bandwidth()
     }
 
     fn recoveries(&self) -> Option<u64> {
-        self.0.recoveries()
+        self.inner.recoveries()
     }
 
     fn phase(&self) -> &'static str {
-        self.0.phase()
+        self.inner.phase()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{MTU, lost, path, window};
+    use super::super::told::{MTU, acked, lost, path, window};
     use super::super::{Reno, WindowConfig};
     use super::*;
+
+    /// RFC 5681 3.2. What the code could not make good is none, as long as packets advance.
+    #[test]
+    fn where_tcp_asks_the_third_duplicate_ack_is_a_loss() {
+        let config = WindowConfig { initial_packets: 40, ..WindowConfig::default() };
+        let mut controller = AboveCode::by_duplicate_acks(Box::new(Reno::new(MTU, config)));
+        let mut feedback = acked(200, 150, 1000);
+        (feedback.is_window_limited, feedback.unrepairable_packets) = (false, 1);
+        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
+        for expected in [40_000, 40_000, 20_000, 20_000] {
+            controller.on_feedback(&feedback, &path());
+            assert_eq!(window(&controller), expected);
+        }
+    }
 
     #[test]
     fn only_what_the_code_could_not_make_good_is_a_loss() {

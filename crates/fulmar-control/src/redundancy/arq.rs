@@ -3,17 +3,25 @@
 //! With the code `none` this is retransmission, with any other it repairs on demand. Repair goes before new
 //! data, so that a hole is open for as short a time as the window allows.
 
-use super::{Choice, Opportunity, RedundancyPolicy};
+use super::retransmit::Pace;
+use super::{Choice, Opportunity, RedundancyPolicy, Retransmissions};
 use crate::{Feedback, PathView};
 
 /// Repairs what is known missing, and nothing else.
 #[derive(Clone, Debug, Default)]
-pub struct Arq;
+pub struct Arq {
+    pace: Pace,
+}
 
 impl Arq {
     /// The policy.
     pub fn new() -> Self {
-        Self
+        Self::default()
+    }
+
+    /// The policy of a sender that fills holes so fast.
+    pub fn with(retransmissions: Retransmissions) -> Self {
+        Self { pace: Pace::new(retransmissions) }
     }
 }
 
@@ -24,8 +32,20 @@ impl RedundancyPolicy for Arq {
 
     fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
 
-    fn choose(&self, opportunity: &Opportunity, _path: &PathView) -> Choice {
-        asked_or_source(opportunity)
+    fn on_timeout(&mut self) {
+        self.pace.on_timeout();
+    }
+
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        match self.pace.held_until(opportunity.now, path) {
+            Some(_) if opportunity.has_new_data => Choice::Source,
+            Some(at) if opportunity.missing > 0 => Choice::Wait(Some(at)),
+            _ => asked_or_source(opportunity),
+        }
+    }
+
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, _path: &PathView) {
+        self.pace.on_emitted(choice, opportunity);
     }
 }
 
@@ -42,6 +62,8 @@ pub(super) fn asked_or_source(opportunity: &Opportunity) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use fulmar_units::Instant;
 
     use super::*;
@@ -58,5 +80,30 @@ mod tests {
         // What is missing is already on its way.
         opportunity.missing = 0;
         assert_eq!(Arq::new().choose(&opportunity, &path), Choice::Source);
+    }
+
+    /// RFC 6582: a partial ACK, a round trip later, tells of the next hole; after a timeout all are filled.
+    #[test]
+    fn without_sack_one_hole_is_filled_each_round_trip() {
+        let mut path = PathView::unknown(1200);
+        path.rtt_smoothed = Duration::from_millis(100);
+        let mut policy = Arq::with(Retransmissions::OneEachRound);
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.missing, opportunity.missing_symbols) = (3, 3);
+        let mut next = |policy: &mut Arq, millis: u64, has_new_data: bool| {
+            opportunity.now = Instant::ZERO + Duration::from_millis(millis);
+            opportunity.has_new_data = has_new_data;
+            let choice = policy.choose(&opportunity, &path);
+            policy.on_emitted(choice, &opportunity, &path);
+            choice
+        };
+        assert_eq!(next(&mut policy, 0, true), Choice::Recover);
+        assert_eq!(next(&mut policy, 1, true), Choice::Source);
+        let later = Instant::ZERO + Duration::from_millis(100);
+        assert_eq!(next(&mut policy, 2, false), Choice::Wait(Some(later)));
+        assert_eq!(next(&mut policy, 100, true), Choice::Recover);
+        policy.on_timeout();
+        assert_eq!(next(&mut policy, 101, true), Choice::Recover);
+        assert_eq!(next(&mut policy, 101, true), Choice::Recover);
     }
 }

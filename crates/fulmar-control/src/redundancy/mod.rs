@@ -17,6 +17,7 @@ mod ctcp;
 mod fixed;
 mod fountain;
 mod lt_tcp;
+mod retransmit;
 mod tcp_fec;
 mod tcp_nc;
 mod vegas;
@@ -28,7 +29,9 @@ pub use ctcp::CtcpHybrid;
 pub use fixed::FixedRate;
 pub use fountain::{DFCP_BLOCK_BYTES, Fountain, FountainConfig};
 pub use lt_tcp::{LtTcp, LtTcpConfig};
+pub use retransmit::Retransmissions;
 pub use tcp_fec::{GroupSize, TcpFecGroups};
+pub(crate) use tcp_nc::DUPLICATE_ACKS_OF_LOSS;
 pub use tcp_nc::{TcpNcCombinations, TcpNcConfig};
 pub use vegas::{AdaptiveConfig, AdaptiveRedundancy, Reading};
 
@@ -174,7 +177,7 @@ pub trait RedundancyPolicy: Debug + Send {
     /// answered. Asked only when congestion control and the pacer let a packet leave.
     ///
     /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor
-    /// [`Choice::Recover`] without `opportunity.missing` or `opportunity.block.undecoded`, nor
+    /// [`Choice::Recover`] without `opportunity.missing_symbols` or `opportunity.block.undecoded`, nor
     /// [`Choice::Insure`] without `opportunity.recovering_symbols`.
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
 

@@ -13,9 +13,9 @@
 //! asked for and sent before anything else ("through the original TCP operation"). Invariant: a repair symbol
 //! covers only symbols sent since the last one of its kind.
 
-use super::arq::asked_or_source;
 use super::block_repair::ended_at;
-use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
+use super::retransmit::Pace;
+use super::{Choice, Opportunity, RedundancyPolicy, RepairReason, Retransmissions};
 use crate::{Feedback, PathView};
 
 /// How long a group is.
@@ -81,12 +81,27 @@ pub struct TcpFecGroups {
     /// Of groups that are complete: how many symbols, and which repair symbol is next.
     due: Option<(Deal, u16)>,
     ratio: f64,
+    /// What a group may still repair is not asked for (section 4.3).
+    suppresses: bool,
+    pace: Pace,
 }
 
 impl TcpFecGroups {
     /// The policy.
     pub fn new(size: GroupSize) -> Self {
-        Self { size, begun_at: 0, deal: None, due: None, ratio: 0.0 }
+        let pace = Pace::default();
+        Self { size, begun_at: 0, deal: None, due: None, ratio: 0.0, suppresses: true, pace }
+    }
+
+    /// The same, which asks for every hole at once unless it `suppresses` what a group may repair (the source's
+    /// "fec-dup" does not), and fills those it asks for so fast.
+    pub fn asking(self, suppresses: bool, retransmissions: Retransmissions) -> Self {
+        Self { suppresses, pace: Pace::new(retransmissions), ..self }
+    }
+
+    /// Holes that duplicate ACKs tell of.
+    fn asked(&self, opportunity: &Opportunity) -> u32 {
+        if self.suppresses { opportunity.missing } else { opportunity.missing_symbols }
     }
 
     /// Symbols of the groups in progress that have been sent.
@@ -125,8 +140,13 @@ impl RedundancyPolicy for TcpFecGroups {
 
     fn on_feedback(&mut self, _feedback: &Feedback, _path: &PathView) {}
 
+    fn on_timeout(&mut self) {
+        self.pace.on_timeout();
+    }
+
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
-        if opportunity.missing > 0 {
+        let held_until = self.pace.held_until(opportunity.now, path).filter(|_| self.asked(opportunity) > 0);
+        if self.asked(opportunity) > 0 && held_until.is_none() {
             return Choice::Recover;
         }
         if let Some(due) = self.due {
@@ -134,7 +154,7 @@ impl RedundancyPolicy for TcpFecGroups {
         }
         let sent = self.sent(opportunity);
         if sent == 0 {
-            return asked_or_source(opportunity);
+            return if opportunity.has_new_data { Choice::Source } else { Choice::Wait(held_until) };
         }
         let complete = self.deal(path).complete(opportunity);
         if sent < complete && opportunity.has_new_data {
@@ -142,12 +162,13 @@ impl RedundancyPolicy for TcpFecGroups {
         }
         let ended_at = ended_at(opportunity, path);
         if sent < complete && ended_at > opportunity.now {
-            return Choice::Wait(Some(ended_at));
+            return Choice::Wait(held_until.into_iter().chain([ended_at]).min());
         }
         repair(self.ended(opportunity, path))
     }
 
     fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
+        self.pace.on_emitted(choice, opportunity);
         let deal = self.deal(path);
         match choice {
             Choice::Source => {
@@ -257,6 +278,19 @@ mod tests {
             policy.on_emitted(expected, &opportunity, &path);
         }
         assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
+    }
+
+    /// Section 3.4: "fec-dup" is FEC without suppression of duplicate ACKs.
+    #[test]
+    fn without_suppression_a_hole_is_asked_for_that_its_group_may_repair() {
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.has_new_data, opportunity.window_max, opportunity.missing_symbols) = (true, 64, 1);
+        let policy = |suppresses| {
+            let size = GroupSize::Bounded { fmax: 10 };
+            TcpFecGroups::new(size).asking(suppresses, Retransmissions::AllAtOnce)
+        };
+        assert_eq!(policy(true).choose(&opportunity, &path(40)), Choice::Source);
+        assert_eq!(policy(false).choose(&opportunity, &path(40)), Choice::Recover);
     }
 
     #[test]

@@ -12,8 +12,9 @@
 //!
 //! Invariant: combinations sent <= R * packets + 1, beside those asked for.
 
+use super::retransmit::Pace;
 use super::vegas::{AdaptiveConfig, AdaptiveRedundancy};
-use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
+use super::{BlockView, Choice, Opportunity, RedundancyPolicy, RepairReason, Retransmissions};
 use crate::{Feedback, PathView};
 
 /// Settings of TCP/NC's sender.
@@ -25,11 +26,20 @@ pub struct TcpNcConfig {
     pub window_packets: u32,
     /// Send each packet itself first, and combinations only beyond it. Default: no.
     pub is_systematic: bool,
+    /// What the receiver lacks beyond R comes as TCP sends it again, and only then. Default: no.
+    pub asks_by_tcp: bool,
+    /// Otherwise: how fast holes are filled that are asked for.
+    pub retransmissions: Retransmissions,
 }
 
 impl Default for TcpNcConfig {
     fn default() -> Self {
-        Self { window_packets: 64, is_systematic: false }
+        Self {
+            window_packets: 64,
+            is_systematic: false,
+            asks_by_tcp: false,
+            retransmissions: Retransmissions::AllAtOnce,
+        }
     }
 }
 
@@ -55,7 +65,19 @@ pub struct TcpNcCombinations {
     sources_sent: u64,
     /// NUM.
     num: u64,
+    /// Degrees of freedom delivered since the beginning.
+    delivered: u64,
+    /// Duplicate ACKs since one advanced.
+    duplicate_acks: u32,
+    /// The third has come, and the packet it asks for has not gone.
+    is_third: bool,
+    /// A timeout has TCP send everything again, until it sends something new.
+    is_resending: bool,
+    pace: Pace,
 }
+
+/// RFC 5681 3.2: so many duplicate ACKs are a loss.
+pub(crate) const DUPLICATE_ACKS_OF_LOSS: u32 = 3;
 
 impl TcpNcCombinations {
     /// R fixed at `redundancy`, at least 1.
@@ -69,7 +91,18 @@ impl TcpNcCombinations {
     }
 
     fn with(config: TcpNcConfig, redundancy: Redundancy) -> Self {
-        Self { config, redundancy, sources_sent: 0, num: 0 }
+        let pace = Pace::new(config.retransmissions);
+        Self {
+            config,
+            redundancy,
+            sources_sent: 0,
+            num: 0,
+            delivered: 0,
+            duplicate_acks: 0,
+            is_third: false,
+            is_resending: false,
+            pace,
+        }
     }
 
     fn redundancy_units(&self) -> u64 {
@@ -95,6 +128,30 @@ impl TcpNcCombinations {
         self.covered(opportunity.unacked_symbols, opportunity)
     }
 
+    /// TCP alone asks for more: where combinations cover windows.
+    fn is_asked_by_tcp(&self, opportunity: &Opportunity) -> bool {
+        self.config.asks_by_tcp && opportunity.window_max > 1 && opportunity.block == BlockView::default()
+    }
+
+    fn asks(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        if self.is_asked_by_tcp(opportunity) {
+            (self.is_resending || self.is_third) && opportunity.missing_symbols > 0
+        } else {
+            opportunity.missing > 0 && self.pace.held_until(opportunity.now, path).is_none()
+        }
+    }
+
+    /// TCP's window is full of packets that the receiver has not seen. What has left the path leaves room in it only
+    /// when it was seen: TCP does not know better.
+    fn is_window_full(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        let span = [opportunity.unacked_symbols, opportunity.missing_symbols, opportunity.recovering_symbols]
+            .into_iter()
+            .fold(0, u32::saturating_add);
+        let unseen = opportunity.sources_sent.saturating_sub(self.delivered).min(u64::from(span));
+        let window_packets = path.window_bytes / u64::from(path.mtu_bytes.max(1));
+        self.is_asked_by_tcp(opportunity) && unseen >= window_packets.max(1)
+    }
+
     fn covered(&self, symbols: u32, opportunity: &Opportunity) -> u32 {
         symbols.min(self.config.window_packets.max(1)).min(opportunity.window_max)
     }
@@ -109,26 +166,36 @@ impl RedundancyPolicy for TcpNcCombinations {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, _path: &PathView) {
+        self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
+        if feedback.advances_seen() {
+            self.duplicate_acks = 0;
+        }
+        let before = self.duplicate_acks;
+        self.duplicate_acks = before.saturating_add(feedback.duplicate_acks);
+        self.is_third |= before < DUPLICATE_ACKS_OF_LOSS && self.duplicate_acks >= DUPLICATE_ACKS_OF_LOSS;
         if let Redundancy::Adaptive(adaptive) = &mut self.redundancy {
             adaptive.on_feedback(feedback, self.sources_sent);
         }
     }
 
     fn on_timeout(&mut self) {
+        self.pace.on_timeout();
+        (self.is_resending, self.is_third, self.duplicate_acks) = (true, false, 0);
         if let Redundancy::Adaptive(adaptive) = &mut self.redundancy {
             adaptive.on_timeout();
         }
     }
 
-    fn choose(&self, opportunity: &Opportunity, _path: &PathView) -> Choice {
-        if opportunity.missing > 0 {
+    fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        if self.asks(opportunity, path) {
             return Choice::Recover;
         }
         if self.num_at(opportunity) >= UNIT {
             return Choice::Repair { symbols: self.window(opportunity), reason: RepairReason::Proactive };
         }
-        if !opportunity.has_new_data {
-            return Choice::Wait(None);
+        if !opportunity.has_new_data || self.is_window_full(opportunity, path) {
+            let held_until = self.pace.held_until(opportunity.now, path);
+            return Choice::Wait(held_until.filter(|_| opportunity.missing > 0));
         }
         match self.covered(opportunity.unacked_symbols.saturating_add(1), opportunity) {
             symbols if symbols > 0 && !self.config.is_systematic => Choice::Combine { symbols },
@@ -137,12 +204,19 @@ impl RedundancyPolicy for TcpNcCombinations {
     }
 
     fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, _path: &PathView) {
+        self.pace.on_emitted(choice, opportunity);
         self.num = self.num_at(opportunity);
         self.sources_sent = opportunity.sources_sent;
         match choice {
+            // What TCP sends again passes the coder like anything else.
+            Choice::Recover if self.is_asked_by_tcp(opportunity) => {
+                self.is_third = false;
+                self.num = self.num.saturating_add(self.redundancy_units() - UNIT);
+            }
             Choice::Repair { .. } => self.num = self.num.saturating_sub(UNIT),
             // Counted at once, for Algorithm 1 reckons in single packets.
             Choice::Source | Choice::Combine { .. } => {
+                self.is_resending = false;
                 self.num = self.num.saturating_add(self.redundancy_units() - UNIT);
                 self.sources_sent += 1;
             }
@@ -164,7 +238,7 @@ mod tests {
     /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for
     /// one more.
     fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {
-        let config = TcpNcConfig { window_packets: 4, is_systematic };
+        let config = TcpNcConfig { window_packets: 4, is_systematic, ..TcpNcConfig::default() };
         let (mut policy, path) = (TcpNcCombinations::new(config, redundancy), PathView::unknown(1000));
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.has_new_data, opportunity.window_max) = (true, 64);
@@ -201,6 +275,36 @@ mod tests {
         assert_eq!(line(1.0, false, 4), "CCCC");
         assert_eq!(line(0.5, false, 3), "CCC", "fewer than one per packet would never decode");
         assert_eq!(line(1.25, true, 6), "ssssrs");
+    }
+
+    /// TCP above the code: packets that were not seen fill its window, and only a timeout or the third duplicate ACK
+    /// has one sent again.
+    #[test]
+    fn what_r_does_not_make_good_waits_for_tcp() {
+        let config = TcpNcConfig { asks_by_tcp: true, ..TcpNcConfig::default() };
+        let (mut policy, mut path) = (TcpNcCombinations::new(config, 1.0), PathView::unknown(1000));
+        path.window_bytes = 4000;
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        (opportunity.has_new_data, opportunity.window_max, opportunity.sources_sent) = (true, 64, 4);
+        (opportunity.missing, opportunity.missing_symbols, opportunity.unacked_symbols) = (2, 2, 2);
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None), "four of four are not seen");
+        let mut feedback = Feedback::at(Instant::ZERO);
+        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
+        for _ in 0..2 {
+            policy.on_feedback(&feedback, &path);
+            assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
+        }
+        policy.on_feedback(&feedback, &path);
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Recover, "the third duplicate ACK");
+        policy.on_emitted(Choice::Recover, &opportunity, &path);
+        (opportunity.missing_symbols, opportunity.recovering_symbols) = (1, 1);
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None), "which asks for one packet");
+        policy.on_timeout();
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Recover);
+        opportunity.missing_symbols = 0;
+        (feedback.dof_delivered, feedback.dof_redundant, feedback.duplicate_acks) = (3, 0, 0);
+        policy.on_feedback(&feedback, &path);
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Combine { symbols: 3 });
     }
 
     #[test]

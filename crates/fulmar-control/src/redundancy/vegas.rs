@@ -113,8 +113,7 @@ impl AdaptiveRedundancy {
         self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
         self.measure(feedback);
         let duplicates = feedback.duplicate_acks.saturating_add(feedback.unrepairable_packets);
-        let with_symbols = feedback.dof_delivered.saturating_add(feedback.dof_redundant);
-        let carried = if with_symbols > feedback.duplicate_acks { 0 } else { self.duplicate_acks };
+        let carried = if feedback.advances_seen() { 0 } else { self.duplicate_acks };
         self.duplicate_acks = carried.saturating_add(duplicates);
         self.base_rtt = [self.base_rtt, feedback.rtt].into_iter().flatten().min();
         let (Some(acked_rate), Some(base_rtt)) = (self.acked_rate, self.base_rtt) else { return };

@@ -19,6 +19,7 @@ mod taus88;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -104,6 +105,11 @@ impl Code for DfcpRaptor {
     fn parameters(&self) -> Vec<u32> {
         let (s1, s2, s3) = self.initial.parts();
         vec![s1, s2, s3]
+    }
+
+    /// Each connection begins with a state of its own, exchanged in SYN and SYNACK (thesis, section 3.8.3).
+    fn for_connection(&self, draw: &mut dyn FnMut() -> u32) -> Option<Arc<dyn Code>> {
+        Some(Arc::new(Self::new(Taus88::from_parts(draw(), draw(), draw()))))
     }
 
     fn len_max(&self, symbol_bytes: usize) -> u32 {
@@ -203,5 +209,28 @@ impl Encoder for DfcpEncoder {
 
     fn release(&mut self, below: SymbolId) {
         self.blocks.retain(|(window, _)| window.end() > below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thesis, section 3.8.3: the states are exchanged, so that no two connections need have the same.
+    #[test]
+    fn each_connection_has_a_state_of_its_own() {
+        let code = DfcpRaptor::new(Taus88::seeded(1));
+        let mut drawn = 7u32;
+        let mut draw = || {
+            drawn = drawn.wrapping_mul(69069).wrapping_add(1);
+            drawn
+        };
+        let [one, other] = [(); 2].map(|()| code.for_connection(&mut draw).expect("a fountain draws"));
+        assert_ne!(one.parameters(), other.parameters());
+        let again = crate::from_parameters(one.shape().id, &one.parameters()).expect("what was told");
+        assert_eq!(again.parameters(), one.parameters());
+        // Zeros would stay zeros for ever.
+        let worst = code.for_connection(&mut || 0).expect("a fountain draws");
+        assert_eq!(worst.parameters(), [2, 8, 16]);
     }
 }

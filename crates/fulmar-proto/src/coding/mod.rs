@@ -306,7 +306,9 @@ fn strategy(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Box
 fn without(opportunity: &mut Opportunity, choice: Choice) {
     match choice {
         Choice::Source | Choice::Combine { .. } => opportunity.has_new_data = false,
-        Choice::Recover => (opportunity.missing, opportunity.block.undecoded) = (0, 0),
+        Choice::Recover => {
+            (opportunity.missing, opportunity.missing_symbols, opportunity.block.undecoded) = (0, 0, 0);
+        }
         Choice::Insure => opportunity.recovering_symbols = 0,
         Choice::Repair { .. } | Choice::Group { .. } => {
             (opportunity.unacked_symbols, opportunity.sources_since_repair) = (0, 0);

@@ -52,7 +52,7 @@ impl Connection {
 
     /// The peer sends with this end's own code.
     fn has_code_of(&self, peer: &Parameters) -> bool {
-        let own = &self.config.profile.code;
+        let own = &self.own_code;
         peer.codes_sent.first() == Some(&own.shape().id) && peer.code_parameters == own.parameters()
     }
 
@@ -87,14 +87,14 @@ impl Connection {
             let theirs = AgreedCode::of_peer(peer, &self.config)?;
             return Ok(AgreedCode::own(&theirs.code, &self.config));
         }
-        Ok(AgreedCode::own(&self.config.profile.code, &self.config))
+        Ok(AgreedCode::own(&self.own_code, &self.config))
     }
 
     /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know yet: it is the
     /// client's own.
     fn code_to_decode(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
         if self.side.is_client() && peer.codes_sent.is_empty() {
-            let mut own = AgreedCode::own(&self.config.profile.code, &self.config);
+            let mut own = AgreedCode::own(&self.own_code, &self.config);
             if !own.code.shape().is_systematic {
                 own.symbol_bytes = usize::try_from(peer.symbol_bytes).unwrap_or(0).max(1);
             }

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fulmar_fec::{DecoderLimits, NoCode};
+use fulmar_fec::{Code, DecoderLimits, NoCode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -157,6 +157,8 @@ pub struct Connection {
 
     /// What this end sends with.
     profile_name: String,
+    /// The profile's code, with what this connection drew for it.
+    own_code: Arc<dyn Code>,
     coding: Coding,
     symbols_in: SymbolReceiver,
     /// When the decoder's memory goes, unless symbols keep coming.
@@ -181,7 +183,9 @@ impl Connection {
         let mut rng = ChaCha20Rng::from_seed(setup.seed);
         let config = setup.transport.clone();
         let streams = stream_config(&config);
-        let session = start(local_parameters(&setup, &streams, reset_token).encode())?;
+        let own_code = config.profile.code.clone();
+        let own_code = own_code.for_connection(&mut || rng.next_u32()).unwrap_or(own_code);
+        let session = start(local_parameters(&setup, &own_code, &streams, reset_token).encode())?;
         // After a Retry the keys follow from the connection id that it chose.
         let keys_cid = setup.retry_cid.unwrap_or(setup.original_cid);
         let profile = &config.profile;
@@ -207,6 +211,7 @@ impl Connection {
             received: Received::new(AckPolicy::default()),
             stash: None,
             profile_name: profile.name.clone(),
+            own_code,
             coding: Coding::new(
                 (profile.redundancy)(&context),
                 (profile.sizing)(&context),

@@ -173,6 +173,7 @@ pub(super) fn stream_config(config: &TransportConfig) -> StreamConfig {
 
 pub(super) fn local_parameters(
     setup: &Setup,
+    code: &Arc<dyn Code>,
     streams: &StreamConfig,
     reset_token: Option<ResetToken>,
 ) -> Parameters {
@@ -195,7 +196,7 @@ pub(super) fn local_parameters(
     parameters.ack_delay_max = AckPolicy::default().delay;
     // A server that adopts its client's profile cannot know yet which.
     if setup.side.is_client() || !config.follows_peer_profile {
-        let own = AgreedCode::own(&config.profile.code, config);
+        let own = AgreedCode::own(code, config);
         parameters.codes_sent = vec![own.code.shape().id];
         parameters.code_parameters = own.code.parameters();
     }

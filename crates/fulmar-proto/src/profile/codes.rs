@@ -20,7 +20,7 @@ const GROUP_SYMBOLS: u32 = 256;
 const REED_SOLOMON_REPAIRS_MIN: usize = 31;
 /// A matrix of random coefficients is solved in cubic time.
 const RLC_BLOCK_SYMBOLS_MAX: u32 = 1024;
-/// Before DFCP's states are exchanged they must come from somewhere; any that is not degenerate will do.
+/// Each connection draws its own state; until then any that is not degenerate will do.
 const DFCP_SEED: u32 = 1;
 
 /// What the repair symbols of a code are made of, as far as policies ask.

@@ -1,10 +1,13 @@
 //! Which settings do not go together, and why.
 
-use super::codes::chosen_code;
+use super::codes::{Cover, chosen_code};
 use super::error::ProfileError;
 use super::modules::block_symbols_max;
 use super::policies::chosen_policy;
 use super::values::Values;
+
+/// Shortest packets that may be asked for.
+const PACKET_BYTES_MIN: u64 = 600;
 
 /// An error with its reason where `values` cannot work.
 pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
@@ -20,6 +23,14 @@ pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
         if min > max || initial > max {
             return refuse("rto_max is the largest timeout: rto_initial and rto_min cannot be above it");
         }
+    }
+    if (1..PACKET_BYTES_MIN).contains(&values.integer("packet")) {
+        return refuse(
+            "packet: a packet of less than 600 bytes is mostly header; 0 is what the path carries",
+        );
+    }
+    if chosen_code(values).cover == Cover::Fountain && (1..1200).contains(&values.integer("packet")) {
+        return refuse("code=dfcp: its segments have one length, which needs packets of 1200 bytes");
     }
     if values.flag("masked") && values.word("cc") == "tcp-fec" {
         return refuse("cc=tcp-fec hears of repaired losses by itself: masked=1 would hide them twice");

@@ -7,6 +7,7 @@ use fulmar_control::{CongestionController, WindowConfig};
 
 use super::choice::{Row, chosen, names, row};
 use super::make::Make;
+use super::policies::is_asked_by_tcp;
 use super::values::Values;
 
 /// A window that neither begins larger nor stays larger whatever happens is one that obeys (RFC 6928).
@@ -107,10 +108,15 @@ pub(super) fn congestion(values: &Values) -> Make<dyn CongestionController> {
     if !is_masked && window_bytes == 0 {
         return inner;
     }
+    let by_duplicate_acks = is_asked_by_tcp(values);
     Arc::new(move |context| {
         let mut controller = inner(context);
         if is_masked {
-            controller = Box::new(control::AboveCode::new(controller));
+            controller = Box::new(if by_duplicate_acks {
+                control::AboveCode::by_duplicate_acks(controller)
+            } else {
+                control::AboveCode::new(controller)
+            });
         }
         if window_bytes > 0 {
             controller = Box::new(control::ReceiveWindow::new(context.mtu_bytes, controller, window_bytes));

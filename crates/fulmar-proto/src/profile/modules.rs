@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control as control;
-use fulmar_control::{LossEstimator, Sizing};
+use fulmar_control::{LossEstimator, Sizing, Variation};
 
 use super::choice::{Row, chosen, names, row};
 use super::make::Make;
@@ -104,8 +104,16 @@ const TIMEOUTS: [Row<fn(&Values) -> Timeout>; 2] = [
 /// The words of the setting `timeout`.
 pub(super) const TIMEOUT_NAMES: [&str; TIMEOUTS.len()] = names(&TIMEOUTS);
 
+const VARIATIONS: [Row<Variation>; 2] = [row("mean", Variation::Mean), row("peak", Variation::Peak)];
+
+/// The words of the setting `rtt`.
+pub(super) const VARIATION_NAMES: [&str; VARIATIONS.len()] = names(&VARIATIONS);
+
 /// Loss detection and timeouts as `values` say.
 pub(super) fn recovery(values: &Values) -> RecoveryConfig {
     let timeout = chosen(const { &TIMEOUTS }, values, "timeout")(values);
-    RecoveryConfig { reordering_packets: values.integer_u32("reordering"), timeout }
+    let variation = *chosen(const { &VARIATIONS }, values, "rtt");
+    let packet_bytes_max = u16::try_from(values.integer("packet")).ok().filter(|bytes| *bytes > 0);
+    let reordering_packets = values.integer_u32("reordering");
+    RecoveryConfig { reordering_packets, timeout, variation, packet_bytes_max }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fulmar_control as control;
-use fulmar_control::{GroupSize, Reading, RedundancyPolicy};
+use fulmar_control::{GroupSize, Reading, RedundancyPolicy, Retransmissions};
 use fulmar_fec::ReedSolomon;
 
 use super::choice::{Row, chosen, names, row};
@@ -40,7 +40,10 @@ const POLICIES: [Row<PolicyRow>; 9] = {
             "arq",
             &[Nothing, Groups, Window, Block],
             "a code that sends its source symbols: dfcp sends only coded ones",
-            |_| Arc::new(|_| Box::new(control::Arq::new())),
+            |values| {
+                let pace = retransmissions(values);
+                Arc::new(move |_| Box::new(control::Arq::with(pace)))
+            },
         ),
         policy("auto", &[Window], "a code over any window: rlc-window", |_| {
             Arc::new(|_| Box::new(control::AutoRedundancy::new()))
@@ -56,7 +59,8 @@ const POLICIES: [Row<PolicyRow>; 9] = {
         }),
         policy("tcp-fec", &[Groups, Window], groups, |values| {
             let size = chosen(const { &GROUP_SIZES }, values, "group")(values);
-            Arc::new(move |_| Box::new(control::TcpFecGroups::new(size)))
+            let (suppresses, pace) = (values.flag("suppress"), retransmissions(values));
+            Arc::new(move |_| Box::new(control::TcpFecGroups::new(size).asking(suppresses, pace)))
         }),
         policy("tcp-nc", &[Window], combinations_of, |values| {
             let (config, redundancy) = (combinations(values), values.number("R"));
@@ -103,6 +107,21 @@ const READINGS: [Row<Reading>; 2] = [row("printed", Reading::Printed), row("text
 /// The words of the setting `reading`.
 pub(super) const READING_NAMES: [&str; READINGS.len()] = names(&READINGS);
 
+/// Who asks for what the code lacks: TCP above it, by its timeout and duplicate ACKs, or the code itself.
+const ASKS: [Row<bool>; 2] = [row("tcp", true), row("code", false)];
+
+/// The words of the setting `ask`.
+pub(super) const ASK_NAMES: [&str; ASKS.len()] = names(&ASKS);
+
+/// TCP above the code asks for what it lacks. No where the setting does not apply.
+pub(super) fn is_asked_by_tcp(values: &Values) -> bool {
+    values.of("ask").is_some() && *chosen(const { &ASKS }, values, "ask")
+}
+
+fn retransmissions(values: &Values) -> Retransmissions {
+    if values.flag("sack") { Retransmissions::AllAtOnce } else { Retransmissions::OneEachRound }
+}
+
 fn lt_tcp(values: &Values) -> Make<dyn RedundancyPolicy> {
     let mut config = control::LtTcpConfig::default();
     (config.target, config.has_bursts) = (values.number("target"), values.flag("bursts"));
@@ -116,6 +135,8 @@ fn lt_tcp(values: &Values) -> Make<dyn RedundancyPolicy> {
 fn combinations(values: &Values) -> control::TcpNcConfig {
     let mut config = control::TcpNcConfig::default();
     (config.window_packets, config.is_systematic) = (values.integer_u32("W"), values.flag("systematic"));
+    config.retransmissions = retransmissions(values);
+    config.asks_by_tcp = is_asked_by_tcp(values);
     config
 }
 

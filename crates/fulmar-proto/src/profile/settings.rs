@@ -33,7 +33,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 52] = {
+pub static SETTINGS: [Setting; 57] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -87,6 +87,30 @@ pub static SETTINGS: [Setting; 52] = {
             RTO,
             "largest retransmission timeout, s",
             "RFC 6298 2.5; Hourt 2.2",
+        ),
+        setting(
+            "rtt",
+            Word(&modules::VARIATION_NAMES),
+            "mean",
+            ANY,
+            "how the RTT's variation rises: by a filter of 1/4, or at once",
+            "Hourt 4.2; RFC 6298",
+        ),
+        setting(
+            "packet",
+            Integer(0, 65_507),
+            "0",
+            ANY,
+            "largest UDP payload, bytes; 0 for what the path carries",
+            "Hourt 4.2; Sato Table 5.1",
+        ),
+        setting(
+            "sack",
+            Flag,
+            "1",
+            Some(("policy", &["arq", "tcp-fec", "tcp-nc", "tcp-nc-adaptive"])),
+            "all holes are repaired at once; 0: one each round trip, as TCP does by partial ACKs",
+            "RFC 6675, RFC 6582",
         ),
         // Congestion control.
         setting(
@@ -263,6 +287,15 @@ pub static SETTINGS: [Setting; 52] = {
             "Sato 5.3",
         ),
         setting("l", Integer(0, 255), "30", INTERLEAVED, "largest group; 0 for no limit", "Sato 5.4"),
+        setting("suppress", Flag, "1", TCP_FEC, "no repair is asked for that a group may make", "Sato 4.3"),
+        setting(
+            "ask",
+            Word(&policies::ASK_NAMES),
+            "tcp",
+            TCP_NC,
+            "what the code lacks comes by TCP's timeout and third duplicate ACK, or is asked for at once",
+            "Medina-Ruiz II",
+        ),
         setting(
             "R",
             Number(1.0, 10.0),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, backed_off};
+use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 
 /// A probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
 /// known; a path that was gone, or lost every probe in a burst, is found again soon.
@@ -35,11 +35,20 @@ pub struct RecoveryConfig {
     pub reordering_packets: u32,
     /// What silence means.
     pub timeout: Timeout,
+    /// How the estimated variation of the round-trip time follows its samples.
+    pub variation: Variation,
+    /// Largest UDP payload that is sent, whatever the path carries.
+    pub packet_bytes_max: Option<u16>,
 }
 
 impl Default for RecoveryConfig {
     fn default() -> Self {
-        Self { reordering_packets: 3, timeout: Timeout::Probe }
+        Self {
+            reordering_packets: 3,
+            timeout: Timeout::Probe,
+            variation: Variation::Mean,
+            packet_bytes_max: None,
+        }
     }
 }
 

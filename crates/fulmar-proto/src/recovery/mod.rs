@@ -104,6 +104,8 @@ pub struct Recovery<T> {
     probe_base: Duration,
     ecn: EcnState,
     mtu: MtuDiscovery,
+    /// No packet is made longer.
+    packet_bytes_max: Option<u16>,
     loss: Box<dyn LossEstimator>,
     congestion: Box<dyn CongestionController>,
     budget: SendBudget,
@@ -130,7 +132,7 @@ pub struct Recovery<T> {
 impl<T: Copy> Recovery<T> {
     /// A path of which nothing is known.
     pub fn new(now: Instant, modules: Modules, limits: PathLimits) -> Self {
-        let rtt = RttEstimator::new();
+        let rtt = RttEstimator::new().with_variation(modules.config.variation);
         let budget = modules.congestion.budget();
         Self {
             limits,
@@ -146,7 +148,8 @@ impl<T: Copy> Recovery<T> {
             probe_base: modules.config.timeout.base(&rtt),
             rtt,
             ecn: EcnState::new(limits.is_ecn_enabled),
-            mtu: MtuDiscovery::new(limits.initial_mtu_bytes, limits.mtu_max_bytes),
+            mtu: MtuDiscovery::held_to(&limits, modules.config.packet_bytes_max),
+            packet_bytes_max: modules.config.packet_bytes_max,
             loss: modules.loss,
             congestion: modules.congestion,
             budget,
@@ -177,6 +180,9 @@ impl<T: Copy> Recovery<T> {
         self.loss = modules.loss;
         self.detector = LossDetector::new(modules.config.reordering_packets);
         self.timeout = modules.config.timeout;
+        self.rtt = self.rtt.clone().with_variation(modules.config.variation);
+        self.packet_bytes_max = modules.config.packet_bytes_max;
+        self.mtu = MtuDiscovery::held_to(&self.limits, self.packet_bytes_max);
         self.probe_base = self.timeout.base(&self.rtt);
         self.budget = self.congestion.budget();
         self.pacer = Pacer::new(now, self.budget);
@@ -188,7 +194,7 @@ impl<T: Copy> Recovery<T> {
         self.rtt.reset();
         self.probe_base = self.timeout.base(&self.rtt);
         self.congestion.on_path_change(now, &view);
-        self.mtu = MtuDiscovery::new(self.limits.initial_mtu_bytes, self.limits.mtu_max_bytes);
+        self.mtu = MtuDiscovery::held_to(&self.limits, self.packet_bytes_max);
         if let Some(limit) = udp_payload_max {
             self.mtu.set_limit(limit);
         }

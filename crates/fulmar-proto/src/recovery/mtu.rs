@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fulmar_units::Instant;
 
+use super::PathLimits;
 use crate::PacketNumber;
 
 /// Size every path must carry (RFC 9000 14): UDP payload bytes.
@@ -61,6 +62,21 @@ impl MtuDiscovery {
             full_lost_in_row: 0,
             full_lost_since: Instant::ZERO,
         }
+    }
+
+    /// Within the limits of a path, for a sender that makes no packet longer than `packet_bytes_max`.
+    pub fn held_to(limits: &PathLimits, packet_bytes_max: Option<u16>) -> Self {
+        let mut discovery = Self::new(limits.initial_mtu_bytes, limits.mtu_max_bytes);
+        discovery.hold_to(packet_bytes_max);
+        discovery
+    }
+
+    /// This end makes no packet longer than `bytes`, which may be less than every path carries.
+    pub fn hold_to(&mut self, bytes: Option<u16>) {
+        let bytes = bytes.unwrap_or(u16::MAX);
+        self.limit_bytes = self.limit_bytes.min(bytes);
+        self.current_bytes = self.current_bytes.min(bytes);
+        self.is_searching = self.is_searching && self.limit_bytes > self.current_bytes;
     }
 
     /// Largest UDP payload known to pass.
@@ -165,7 +181,7 @@ impl MtuDiscovery {
         }
         self.full_lost_in_row = 0;
         self.ceiling_bytes = self.current_bytes;
-        self.current_bytes = BASE_BYTES;
+        self.current_bytes = BASE_BYTES.min(self.limit_bytes);
         self.is_searching = true;
         true
     }
@@ -191,6 +207,18 @@ mod tests {
             }
         }
         mtu.current_bytes()
+    }
+
+    /// The sender's own bound may be below what every path carries (Sato 2019, Table 5.1: segments of 1000 bytes).
+    #[test]
+    fn a_sender_may_make_smaller_packets_than_the_path_takes() {
+        let limits = PathLimits { initial_mtu_bytes: BASE_BYTES, mtu_max_bytes: 1472, is_ecn_enabled: false };
+        let mut mtu = MtuDiscovery::held_to(&limits, Some(1012));
+        mtu.set_limit(1472);
+        assert_eq!((mtu.current_bytes(), mtu.is_searching()), (1012, false));
+        assert_eq!(mtu.poll_probe(Instant::ZERO), None);
+        let mut mtu = MtuDiscovery::held_to(&limits, Some(1300));
+        assert_eq!(mtu.poll_probe(Instant::ZERO), Some(Probe { bytes: 1300 }));
     }
 
     #[test]

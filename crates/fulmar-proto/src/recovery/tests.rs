@@ -29,7 +29,7 @@ impl Path {
         let modules = Modules {
             congestion: Box::new(NewReno::new(BYTES, WindowConfig::default())),
             loss: Box::new(Pooled::new()),
-            config: RecoveryConfig { reordering_packets: 3, timeout },
+            config: RecoveryConfig { timeout, ..RecoveryConfig::default() },
         };
         let limits = PathLimits { initial_mtu_bytes: 1200, mtu_max_bytes: 1200, is_ecn_enabled: false };
         let policy = AckPolicy { every_packets: 1, delay: MS, repeats: 0 };

@@ -148,7 +148,7 @@ pub fn acks(data: &[u8]) {
     let modules = Modules {
         congestion: Box::new(Unlimited::new(1200, Default::default())),
         loss: Box::new(Pooled::new()),
-        config: RecoveryConfig { reordering_packets: 3, timeout: Timeout::RFC_6298 },
+        config: RecoveryConfig { timeout: Timeout::RFC_6298, ..RecoveryConfig::default() },
     };
     let limits = PathLimits { initial_mtu_bytes: 1200, mtu_max_bytes: 1472, is_ecn_enabled: true };
     let mut recovery: Recovery<Option<Content>> = Recovery::new(now, modules, limits);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control as control;
-use fulmar_control::{GroupSize, RedundancyPolicy};
+use fulmar_control::{GroupSize, RedundancyPolicy, Retransmissions};
 use fulmar_proto::{Make, Profile, RecoveryConfig, Timeout};
 use fulmar_units::Rate;
 
@@ -43,7 +43,12 @@ fn draw_recovery(d: &mut Draw) -> RecoveryConfig {
         max: Duration::from_secs(5),
     };
     let timeout = if d.one_in(2) { Timeout::Probe } else { retransmission };
-    RecoveryConfig { reordering_packets: d.between(1, 30) as u32, timeout }
+    let mut recovery = RecoveryConfig::default();
+    (recovery.reordering_packets, recovery.timeout) = (d.between(1, 30) as u32, timeout);
+    if d.one_in(2) {
+        recovery.variation = control::Variation::Peak;
+    }
+    recovery
 }
 
 fn draw_congestion(d: &mut Draw, name: &'static str) -> Make<dyn control::CongestionController> {
@@ -73,6 +78,9 @@ fn draw_redundancy(d: &mut Draw, name: &'static str) -> Make<dyn RedundancyPolic
     let share = d.between(0, 20) as f64 / 10.0;
     let packets = d.between(1, 64) as u32;
     let (is_systematic, is_persistent) = (d.one_in(2), d.one_in(4));
+    let (asks_by_tcp, suppresses) = (d.one_in(2), d.one_in(2));
+    let pace = d.one_in(2);
+    let pace = if pace { Retransmissions::OneEachRound } else { Retransmissions::AllAtOnce };
     let size = match d.between(0, 3) {
         0 => GroupSize::Window,
         1 => GroupSize::Bounded { fmax: packets },
@@ -82,15 +90,16 @@ fn draw_redundancy(d: &mut Draw, name: &'static str) -> Make<dyn RedundancyPolic
     Arc::new(move |_| {
         let mut combinations = control::TcpNcConfig::default();
         (combinations.window_packets, combinations.is_systematic) = (packets, is_systematic);
+        (combinations.asks_by_tcp, combinations.retransmissions) = (asks_by_tcp, pace);
         let mut fountain = control::FountainConfig::default();
         (fountain.window_blocks, fountain.is_persistent) = (packets, is_persistent);
         match name {
-            "arq" => Box::new(control::Arq::new()),
+            "arq" => Box::new(control::Arq::with(pace)),
             "fixed" => Box::new(control::FixedRate::new(share, packets)),
             "lt-tcp" => Box::new(control::LtTcp::new(Default::default())),
             "ctcp" => Box::new(control::CtcpHybrid::new(share)),
             "fountain" => Box::new(control::Fountain::new(fountain)),
-            "tcp-fec" => Box::new(control::TcpFecGroups::new(size)),
+            "tcp-fec" => Box::new(control::TcpFecGroups::new(size).asking(suppresses, pace)),
             "tcp-nc" => Box::new(control::TcpNcCombinations::new(combinations, 1.0 + share / 4.0)),
             "tcp-nc-adaptive" => {
                 Box::new(control::TcpNcCombinations::adaptive(combinations, Default::default()))
