@@ -111,6 +111,9 @@ impl Endpoint {
 
     /// Accepts connections with these settings from now on, or none.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
+        if let Some(server) = &server {
+            self.token_key.set_lifetime(server.token_lifetime);
+        }
         self.server = server;
     }
 
@@ -222,24 +225,31 @@ impl Endpoint {
         if datagram.len() < INITIAL_DATAGRAM_BYTES_MIN {
             return Route::Drop;
         }
-        let Some(token) = authentic_token(&dcid, datagram) else { return Route::Drop };
-        let validated = (!token.is_empty()).then(|| self.token_key.open(token, meta.remote, &dcid, now));
-        let validated = match validated {
-            Some(Err(refusal)) => {
-                tracing::debug!(%refusal, remote = %meta.remote, "retry token refused");
-                None
-            }
-            Some(Ok(validated)) => Some(validated),
-            None => None,
-        };
-        if validated.is_none() && self.handshakes >= server.retry_above_handshakes {
-            let new_cid = self.new_cid();
-            let token = self.token_key.seal(meta.remote, &dcid, &new_cid, now, &mut self.rng);
-            retry::put(&scid, &new_cid, &dcid, &token, response);
+        let Some(initial) = InitialPacket::parse(datagram) else { return Route::Drop };
+        if initial.token.is_empty() && self.handshakes >= server.retry_above_handshakes {
+            // Whether the packet is authentic costs more to find out than the answer, which is shorter.
+            self.put_retry(now, meta, &dcid, &scid, response);
             return respond(meta, response);
         }
+        let keys = PacketKeys::initial(&dcid, Side::Server);
+        if !initial.is_authentic(&keys) {
+            return Route::Drop;
+        }
+        let validated = match initial.token {
+            [] => None,
+            token => match self.token_key.open(token, meta.remote, &dcid, now) {
+                Ok(validated) => Some(validated),
+                Err(refusal) => {
+                    // RFC 9000 8.1.2: the client takes no second Retry, so it has to begin anew.
+                    let error = TransportError::new(TransportErrorCode::InvalidToken, refusal.to_string());
+                    put_refusal(&keys, &dcid, &scid, error, response);
+                    return respond(meta, response);
+                }
+            },
+        };
         if self.connection_count() >= server.connections_max {
-            put_refusal(&dcid, &scid, response);
+            let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many connections");
+            put_refusal(&keys, &dcid, &scid, error, response);
             return respond(meta, response);
         }
         let local_cid = self.new_cid();
@@ -273,6 +283,20 @@ impl Endpoint {
                 Route::Drop
             }
         }
+    }
+
+    /// Asks a client to come again and prove its address.
+    fn put_retry(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        dcid: &ConnectionId,
+        scid: &ConnectionId,
+        response: &mut Vec<u8>,
+    ) {
+        let new_cid = self.new_cid();
+        let token = self.token_key.seal(meta.remote, dcid, &new_cid, now, &mut self.rng);
+        retry::put(scid, &new_cid, dcid, &token, response);
     }
 
     /// Takes notice of what a connection has to tell.
@@ -347,22 +371,38 @@ fn respond(meta: &DatagramMeta, response: &[u8]) -> Route {
     })
 }
 
-/// The token of an Initial packet, if the packet was made by someone who follows the protocol. Anything else costs a
-/// server no state.
-fn authentic_token<'a>(dcid: &ConnectionId, datagram: &'a [u8]) -> Option<&'a [u8]> {
-    let parsed = packet::parse(datagram).ok()?;
-    let PacketKind::Initial { token, .. } = &parsed.kind else { return None };
-    let mut copy = datagram[..parsed.end].to_vec();
-    PacketKeys::initial(dcid, Side::Server).open(&mut copy, parsed.pn_offset, PacketNumber(0)).ok()?;
-    datagram.get(token.clone())
+/// A client's first packet, not opened.
+struct InitialPacket<'a> {
+    packet: &'a [u8],
+    pn_offset: usize,
+    token: &'a [u8],
 }
 
-/// Tells a client that no connection is taken, without keeping anything of it.
-fn put_refusal(dcid: &ConnectionId, scid: &ConnectionId, out: &mut Vec<u8>) {
+impl<'a> InitialPacket<'a> {
+    fn parse(datagram: &'a [u8]) -> Option<Self> {
+        let parsed = packet::parse(datagram).ok()?;
+        let PacketKind::Initial { token, .. } = &parsed.kind else { return None };
+        let (packet, token) = (datagram.get(..parsed.end)?, datagram.get(token.clone())?);
+        Some(Self { packet, pn_offset: parsed.pn_offset, token })
+    }
+
+    /// It was made by someone who follows the protocol. Anything else costs a server no state.
+    fn is_authentic(&self, keys: &PacketKeys) -> bool {
+        keys.open(&mut self.packet.to_vec(), self.pn_offset, PacketNumber(0)).is_ok()
+    }
+}
+
+/// Tells a client why no connection is taken, without keeping anything of it.
+fn put_refusal(
+    keys: &PacketKeys,
+    dcid: &ConnectionId,
+    scid: &ConnectionId,
+    error: TransportError,
+    out: &mut Vec<u8>,
+) {
     let span = PacketHeader::Initial { dcid: *scid, scid: *dcid, token: &[] }.put(PacketNumber(0), out);
-    let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many connections");
     frame::put_close(out, &Close::Transport(error), INITIAL_DATAGRAM_BYTES_MIN - out.len() - TAG_BYTES);
-    if PacketKeys::initial(dcid, Side::Server).seal(PacketNumber(0), out, span).is_err() {
+    if keys.seal(PacketNumber(0), out, span).is_err() {
         out.clear();
     }
 }

@@ -113,6 +113,7 @@ pub struct World {
     pub client_config: ClientConfig,
     /// Datagrams each batch may hold, as GSO allows.
     pub segments_max: usize,
+    restarts: u8,
     /// Where the client's datagrams seem to come from, the last entry now: grows when its NAT rebinds or it moves.
     client_addrs: Vec<SocketAddr>,
     /// Somebody outside wants to be called at this time.
@@ -153,6 +154,7 @@ impl World {
             path: Path::new(forward, backward, seed),
             client_config: client_config(client),
             segments_max: 10,
+            restarts: 0,
             alarm: None,
             bleaches_ecn: false,
             checks_silence: false,
@@ -177,8 +179,9 @@ impl World {
 
     /// The server loses all it knew, except the key of its resets.
     pub fn restart_server(&mut self, config: ServerConfig) {
-        let endpoint =
-            Endpoint::new(&EndpointConfig { reset_key: Some(RESET_KEY) }, Some(Arc::new(config)), [9; 32]);
+        self.restarts += 1;
+        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY) };
+        let endpoint = Endpoint::new(&endpoint_config, Some(Arc::new(config)), [8 + self.restarts; 32]);
         self.server = Node { addr: self.server.addr, ..Node::new(endpoint, "10.0.0.2:4747") };
     }
 

@@ -18,9 +18,25 @@ pub(super) struct Cids {
     pub(super) retry: Option<ConnectionId>,
     /// What the client shows for its address.
     pub(super) token: Vec<u8>,
+    /// How often the client began anew because its token was refused.
+    restarts: u32,
 }
 
+/// A client whose token is refused begins anew at most so often: the server it proved its address to may have been
+/// replaced, its address have changed, or the proof have been too long on its way.
+const RESTARTS_MAX: u32 = 4;
+
 impl Cids {
+    pub(super) fn new(
+        local: ConnectionId,
+        peer: ConnectionId,
+        peer_chose: Option<ConnectionId>,
+        original: ConnectionId,
+        retry: Option<ConnectionId>,
+    ) -> Self {
+        Self { local, peer, peer_chose, original, retry, token: Vec::new(), restarts: 0 }
+    }
+
     /// The handshake must confirm the connection ids that travelled outside it (RFC 9000 7.3).
     pub(super) fn check(&self, side: Side, peer: &Parameters) -> Result<(), TransportError> {
         let mut is_right = self.peer_chose == Some(peer.source_cid);
@@ -40,6 +56,23 @@ impl Cids {
             self.peer_chose = Some(source);
             self.peer = source;
         }
+    }
+
+    /// The server has been heard, if only in a packet that anybody on the path could make.
+    pub(super) fn has_heard_server(&self) -> bool {
+        self.peer_chose.is_some()
+    }
+
+    /// The server refuses the client's token. True if the client begins anew, calling the server `fresh`.
+    pub(super) fn restart(&mut self, fresh: ConnectionId) -> bool {
+        if self.retry.is_none() || self.restarts == RESTARTS_MAX {
+            return false;
+        }
+        self.restarts += 1;
+        (self.original, self.peer) = (fresh, fresh);
+        (self.peer_chose, self.retry) = (None, None);
+        self.token.clear();
+        true
     }
 
     /// The server wants the client to prove its address.

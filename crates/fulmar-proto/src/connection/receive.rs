@@ -11,7 +11,7 @@ use crate::stream::Streams;
 use crate::wire::frame::{Close, Frame, Frames};
 use crate::wire::packet::{self, LongType, PacketKind, Peeked, ProtectedPacket};
 use crate::wire::symbol::{SymbolFrame, SymbolFrames};
-use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError};
+use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError, TransportErrorCode};
 
 /// Bytes kept of packets that came before the keys to open them: a flight of 16.
 const EARLY_BYTES_MAX: usize = 16 * 1500;
@@ -57,8 +57,14 @@ impl Connection {
         bytes: &mut [u8],
     ) -> Result<(), TransportError> {
         match packet.kind {
-            PacketKind::Initial { scid, .. } => self.on_long_packet(now, Level::Initial, scid, packet, bytes),
-            PacketKind::Handshake { scid } => self.on_long_packet(now, Level::Handshake, scid, packet, bytes),
+            // A server has no token to send (RFC 9000 17.2.2).
+            PacketKind::Initial { ref token, .. } if self.side.is_client() && !token.is_empty() => Ok(()),
+            PacketKind::Initial { scid, .. } => {
+                self.on_long_packet(now, meta, (Level::Initial, scid), packet, bytes)
+            }
+            PacketKind::Handshake { scid } => {
+                self.on_long_packet(now, meta, (Level::Handshake, scid), packet, bytes)
+            }
             PacketKind::OneRtt if matches!(self.state, State::Handshaking) => {
                 let held = |len: usize| len + size_of::<(DatagramMeta, Vec<u8>)>();
                 let held_bytes: usize = self.early.iter().map(|(_, packet)| held(packet.len())).sum();
@@ -77,8 +83,7 @@ impl Connection {
             Ok(Peeked::VersionNegotiation { versions, .. }) => {
                 // RFC 9000 6.2: ignored once anything else was received, or if it offers what was asked for.
                 let offers_ours = packet::versions(versions).any(|version| version == packet::VERSION);
-                if matches!(self.state, State::Handshaking) && self.stats.opened_packets == 0 && !offers_ours
-                {
+                if matches!(self.state, State::Handshaking) && !self.cids.has_heard_server() && !offers_ours {
                     self.drain(now, ConnectionError::VersionMismatch);
                 }
                 true
@@ -94,7 +99,7 @@ impl Connection {
     fn on_retry(&mut self, datagram: &[u8]) {
         // RFC 9000 17.2.5.2: at most one, before anything else.
         if self.cids.retry.is_some()
-            || self.stats.opened_packets > 0
+            || self.cids.has_heard_server()
             || !matches!(self.state, State::Handshaking)
         {
             return;
@@ -104,11 +109,21 @@ impl Connection {
         self.handshake.restart(PacketKeys::initial(&retry.scid, Side::Client));
     }
 
+    /// The server does not know the token of its Retry (any more). True if this client asks it again, as if for the first time.
+    fn begin_anew(&mut self) -> bool {
+        let fresh = ConnectionId::new(self.draw().to_be_bytes());
+        let is_begun = self.cids.restart(fresh);
+        if is_begun {
+            self.handshake.restart(PacketKeys::initial(&fresh, Side::Client));
+        }
+        is_begun
+    }
+
     fn on_long_packet(
         &mut self,
         now: Instant,
-        level: Level,
-        scid: ConnectionId,
+        meta: &DatagramMeta,
+        (level, scid): (Level, ConnectionId),
         packet: &ProtectedPacket,
         bytes: &mut [u8],
     ) -> Result<(), TransportError> {
@@ -118,16 +133,27 @@ impl Connection {
             Some(opened) => opened,
             None => return Ok(()),
         };
-        let is_new = self.handshake.space(level).is_some_and(|s| s.received.classify(number) == Arrival::New);
-        if !is_new {
+        let received = self.handshake.space(level).map(|space| &space.received);
+        if received.is_none_or(|received| received.classify(number) != Arrival::New) {
             self.stats.duplicate_packets += 1;
             return Ok(());
         }
+        let is_largest = received.is_some_and(|r| r.largest().is_none_or(|largest| number > largest));
+        let is_first = self.side.is_client() && !self.cids.has_heard_server();
         self.cids.on_first_packet(self.side, scid);
+        if is_largest && meta.remote != self.path.remote && matches!(self.state, State::Handshaking) {
+            self.on_peer_moved(now, meta, bytes.len() as u64);
+        }
         if self.side.is_server() && level == Level::Handshake {
-            // RFC 9000 8.1: the client can only have this key if it received at its address. RFC 9001 4.9.1.
-            self.path.validation = Validation::Done;
+            // RFC 9001 4.9.1.
             self.handshake.discard(Level::Initial);
+            if matches!(self.path.validation, Validation::ByHandshake) && meta.remote == self.path.remote {
+                // RFC 9000 8.1: the client can only have this key if it received at its address, the only one so far.
+                self.path.validation = Validation::Done;
+            }
+        }
+        if is_first && is_token_refused(&bytes[frames.clone()]) && self.begin_anew() {
+            return Ok(());
         }
         let is_ack_eliciting = self.on_handshake_frames(now, level, &bytes[frames])?;
         if let Some(space) = self.handshake.space(level) {
@@ -382,6 +408,14 @@ impl Connection {
         }
         self.stats.path_changes += 1;
     }
+}
+
+/// Whether a packet says that the server refuses the client's token.
+fn is_token_refused(payload: &[u8]) -> bool {
+    let mut frames = Frames::new(payload).map_while(Result::ok);
+    frames.any(|frame| {
+        matches!(frame, Frame::Close(Close::Transport(error)) if error.code == TransportErrorCode::InvalidToken)
+    })
 }
 
 /// Hands the frames of one symbol up.

@@ -48,14 +48,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(super) fn cids(&self) -> Cids {
-        Cids {
-            local: self.local_cid,
-            peer: self.peer_cid,
-            peer_chose: self.side.is_server().then_some(self.peer_cid),
-            original: self.original_cid,
-            retry: self.retry_cid,
-            token: Vec::new(),
-        }
+        let peer_chose = self.side.is_server().then_some(self.peer_cid);
+        Cids::new(self.local_cid, self.peer_cid, peer_chose, self.original_cid, self.retry_cid)
     }
 
     pub(super) fn validation(&self) -> Validation {
