@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::crypto;
+use rand_core::RngCore;
+
 use crate::profile::{AllowedProfiles, Profile};
+use crate::{ConnectionId, crypto};
 
 /// Settings of the transport, shared by many connections.
 #[derive(Clone, Debug)]
@@ -183,4 +185,42 @@ pub struct EndpointConfig {
     /// Key of stateless resets. The same key across restarts lets peers notice a restart at once; without one it is drawn from
     /// the endpoint's seed.
     pub reset_key: Option<[u8; 32]>,
+    /// What the endpoint's connections are called.
+    pub connection_ids: ConnectionIds,
+}
+
+/// What the connections of an endpoint are called. All ids of one endpoint have one length, which packets do not tell. A
+/// balancer before several servers can route by what the ids of each begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionIds {
+    prefix: Vec<u8>,
+    bytes: usize,
+}
+
+impl Default for ConnectionIds {
+    fn default() -> Self {
+        Self { prefix: Vec::new(), bytes: ConnectionId::LEN_MIN }
+    }
+}
+
+impl ConnectionIds {
+    /// Ids of `bytes` bytes that begin with `prefix`. `None` unless there are at least 8 bytes besides it, and at most 20 in
+    /// all: what is not the prefix is drawn at random.
+    pub fn new(prefix: &[u8], bytes: usize) -> Option<Self> {
+        let is_right = bytes <= ConnectionId::LEN_MAX && prefix.len() + ConnectionId::LEN_MIN <= bytes;
+        is_right.then(|| Self { prefix: prefix.to_vec(), bytes })
+    }
+
+    /// Length of each.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn draw(&self, random: &mut impl RngCore) -> ConnectionId {
+        let mut bytes = [0; ConnectionId::LEN_MAX];
+        let bytes = &mut bytes[..self.bytes];
+        random.fill_bytes(bytes);
+        bytes[..self.prefix.len()].copy_from_slice(&self.prefix);
+        ConnectionId::from_bytes(bytes).expect("no longer than connection ids may be")
+    }
 }

@@ -19,7 +19,7 @@ pub mod recovery;
 pub mod stream;
 pub mod wire;
 
-pub use config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig};
+pub use config::{ClientConfig, ConnectionIds, EndpointConfig, ServerConfig, TransportConfig};
 pub use connection::{
     Connection, ConnectionStats, DatagramMeta, EndpointEvent, Event, SendDatagramError, Transmit,
 };

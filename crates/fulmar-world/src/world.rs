@@ -9,8 +9,8 @@ use std::time::Duration;
 use fulmar_net::{Datagram, Direction, Ecn as WireEcn, LinkConfig, Path};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Instant,
-    Route, ServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, ConnectionIds, DatagramMeta, Ecn, Endpoint, EndpointConfig,
+    Event, Instant, Route, ServerConfig, TransportConfig,
 };
 
 /// Lets everyone in.
@@ -142,7 +142,7 @@ impl World {
         seed_bytes[..8].copy_from_slice(&seed.to_be_bytes());
         let client_endpoint = Endpoint::new(&EndpointConfig::default(), None, seed_bytes);
         seed_bytes[31] = 1;
-        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY) };
+        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY), ..EndpointConfig::default() };
         let server_endpoint =
             Endpoint::new(&endpoint_config, Some(Arc::new(server_config(server))), seed_bytes);
         let client_node = Node::new(client_endpoint, "10.0.0.1:1000");
@@ -179,8 +179,13 @@ impl World {
 
     /// The server loses all it knew, except the key of its resets.
     pub fn restart_server(&mut self, config: ServerConfig) {
+        self.restart_server_as(ConnectionIds::default(), config);
+    }
+
+    /// The same; from now on its connections are called so.
+    pub fn restart_server_as(&mut self, connection_ids: ConnectionIds, config: ServerConfig) {
         self.restarts += 1;
-        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY) };
+        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY), connection_ids };
         let endpoint = Endpoint::new(&endpoint_config, Some(Arc::new(config)), [8 + self.restarts; 32]);
         self.server = Node { addr: self.server.addr, ..Node::new(endpoint, "10.0.0.2:4747") };
     }

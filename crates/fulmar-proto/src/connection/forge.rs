@@ -10,7 +10,7 @@ impl Connection {
         let number = self.path.recovery.next_number();
         let keys = self.keys.as_mut()?;
         let mut packet = Vec::new();
-        let span = PacketHeader::OneRtt { dcid: self.cids.peer }.put(number, &mut packet);
+        let span = PacketHeader::OneRtt { dcid: self.cids.peer() }.put(number, &mut packet);
         packet.extend_from_slice(frames);
         keys.seal(number, &mut packet, span).ok()?;
         self.path.recovery.on_sent_untracked();

@@ -1,5 +1,6 @@
 //! Datagrams in: packets opened, duplicates dropped, frames given to whom they concern.
 
+use super::cids::Cids;
 use super::close::State;
 use super::handshake::Level;
 use super::path::Validation;
@@ -33,7 +34,7 @@ impl Connection {
         if self.side.is_client() && self.take_unprotected(now, datagram) {
             return;
         }
-        for (packet, bytes) in packet::split(datagram) {
+        for (packet, bytes) in packet::split(datagram, self.cids.own_bytes()) {
             if let Err(error) = self.on_packet(now, meta, &packet, bytes) {
                 self.fail(now, error);
                 return;
@@ -79,7 +80,7 @@ impl Connection {
 
     /// Version negotiation and Retry, which are not protected. True if the datagram was one of them.
     fn take_unprotected(&mut self, now: Instant, datagram: &[u8]) -> bool {
-        match packet::peek(datagram) {
+        match packet::peek(datagram, self.cids.own_bytes()) {
             Ok(Peeked::VersionNegotiation { versions, .. }) => {
                 // RFC 9000 6.2: ignored once anything else was received, or if it offers what was asked for.
                 let offers_ours = packet::versions(versions).any(|version| version == packet::VERSION);
@@ -342,18 +343,17 @@ impl Connection {
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Source { id, symbol } => {
                 self.on_symbol_received(now);
-                let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in.on_source(id, symbol, &mut |symbol| deliver(streams, received, symbol))?;
+                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                self.symbols_in.on_source(id, symbol, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::SourcePart { id, len, start, piece } => {
-                let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in
-                    .on_part(id, len, start, piece, &mut |symbol| deliver(streams, received, symbol))?;
+                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                self.symbols_in.on_part(id, len, start, piece, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Repair(repair) => {
                 self.on_symbol_received(now);
-                let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in.on_repair(&repair, &mut |symbol| deliver(streams, received, symbol))?;
+                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Datagram(data) => self.on_datagram_frame(data)?,
             Frame::PathChallenge(token) => self.path_response = Some(token),
@@ -400,6 +400,7 @@ impl Connection {
         if self.path.is_validated() {
             self.previous_path = Some((self.path.remote, self.path.local_ip));
         }
+        self.cids.change();
         let is_other_path = meta.remote.ip() != self.path.remote.ip();
         self.path.rebind(meta.remote, meta.local_ip, challenge, datagram_bytes);
         if is_other_path {
@@ -418,20 +419,35 @@ fn is_token_refused(payload: &[u8]) -> bool {
     })
 }
 
-/// Hands the frames of one symbol up.
-fn deliver(streams: &mut Streams, received: &mut Received, symbol: &[u8]) -> Result<(), TransportError> {
-    for frame in SymbolFrames::new(symbol) {
-        match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
-            SymbolFrame::AckPolicy { every_packets, delay_us, repeats } => {
-                let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
-                let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
-                let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
-                received.set_policy(AckPolicy { every_packets, delay, repeats });
-            }
-            frame => streams.on_frame(frame)?,
-        }
+/// Whom the frames of a symbol concern.
+struct Delivery<'a> {
+    streams: &'a mut Streams,
+    received: &'a mut Received,
+    cids: &'a mut Cids,
+}
+
+impl<'a> Delivery<'a> {
+    fn new(streams: &'a mut Streams, received: &'a mut Received, cids: &'a mut Cids) -> Self {
+        Self { streams, received, cids }
     }
-    Ok(())
+
+    /// Hands the frames of one symbol up.
+    fn deliver(&mut self, symbol: &[u8]) -> Result<(), TransportError> {
+        for frame in SymbolFrames::new(symbol) {
+            match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
+                SymbolFrame::AckPolicy { every_packets, delay_us, repeats } => {
+                    let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
+                    let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
+                    let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
+                    self.received.set_policy(AckPolicy { every_packets, delay, repeats });
+                }
+                SymbolFrame::NewConnectionId(new) => self.cids.on_new(new)?,
+                SymbolFrame::RetireConnectionId { sequence } => self.cids.on_retired(sequence)?,
+                frame => self.streams.on_frame(frame)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// No ACK is held back longer, whatever the peer asks for.

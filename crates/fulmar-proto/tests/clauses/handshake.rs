@@ -92,7 +92,7 @@ fn wire_2_1_1_another_version_is_answered_with_those_spoken_here() {
     datagram[1..5].copy_from_slice(&[0x0a, 0x0a, 0x0a, 0x0a]);
     let addr = world.client.addr;
     let answer = world.ask_server(addr, datagram.clone()).expect("an answer");
-    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer) else {
+    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer, 8) else {
         panic!("no negotiation")
     };
     assert_eq!(packet::versions(versions).collect::<Vec<_>>(), [packet::VERSION]);
@@ -105,7 +105,7 @@ fn wire_2_1_1_another_version_is_answered_with_those_spoken_here() {
 fn wire_2_1_2_a_client_gives_up_if_its_version_is_not_spoken_and_ignores_what_makes_no_sense() {
     let mut world = world(link(10, 25));
     let first = first_datagram(&mut world);
-    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first) else { panic!("a long header") };
+    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first, 8) else { panic!("a long header") };
     let mut negotiation = Vec::new();
     packet::put_version_negotiation(scid.as_bytes(), dcid.as_bytes(), 0, &mut negotiation);
     // It names the version the client speaks.
@@ -127,7 +127,7 @@ fn wire_2_2_under_load_a_client_proves_its_address_before_the_server_keeps_anyth
     let answer = world.ask_server(world.client.addr, first).expect("a Retry");
     assert!(
         answer.len() < 3 * 1200
-            && matches!(packet::peek(&answer), Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))
+            && matches!(packet::peek(&answer, 8), Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))
     );
     assert_eq!(world.server.endpoint.connection_count(), 0);
     world.client.connections.clear();
@@ -219,7 +219,7 @@ fn rfc_9000_17_2_5_first_packets_that_come_late_and_a_second_retry_change_nothin
 fn wire_1_2_4_a_packet_of_a_server_with_a_token_is_discarded() {
     let mut world = world(link(10, 50));
     let first = first_datagram(&mut world);
-    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first) else { panic!("a long header") };
+    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first, 8) else { panic!("a long header") };
     for (token, is_heard) in [(b"token".as_slice(), false), (b"".as_slice(), true)] {
         let mut refusal = Vec::new();
         let header = PacketHeader::Initial { dcid: scid, scid: dcid, token };
@@ -244,7 +244,7 @@ fn wire_2_2_a_flood_of_whole_hellos_is_answered_by_retry_at_default_settings() {
         world.client.connections.clear();
         let remote = (std::net::Ipv4Addr::from(0x0b00_0000 + stranger), 5000).into();
         let answer = world.ask_server(remote, hello);
-        let is_retry = answer.as_deref().map(packet::peek);
+        let is_retry = answer.as_deref().map(|answer| packet::peek(answer, 8));
         retries += u32::from(matches!(is_retry, Some(Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))));
     }
     assert_eq!(world.server.endpoint.connection_count(), limit);
