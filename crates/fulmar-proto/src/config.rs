@@ -30,6 +30,8 @@ pub struct TransportConfig {
     pub(crate) initial_mtu_bytes: u16,
     pub(crate) mtu_max_bytes: u16,
     pub(crate) is_ecn_enabled: bool,
+    #[cfg(feature = "forge")]
+    pub(crate) forgery: Option<crate::params::Forgery>,
 }
 
 impl Default for TransportConfig {
@@ -54,6 +56,8 @@ impl Default for TransportConfig {
             initial_mtu_bytes: 1200,
             mtu_max_bytes: 1472,
             is_ecn_enabled: true,
+            #[cfg(feature = "forge")]
+            forgery: None,
         }
     }
 }
@@ -110,6 +114,15 @@ setters! {
     mtu_max_bytes: u16;
     /// Mark packets as ECN-capable where the path proves to be. Default: yes.
     is_ecn_enabled: bool;
+}
+
+#[cfg(feature = "forge")]
+impl TransportConfig {
+    /// Connections tell their peers what `forge` makes of their parameters: for tests.
+    #[doc(hidden)]
+    pub fn forge_parameters(&mut self, forge: impl Fn(&mut crate::Parameters) + Send + Sync + 'static) {
+        self.forgery = Some(crate::params::Forgery(Arc::new(forge)));
+    }
 }
 
 impl TransportConfig {

@@ -65,6 +65,18 @@ pub struct Parameters {
     pub profile: String,
 }
 
+/// Makes of parameters what is not so: for tests.
+#[cfg(feature = "forge")]
+#[derive(Clone)]
+pub(crate) struct Forgery(pub(crate) std::sync::Arc<dyn Fn(&mut Parameters) + Send + Sync>);
+
+#[cfg(feature = "forge")]
+impl std::fmt::Debug for Forgery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Forgery")
+    }
+}
+
 macro_rules! numbered {
     ($($name:ident = $value:expr;)*) => { $(const $name: u64 = $value;)* };
 }

@@ -56,7 +56,7 @@ pub struct Node {
 }
 
 impl Node {
-    fn new(endpoint: Endpoint, addr: &str) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, addr: &str) -> Self {
         Self {
             endpoint,
             connections: BTreeMap::new(),
@@ -71,11 +71,11 @@ impl Node {
         self.connections.values_mut().next().expect("a connection")
     }
 
-    fn timeout(&self) -> Option<Instant> {
+    pub(crate) fn timeout(&self) -> Option<Instant> {
         self.connections.values().filter_map(Connection::poll_timeout).min()
     }
 
-    fn handle_timeouts(&mut self, now: Instant) {
+    pub(crate) fn handle_timeouts(&mut self, now: Instant) {
         for connection in self.connections.values_mut() {
             if connection.poll_timeout().is_some_and(|at| at <= now) {
                 connection.handle_timeout(now);
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    fn collect_events(&mut self) {
+    pub(crate) fn collect_events(&mut self) {
         for (&handle, connection) in &mut self.connections {
             while let Some(event) = connection.poll_endpoint_event() {
                 self.endpoint.handle_event(handle, event);

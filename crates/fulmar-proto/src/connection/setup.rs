@@ -207,5 +207,7 @@ pub(super) fn local_parameters(
     parameters.codes_decoded = codes_decoded();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);
+    #[cfg(feature = "forge")]
+    config.forgery.iter().for_each(|forgery| (forgery.0)(&mut parameters));
     parameters
 }

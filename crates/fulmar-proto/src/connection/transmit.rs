@@ -76,14 +76,13 @@ struct Outflow<'a> {
     streams: &'a mut Streams,
     cids: &'a mut Cids,
     rng: &'a mut ChaCha20Rng,
-    has_pending: bool,
     acks: &'a mut AckSpacing,
     symbol_bytes_max: usize,
 }
 
 impl Source for Outflow<'_> {
     fn has_pending(&self) -> bool {
-        self.has_pending
+        self.streams.has_pending() || self.cids.has_news()
     }
 
     fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
@@ -168,7 +167,7 @@ impl Connection {
 
     /// There are frames for a symbol.
     fn has_pending_frames(&self) -> bool {
-        self.streams.has_pending() || (self.is_confirmed && self.cids.has_news())
+        self.streams.has_pending() || self.cids.has_news()
     }
 
     /// Bytes of a packet that carries one datagram, besides the datagram.
@@ -318,7 +317,6 @@ impl Connection {
     }
 
     fn put_symbol(&mut self, now: Instant, turn: Turn, draft: &mut Draft, buf: &mut Vec<u8>) {
-        let has_pending = self.has_pending_frames();
         let recovery = &mut self.path.recovery;
         // Beside an ACK a new symbol is cut so that a PING still fits.
         let room = draft.room(buf) - usize::from(turn.is_cuttable());
@@ -333,15 +331,14 @@ impl Connection {
             streams: &mut self.streams,
             cids: &mut self.cids,
             rng: &mut self.rng,
-            has_pending,
             acks: recovery.acks(),
             symbol_bytes_max,
         };
         draft.content = self.coding.emit(turn, &view, buf, room, &mut source);
         draft.is_ack_eliciting |= draft.content.is_some();
-        let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.streams.has_pending();
+        let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.has_pending_frames();
         // The last symbol of a flight asks to be acknowledged at once.
-        if is_last && draft.room(buf) > 0 && recovery.acks().may_ask_now(now, rtt) {
+        if is_last && draft.room(buf) > 0 && self.path.recovery.acks().may_ask_now(now, rtt) {
             buf.insert(frame_start, frame::PING);
         }
     }
