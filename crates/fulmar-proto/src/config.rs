@@ -100,7 +100,8 @@ setters! {
     /// Symbols the decoder retains for repair symbols to refer to, with long symbols fewer. Default: 4096.
     decoder_symbols: u32;
     /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
-    /// the handshake's. At least 10 MiB and the datagrams' buffer. Default: 16 MiB.
+    /// the handshake's. At least 10 MiB and the datagrams' buffer. Up to 8 MiB more are for packets sent whose fate is not known.
+    /// Default: 16 MiB.
     receive_memory_bytes: usize;
     /// Bidirectional streams the peer may have open. Default: 10,000.
     streams_bi: u64;

@@ -42,6 +42,7 @@ pub fn server_config(transport: TransportConfig) -> ServerConfig {
 }
 
 /// One end: an endpoint with its connections.
+#[derive(Debug)]
 pub struct Node {
     /// Its endpoint.
     pub endpoint: Endpoint,
