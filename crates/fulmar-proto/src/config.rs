@@ -5,10 +5,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::crypto;
+use rand_core::RngCore;
+
 use crate::profile::{AllowedProfiles, Profile};
 use crate::stream::STREAMS_MAX;
 use crate::wire::VARINT_MAX;
+use crate::{ConnectionId, crypto};
 
 /// Settings of the transport, shared by many connections.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct TransportConfig {
     pub(crate) initial_mtu_bytes: u16,
     pub(crate) mtu_max_bytes: u16,
     pub(crate) is_ecn_enabled: bool,
+    #[cfg(feature = "forge")]
+    pub(crate) forgery: Option<crate::params::Forgery>,
 }
 
 impl Default for TransportConfig {
@@ -56,6 +60,8 @@ impl Default for TransportConfig {
             initial_mtu_bytes: 1200,
             mtu_max_bytes: 1472,
             is_ecn_enabled: true,
+            #[cfg(feature = "forge")]
+            forgery: None,
         }
     }
 }
@@ -188,7 +194,7 @@ bounded_setters! {
 
 impl TransportConfig {
     /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
-    /// the handshake's. Default: 16 MiB.
+    /// the handshake's. Up to 8 MiB more are for packets sent whose fate is not known. Default: 16 MiB.
     ///
     /// # Errors
     /// If it is below 10 MiB and the datagrams' buffer; nothing is changed then.
@@ -206,6 +212,15 @@ impl TransportConfig {
         let max = self.receive_memory_bytes - RECEIVE_MEMORY_BYTES_MIN;
         self.datagram_buffer_bytes = within("datagram_buffer_bytes", value, &(0..=max))?;
         Ok(self)
+    }
+}
+
+#[cfg(feature = "forge")]
+impl TransportConfig {
+    /// Connections tell their peers what `forge` makes of their parameters: for tests.
+    #[doc(hidden)]
+    pub fn forge_parameters(&mut self, forge: impl Fn(&mut crate::Parameters) + Send + Sync + 'static) {
+        self.forgery = Some(crate::params::Forgery(Arc::new(forge)));
     }
 }
 
@@ -282,6 +297,44 @@ pub struct EndpointConfig {
     /// Key of stateless resets. The same key across restarts lets peers notice a restart at once; without one it is drawn from
     /// the endpoint's seed.
     pub reset_key: Option<[u8; 32]>,
+    /// What the endpoint's connections are called.
+    pub connection_ids: ConnectionIds,
+}
+
+/// What the connections of an endpoint are called. All ids of one endpoint have one length, which packets do not tell. A
+/// balancer before several servers can route by what the ids of each begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionIds {
+    prefix: Vec<u8>,
+    bytes: usize,
+}
+
+impl Default for ConnectionIds {
+    fn default() -> Self {
+        Self { prefix: Vec::new(), bytes: ConnectionId::LEN_MIN }
+    }
+}
+
+impl ConnectionIds {
+    /// Ids of `bytes` bytes that begin with `prefix`. `None` unless there are at least 8 bytes besides it, and at most 20 in
+    /// all: what is not the prefix is drawn at random.
+    pub fn new(prefix: &[u8], bytes: usize) -> Option<Self> {
+        let is_right = bytes <= ConnectionId::LEN_MAX && prefix.len() + ConnectionId::LEN_MIN <= bytes;
+        is_right.then(|| Self { prefix: prefix.to_vec(), bytes })
+    }
+
+    /// Length of each.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn draw(&self, random: &mut impl RngCore) -> ConnectionId {
+        let mut bytes = [0; ConnectionId::LEN_MAX];
+        let bytes = &mut bytes[..self.bytes];
+        random.fill_bytes(bytes);
+        bytes[..self.prefix.len()].copy_from_slice(&self.prefix);
+        ConnectionId::from_bytes(bytes).expect("no longer than connection ids may be")
+    }
 }
 
 #[cfg(test)]

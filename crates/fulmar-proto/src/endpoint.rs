@@ -11,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
-use crate::connection::{Connection, DatagramMeta, EndpointEvent, Setup, Transmit};
+use crate::connection::{CidSource, Connection, DatagramMeta, EndpointEvent, Setup, Transmit};
 use crate::crypto::{PacketKeys, ResetKey, ResetToken, Session, StartError, TokenKey, retry};
 use crate::wire::frame::{self, Close};
 use crate::wire::packet::{self, LongType, PacketHeader, PacketKind, Peeked, TAG_BYTES};
@@ -63,7 +63,7 @@ struct Slot {
 pub struct Endpoint {
     server: Option<Arc<ServerConfig>>,
     rng: ChaCha20Rng,
-    reset_key: ResetKey,
+    cid_source: CidSource,
     token_key: TokenKey,
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
@@ -88,6 +88,7 @@ impl Endpoint {
     /// must be secret outside of simulations.
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
+        let ids = config.connection_ids.clone();
         let reset_key = match &config.reset_key {
             Some(key) => ResetKey::new(key),
             None => ResetKey::generate(&mut rng),
@@ -98,7 +99,7 @@ impl Endpoint {
         Self {
             server,
             rng,
-            reset_key,
+            cid_source: CidSource { ids, reset_key: Arc::new(reset_key) },
             token_key: TokenKey::new(&token_secret, lifetime),
             slots: Vec::new(),
             free: Vec::new(),
@@ -111,12 +112,20 @@ impl Endpoint {
 
     /// Accepts connections with these settings from now on, or none.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
+        if let Some(server) = &server {
+            self.token_key.set_lifetime(server.token_lifetime);
+        }
         self.server = server;
     }
 
     /// Connections that have not drained.
     pub fn connection_count(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Names by which connections are found.
+    pub fn connection_id_count(&self) -> usize {
+        self.by_cid.len() + self.by_original.len()
     }
 
     /// Begins a connection to `remote`, to be verified as `server_name` (a DNS name or an IP address).
@@ -142,6 +151,7 @@ impl Endpoint {
             original_cid: peer_cid,
             retry_cid: None,
             is_address_validated: true,
+            cid_source: self.cid_source.clone(),
             seed: self.draw_seed(),
         };
         let start = |parameters| Session::start_client(&config.crypto, server_name, parameters);
@@ -158,7 +168,7 @@ impl Endpoint {
         datagram: &[u8],
         response: &mut Vec<u8>,
     ) -> Route {
-        match packet::peek(datagram) {
+        match packet::peek(datagram, self.cid_source.ids.wire_bytes()) {
             Ok(Peeked::Short { dcid }) => self.route_short(meta, &dcid, datagram, response),
             Ok(Peeked::Long { ty, dcid, scid }) => {
                 let known = self.by_cid.get(&dcid).or_else(|| self.by_original.get(&dcid));
@@ -202,7 +212,8 @@ impl Endpoint {
             return Route::Reset(ConnectionHandle(at));
         }
         // Only servers have given out tokens that a reset could prove anything by.
-        if self.server.is_some() && self.reset_key.put_reset(dcid, datagram.len(), &mut self.rng, response) {
+        let key = &self.cid_source.reset_key;
+        if self.server.is_some() && key.put_reset(dcid, datagram.len(), &mut self.rng, response) {
             return respond(meta, response);
         }
         Route::Drop
@@ -222,24 +233,31 @@ impl Endpoint {
         if datagram.len() < INITIAL_DATAGRAM_BYTES_MIN {
             return Route::Drop;
         }
-        let Some(token) = authentic_token(&dcid, datagram) else { return Route::Drop };
-        let validated = (!token.is_empty()).then(|| self.token_key.open(token, meta.remote, &dcid, now));
-        let validated = match validated {
-            Some(Err(refusal)) => {
-                tracing::debug!(%refusal, remote = %meta.remote, "retry token refused");
-                None
-            }
-            Some(Ok(validated)) => Some(validated),
-            None => None,
-        };
-        if validated.is_none() && self.handshakes >= server.retry_above_handshakes {
-            let new_cid = self.new_cid();
-            let token = self.token_key.seal(meta.remote, &dcid, &new_cid, now, &mut self.rng);
-            retry::put(&scid, &new_cid, &dcid, &token, response);
+        let Some(initial) = InitialPacket::parse(datagram) else { return Route::Drop };
+        if initial.token.is_empty() && self.handshakes >= server.retry_above_handshakes {
+            // Whether the packet is authentic costs more to find out than the answer, which is shorter.
+            self.put_retry(now, meta, &dcid, &scid, response);
             return respond(meta, response);
         }
+        let keys = PacketKeys::initial(&dcid, Side::Server);
+        if !initial.is_authentic(&keys) {
+            return Route::Drop;
+        }
+        let validated = match initial.token {
+            [] => None,
+            token => match self.token_key.open(token, meta.remote, &dcid, now) {
+                Ok(validated) => Some(validated),
+                Err(refusal) => {
+                    // RFC 9000 8.1.2: the client takes no second Retry, so it has to begin anew.
+                    let error = TransportError::new(TransportErrorCode::InvalidToken, refusal.to_string());
+                    put_refusal(&keys, &dcid, &scid, error, response);
+                    return respond(meta, response);
+                }
+            },
+        };
         if self.connection_count() >= server.connections_max {
-            put_refusal(&dcid, &scid, response);
+            let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many connections");
+            put_refusal(&keys, &dcid, &scid, error, response);
             return respond(meta, response);
         }
         let local_cid = self.new_cid();
@@ -253,9 +271,10 @@ impl Endpoint {
             original_cid: validated.as_ref().map_or(dcid, |token| token.original_dcid),
             retry_cid: validated.as_ref().map(|_| dcid),
             is_address_validated: validated.is_some(),
+            cid_source: self.cid_source.clone(),
             seed: self.draw_seed(),
         };
-        let reset_token = self.reset_key.token(&local_cid);
+        let reset_token = self.cid_source.reset_key.token(&local_cid);
         let start = |parameters| Session::start_server(&server.crypto, parameters);
         match Connection::new(now, setup, Some(reset_token), start) {
             Ok(connection) => {
@@ -275,13 +294,43 @@ impl Endpoint {
         }
     }
 
+    /// Asks a client to come again and prove its address.
+    fn put_retry(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        dcid: &ConnectionId,
+        scid: &ConnectionId,
+        response: &mut Vec<u8>,
+    ) {
+        let new_cid = self.new_cid();
+        let token = self.token_key.seal(meta.remote, dcid, &new_cid, now, &mut self.rng);
+        retry::put(scid, &new_cid, dcid, &token, response);
+    }
+
     /// Takes notice of what a connection has to tell.
     pub fn handle_event(&mut self, handle: ConnectionHandle, event: EndpointEvent) {
         let Some(Some(slot)) = self.slots.get_mut(handle.0) else { return };
         match event {
             EndpointEvent::ResetToken(token) => {
+                if let Some(old) = slot.reset_token.replace(token) {
+                    self.by_reset_token.remove(old.as_bytes());
+                }
                 self.by_reset_token.insert(*token.as_bytes(), handle.0);
-                slot.reset_token = Some(token);
+            }
+            EndpointEvent::CidIssued(cid) => {
+                // Drawn at random, so that one which is another's has never been seen.
+                self.by_cid.entry(cid).or_insert_with(|| {
+                    slot.cids.push(cid);
+                    handle.0
+                });
+            }
+            EndpointEvent::CidRetired(cid) => {
+                let known = slot.cids.len();
+                slot.cids.retain(|own| *own != cid);
+                if slot.cids.len() < known {
+                    self.by_cid.remove(&cid);
+                }
             }
             EndpointEvent::HandshakeDone => {
                 self.handshakes -= usize::from(std::mem::take(&mut slot.is_handshaking))
@@ -329,7 +378,7 @@ impl Endpoint {
     /// A connection id that is not in use.
     fn new_cid(&mut self) -> ConnectionId {
         loop {
-            let cid = ConnectionId::new(self.rng.next_u64().to_be_bytes());
+            let cid = self.cid_source.ids.draw(&mut self.rng);
             if !self.by_cid.contains_key(&cid) {
                 return cid;
             }
@@ -347,22 +396,39 @@ fn respond(meta: &DatagramMeta, response: &[u8]) -> Route {
     })
 }
 
-/// The token of an Initial packet, if the packet was made by someone who follows the protocol. Anything else costs a
-/// server no state.
-fn authentic_token<'a>(dcid: &ConnectionId, datagram: &'a [u8]) -> Option<&'a [u8]> {
-    let parsed = packet::parse(datagram).ok()?;
-    let PacketKind::Initial { token, .. } = &parsed.kind else { return None };
-    let mut copy = datagram[..parsed.end].to_vec();
-    PacketKeys::initial(dcid, Side::Server).open(&mut copy, parsed.pn_offset, PacketNumber(0)).ok()?;
-    datagram.get(token.clone())
+/// A client's first packet, not opened.
+struct InitialPacket<'a> {
+    packet: &'a [u8],
+    pn_offset: usize,
+    token: &'a [u8],
 }
 
-/// Tells a client that no connection is taken, without keeping anything of it.
-fn put_refusal(dcid: &ConnectionId, scid: &ConnectionId, out: &mut Vec<u8>) {
+impl<'a> InitialPacket<'a> {
+    fn parse(datagram: &'a [u8]) -> Option<Self> {
+        // What has a short header is no Initial packet, whatever the length of its id.
+        let parsed = packet::parse(datagram, ConnectionId::LEN_MIN).ok()?;
+        let PacketKind::Initial { token, .. } = &parsed.kind else { return None };
+        let (packet, token) = (datagram.get(..parsed.end)?, datagram.get(token.clone())?);
+        Some(Self { packet, pn_offset: parsed.pn_offset, token })
+    }
+
+    /// It was made by someone who follows the protocol. Anything else costs a server no state.
+    fn is_authentic(&self, keys: &PacketKeys) -> bool {
+        keys.open(&mut self.packet.to_vec(), self.pn_offset, PacketNumber(0)).is_ok()
+    }
+}
+
+/// Tells a client why no connection is taken, without keeping anything of it.
+fn put_refusal(
+    keys: &PacketKeys,
+    dcid: &ConnectionId,
+    scid: &ConnectionId,
+    error: TransportError,
+    out: &mut Vec<u8>,
+) {
     let span = PacketHeader::Initial { dcid: *scid, scid: *dcid, token: &[] }.put(PacketNumber(0), out);
-    let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many connections");
     frame::put_close(out, &Close::Transport(error), INITIAL_DATAGRAM_BYTES_MIN - out.len() - TAG_BYTES);
-    if PacketKeys::initial(dcid, Side::Server).seal(PacketNumber(0), out, span).is_err() {
+    if keys.seal(PacketNumber(0), out, span).is_err() {
         out.clear();
     }
 }

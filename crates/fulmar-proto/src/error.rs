@@ -35,6 +35,8 @@ pub enum TransportErrorCode {
     KeyUpdate,
     /// Symbols or data beyond the negotiated memory bounds.
     BufferExceeded,
+    /// A Retry's token that this server did not give to this address, or too long ago.
+    InvalidToken,
     /// The TLS handshake failed with this alert (RFC 8446 6).
     Tls(u8),
     /// A code this implementation does not know.
@@ -42,7 +44,7 @@ pub enum TransportErrorCode {
 }
 
 impl TransportErrorCode {
-    const NAMED: [(Self, u64); 14] = [
+    const NAMED: [(Self, u64); 15] = [
         (Self::NoError, 0x0),
         (Self::Internal, 0x1),
         (Self::ConnectionRefused, 0x2),
@@ -57,6 +59,7 @@ impl TransportErrorCode {
         (Self::CryptoBufferExceeded, 0xb),
         (Self::KeyUpdate, 0xc),
         (Self::BufferExceeded, 0xd),
+        (Self::InvalidToken, 0xe),
     ];
     /// TLS alerts are reported as this plus the alert (RFC 9001 4.8).
     const TLS_BASE: u64 = 0x100;

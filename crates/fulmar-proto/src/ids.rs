@@ -130,8 +130,8 @@ pub struct ConnectionId {
 impl ConnectionId {
     /// Longest connection id of any version (RFC 8999, as limited by RFC 9000 17.2).
     pub const LEN_MAX: usize = 20;
-    /// Length of the connection ids this implementation chooses.
-    pub const LEN: usize = 8;
+    /// Shortest connection id: so much of each is drawn at random.
+    pub const LEN_MIN: usize = 8;
 
     /// A connection id with these bytes; `None` if there are more than [`Self::LEN_MAX`].
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -140,16 +140,21 @@ impl ConnectionId {
         Some(cid)
     }
 
-    /// A connection id of this implementation's own length.
-    pub fn new(bytes: [u8; Self::LEN]) -> Self {
-        let mut cid = Self { len: Self::LEN as u8, bytes: [0; Self::LEN_MAX] };
-        cid.bytes[..Self::LEN].copy_from_slice(&bytes);
+    /// A connection id of the shortest length, which is the usual one.
+    pub fn new(bytes: [u8; Self::LEN_MIN]) -> Self {
+        let mut cid = Self { len: Self::LEN_MIN as u8, bytes: [0; Self::LEN_MAX] };
+        cid.bytes[..Self::LEN_MIN].copy_from_slice(&bytes);
         cid
     }
 
     /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
+    }
+
+    /// How many bytes it has.
+    pub fn wire_bytes(&self) -> usize {
+        usize::from(self.len)
     }
 }
 

@@ -19,7 +19,7 @@ pub mod recovery;
 pub mod stream;
 pub mod wire;
 
-pub use config::{ClientConfig, ConfigError, EndpointConfig, ServerConfig, TransportConfig};
+pub use config::{ClientConfig, ConfigError, ConnectionIds, EndpointConfig, ServerConfig, TransportConfig};
 pub use connection::{
     Connection, ConnectionStats, DatagramMeta, EndpointEvent, Event, SendDatagramError, Transmit,
 };

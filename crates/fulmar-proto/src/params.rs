@@ -17,6 +17,8 @@ const CODES_MAX: usize = 16;
 const PROFILE_NAME_MAX: usize = 255;
 /// Most parameters of a code.
 const CODE_PARAMETERS_MAX: usize = 8;
+/// Fewest connection ids to keep: the one in use, and one to change to (RFC 9000 18.2).
+const CIDS_KEPT_MIN: u64 = 2;
 /// Smallest datagram an endpoint must take (RFC 9000 14).
 const DATAGRAM_BYTES_MIN: u64 = 1200;
 
@@ -57,8 +59,22 @@ pub struct Parameters {
     pub code_parameters: Vec<u32>,
     /// Length of every symbol of that code, if it is one that sends no source symbols; else 0.
     pub symbol_bytes: u64,
+    /// Connection ids of the other end that this end keeps.
+    pub cids_kept: u64,
     /// Name of the profile this end sends with. A server that follows its clients adopts it.
     pub profile: String,
+}
+
+/// Makes of parameters what is not so: for tests.
+#[cfg(feature = "forge")]
+#[derive(Clone)]
+pub(crate) struct Forgery(pub(crate) std::sync::Arc<dyn Fn(&mut Parameters) + Send + Sync>);
+
+#[cfg(feature = "forge")]
+impl std::fmt::Debug for Forgery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Forgery")
+    }
 }
 
 macro_rules! numbered {
@@ -69,7 +85,7 @@ numbered! {
     SOURCE_CID = 0x00; ORIGINAL_CID = 0x01; RETRY_CID = 0x02; RESET_TOKEN = 0x03; IDLE_TIMEOUT_MS = 0x04;
     UDP_PAYLOAD_MAX = 0x05; MAX_DATA = 0x06; MAX_STREAM_DATA = 0x07; MAX_STREAMS_BI = 0x08; MAX_STREAMS_UNI = 0x09;
     DATAGRAM_BYTES_MAX = 0x0a; ACK_DELAY_MAX_US = 0x0b; CODES_SENT = 0x0c; CODES_DECODED = 0x0d; DECODER_SYMBOLS = 0x0e;
-    PROFILE = 0x0f; CODE_PARAMETERS = 0x10; SYMBOL_BYTES = 0x11;
+    PROFILE = 0x0f; CODE_PARAMETERS = 0x10; SYMBOL_BYTES = 0x11; CIDS_KEPT = 0x12;
 }
 
 impl Parameters {
@@ -93,6 +109,7 @@ impl Parameters {
             decoder_symbols: 0,
             code_parameters: Vec::new(),
             symbol_bytes: 0,
+            cids_kept: CIDS_KEPT_MIN,
             profile: String::new(),
         }
     }
@@ -127,6 +144,7 @@ impl Parameters {
             (ACK_DELAY_MAX_US, self.ack_delay_max.as_micros() as u64),
             (DECODER_SYMBOLS, self.decoder_symbols),
             (SYMBOL_BYTES, self.symbol_bytes),
+            (CIDS_KEPT, self.cids_kept),
         ];
         for (id, number) in numbers {
             let mut value = Vec::with_capacity(8);
@@ -165,6 +183,7 @@ impl Parameters {
         }
         let parameters = parameters.ok_or(Malformed)?;
         let is_sane = parameters.udp_payload_max >= DATAGRAM_BYTES_MIN
+            && parameters.cids_kept >= CIDS_KEPT_MIN
             && parameters.ack_delay_max <= Duration::from_secs(16)
             && parameters.initial_max_streams_bi <= 1 << 60
             && parameters.initial_max_streams_uni <= 1 << 60;
@@ -199,6 +218,7 @@ impl Parameters {
             CODES_DECODED => self.codes_decoded = codes()?,
             DECODER_SYMBOLS => self.decoder_symbols = number()?,
             SYMBOL_BYTES => self.symbol_bytes = number()?,
+            CIDS_KEPT => self.cids_kept = number()?,
             CODE_PARAMETERS => {
                 let mut reader = Reader::new(value);
                 while !reader.is_empty() {

@@ -4,8 +4,10 @@
 //!     SWARM_SEED=123 cargo test -p fulmar-proto --test swarm -- --nocapture     # one run again, with its plan
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
-use fulmar_world::swarm::{Plan, hunt, run};
+use fulmar_world::swarm::enemy::besiege;
+use fulmar_world::swarm::{Plan, hunt, hunt_with, run};
 
 /// Runs in an ordinary test.
 const SEEDS_DEFAULT: u64 = 1000;
@@ -42,4 +44,26 @@ fn a_seed_is_a_run() {
         let (one, two) = (run(&Plan::draw(seed)), run(&Plan::draw(seed)));
         assert_eq!(one, two, "two runs of seed {seed} differ");
     }
+}
+
+/// With the enemy in it (`fulmar_world::swarm::enemy`). More: `fulmar-lab swarm --enemy`.
+#[test]
+fn enemies() {
+    if let Some(seed) = number("ENEMY_SEED") {
+        println!("{:?}", besiege(seed, || Duration::ZERO));
+        return;
+    }
+    let first = number("ENEMY_FIRST").unwrap_or(0);
+    let seeds = first..first + number("ENEMY_SEEDS").unwrap_or(SEEDS_DEFAULT);
+    let tally =
+        hunt_with(seeds, None, &|seed| drop(besiege(seed, || Duration::ZERO)), |_| ControlFlow::Continue(()));
+    let failed: Vec<_> = tally.failures.iter().map(|failure| failure.seed).collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {} seeds failed: {failed:?}; repeat one with ENEMY_SEED={} cargo test -p fulmar-proto --test swarm enemies\n{}",
+        failed.len(),
+        tally.done,
+        failed[0],
+        tally.failures[0].reason
+    );
 }

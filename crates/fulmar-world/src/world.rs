@@ -9,8 +9,8 @@ use std::time::Duration;
 use fulmar_net::{Datagram, Direction, Ecn as WireEcn, LinkConfig, Path};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Instant,
-    Route, ServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, ConnectionIds, DatagramMeta, Ecn, Endpoint, EndpointConfig,
+    Event, Instant, Route, ServerConfig, TransportConfig,
 };
 
 /// Lets everyone in.
@@ -42,6 +42,7 @@ pub fn server_config(transport: TransportConfig) -> ServerConfig {
 }
 
 /// One end: an endpoint with its connections.
+#[derive(Debug)]
 pub struct Node {
     /// Its endpoint.
     pub endpoint: Endpoint,
@@ -56,7 +57,7 @@ pub struct Node {
 }
 
 impl Node {
-    fn new(endpoint: Endpoint, addr: &str) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, addr: &str) -> Self {
         Self {
             endpoint,
             connections: BTreeMap::new(),
@@ -71,11 +72,11 @@ impl Node {
         self.connections.values_mut().next().expect("a connection")
     }
 
-    fn timeout(&self) -> Option<Instant> {
+    pub(crate) fn timeout(&self) -> Option<Instant> {
         self.connections.values().filter_map(Connection::poll_timeout).min()
     }
 
-    fn handle_timeouts(&mut self, now: Instant) {
+    pub(crate) fn handle_timeouts(&mut self, now: Instant) {
         for connection in self.connections.values_mut() {
             if connection.poll_timeout().is_some_and(|at| at <= now) {
                 connection.handle_timeout(now);
@@ -83,7 +84,7 @@ impl Node {
         }
     }
 
-    fn collect_events(&mut self) {
+    pub(crate) fn collect_events(&mut self) {
         for (&handle, connection) in &mut self.connections {
             while let Some(event) = connection.poll_endpoint_event() {
                 self.endpoint.handle_event(handle, event);
@@ -113,6 +114,7 @@ pub struct World {
     pub client_config: ClientConfig,
     /// Datagrams each batch may hold, as GSO allows.
     pub segments_max: usize,
+    restarts: u8,
     /// Where the client's datagrams seem to come from, the last entry now: grows when its NAT rebinds or it moves.
     client_addrs: Vec<SocketAddr>,
     /// Somebody outside wants to be called at this time.
@@ -141,7 +143,7 @@ impl World {
         seed_bytes[..8].copy_from_slice(&seed.to_be_bytes());
         let client_endpoint = Endpoint::new(&EndpointConfig::default(), None, seed_bytes);
         seed_bytes[31] = 1;
-        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY) };
+        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY), ..EndpointConfig::default() };
         let server_endpoint =
             Endpoint::new(&endpoint_config, Some(Arc::new(server_config(server))), seed_bytes);
         let client_node = Node::new(client_endpoint, "10.0.0.1:1000");
@@ -153,6 +155,7 @@ impl World {
             path: Path::new(forward, backward, seed),
             client_config: client_config(client),
             segments_max: 10,
+            restarts: 0,
             alarm: None,
             bleaches_ecn: false,
             checks_silence: false,
@@ -177,8 +180,14 @@ impl World {
 
     /// The server loses all it knew, except the key of its resets.
     pub fn restart_server(&mut self, config: ServerConfig) {
-        let endpoint =
-            Endpoint::new(&EndpointConfig { reset_key: Some(RESET_KEY) }, Some(Arc::new(config)), [9; 32]);
+        self.restart_server_as(ConnectionIds::default(), config);
+    }
+
+    /// The same; from now on its connections are called so.
+    pub fn restart_server_as(&mut self, connection_ids: ConnectionIds, config: ServerConfig) {
+        self.restarts += 1;
+        let endpoint_config = EndpointConfig { reset_key: Some(RESET_KEY), connection_ids };
+        let endpoint = Endpoint::new(&endpoint_config, Some(Arc::new(config)), [8 + self.restarts; 32]);
         self.server = Node { addr: self.server.addr, ..Node::new(endpoint, "10.0.0.2:4747") };
     }
 

@@ -102,8 +102,8 @@ pub use error::{
 pub use fulmar_proto::coding::{ReceiverStats, SenderStats};
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
-    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionStats, Dir, LossView,
-    PROFILE_NAMES, Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId,
+    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir,
+    LossView, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId,
     TransportConfig, TransportError, TransportErrorCode, crypto, profile,
 };
 pub use recv_stream::RecvStream;

@@ -73,6 +73,8 @@ impl Connection {
     /// Makes the sender and the receiver of symbols.
     fn agree_on_codes(&mut self, peer: &Parameters) -> Result<(), TransportError> {
         let sent = self.code_to_send(peer)?.or_none(peer, &self.config);
+        // A code that fills up every block makes too much of a few ids: they wait for company.
+        self.cids.on_agreed(peer.cids_kept, sent.code.shape().is_systematic);
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.coding.set_code(sent.code, sent.symbol_bytes, reach);
         let decoded = self.code_to_decode(peer)?;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::close::{Shutdown, State};
-use super::transmit::DATAGRAM_OVERHEAD_BYTES;
 use super::{Connection, ConnectionStats, EndpointEvent, Event, SendDatagramError};
 use crate::crypto::PeerIdentity;
 use crate::stream::{ClosedStream, FinishError, Read, ReadError, StreamEvent, WriteError};
@@ -37,7 +36,7 @@ impl Connection {
 
     /// What the endpoint must know.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        self.endpoint_events.pop_front()
+        self.endpoint_events.pop_front().or_else(|| self.cids.poll_event())
     }
 
     /// Opens a stream; `None` if the peer allows no more now. [`Event::StreamsAvailable`] follows.
@@ -110,7 +109,7 @@ impl Connection {
     /// Most bytes an unreliable datagram may have now; `None` if the peer takes none (or is not known yet).
     pub fn datagram_bytes_max(&self) -> Option<usize> {
         let peer = self.peer_parameters.as_ref()?.datagram_bytes_max;
-        let path = usize::from(self.path.recovery.mtu_bytes()) - DATAGRAM_OVERHEAD_BYTES;
+        let path = usize::from(self.path.recovery.mtu_bytes()) - self.datagram_overhead_bytes();
         (peer > 0).then(|| usize::try_from(peer).unwrap_or(usize::MAX).min(path))
     }
 
@@ -261,6 +260,7 @@ impl Connection {
     pub fn handle_path_change(&mut self, now: Instant) {
         if matches!(self.state, State::Established) {
             self.is_ping_pending = true;
+            self.cids.change();
             self.stats.path_changes += 1;
             self.liveness.on_path_change(now);
         }

@@ -44,10 +44,12 @@ impl Connection {
         pad_to: Option<usize>,
     ) {
         let header = match level {
-            Level::Initial => {
-                PacketHeader::Initial { dcid: self.cids.peer, scid: self.cids.local, token: &self.cids.token }
-            }
-            Level::Handshake => PacketHeader::Handshake { dcid: self.cids.peer, scid: self.cids.local },
+            Level::Initial => PacketHeader::Initial {
+                dcid: self.cids.peer(),
+                scid: self.cids.local,
+                token: &self.cids.token,
+            },
+            Level::Handshake => PacketHeader::Handshake { dcid: self.cids.peer(), scid: self.cids.local },
         };
         // A packet that cannot hold a useful frame is not begun.
         if buf.len() + header.wire_bytes() + TAG_BYTES + 32 > limit {
@@ -123,7 +125,7 @@ impl Connection {
     }
 
     fn write_close_at(&mut self, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
-        let (dcid, scid) = (self.cids.peer, self.cids.local);
+        let (dcid, scid) = (self.cids.peer(), self.cids.local);
         let Some(space) = self.handshake.space(level) else { return };
         let header = match level {
             Level::Initial => PacketHeader::Initial { dcid, scid, token: &[] },

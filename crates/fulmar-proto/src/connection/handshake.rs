@@ -52,16 +52,19 @@ struct SentFlight {
     range: Range<u64>,
 }
 
+/// Handshake packets are acknowledged at once (RFC 9000 13.2.1).
+fn space_policy() -> AckPolicy {
+    AckPolicy { every_packets: 1, delay: Duration::ZERO, repeats: 0 }
+}
+
 /// Packets of one space that are remembered for their acknowledgement.
 const SENT_MAX: usize = 128;
 
 impl Space {
     fn new(keys: PacketKeys) -> Self {
-        // Handshake packets are acknowledged at once (RFC 9000 13.2.1).
-        let policy = AckPolicy { every_packets: 1, delay: Duration::ZERO, repeats: 0 };
         Self {
             keys,
-            received: Received::new(policy),
+            received: Received::new(space_policy()),
             send: CryptoSend::default(),
             receive: CryptoReceive::default(),
             needs_ping: false,
@@ -139,14 +142,16 @@ impl Handshake {
         }
     }
 
-    /// Starts over with the keys that follow from a Retry. What was sent is sent again.
+    /// Starts over with the keys that follow from a Retry, or from its refusal. What was sent is sent again.
     pub(super) fn restart(&mut self, keys: PacketKeys) {
         if let Some(space) = &mut self.initial {
             space.keys = keys;
             space.send.repeat();
             space.sent.clear();
+            // Whoever answers from now on numbers its packets from 0.
+            space.received = Received::new(space_policy());
         }
-        self.flight_at = None;
+        (self.flight_at, self.expiries) = (None, 0);
     }
 
     /// Keys of a level are no longer needed (RFC 9001 4.9).

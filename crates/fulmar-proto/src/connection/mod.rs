@@ -42,7 +42,8 @@ use crate::params::Parameters;
 use crate::profile::MakeContext;
 use crate::recovery::{AckPolicy, Ecn, Received, Recovery};
 use crate::stream::Streams;
-use crate::{ConnectionError, Dir, Instant, Side, StreamId};
+use crate::{ConnectionError, ConnectionId, Dir, Instant, Side, StreamId};
+pub(crate) use cids::CidSource;
 use cids::Cids;
 use close::{Shutdown, State};
 use datagrams::Datagrams;
@@ -119,8 +120,12 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointEvent {
-    /// This token would prove that the peer has lost the connection.
+    /// This token alone would prove that the peer has lost the connection.
     ResetToken(ResetToken),
+    /// The connection has another name.
+    CidIssued(ConnectionId),
+    /// One of its names is not used any more.
+    CidRetired(ConnectionId),
     /// The handshake is over: the peer has proved who it is, not only said hello.
     HandshakeDone,
     /// The connection is gone; its ids may be forgotten.

@@ -1,5 +1,6 @@
 //! Datagrams in: packets opened, duplicates dropped, frames given to whom they concern.
 
+use super::cids::Cids;
 use super::close::State;
 use super::handshake::Level;
 use super::path::Validation;
@@ -11,7 +12,7 @@ use crate::stream::Streams;
 use crate::wire::frame::{Close, Frame, Frames};
 use crate::wire::packet::{self, LongType, PacketKind, Peeked, ProtectedPacket};
 use crate::wire::symbol::{SymbolFrame, SymbolFrames};
-use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError};
+use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError, TransportErrorCode};
 
 /// Bytes kept of packets that came before the keys to open them: a flight of 16.
 const EARLY_BYTES_MAX: usize = 16 * 1500;
@@ -33,7 +34,7 @@ impl Connection {
         if self.side.is_client() && self.take_unprotected(now, datagram) {
             return;
         }
-        for (packet, bytes) in packet::split(datagram) {
+        for (packet, bytes) in packet::split(datagram, self.cids.own_bytes()) {
             if let Err(error) = self.on_packet(now, meta, &packet, bytes) {
                 self.fail(now, error);
                 return;
@@ -57,8 +58,14 @@ impl Connection {
         bytes: &mut [u8],
     ) -> Result<(), TransportError> {
         match packet.kind {
-            PacketKind::Initial { scid, .. } => self.on_long_packet(now, Level::Initial, scid, packet, bytes),
-            PacketKind::Handshake { scid } => self.on_long_packet(now, Level::Handshake, scid, packet, bytes),
+            // A server has no token to send (RFC 9000 17.2.2).
+            PacketKind::Initial { ref token, .. } if self.side.is_client() && !token.is_empty() => Ok(()),
+            PacketKind::Initial { scid, .. } => {
+                self.on_long_packet(now, meta, (Level::Initial, scid), packet, bytes)
+            }
+            PacketKind::Handshake { scid } => {
+                self.on_long_packet(now, meta, (Level::Handshake, scid), packet, bytes)
+            }
             PacketKind::OneRtt if matches!(self.state, State::Handshaking) => {
                 let held = |len: usize| len + size_of::<(DatagramMeta, Vec<u8>)>();
                 let held_bytes: usize = self.early.iter().map(|(_, packet)| held(packet.len())).sum();
@@ -73,12 +80,11 @@ impl Connection {
 
     /// Version negotiation and Retry, which are not protected. True if the datagram was one of them.
     fn take_unprotected(&mut self, now: Instant, datagram: &[u8]) -> bool {
-        match packet::peek(datagram) {
+        match packet::peek(datagram, self.cids.own_bytes()) {
             Ok(Peeked::VersionNegotiation { versions, .. }) => {
                 // RFC 9000 6.2: ignored once anything else was received, or if it offers what was asked for.
                 let offers_ours = packet::versions(versions).any(|version| version == packet::VERSION);
-                if matches!(self.state, State::Handshaking) && self.stats.opened_packets == 0 && !offers_ours
-                {
+                if matches!(self.state, State::Handshaking) && !self.cids.has_heard_server() && !offers_ours {
                     self.drain(now, ConnectionError::VersionMismatch);
                 }
                 true
@@ -94,7 +100,7 @@ impl Connection {
     fn on_retry(&mut self, datagram: &[u8]) {
         // RFC 9000 17.2.5.2: at most one, before anything else.
         if self.cids.retry.is_some()
-            || self.stats.opened_packets > 0
+            || self.cids.has_heard_server()
             || !matches!(self.state, State::Handshaking)
         {
             return;
@@ -104,11 +110,21 @@ impl Connection {
         self.handshake.restart(PacketKeys::initial(&retry.scid, Side::Client));
     }
 
+    /// The server does not know the token of its Retry (any more). True if this client asks it again, as if for the first time.
+    fn begin_anew(&mut self) -> bool {
+        let fresh = ConnectionId::new(self.draw().to_be_bytes());
+        let is_begun = self.cids.restart(fresh);
+        if is_begun {
+            self.handshake.restart(PacketKeys::initial(&fresh, Side::Client));
+        }
+        is_begun
+    }
+
     fn on_long_packet(
         &mut self,
         now: Instant,
-        level: Level,
-        scid: ConnectionId,
+        meta: &DatagramMeta,
+        (level, scid): (Level, ConnectionId),
         packet: &ProtectedPacket,
         bytes: &mut [u8],
     ) -> Result<(), TransportError> {
@@ -118,16 +134,27 @@ impl Connection {
             Some(opened) => opened,
             None => return Ok(()),
         };
-        let is_new = self.handshake.space(level).is_some_and(|s| s.received.classify(number) == Arrival::New);
-        if !is_new {
+        let received = self.handshake.space(level).map(|space| &space.received);
+        if received.is_none_or(|received| received.classify(number) != Arrival::New) {
             self.stats.duplicate_packets += 1;
             return Ok(());
         }
+        let is_largest = received.is_some_and(|r| r.largest().is_none_or(|largest| number > largest));
+        let is_first = self.side.is_client() && !self.cids.has_heard_server();
         self.cids.on_first_packet(self.side, scid);
+        if is_largest && meta.remote != self.path.remote && matches!(self.state, State::Handshaking) {
+            self.on_peer_moved(now, meta, bytes.len() as u64);
+        }
         if self.side.is_server() && level == Level::Handshake {
-            // RFC 9000 8.1: the client can only have this key if it received at its address. RFC 9001 4.9.1.
-            self.path.validation = Validation::Done;
+            // RFC 9001 4.9.1.
             self.handshake.discard(Level::Initial);
+            if matches!(self.path.validation, Validation::ByHandshake) && meta.remote == self.path.remote {
+                // RFC 9000 8.1: the client can only have this key if it received at its address, the only one so far.
+                self.path.validation = Validation::Done;
+            }
+        }
+        if is_first && is_token_refused(&bytes[frames.clone()]) && self.begin_anew() {
+            return Ok(());
         }
         let is_ack_eliciting = self.on_handshake_frames(now, level, &bytes[frames])?;
         if let Some(space) = self.handshake.space(level) {
@@ -316,18 +343,17 @@ impl Connection {
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Source { id, symbol } => {
                 self.on_symbol_received(now);
-                let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in.on_source(id, symbol, &mut |symbol| deliver(streams, received, symbol))?;
+                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                self.symbols_in.on_source(id, symbol, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::SourcePart { id, len, start, piece } => {
-                let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in
-                    .on_part(id, len, start, piece, &mut |symbol| deliver(streams, received, symbol))?;
+                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                self.symbols_in.on_part(id, len, start, piece, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Repair(repair) => {
                 self.on_symbol_received(now);
-                let (streams, received) = (&mut self.streams, &mut self.received);
-                self.symbols_in.on_repair(&repair, &mut |symbol| deliver(streams, received, symbol))?;
+                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Datagram(data) => self.on_datagram_frame(data)?,
             Frame::PathChallenge(token) => self.path_response = Some(token),
@@ -374,6 +400,7 @@ impl Connection {
         if self.path.is_validated() {
             self.previous_path = Some((self.path.remote, self.path.local_ip));
         }
+        self.cids.change();
         let is_other_path = meta.remote.ip() != self.path.remote.ip();
         self.path.rebind(meta.remote, meta.local_ip, challenge, datagram_bytes);
         if is_other_path {
@@ -384,20 +411,43 @@ impl Connection {
     }
 }
 
-/// Hands the frames of one symbol up.
-fn deliver(streams: &mut Streams, received: &mut Received, symbol: &[u8]) -> Result<(), TransportError> {
-    for frame in SymbolFrames::new(symbol) {
-        match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
-            SymbolFrame::AckPolicy { every_packets, delay_us, repeats } => {
-                let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
-                let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
-                let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
-                received.set_policy(AckPolicy { every_packets, delay, repeats });
-            }
-            frame => streams.on_frame(frame)?,
-        }
+/// Whether a packet says that the server refuses the client's token.
+fn is_token_refused(payload: &[u8]) -> bool {
+    let mut frames = Frames::new(payload).map_while(Result::ok);
+    frames.any(|frame| {
+        matches!(frame, Frame::Close(Close::Transport(error)) if error.code == TransportErrorCode::InvalidToken)
+    })
+}
+
+/// Whom the frames of a symbol concern.
+struct Delivery<'a> {
+    streams: &'a mut Streams,
+    received: &'a mut Received,
+    cids: &'a mut Cids,
+}
+
+impl<'a> Delivery<'a> {
+    fn new(streams: &'a mut Streams, received: &'a mut Received, cids: &'a mut Cids) -> Self {
+        Self { streams, received, cids }
     }
-    Ok(())
+
+    /// Hands the frames of one symbol up.
+    fn deliver(&mut self, symbol: &[u8]) -> Result<(), TransportError> {
+        for frame in SymbolFrames::new(symbol) {
+            match frame.map_err(|_| TransportError::frame_encoding("malformed frame in a symbol"))? {
+                SymbolFrame::AckPolicy { every_packets, delay_us, repeats } => {
+                    let every_packets = u32::try_from(every_packets).unwrap_or(u32::MAX).max(1);
+                    let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
+                    let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
+                    self.received.set_policy(AckPolicy { every_packets, delay, repeats });
+                }
+                SymbolFrame::NewConnectionId(new) => self.cids.on_new(new)?,
+                SymbolFrame::RetireConnectionId { sequence } => self.cids.on_retired(sequence)?,
+                frame => self.streams.on_frame(frame)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// No ACK is held back longer, whatever the peer asks for.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fulmar_fec::{Code, CodeId, DecoderLimits, Geometry, NoCode};
 
-use super::cids::Cids;
+use super::cids::{CidSource, Cids, KEPT};
 use super::path::Validation;
 use crate::config::TransportConfig;
 use crate::crypto::ResetToken;
@@ -14,7 +14,7 @@ use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS};
 use crate::recovery::{self, AckPolicy};
 use crate::stream::StreamConfig;
 use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
-use crate::wire::packet::{SHORT_HEADER_BYTES, TAG_BYTES};
+use crate::wire::packet::{TAG_BYTES, short_header_bytes};
 use crate::{ConnectionId, Side, TransportError};
 
 /// Window of a stream, and of a connection, before it grows to the bandwidth-delay product.
@@ -42,20 +42,17 @@ pub(crate) struct Setup {
     /// Destination of the client's first packet after a Retry, which a validated token proves.
     pub(crate) retry_cid: Option<ConnectionId>,
     pub(crate) is_address_validated: bool,
+    /// How the endpoint makes more ids of its own.
+    pub(crate) cid_source: CidSource,
     /// Of all that the connection draws: what observers may not guess too.
     pub(crate) seed: [u8; 32],
 }
 
 impl Setup {
     pub(super) fn cids(&self) -> Cids {
-        Cids {
-            local: self.local_cid,
-            peer: self.peer_cid,
-            peer_chose: self.side.is_server().then_some(self.peer_cid),
-            original: self.original_cid,
-            retry: self.retry_cid,
-            token: Vec::new(),
-        }
+        let peer_chose = self.side.is_server().then_some(self.peer_cid);
+        let source = self.cid_source.clone();
+        Cids::new(source, self.local_cid, self.peer_cid, peer_chose, self.original_cid, self.retry_cid)
     }
 
     pub(super) fn validation(&self) -> Validation {
@@ -84,10 +81,15 @@ pub(super) fn path_limits(config: &TransportConfig) -> recovery::PathLimits {
     }
 }
 
-/// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`: with the longest header that a repair symbol over it
-/// can have, it fills a packet.
-pub(super) fn symbol_bytes(mtu_bytes: u16) -> usize {
-    usize::from(mtu_bytes) - SHORT_HEADER_BYTES - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
+/// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`, in packets to an id of `cid_bytes`: with the longest
+/// header that a repair symbol over it can have, it fills a packet.
+pub(super) fn symbol_bytes(mtu_bytes: u16, cid_bytes: usize) -> usize {
+    usize::from(mtu_bytes) - short_header_bytes(cid_bytes) - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
+}
+
+/// The length of symbols that all have one: it must fit every path from the start, to any id the other end may choose.
+fn fixed_symbol_bytes(config: &TransportConfig) -> usize {
+    symbol_bytes(config.initial_mtu_bytes, ConnectionId::LEN_MAX)
 }
 
 /// Largest UDP payload that the peer takes.
@@ -112,8 +114,8 @@ impl AgreedCode {
     pub(super) fn own(code: &Arc<dyn Code>, config: &TransportConfig) -> Self {
         let is_fixed = !code.shape().is_systematic;
         let mtu = config.mtu_max_bytes.max(config.initial_mtu_bytes);
-        // Symbols that all have one length must fit every path from the start.
-        let symbol_bytes = symbol_bytes(if is_fixed { config.initial_mtu_bytes } else { mtu });
+        let symbol_bytes =
+            if is_fixed { fixed_symbol_bytes(config) } else { symbol_bytes(mtu, ConnectionId::LEN_MIN) };
         Self { code: code.clone(), symbol_bytes }
     }
 
@@ -122,7 +124,8 @@ impl AgreedCode {
         let Some(&id) = peer.codes_sent.first() else { return Ok(Self::own(&none(), config)) };
         let code = fulmar_fec::from_parameters(id, &peer.code_parameters)
             .map_err(|error| TransportError::parameters(format!("code {}: {error}", id.0)))?;
-        let longest = symbol_bytes(config.mtu_max_bytes.max(config.initial_mtu_bytes));
+        let mtu = config.mtu_max_bytes.max(config.initial_mtu_bytes);
+        let longest = symbol_bytes(mtu, ConnectionId::LEN_MIN);
         if code.shape().is_systematic {
             return Ok(Self { code, symbol_bytes: longest });
         }
@@ -200,9 +203,12 @@ pub(super) fn local_parameters(
         parameters.codes_sent = vec![own.code.shape().id];
         parameters.code_parameters = own.code.parameters();
     }
-    parameters.symbol_bytes = symbol_bytes(config.initial_mtu_bytes) as u64;
+    parameters.symbol_bytes = fixed_symbol_bytes(config) as u64;
+    parameters.cids_kept = KEPT;
     parameters.codes_decoded = codes_decoded();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);
+    #[cfg(feature = "forge")]
+    config.forgery.iter().for_each(|forgery| (forgery.0)(&mut parameters));
     parameters
 }

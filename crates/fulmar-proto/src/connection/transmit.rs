@@ -1,5 +1,6 @@
 //! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
 
+use super::cids::Cids;
 use super::close::State;
 use super::feedback::Carried;
 use super::setup::symbol_bytes;
@@ -9,9 +10,10 @@ use crate::crypto::SealError;
 use crate::recovery::{AckSpacing, BASE_BYTES, Permit};
 use crate::stream::Streams;
 use crate::wire::frame;
-use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES};
+use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES, short_header_bytes};
 use crate::wire::symbol::SymbolFrame;
 use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
+use rand_chacha::ChaCha20Rng;
 
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
@@ -69,16 +71,18 @@ impl Draft {
     }
 }
 
-/// The streams as a source of symbols. What this end asks of the other's ACKs goes first.
+/// The streams as a source of symbols. What this end asks of the other's ACKs goes first, then connection ids.
 struct Outflow<'a> {
     streams: &'a mut Streams,
+    cids: &'a mut Cids,
+    rng: &'a mut ChaCha20Rng,
     acks: &'a mut AckSpacing,
     symbol_bytes_max: usize,
 }
 
 impl Source for Outflow<'_> {
     fn has_pending(&self) -> bool {
-        self.streams.has_pending()
+        self.streams.has_pending() || self.cids.has_news()
     }
 
     fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
@@ -90,7 +94,9 @@ impl Source for Outflow<'_> {
             };
             frame.put(symbol);
         }
-        let left = bytes_max.min(self.symbol_bytes_max).saturating_sub(symbol.len());
+        let bytes_max = bytes_max.min(self.symbol_bytes_max);
+        self.cids.fill(self.rng, symbol, bytes_max);
+        let left = bytes_max.saturating_sub(symbol.len());
         self.streams.fill(symbol, left);
     }
 }
@@ -159,6 +165,16 @@ impl Connection {
         segment_bytes
     }
 
+    /// There are frames for a symbol.
+    fn has_pending_frames(&self) -> bool {
+        self.streams.has_pending() || self.cids.has_news()
+    }
+
+    /// Bytes of a packet that carries one datagram, besides the datagram.
+    pub(super) fn datagram_overhead_bytes(&self) -> usize {
+        short_header_bytes(self.cids.peer().wire_bytes()) + TAG_BYTES + 1 + 4
+    }
+
     /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
     fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
         let start = buf.len();
@@ -193,11 +209,11 @@ impl Connection {
 
     /// Decides what may leave now, and remembers what holds it back.
     fn choose_payload(&mut self, now: Instant, mtu: usize) -> Payload {
-        let recovery = &mut self.path.recovery;
-        if recovery.probe_due(now).is_some() {
+        if self.path.recovery.probe_due(now).is_some() {
             return Payload::Probe;
         }
-        let has_pending = self.streams.has_pending();
+        let has_pending = self.has_pending_frames();
+        let recovery = &mut self.path.recovery;
         let permit = recovery.permit(now, mtu as u64);
         if permit != Permit::Leave {
             let demand = self.coding.demand(now, recovery.rtt().smoothed(), has_pending);
@@ -225,7 +241,7 @@ impl Connection {
     pub(super) fn begin(&mut self, buf: &mut Vec<u8>, start: usize, bytes_max: usize) -> Option<Draft> {
         self.keys.as_ref()?;
         let number = self.path.recovery.next_number();
-        let span = PacketHeader::OneRtt { dcid: self.cids.peer }.put(number, buf);
+        let span = PacketHeader::OneRtt { dcid: self.cids.peer() }.put(number, buf);
         let limit = start + bytes_max - TAG_BYTES;
         Some(Draft { number, span, start, limit, is_ack_eliciting: false, has_ack: false, content: None })
     }
@@ -287,7 +303,8 @@ impl Connection {
                 draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
             }
             Payload::Datagram => {
-                let packet_room = usize::from(self.path.recovery.mtu_bytes()) - DATAGRAM_OVERHEAD_BYTES;
+                let packet_room =
+                    usize::from(self.path.recovery.mtu_bytes()) - self.datagram_overhead_bytes();
                 let room = draft.limit.saturating_sub(buf.len() + 3);
                 if let Some(data) = self.datagrams.poll_send(room, packet_room) {
                     frame::put_datagram(buf, &data);
@@ -309,13 +326,19 @@ impl Connection {
         let frame_start = buf.len();
         let (view, rtt) = (recovery.view(), recovery.rtt().smoothed());
         // A repair symbol over this one must fit a packet too, with its longer header.
-        let symbol_bytes_max = symbol_bytes(recovery.mtu_bytes());
-        let mut source = Outflow { streams: &mut self.streams, acks: recovery.acks(), symbol_bytes_max };
+        let symbol_bytes_max = symbol_bytes(recovery.mtu_bytes(), self.cids.peer().wire_bytes());
+        let mut source = Outflow {
+            streams: &mut self.streams,
+            cids: &mut self.cids,
+            rng: &mut self.rng,
+            acks: recovery.acks(),
+            symbol_bytes_max,
+        };
         draft.content = self.coding.emit(turn, &view, buf, room, &mut source);
         draft.is_ack_eliciting |= draft.content.is_some();
-        let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.streams.has_pending();
+        let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.has_pending_frames();
         // The last symbol of a flight asks to be acknowledged at once.
-        if is_last && draft.room(buf) > 0 && recovery.acks().may_ask_now(now, rtt) {
+        if is_last && draft.room(buf) > 0 && self.path.recovery.acks().may_ask_now(now, rtt) {
             buf.insert(frame_start, frame::PING);
         }
     }
@@ -385,6 +408,3 @@ fn probe_room(draft: &Draft, expiries: u32, buf: &[u8]) -> usize {
     };
     limit.saturating_sub(buf.len())
 }
-
-/// Bytes of a packet that carries one datagram, besides the datagram.
-pub(super) const DATAGRAM_OVERHEAD_BYTES: usize = crate::wire::packet::SHORT_HEADER_BYTES + TAG_BYTES + 1 + 4;

@@ -254,7 +254,7 @@ mod tests {
                 let span = header.put(PacketNumber(1 << 33), &mut buf);
                 buf.resize(buf.len() + payload, 0x5a);
                 client.seal(PacketNumber(1 << 33), &mut buf, span).unwrap();
-                let packet = packet::parse(&buf[span.start()..]).unwrap();
+                let packet = packet::parse(&buf[span.start()..], 8).unwrap();
                 assert_eq!(packet.end, header.wire_bytes() + payload + TAG_BYTES);
 
                 let mut copy = buf[span.start()..].to_vec();

@@ -142,7 +142,7 @@ mod tests {
             }
             let reset = &out[6..];
             assert!(reset.len() < trigger && (RESET_BYTES_MIN..=RESET_BYTES_USUAL).contains(&reset.len()));
-            assert!(matches!(peek(reset), Ok(Peeked::Short { .. })));
+            assert!(matches!(peek(reset, 8), Ok(Peeked::Short { .. })));
             assert_eq!(ResetToken::at_end_of(reset), Some(key.token(&cid)));
             assert_ne!(ResetToken::at_end_of(reset), Some(key.token(&other)));
         }

@@ -4,7 +4,7 @@
 //! everybody knows, as in RFC 9001 5.8: it keeps out accidents and those who did not see the Initial packet.
 
 use crate::ids::ConnectionId;
-use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_bytes, put_long, scid_of};
+use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_of, put_long, valid_cid};
 use crate::wire::{Malformed, Reader};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -68,8 +68,8 @@ pub fn open<'a>(datagram: &'a [u8], original_dcid: &ConnectionId) -> Result<Retr
 
     let mut reader = Reader::new(body);
     reader.bytes(1 + 4)?;
-    cid_bytes(&mut reader)?;
-    let scid = scid_of(cid_bytes(&mut reader)?)?;
+    cid_of(&mut reader)?;
+    let scid = valid_cid(cid_of(&mut reader)?)?;
     let token = reader.take_rest();
     if token.is_empty() || scid == *original_dcid {
         Err(RetryError::Malformed)
@@ -110,7 +110,7 @@ mod tests {
         let (client, new, original) = cids();
         let mut packet = Vec::new();
         put(&client, &new, &original, b"a token", &mut packet);
-        let Ok(Peeked::Long { ty: LongType::Retry, dcid, scid }) = peek(&packet) else { panic!() };
+        let Ok(Peeked::Long { ty: LongType::Retry, dcid, scid }) = peek(&packet, 8) else { panic!() };
         assert_eq!((dcid, scid), (client, new));
         assert_eq!(open(&packet, &original), Ok(Retry { scid: new, token: b"a token" }));
         assert_eq!(open(&packet, &new), Err(RetryError::Integrity));

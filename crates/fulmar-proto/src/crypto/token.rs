@@ -74,6 +74,11 @@ impl TokenKey {
         Self::new(&bytes, Self::LIFETIME_DEFAULT)
     }
 
+    /// Tokens are valid for so long from now on, those given already among them.
+    pub fn set_lifetime(&mut self, lifetime: Duration) {
+        self.lifetime = lifetime;
+    }
+
     /// A token for the client at `address`, whose first Initial packet went to `original_dcid` and whose next ones are to
     /// go to `retry_scid`.
     pub fn seal(

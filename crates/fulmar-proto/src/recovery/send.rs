@@ -11,6 +11,10 @@ const PROBES_PER_ROUND: u32 = 16;
 /// After so many probe timeouts without a word nothing leaves but probes.
 const BLIND_AFTER_TIMEOUTS: u32 = 4;
 
+/// So many packets are remembered until their fate is known, some 8 MiB: with packets of 1472 bytes 95 MB under way. More may
+/// not leave, however small they are and whatever the congestion controller says; probes may, which are few.
+const REMEMBERED_MAX: usize = (1 << 16) - (1 << 10);
+
 /// Whether a packet may leave now.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
@@ -25,7 +29,7 @@ pub enum Permit {
 impl<T: Copy> Recovery<T> {
     /// May a packet of at most `bytes` leave?
     pub fn permit(&mut self, now: Instant, bytes: u64) -> Permit {
-        if self.is_blind(now) {
+        if self.is_blind(now) || self.sent.remembered() >= REMEMBERED_MAX {
             return Permit::Blocked;
         }
         let in_flight = self.sent.in_flight_bytes();

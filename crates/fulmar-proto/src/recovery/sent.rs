@@ -197,6 +197,11 @@ impl<T: Copy> SentPackets<T> {
         Some(Lost { number, packet })
     }
 
+    /// Packets of which something is remembered.
+    pub fn remembered(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<(u64, Entry<T>)>()

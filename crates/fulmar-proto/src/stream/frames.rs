@@ -9,7 +9,7 @@ use crate::{Dir, StreamId, TransportError};
 impl Streams {
     /// A frame of a delivered symbol. An error ends the connection: the peer broke a rule.
     ///
-    /// ACK_POLICY is not for streams and is ignored.
+    /// ACK_POLICY and connection ids are not for streams and are ignored.
     pub fn on_frame(&mut self, frame: SymbolFrame<'_>) -> Result<(), TransportError> {
         self.counts.frames_received += 1;
         match frame {
@@ -21,7 +21,9 @@ impl Streams {
             SymbolFrame::MaxData(max) => self.sending.max = self.sending.max.max(max),
             SymbolFrame::MaxStreamData { id, max } => self.on_max_stream_data(id, max)?,
             SymbolFrame::MaxStreams { dir, max } => self.on_max_streams(dir, max)?,
-            SymbolFrame::AckPolicy { .. } => {}
+            SymbolFrame::AckPolicy { .. }
+            | SymbolFrame::NewConnectionId(_)
+            | SymbolFrame::RetireConnectionId { .. } => {}
         }
         Ok(())
     }

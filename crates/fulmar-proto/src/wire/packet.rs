@@ -9,11 +9,11 @@
 //!                         11 Retry; 01 is never sent    |   varint (2)   length of all that follows in this packet
 //!   4     version                                       |   4 p          packet number, low 32 bits
 //!   1+n   destination connection id, 8 <= n <= 20       |   n            frames, encrypted
-//!   1+8   source connection id                          |   16           authentication tag
+//!   1+n   source connection id, 8 <= n <= 20            |   16           authentication tag
 //!
 //! short header                                          | Retry: then
 //!   1     010p pppp                                     |   n            token
-//!   8     destination connection id                     |   16           integrity tag
+//!   n     destination connection id, as the receiver    |   16           integrity tag
 //!   4 p   packet number, low 32 bits                    |
 //!   n     frames, encrypted                             | Version negotiation (version 0): then
 //!   16    authentication tag                            |   4 each       versions the server speaks
@@ -33,10 +33,8 @@ pub const VERSION: u32 = 0x464c_4d01;
 pub const TAG_BYTES: usize = 16;
 /// Bytes of payload, encrypted, from which header protection is derived (RFC 9001 5.4.2).
 pub const SAMPLE_BYTES: usize = 16;
-/// Bytes before the frames of a packet with a short header.
-pub const SHORT_HEADER_BYTES: usize = 1 + ConnectionId::LEN + PacketNumber::WIRE_BYTES;
 /// Bytes of the shortest packet with a short header.
-pub const SHORT_PACKET_BYTES_MIN: usize = SHORT_HEADER_BYTES + TAG_BYTES;
+pub const SHORT_PACKET_BYTES_MIN: usize = short_header_bytes(ConnectionId::LEN_MIN) + TAG_BYTES;
 /// Bytes after the length field of the longest packet with a long header: what a varint of two bytes can say.
 pub const LONG_REST_BYTES_MAX: usize = 0x3fff;
 
@@ -51,6 +49,11 @@ const LONG_COVERED: (u8, u8) = (0b0000_1111, 0b0000_0011);
 const SHORT_COVERED: (u8, u8) = (0b0001_1011, 0b0000_0011);
 /// The key phase in the first byte of a short header.
 pub(crate) const KEY_PHASE: u8 = 0b0000_0100;
+
+/// Bytes before the frames of a packet with a short header to a connection id of `cid_bytes`.
+pub const fn short_header_bytes(cid_bytes: usize) -> usize {
+    1 + cid_bytes + PacketNumber::WIRE_BYTES
+}
 
 /// What a packet with a long header is for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -123,51 +126,47 @@ pub enum Peeked<'a> {
     },
 }
 
-/// Looks at the first packet of `datagram`, whatever its version.
-pub fn peek(datagram: &[u8]) -> Result<Peeked<'_>, Malformed> {
+/// Looks at the first packet of `datagram`, whatever its version. Connection ids that the receiver chose have `cid_bytes`.
+pub fn peek(datagram: &[u8], cid_bytes: usize) -> Result<Peeked<'_>, Malformed> {
     let mut reader = Reader::new(datagram);
     let first = reader.u8()?;
     if first & FORM_LONG == 0 {
-        return Ok(Peeked::Short { dcid: short_dcid(first, &mut reader)? });
+        return Ok(Peeked::Short { dcid: short_dcid(first, cid_bytes, &mut reader)? });
     }
     let version = reader.u32()?;
-    let dcid = cid_bytes(&mut reader)?;
-    let scid = cid_bytes(&mut reader)?;
+    let dcid = cid_of(&mut reader)?;
+    let scid = cid_of(&mut reader)?;
     match version {
         0 => Ok(Peeked::VersionNegotiation { dcid, scid, versions: reader.take_rest() }),
         VERSION if first & FIXED == 0 => Err(Malformed),
         VERSION => Ok(Peeked::Long {
             ty: LongType::of_first_byte(first)?,
-            dcid: dcid_of(dcid)?,
-            scid: scid_of(scid)?,
+            dcid: valid_cid(dcid)?,
+            scid: valid_cid(scid)?,
         }),
         version => Ok(Peeked::UnknownVersion { version, dcid, scid }),
     }
 }
 
-pub(crate) fn cid_bytes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+pub(crate) fn cid_of<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     let len = reader.u8()?;
     reader.bytes(usize::from(len))
 }
 
-/// Destination: what the receiver chose, or at least as much chance as that (RFC 9000 7.2) in a client's first packets.
-fn dcid_of(bytes: &[u8]) -> Result<ConnectionId, Malformed> {
-    if bytes.len() < ConnectionId::LEN {
+/// What its receiver chose, or at least as much chance as that (RFC 9000 7.2) in a client's first packets.
+pub(crate) fn valid_cid(bytes: &[u8]) -> Result<ConnectionId, Malformed> {
+    if bytes.len() < ConnectionId::LEN_MIN {
         return Err(Malformed);
     }
     ConnectionId::from_bytes(bytes).ok_or(Malformed)
 }
 
-/// Source: what the sender chose for itself. Short headers do not say how long it is, so the version does.
-pub(crate) fn scid_of(bytes: &[u8]) -> Result<ConnectionId, Malformed> {
-    bytes.try_into().map(ConnectionId::new).map_err(|_| Malformed)
-}
-
-fn short_dcid(first: u8, reader: &mut Reader<'_>) -> Result<ConnectionId, Malformed> {
+/// Short headers do not say how long the id is: whoever chose it knows.
+fn short_dcid(first: u8, cid_bytes: usize, reader: &mut Reader<'_>) -> Result<ConnectionId, Malformed> {
     if first & SHORT_CLEAR.0 != SHORT_CLEAR.1 {
         return Err(Malformed);
     }
-    reader.array().map(ConnectionId::new)
+    valid_cid(reader.bytes(cid_bytes)?)
 }
 
 /// The kind of a protected packet, with what only that kind has.
@@ -203,19 +202,19 @@ pub struct ProtectedPacket {
 }
 
 /// Reads the outer fields of the first packet in `bytes`. One without a packet number (Retry, version negotiation) or of
-/// another version is [`Malformed`] here: [`peek`] tells them apart.
-pub fn parse(bytes: &[u8]) -> Result<ProtectedPacket, Malformed> {
+/// another version is [`Malformed`] here: [`peek`] tells them apart. Connection ids that the receiver chose have `cid_bytes`.
+pub fn parse(bytes: &[u8], cid_bytes: usize) -> Result<ProtectedPacket, Malformed> {
     let mut reader = Reader::new(bytes);
     let first = reader.u8()?;
     if first & FORM_LONG == 0 {
-        let dcid = short_dcid(first, &mut reader)?;
+        let dcid = short_dcid(first, cid_bytes, &mut reader)?;
         return protected(PacketKind::OneRtt, dcid, bytes, reader.rest().len(), reader.rest().len());
     }
     if first & FIXED == 0 || reader.u32()? != VERSION {
         return Err(Malformed);
     }
-    let dcid = dcid_of(cid_bytes(&mut reader)?)?;
-    let scid = scid_of(cid_bytes(&mut reader)?)?;
+    let dcid = valid_cid(cid_of(&mut reader)?)?;
+    let scid = valid_cid(cid_of(&mut reader)?)?;
     let kind = match LongType::of_first_byte(first)? {
         LongType::Initial => {
             let len = reader.prefixed()?.len();
@@ -251,12 +250,13 @@ fn protected(
 #[derive(Debug)]
 pub struct Packets<'a> {
     rest: &'a mut [u8],
+    cid_bytes: usize,
     dcid: Option<ConnectionId>,
 }
 
-/// Takes `datagram` apart into its packets.
-pub fn split(datagram: &mut [u8]) -> Packets<'_> {
-    Packets { rest: datagram, dcid: None }
+/// Takes `datagram` apart into its packets. Connection ids that the receiver chose have `cid_bytes`.
+pub fn split(datagram: &mut [u8], cid_bytes: usize) -> Packets<'_> {
+    Packets { rest: datagram, cid_bytes, dcid: None }
 }
 
 impl<'a> Iterator for Packets<'a> {
@@ -264,7 +264,7 @@ impl<'a> Iterator for Packets<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = std::mem::take(&mut self.rest);
-        let packet = parse(bytes).ok()?;
+        let packet = parse(bytes, self.cid_bytes).ok()?;
         if *self.dcid.get_or_insert(packet.dcid) != packet.dcid {
             return None;
         }
@@ -293,7 +293,7 @@ pub enum PacketHeader<'a> {
         /// From whom.
         scid: ConnectionId,
     },
-    /// Everything after the handshake. `dcid` has [`ConnectionId::LEN`] bytes.
+    /// Everything after the handshake.
     OneRtt {
         /// For whom.
         dcid: ConnectionId,
@@ -331,7 +331,6 @@ impl PacketHeader<'_> {
                 Some(put_length_later(out))
             }
             Self::OneRtt { dcid } => {
-                debug_assert_eq!(dcid.as_bytes().len(), ConnectionId::LEN);
                 out.push(SHORT_CLEAR.1 | SHORT_COVERED.1);
                 out.extend_from_slice(dcid.as_bytes());
                 None

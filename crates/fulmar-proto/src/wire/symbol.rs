@@ -3,8 +3,9 @@
 //! A symbol delivers its frames exactly once, in any order with respect to other symbols. A zero byte ends it: what a
 //! code recovers is padded with zeros, so every frame states its own length.
 
+use super::packet::{cid_of, valid_cid};
 use super::{Malformed, Reader, put_varint, varint_len};
-use crate::{Dir, StreamId};
+use crate::{ConnectionId, Dir, StreamId};
 
 const END: u8 = 0x00;
 const RESET_STREAM: u8 = 0x04;
@@ -16,6 +17,8 @@ const MAX_STREAM_DATA: u8 = 0x11;
 const MAX_STREAMS_BI: u8 = 0x12;
 const MAX_STREAMS_UNI: u8 = 0x13;
 const ACK_POLICY: u8 = 0x14;
+const NEW_CONNECTION_ID: u8 = 0x18;
+const RETIRE_CONNECTION_ID: u8 = 0x19;
 
 /// One frame of a symbol.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,26 @@ pub enum SymbolFrame<'a> {
         /// How often an ACK is sent again when nothing follows, at most.
         repeats: u64,
     },
+    /// Another id by which the sender may be called (RFC 9000 19.15).
+    NewConnectionId(NewConnectionId),
+    /// The sender does not use an id of the receiver's any more (RFC 9000 19.16).
+    RetireConnectionId {
+        /// Its number.
+        sequence: u64,
+    },
+}
+
+/// Another id by which an end may be called.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NewConnectionId {
+    /// Its number: they count from 0, which the handshake's has.
+    pub sequence: u64,
+    /// Those with lower numbers are to be retired.
+    pub retire_below: u64,
+    /// The id.
+    pub cid: ConnectionId,
+    /// Proves a stateless reset of packets to it.
+    pub reset_token: [u8; 16],
 }
 
 /// Appends what comes before the data of a STREAM frame that carries `len` bytes; the caller appends the data.
@@ -106,6 +129,13 @@ impl SymbolFrame<'_> {
             Self::AckPolicy { every_packets, delay_us, repeats } => {
                 put_all(out, ACK_POLICY, &[every_packets, delay_us, repeats])
             }
+            Self::NewConnectionId(new) => {
+                put_all(out, NEW_CONNECTION_ID, &[new.sequence, new.retire_below]);
+                out.push(new.cid.wire_bytes() as u8);
+                out.extend_from_slice(new.cid.as_bytes());
+                out.extend_from_slice(&new.reset_token);
+            }
+            Self::RetireConnectionId { sequence } => put_all(out, RETIRE_CONNECTION_ID, &[sequence]),
         }
     }
 
@@ -120,6 +150,11 @@ impl SymbolFrame<'_> {
             Self::AckPolicy { every_packets, delay_us, repeats } => {
                 len_all(&[every_packets, delay_us, repeats])
             }
+            Self::NewConnectionId(new) => {
+                let token_bytes = new.reset_token.len();
+                len_all(&[new.sequence, new.retire_below]) + 1 + new.cid.wire_bytes() + token_bytes
+            }
+            Self::RetireConnectionId { sequence } => len_all(&[sequence]),
         }
     }
 }
@@ -169,6 +204,13 @@ impl<'a> SymbolFrames<'a> {
                 delay_us: r.varint()?,
                 repeats: r.varint()?,
             },
+            NEW_CONNECTION_ID => SymbolFrame::NewConnectionId(NewConnectionId {
+                sequence: r.varint()?,
+                retire_below: r.varint()?,
+                cid: valid_cid(cid_of(r)?)?,
+                reset_token: r.array()?,
+            }),
+            RETIRE_CONNECTION_ID => SymbolFrame::RetireConnectionId { sequence: r.varint()? },
             _ => return Err(Malformed),
         })
     }
@@ -208,6 +250,13 @@ mod tests {
             SymbolFrame::MaxStreams { dir: Dir::Bi, max: 100 },
             SymbolFrame::MaxStreams { dir: Dir::Uni, max: 3 },
             SymbolFrame::AckPolicy { every_packets: 10, delay_us: 5000, repeats: 3 },
+            SymbolFrame::NewConnectionId(NewConnectionId {
+                sequence: 70,
+                retire_below: 1,
+                cid: ConnectionId::from_bytes(&[3; 17]).unwrap(),
+                reset_token: [8; 16],
+            }),
+            SymbolFrame::RetireConnectionId { sequence: 1 << 20 },
         ]
     }
 

@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use fulmar_fec::{Code, CodeShape, Decoder, DecoderLimits, Encoder, RlcBlock};
 use fulmar_net::{Datagram, Direction, Loss, Probability};
-use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
-use fulmar_proto::wire::packet::{self, Peeked};
-use fulmar_proto::{ConnectionError, Event, Profile, TransportConfig, TransportErrorCode};
+use fulmar_proto::crypto::{self, Identity, PacketKeys, PublicKey, Refusal, VerifyPeer};
+use fulmar_proto::wire::frame::{self, Close};
+use fulmar_proto::wire::packet::{self, PacketHeader, Peeked};
+use fulmar_proto::{
+    ConnectionError, Event, PacketNumber, Profile, ServerConfig, Side, TransportConfig, TransportError,
+    TransportErrorCode,
+};
 
 use crate::common::{World, client_config, server_config};
 use crate::work::{PROFILES, link, lossy, profile, set_link, upload};
@@ -88,7 +92,7 @@ fn wire_2_1_1_another_version_is_answered_with_those_spoken_here() {
     datagram[1..5].copy_from_slice(&[0x0a, 0x0a, 0x0a, 0x0a]);
     let addr = world.client.addr;
     let answer = world.ask_server(addr, datagram.clone()).expect("an answer");
-    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer) else {
+    let Ok(Peeked::VersionNegotiation { versions, .. }) = packet::peek(&answer, 8) else {
         panic!("no negotiation")
     };
     assert_eq!(packet::versions(versions).collect::<Vec<_>>(), [packet::VERSION]);
@@ -101,7 +105,7 @@ fn wire_2_1_1_another_version_is_answered_with_those_spoken_here() {
 fn wire_2_1_2_a_client_gives_up_if_its_version_is_not_spoken_and_ignores_what_makes_no_sense() {
     let mut world = world(link(10, 25));
     let first = first_datagram(&mut world);
-    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first) else { panic!("a long header") };
+    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first, 8) else { panic!("a long header") };
     let mut negotiation = Vec::new();
     packet::put_version_negotiation(scid.as_bytes(), dcid.as_bytes(), 0, &mut negotiation);
     // It names the version the client speaks.
@@ -123,12 +127,110 @@ fn wire_2_2_under_load_a_client_proves_its_address_before_the_server_keeps_anyth
     let answer = world.ask_server(world.client.addr, first).expect("a Retry");
     assert!(
         answer.len() < 3 * 1200
-            && matches!(packet::peek(&answer), Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))
+            && matches!(packet::peek(&answer, 8), Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))
     );
     assert_eq!(world.server.endpoint.connection_count(), 0);
     world.client.connections.clear();
     world.connected();
     upload(&mut world, 100_000);
+}
+
+/// A server that wants a proof of everybody's address.
+fn suspicious() -> ServerConfig {
+    let mut config = server_config(TransportConfig::default());
+    config.retry_above_handshakes = 0;
+    config
+}
+
+/// A world with 50 ms from end to end, at the time when the client's proof is on its way.
+fn proving(config: ServerConfig) -> World {
+    let mut world = world(link(10, 50));
+    world.server.endpoint.set_server(Some(Arc::new(config)));
+    world.connect();
+    // Its first packet, the Retry, and a part of the third way.
+    world.run_for(Duration::from_millis(120));
+    assert!(world.server.connections.is_empty());
+    world
+}
+
+#[test]
+fn rfc_9000_8_1_2_a_client_whose_proof_is_refused_begins_anew() {
+    let is_up = |world: &mut World| {
+        world.run_until(Duration::from_secs(20), |w| {
+            w.client.connections.values().all(|c| !c.is_handshaking()) && !w.server.connections.is_empty()
+        }) && !world.client.only().is_closed()
+    };
+    // The server is another.
+    let mut world = proving(suspicious());
+    world.restart_server(suspicious());
+    assert!(is_up(&mut world), "{}", world.describe());
+    upload(&mut world, 100_000);
+    // The NAT in between has forgotten the client.
+    let mut world = proving(suspicious());
+    world.rebind();
+    assert!(is_up(&mut world), "{}", world.describe());
+    upload(&mut world, 100_000);
+    // The proof takes too long, once.
+    let mut config = suspicious();
+    config.token_lifetime = Duration::from_millis(150);
+    let mut world = proving(config);
+    set_link(&mut world, Direction::Forward, link(10, 50).with_loss(Loss::Bernoulli(Probability::ONE)));
+    world.run_for(Duration::from_millis(300));
+    set_link(&mut world, Direction::Forward, link(10, 50));
+    assert!(is_up(&mut world), "{}", world.describe());
+    upload(&mut world, 100_000);
+}
+
+#[test]
+fn wire_4_1_3_whose_proof_is_refused_again_and_again_learns_why() {
+    let mut config = suspicious();
+    config.token_lifetime = Duration::from_millis(10);
+    let mut world = proving(config);
+    let error = closed(&mut world);
+    assert!(
+        matches!(&error, ConnectionError::PeerTransport(e) if e.code == TransportErrorCode::InvalidToken),
+        "{error:?}"
+    );
+    assert_eq!(world.server.endpoint.connection_count(), 0);
+}
+
+#[test]
+fn rfc_9000_17_2_5_first_packets_that_come_late_and_a_second_retry_change_nothing() {
+    let mut world = world(link(10, 50));
+    world.server.endpoint.set_server(Some(Arc::new(suspicious())));
+    let first = first_datagram(&mut world);
+    let addr = world.client.addr;
+    let retries = [(); 2].map(|()| world.ask_server(addr, first.clone()).expect("a Retry"));
+    assert_ne!(retries[0], retries[1]);
+    world.tell_client(retries[0].clone());
+    world.tell_client(retries[1].clone());
+    // The server is at ease again, and takes the late packet for a client of its own.
+    world.server.endpoint.set_server(Some(Arc::new(server_config(TransportConfig::default()))));
+    assert_eq!(world.ask_server(addr, first.clone()), None);
+    let is_up = world.run_until(Duration::from_secs(20), |w| !w.client.only().is_handshaking());
+    assert!(is_up && !world.client.only().is_closed(), "{}", world.describe());
+    world.tell_client(retries[1].clone());
+    world.ask_server(addr, first);
+    world.run_for(Duration::from_secs(1));
+    assert!(!world.client.only().is_closed());
+}
+
+#[test]
+fn wire_1_2_4_a_packet_of_a_server_with_a_token_is_discarded() {
+    let mut world = world(link(10, 50));
+    let first = first_datagram(&mut world);
+    let Ok(Peeked::Long { dcid, scid, .. }) = packet::peek(&first, 8) else { panic!("a long header") };
+    for (token, is_heard) in [(b"token".as_slice(), false), (b"".as_slice(), true)] {
+        let mut refusal = Vec::new();
+        let header = PacketHeader::Initial { dcid: scid, scid: dcid, token };
+        let span = header.put(PacketNumber(0), &mut refusal);
+        let error = TransportError::new(TransportErrorCode::ConnectionRefused, "");
+        frame::put_close(&mut refusal, &Close::Transport(error), 100);
+        refusal.resize(60 + token.len(), 0);
+        PacketKeys::initial(&dcid, Side::Server).seal(PacketNumber(0), &mut refusal, span).expect("new keys");
+        world.tell_client(refusal);
+        assert_eq!(world.client.only().is_closed(), is_heard);
+    }
 }
 
 #[test]
@@ -142,7 +244,7 @@ fn wire_2_2_a_flood_of_whole_hellos_is_answered_by_retry_at_default_settings() {
         world.client.connections.clear();
         let remote = (std::net::Ipv4Addr::from(0x0b00_0000 + stranger), 5000).into();
         let answer = world.ask_server(remote, hello);
-        let is_retry = answer.as_deref().map(packet::peek);
+        let is_retry = answer.as_deref().map(|answer| packet::peek(answer, 8));
         retries += u32::from(matches!(is_retry, Some(Ok(Peeked::Long { ty: packet::LongType::Retry, .. }))));
     }
     assert_eq!(world.server.endpoint.connection_count(), limit);

@@ -167,3 +167,24 @@ fn what_is_answered_takes_no_memory_until_an_ack_that_never_comes() {
         assert!(held < 50_000, "{what}: {held} bytes after 5000 packets of 30");
     }
 }
+#[test]
+fn packets_whose_fate_a_peer_does_not_tell_take_bounded_memory() {
+    // A fast fountain with a code that makes of one small symbol as many copies as there is room for.
+    let mut client = profile("dfcp-raptorq:rate=2000,persistent=1");
+    client.forge_parameters(|parameters| {
+        parameters.codes_sent = vec![fulmar_fec::CodeId(2)];
+        parameters.code_parameters = vec![16, 8];
+    });
+    let mut server = TransportConfig::default();
+    server.allowed_profiles(AllowedProfiles::All);
+    let mut world = World::new(1, link(10_000, 6), client, server);
+    world.connected();
+    world.run_for(Duration::from_millis(500));
+    let server = world.server.only();
+    let id = server.open(Dir::Uni).expect("a stream");
+    server.write(id, b"small").expect("room");
+    set_link(&mut world, Direction::Forward, link(10, 6).with_loss(Loss::Bernoulli(Probability::ONE)));
+    world.run_for(Duration::from_secs(1));
+    let held = world.server.only().receive_memory_bytes();
+    assert!(held < 9 << 20, "{held} bytes held for {} datagrams", world.server.only().stats().sent_datagrams);
+}

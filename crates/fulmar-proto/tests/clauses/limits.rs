@@ -6,8 +6,10 @@ use std::time::Duration;
 use fulmar_fec::{CodeId, RepairKey, SymbolId, Window};
 use fulmar_net::{Datagram, Direction};
 use fulmar_proto::wire::frame;
-use fulmar_proto::wire::symbol::SymbolFrame;
-use fulmar_proto::{ConnectionError, Dir, PacketNumber, Side, StreamId, TransportConfig, TransportErrorCode};
+use fulmar_proto::wire::symbol::{NewConnectionId, SymbolFrame};
+use fulmar_proto::{
+    ConnectionError, ConnectionId, Dir, PacketNumber, Side, StreamId, TransportConfig, TransportErrorCode,
+};
 
 use crate::common::World;
 use crate::work::link;
@@ -132,6 +134,27 @@ fn wire_5_5_1_a_datagram_to_an_end_that_takes_none() {
     let mut out = Vec::new();
     frame::put_datagram(&mut out, b"x");
     assert_eq!(verdict(&out), Some(TransportErrorCode::ProtocolViolation));
+}
+
+#[test]
+fn wire_6_6_connection_ids_that_were_not_issued_and_more_than_are_kept() {
+    use TransportErrorCode::{BufferExceeded, FrameEncoding, ProtocolViolation};
+    let new = |sequence, retire_below, bytes: usize| {
+        let cid = ConnectionId::from_bytes(&vec![sequence as u8; bytes]).expect("short enough");
+        SymbolFrame::NewConnectionId(NewConnectionId { sequence, retire_below, cid, reset_token: [7; 16] })
+    };
+    let cases: [(&[SymbolFrame<'_>], _); 6] = [
+        (&[SymbolFrame::RetireConnectionId { sequence: 99 }], ProtocolViolation),
+        (&[new(50, 51, 8)], FrameEncoding),
+        (&[new(50, 0, 9)], ProtocolViolation),
+        (&[new(50, 0, 7)], FrameEncoding),
+        (&[new(50, 0, 8), new(50, 0, 8), new(51, 0, 8), new(52, 0, 8)], BufferExceeded),
+        (&[new(0, 0, 8)], ProtocolViolation),
+    ];
+    for (frames, code) in cases {
+        assert_eq!(verdict(&symbol(frames)), Some(code), "{frames:?}");
+    }
+    assert_eq!(verdict(&symbol(&[new(50, 50, 8), new(50, 50, 8), new(51, 50, 8)])), None);
 }
 
 #[test]

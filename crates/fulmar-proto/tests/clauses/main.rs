@@ -5,6 +5,7 @@ mod close;
 use fulmar_world as common;
 mod handshake;
 mod hostile;
+mod ids;
 mod limits;
 mod path;
 mod recovery;

@@ -126,7 +126,8 @@ fn wire_5_5_1_datagrams_come_at_most_once_and_are_not_repeated() {
     });
     assert_eq!(sent, 1000);
     assert!((850..950).contains(&heard.len()), "{} of 1000 came at 10 % loss", heard.len());
-    assert_eq!(world.client.only().stats().coding_sent.sources, 0);
+    // One with the ids that the client may be called, none with what was lost.
+    assert!(world.client.only().stats().coding_sent.sources <= 1);
 }
 
 #[test]

@@ -49,8 +49,8 @@ impl<'a> Input<'a> {
 
 /// Outer fields, packet protection, Retry.
 pub fn packets(data: &[u8]) {
-    let _ = packet::peek(data);
-    if let Ok(parsed) = packet::parse(data) {
+    let _ = packet::peek(data, 8);
+    if let Ok(parsed) = packet::parse(data, 8) {
         assert!(parsed.pn_offset + 20 <= parsed.end && parsed.end <= data.len());
     }
     let cid = ConnectionId::new([7; 8]);
@@ -58,7 +58,7 @@ pub fn packets(data: &[u8]) {
     let keys = PacketKeys::initial(&cid, Side::Server);
     let mut copy = data.to_vec();
     let mut total = 0;
-    for (parsed, bytes) in packet::split(&mut copy) {
+    for (parsed, bytes) in packet::split(&mut copy, 8) {
         total += bytes.len();
         assert_eq!(parsed.end, bytes.len());
         assert!(

@@ -42,6 +42,16 @@ pub fn hunt(
     time_max: Option<Duration>,
     tell: impl FnMut(&Tally) -> ControlFlow<()> + Send,
 ) -> Tally {
+    hunt_with(seeds, time_max, &|seed| drop(run(&Plan::draw(seed))), tell)
+}
+
+/// The same for whatever a seed stands for.
+pub fn hunt_with(
+    seeds: Range<u64>,
+    time_max: Option<Duration>,
+    run: &(dyn Fn(u64) + Sync),
+    tell: impl FnMut(&Tally) -> ControlFlow<()> + Send,
+) -> Tally {
     let began = Clock::now();
     let next = AtomicU64::new(seeds.start);
     let state = Mutex::new((Tally::default(), tell));
@@ -55,7 +65,7 @@ pub fn hunt(
                         if seed >= seeds.end {
                             break;
                         }
-                        let failure = attempt(seed).err();
+                        let failure = attempt(seed, run).err();
                         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                         let (tally, tell) = &mut *state;
                         tally.done += 1;
@@ -71,9 +81,9 @@ pub fn hunt(
     state.into_inner().unwrap_or_else(PoisonError::into_inner).0
 }
 
-fn attempt(seed: u64) -> Result<String, Failure> {
+fn attempt(seed: u64, run: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
     LAST_PANIC.set(Some(String::new()));
-    panic::catch_unwind(AssertUnwindSafe(|| run(&Plan::draw(seed))))
+    panic::catch_unwind(AssertUnwindSafe(|| run(seed)))
         .map_err(|_| Failure { seed, reason: LAST_PANIC.take().unwrap_or_default() })
 }
 

@@ -7,11 +7,12 @@
 //! `fulmar-lab swarm` runs seeds by the million; an ordinary test of the protocol runs the first thousand.
 
 mod app;
+pub mod enemy;
 mod hunt;
 mod plan;
 mod recombine;
 mod run;
 
-pub use hunt::{Failure, Tally, hunt};
+pub use hunt::{Failure, Tally, hunt, hunt_with};
 pub use plan::Plan;
 pub use run::run;

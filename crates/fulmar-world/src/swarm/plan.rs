@@ -118,9 +118,14 @@ const PROFILES: [&str; 13] = [
 ];
 
 /// Draws, in words.
+#[derive(Debug)]
 pub(super) struct Draw(Rng);
 
 impl Draw {
+    pub(super) fn new(seed: u64, stream: u64) -> Self {
+        Self(Rng::new(seed, stream))
+    }
+
     pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0
     }
@@ -156,7 +161,7 @@ impl Draw {
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64) -> Self {
-        let mut d = Draw(Rng::new(seed, 77));
+        let mut d = Draw::new(seed, 77);
         let faults_end = d.millis(500, 20_000);
         let rate_bps = d.log_between(100_000, 1_000_000_000);
         let mtu = draw_mtu(&mut d);
@@ -379,7 +384,7 @@ fn draw_flows(d: &mut Draw, bytes_max: u64, faults_end: Duration) -> Vec<Flow> {
 }
 
 /// Of a setting: what is drawn here, its setter takes.
-const IN_RANGE: &str = "drawn in range";
+pub(super) const IN_RANGE: &str = "drawn in range";
 
 fn draw_end(d: &mut Draw) -> EndPlan {
     let mut config = TransportConfig::default();

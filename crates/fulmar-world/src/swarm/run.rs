@@ -79,10 +79,7 @@ impl Run<'_> {
                 && let Some((_, change)) = plan.changes.get(*changes_done).filter(|(at, _)| *at <= elapsed)
             {
                 *changes_done += 1;
-                // RFC 9000 9: nobody moves before the handshake is over.
-                if app.is_connected() || matches!(change, Change::Links(_)) {
-                    apply(world, change);
-                }
+                apply(world, change);
             }
             if !*is_ended {
                 *is_ended = end_if_due(world, plan, elapsed);

@@ -59,8 +59,6 @@ pub(crate) struct State {
     is_shutting_down: bool,
     /// Why it was given up by this end beside the protocol's own reasons.
     failure: Option<ConnectionError>,
-    /// The endpoint is to hear that the handshake is over, once it is.
-    has_said_hello: bool,
     /// The protocol is in disorder: nothing is asked of it any more.
     pub(crate) is_given_up: bool,
     /// Nothing is left to be sent after the end.
@@ -119,7 +117,6 @@ impl ConnectionShared {
                 sending: HashMap::new(),
                 is_shutting_down: false,
                 failure: None,
-                has_said_hello: false,
                 is_given_up: false,
                 is_close_sent: false,
                 linger_until: None,
@@ -393,20 +390,8 @@ impl Drop for Handle {
 }
 
 /// What the endpoint is to be told about a connection.
-///
-/// That its handshake is over it hears when the peer has proved who it is, and not when it has said hello: until then it is a
-/// stranger, of whom there may be only so many before others have to prove their addresses.
 pub(crate) fn take_endpoint_events(state: &mut State, out: &mut Vec<EndpointEvent>) {
-    while let Some(event) = state.proto.poll_endpoint_event() {
-        match event {
-            EndpointEvent::HandshakeDone => state.has_said_hello = true,
-            event => out.push(event),
-        }
-    }
-    if state.has_said_hello && !state.proto.is_handshaking() {
-        state.has_said_hello = false;
-        out.push(EndpointEvent::HandshakeDone);
-    }
+    out.extend(std::iter::from_fn(|| state.proto.poll_endpoint_event()));
 }
 
 /// Both directions, as indices of `opened` and `available`.

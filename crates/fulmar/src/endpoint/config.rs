@@ -1,11 +1,14 @@
 //! Settings of an endpoint.
 
+use fulmar_proto::ConnectionIds;
+
 use crate::buffers::SOCKET_BUFFER_BYTES;
 
 /// Settings of an endpoint, beside those of its connections.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
     pub(super) reset_key: Option<[u8; 32]>,
+    pub(super) connection_ids: ConnectionIds,
     pub(super) socket_buffer_bytes: usize,
     pub(super) may_segment: bool,
     pub(super) incoming_max: usize,
@@ -15,6 +18,7 @@ impl Default for EndpointConfig {
     fn default() -> Self {
         Self {
             reset_key: None,
+            connection_ids: ConnectionIds::default(),
             socket_buffer_bytes: SOCKET_BUFFER_BYTES,
             may_segment: true,
             incoming_max: 4096,
@@ -28,6 +32,12 @@ impl EndpointConfig {
     /// [`identity::ResetSecret`](crate::identity::ResetSecret) makes them. Default: a random one.
     pub fn reset_key(&mut self, key: [u8; 32]) -> &mut Self {
         self.reset_key = Some(key);
+        self
+    }
+
+    /// What the connections are called: a balancer before several servers can route by it. Default: 8 random bytes.
+    pub fn connection_ids(&mut self, ids: ConnectionIds) -> &mut Self {
+        self.connection_ids = ids;
         self
     }
 

@@ -102,7 +102,10 @@ impl EndpointShared {
         let socket = Arc::new(socket);
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
-        let proto_config = proto::EndpointConfig { reset_key: config.reset_key };
+        let proto_config = proto::EndpointConfig {
+            reset_key: config.reset_key,
+            connection_ids: config.connection_ids.clone(),
+        };
         Ok(Self {
             state: Mutex::new(EndpointState {
                 proto: proto::Endpoint::new(&proto_config, server, seed),

@@ -42,7 +42,7 @@ impl End {
 
     fn open(&mut self, packet: &[u8], now: Instant) -> Result<u64, OpenError> {
         let mut packet = packet.to_vec();
-        let pn_offset = packet::parse(&packet).unwrap().pn_offset;
+        let pn_offset = packet::parse(&packet, 8).unwrap().pn_offset;
         let opened = self.keys.open(&mut packet, pn_offset, PacketNumber(self.expected), now, PTO)?;
         assert_eq!(packet[opened.frames], opened.number.0.to_be_bytes());
         self.expected = self.expected.max(opened.number.0 + 1);
