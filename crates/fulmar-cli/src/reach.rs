@@ -221,7 +221,7 @@ async fn attempt(
 
 /// What to do if the server listens elsewhere, for those who may not have thought of it.
 fn other_port(port: u16) -> &'static str {
-    if port == DEFAULT_PORT { " (this is the usual port; another is given with -p PORT)" } else { "" }
+    if port == DEFAULT_PORT { " (this is the usual port; another is given with -p PORT, or as HOST:PORT to what goes through a gateway)" } else { "" }
 }
 
 async fn open(

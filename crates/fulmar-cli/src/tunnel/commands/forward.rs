@@ -23,7 +23,6 @@ pub struct Args {
     watch: WatchArgs,
     /// Listen here, connect from the gateway
     #[arg(short = 'L', long = "local", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
-    #[arg(required_unless_present_any = ["remote", "dynamic"])]
     local: Vec<Spec>,
     /// Listen at the gateway, connect from here
     #[arg(short = 'R', long = "remote", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
@@ -35,6 +34,9 @@ pub struct Args {
 
 /// Runs the command: until it is told to end.
 pub async fn run(args: Args) -> Result<(), Failure> {
+    if args.local.is_empty() && args.remote.is_empty() && args.dynamic.is_empty() {
+        return Err(Failure::Usage("nothing to forward: say -L, -R or -D, at least one of them".into()));
+    }
     raise_descriptor_limit();
     let entrances = bind(&args).await.map_err(explain)?;
     let mut watch = args.watch.clone().bind().await?;
