@@ -1,4 +1,4 @@
-# vsftpd at port 2121, anonymous, passive ports 2130 to 2139; sourced at the far end. $1: the address it tells for them.
+# vsftpd at port 2121, anonymous, passive ports 2130 to 2139; sourced at the far end.
 mkdir -p "$WORK/ftp" /var/run/vsftpd/empty
 chmod 755 "$WORK" "$WORK/ftp"
 cp "$DATA/file" "$WORK/ftp/file"
@@ -16,7 +16,6 @@ isolate_network=NO
 connect_from_port_20=NO
 pasv_min_port=2130
 pasv_max_port=2139
-${1:+pasv_address=$1}
 END
 vsftpd "$WORK/vsftpd.conf" &
 until nc -z 127.0.0.1 2121; do sleep 0.05; done

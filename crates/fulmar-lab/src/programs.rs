@@ -104,7 +104,9 @@ fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Resu
             command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
         }
         sys::die_together(&mut command)?;
-        command.spawn()?
+        let child = command.spawn()?;
+        sys::prefer_session(child.id());
+        child
     };
     let status = loop {
         if let Some(status) = child.try_wait()? {

@@ -86,9 +86,6 @@ pub struct Way {
     /// How to get them.
     #[serde(default)]
     install: String,
-    /// The kernel's congestion control at both ends.
-    #[serde(default = "cubic")]
-    pub congestion: String,
     /// Set for the program: `$HOST` above all, where it finds the far end's ports.
     pub environment: std::collections::BTreeMap<String, String>,
     /// Runs at the far end before the program's server.
@@ -101,10 +98,6 @@ pub struct Way {
 
 fn two_minutes() -> Duration {
     Duration::from_secs(120)
-}
-
-fn cubic() -> String {
-    "cubic".into()
 }
 
 fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

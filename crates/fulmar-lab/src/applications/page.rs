@@ -134,7 +134,7 @@ fn chapter(
     }
     for measure in &application.measures {
         let _ = write!(page, "\n| {} ", measure.title);
-        ways.iter().for_each(|way| drop(write!(page, "| {} ", way.name)));
+        page.extend(ways.iter().map(|way| format!("| {} ", way.name)));
         let _ = write!(page, "|\n|{}\n", "---|".repeat(ways.len() + 1));
         for link in &links {
             let _ = write!(page, "| {} ", link.link_label());
