@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulmar::identity::Host;
 
 use super::carry::{Delivery, MTU_MAX, Tunnel};
-use super::far::{Grant, MTU_MIN, Wish, device};
+use super::far::{Grant, MTU_MIN, Wish, device, no_device};
 use super::observed::ObservedTun;
 use super::route::{self, Route};
 use crate::exit::Failure;
@@ -123,11 +123,7 @@ fn device_works(device: &tun_rs::AsyncDevice) -> bool {
 /// Makes the device and its routes.
 fn stand(args: &Args, grant: Grant, session: &Session) -> Result<Standing, Failure> {
     let made = device(Some(&args.device), grant.v4, grant.v6, grant.mtu);
-    let device = made.map_err(|error| {
-        let is_forbidden = error.kind() == std::io::ErrorKind::PermissionDenied;
-        let hint = if is_forbidden { ": it needs root, or CAP_NET_ADMIN" } else { "" };
-        Failure::Other(format!("cannot make the TUN device {}: {error}{hint}", args.device))
-    })?;
+    let device = made.map_err(|error| no_device(&format!("the TUN device {}", args.device), &error))?;
     let peer = session.peer();
     let peer: SocketAddr = peer.parse().map_err(|_| Failure::Other(format!("{peer} is no address")))?;
     let changes = route::changes(&args.routes, &args.device, peer.ip().to_canonical());

@@ -52,6 +52,11 @@ impl TunArgs {
     /// Has the gateway offer tunnels, and makes the changes that let packets go on; they last as long as what is returned.
     pub fn offer(&self, gateway: &Gateway) -> Result<Option<Changed>, Failure> {
         let Some(pool) = &self.tun else { return Ok(None) };
+        // Found out now, not by the first client.
+        if let Some(lease) = pool.lease(None) {
+            let ((v4, _), (v6, _)) = (lease.v4(), lease.v6());
+            drop(device(None, v4, v6, MTU_MIN).map_err(|error| no_device("a TUN device", &error))?);
+        }
         let changed = self.tun_nat.then(|| Changed::make(&masquerade(&pool.network()))).transpose()?;
         gateway.offer_tun(pool.clone());
         Ok(changed)
@@ -93,6 +98,13 @@ pub fn device(name: Option<&str>, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> std::
         None => builder,
     };
     builder.build_async().map(Arc::new)
+}
+
+/// Why a device could not be made, and what it needs.
+pub fn no_device(name: &str, error: &std::io::Error) -> Failure {
+    let is_forbidden = error.kind() == std::io::ErrorKind::PermissionDenied;
+    let hint = if is_forbidden { ": it needs root, or CAP_NET_ADMIN" } else { "" };
+    Failure::Other(format!("cannot make {name}: {error}{hint}"))
 }
 
 /// A tunnel at the gateway, before its client has been told.

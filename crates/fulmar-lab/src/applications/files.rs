@@ -142,7 +142,8 @@ pub fn read_folder(folder: &Path) -> Result<(Vec<Application>, Vec<Way>), String
     let mut ways: Vec<(String, Way)> = read_all(&folder.join("ways"))?;
     applications.iter_mut().for_each(|(name, application)| application.name.clone_from(name));
     ways.iter_mut().for_each(|(name, way)| way.name.clone_from(name));
-    let applications: Vec<Application> = applications.into_iter().map(|(_, application)| application).collect();
+    let applications: Vec<Application> =
+        applications.into_iter().map(|(_, application)| application).collect();
     let ways: Vec<Way> = ways.into_iter().map(|(_, way)| way).collect();
     applications.iter().try_for_each(|application| check(application, &ways))?;
     Ok((applications, ways))

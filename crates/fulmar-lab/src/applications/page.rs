@@ -92,34 +92,29 @@ fn bounds_at_a_glance(page: &mut String, applications: &[Application], cells: &[
                 "not measured".to_owned()
             } else {
                 let words = findings.iter().map(|f| {
-                    format!("{}{} ({})", if f.holds { "" } else { "**does not hold**: " }, digits(f.value), f.link)
+                    format!(
+                        "{}{} ({})",
+                        if f.holds { "" } else { "**does not hold**: " },
+                        digits(f.value),
+                        f.link
+                    )
                 });
                 words.collect::<Vec<_>>().join("; ")
             };
-            let _ = writeln!(
-                page,
-                "| {} | {} | {} | {verdict} |",
-                application.name,
-                bound.says,
-                limits(bound)
-            );
+            let _ =
+                writeln!(page, "| {} | {} | {} | {verdict} |", application.name, bound.says, limits(bound));
         }
     }
 }
 
 fn limits(bound: &Bound) -> String {
     let words = [("at least", bound.min), ("at most", bound.max)];
-    let words = words.iter().filter_map(|(word, value)| value.map(|value| format!("{word} {}", digits(value))));
+    let words =
+        words.iter().filter_map(|(word, value)| value.map(|value| format!("{word} {}", digits(value))));
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn chapter(
-    page: &mut String,
-    application: &Application,
-    ways: &[Way],
-    cells: &[Cell],
-    found: &Found<'_>,
-) {
+fn chapter(page: &mut String, application: &Application, ways: &[Way], cells: &[Cell], found: &Found<'_>) {
     let _ = write!(page, "\n## {}\n\n{}\n", application.title, application.does.trim());
     let ways: Vec<&Way> = (ways.iter())
         .filter(|way| cells.iter().any(|cell| cell.way == way.name && found.of(cell).next().is_some()))
@@ -162,7 +157,13 @@ fn failures(page: &mut String, cells: &[Cell], found: &Found<'_>) {
 }
 
 /// What was not run, and why.
-fn left_out(page: &mut String, applications: &[Application], ways: &[Way], cells: &[Cell], found: &Found<'_>) {
+fn left_out(
+    page: &mut String,
+    applications: &[Application],
+    ways: &[Way],
+    cells: &[Cell],
+    found: &Found<'_>,
+) {
     page.push_str("\n## What is not here\n\n");
     for way in ways {
         if let Some(reason) = way.missing() {
@@ -174,12 +175,8 @@ fn left_out(page: &mut String, applications: &[Application], ways: &[Way], cells
         let measured = own.iter().filter(|cell| found.of(cell).next().is_some()).count();
         let reason = application.missing().map_or(String::new(), |reason| format!(": {reason}"));
         if measured < own.len() {
-            let _ = writeln!(
-                page,
-                "- {}: {measured} of {} cells measured{reason}",
-                application.name,
-                own.len()
-            );
+            let _ =
+                writeln!(page, "- {}: {measured} of {} cells measured{reason}", application.name, own.len());
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn key(application: &Application, way: &Way, cell: &Cell, megabytes: 
 #[derive(Debug)]
 pub struct Book {
     path: PathBuf,
-    /// In the order in which they were made; the last of equal ones counts.
+    /// In the order in which they were made, of equal ones the last.
     pub records: Vec<Record>,
 }
 
@@ -69,7 +69,11 @@ impl Book {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error),
         };
-        let records: Vec<Record> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let mut records: Vec<Record> = Vec::new();
+        for record in text.lines().filter_map(|line| serde_json::from_str::<Record>(line).ok()) {
+            records.retain(|earlier| earlier.key != record.key);
+            records.push(record);
+        }
         if !text.is_empty() && !text.ends_with('\n') {
             let mut file = OpenOptions::new().append(true).open(&path)?;
             file.write_all(b"\n")?;
@@ -97,6 +101,7 @@ impl Book {
         let line = serde_json::to_string(&record).map_err(io::Error::other)?;
         let mut file: File = OpenOptions::new().create(true).append(true).open(&self.path)?;
         writeln!(file, "{line}")?;
+        self.records.retain(|earlier| earlier.key != record.key);
         self.records.push(record);
         Ok(())
     }

@@ -116,8 +116,8 @@ fn environment(
     let mut path = search_path();
     path.extend(["/usr/sbin".into(), "/sbin".into()]);
     let path = env::join_paths(path).map_err(|error| error.to_string())?;
-    let here = fs::canonicalize(&workshop.here)
-        .map_err(|error| format!("{}: {error}", workshop.here.display()))?;
+    let here =
+        fs::canonicalize(&workshop.here).map_err(|error| format!("{}: {error}", workshop.here.display()))?;
     let variables = [
         ("PATH", path.to_string_lossy().into_owned()),
         ("WORK", work.display().to_string()),
@@ -131,7 +131,8 @@ fn environment(
         ("LIMIT", application.limit.as_secs().to_string()),
         ("WAY", way.name.clone()),
     ];
-    let mut lines = String::from("unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY no_proxy\n");
+    let mut lines =
+        String::from("unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY no_proxy\n");
     for (name, value) in variables {
         let _ = writeln!(lines, "export {name}='{}'", value.replace('\'', "'\\''"));
     }

@@ -142,7 +142,8 @@ fn sweep(
         }
         bar.show(done as u64, cells.len() as u64, &format!("{} by {}", cell.application, cell.way));
         let record = applications::run(workshop, application, way, cell)?;
-        let words: Vec<String> = record.measures.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let words: Vec<String> =
+            record.measures.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let doubt = if record.valid { "" } else { " (late)" };
         println!(
             "{} by {}, {}: {}{}{doubt}",

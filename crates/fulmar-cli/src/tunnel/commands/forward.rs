@@ -38,7 +38,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Usage("nothing to forward: say -L, -R or -D, at least one of them".into()));
     }
     raise_descriptor_limit();
-    let entrances = bind(&args).await.map_err(explain)?;
+    let entrances = bind(&args).await.map_err(explain_here)?;
     let mut watch = args.watch.clone().bind().await?;
     let metrics = watch.metrics_address();
     let client = args.client.connect().await?;
@@ -96,6 +96,13 @@ async fn reverse(client: &Client, remote: &[Spec], gateway: &str) -> Result<Vec<
         told.push((line, json!({ "kind": "remote", "at": at, "to": spec.to.to_string() })));
     }
     Ok(told)
+}
+
+/// What keeps this machine from listening has nothing to do with trust.
+fn explain_here(error: OpenError) -> Failure {
+    let hint = ": ports below 1024 need root, or CAP_NET_BIND_SERVICE";
+    let hint = if error.code == Code::Forbidden { hint } else { "" };
+    Failure::Unreachable(format!("{}{hint}", error.text))
 }
 
 fn explain(error: OpenError) -> Failure {

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use super::watch::WatchArgs;
 use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
+use crate::reach::cannot_listen;
 use crate::serve::parse_listen_here;
 use crate::tunnel::proxy::{self, Login};
 use crate::tunnel::report::ObservedClient;
@@ -41,7 +42,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             args.listen
         );
     }
-    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
+    let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
     let listener = TcpListener::bind(args.listen).await.map_err(taken)?;
     let address = listener.local_addr().map_err(taken)?;
     let mut watch = args.watch.clone().bind().await?;
