@@ -17,6 +17,9 @@ pub struct Application {
     /// That of the file without its ending.
     #[serde(skip)]
     pub name: String,
+    /// The file.
+    #[serde(skip)]
+    pub(super) words: String,
     /// For people.
     pub title: String,
     /// What it does, in words.
@@ -74,6 +77,9 @@ pub struct Way {
     /// That of the file without its ending.
     #[serde(skip)]
     pub name: String,
+    /// The file.
+    #[serde(skip)]
+    pub(super) words: String,
     /// For people.
     pub title: String,
     /// How it is set, in words.
@@ -138,18 +144,17 @@ fn missing(programs: &[String], install: &str) -> Option<String> {
 /// # Errors
 /// What is wrong with which file.
 pub fn read_folder(folder: &Path) -> Result<(Vec<Application>, Vec<Way>), String> {
-    let mut applications: Vec<(String, Application)> = read_all(folder)?;
-    let mut ways: Vec<(String, Way)> = read_all(&folder.join("ways"))?;
-    applications.iter_mut().for_each(|(name, application)| application.name.clone_from(name));
-    ways.iter_mut().for_each(|(name, way)| way.name.clone_from(name));
+    let applications = read_all(folder)?.into_iter();
     let applications: Vec<Application> =
-        applications.into_iter().map(|(_, application)| application).collect();
-    let ways: Vec<Way> = ways.into_iter().map(|(_, way)| way).collect();
+        applications.map(|(name, words, read)| Application { name, words, ..read }).collect();
+    let ways = read_all(&folder.join("ways"))?.into_iter();
+    let ways: Vec<Way> = ways.map(|(name, words, read)| Way { name, words, ..read }).collect();
     applications.iter().try_for_each(|application| check(application, &ways))?;
     Ok((applications, ways))
 }
 
-fn read_all<T: DeserializeOwned>(folder: &Path) -> Result<Vec<(String, T)>, String> {
+/// Name, text and meaning of every file of a folder.
+fn read_all<T: DeserializeOwned>(folder: &Path) -> Result<Vec<(String, String, T)>, String> {
     let words = |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let entries = std::fs::read_dir(folder).map_err(|error| words(folder, &error))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -158,7 +163,8 @@ fn read_all<T: DeserializeOwned>(folder: &Path) -> Result<Vec<(String, T)>, Stri
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).map_err(|error| words(path, &error))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((name, toml::from_str(&text).map_err(|error| words(path, &error))?))
+        let read = toml::from_str(&text).map_err(|error| words(path, &error))?;
+        Ok((name, text, read))
     };
     paths.iter().map(read).collect()
 }

@@ -43,7 +43,7 @@ impl Record {
 
 /// What tells runs apart.
 pub(super) fn key(application: &Application, way: &Way, cell: &Cell, megabytes: u32, seed: u64) -> String {
-    let words = format!("{application:?}\0{way:?}\0{:?}\0{megabytes}\0{seed}", cell.link);
+    let words = format!("{}\0{}\0{:?}\0{megabytes}\0{seed}", application.words, way.words, cell.link);
     blake3::hash(words.as_bytes()).to_hex()[..16].to_owned()
 }
 
