@@ -9,7 +9,7 @@ CARGO ?= cargo
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
 .PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
-	comparison operator dashboard dashboard-test dashboard-pictures
+	comparison applications operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,10 @@ benchmark: toolchain ## auto on every path, with its aims, beside others: docs/r
 	$(LAB) run experiments/auto/*.toml --skip-missing $(ARGS)
 	$(LAB) random --paths 500 $(filter --quick,$(ARGS)) --page $(BENCHMARK)/random.md
 	$(LAB) report --out $(BENCHMARK)
+
+# Programs as they are, in real time: hours. What is not installed is named and left out; an interrupted sweep goes on where it was.
+applications: toolchain release lab ## nginx, ssh, git and others over Fulmar, CUBIC and BBR: docs/results/applications.md (make applications [ARGS="--quick"])
+	target/release/fulmar-lab applications --page $(if $(filter --quick,$(ARGS)),results,docs/results)/applications.md $(ARGS)
 
 # JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]

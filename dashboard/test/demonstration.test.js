@@ -62,14 +62,20 @@ test("both pictures come part by part, are complete at different times, and the 
   const screens = [fast, slow].map((name) => page.getByRole("article", { name, exact: true }));
   const [quick, laggard] =
     /** @type {[import("playwright-core").Locator, import("playwright-core").Locator]} */ (screens);
-  await laggard.getByText(/coming|stalled/).waitFor();
+  await laggard
+    .getByText(/coming|stalled/)
+    .first()
+    .waitFor();
   const partly = await until(
     () => painted(quick),
     (share) => share > 0,
     "the first part of the picture",
   );
   assert.ok(partly > 0);
-  await quick.getByText(/complete after/).waitFor({ timeout: 60_000 });
+  await quick
+    .getByText(/complete after/)
+    .first()
+    .waitFor({ timeout: 60_000 });
   // With the loss taken away, the one that gives way to losses comes to its end as well.
   await slide(page, "Loss", "0%");
   await until(
@@ -77,8 +83,14 @@ test("both pictures come part by part, are complete at different times, and the 
     (now) => Number.parseFloat(now.spec.path.forward.loss || "0") === 0,
     "the loss that the slider has set",
   );
-  await laggard.getByText(/complete after/).waitFor({ timeout: 120_000 });
-  await laggard.getByText(/× the first/).waitFor();
+  await laggard
+    .getByText(/complete after/)
+    .first()
+    .waitFor({ timeout: 120_000 });
+  await laggard
+    .getByText(/× the first/)
+    .first()
+    .waitFor();
   for (const screen of screens) {
     await until(
       () => painted(screen),
@@ -126,7 +138,10 @@ test("a picture of one's own", async () => {
   await page.locator(".presets button").first().click();
   await page.getByRole("button", { name: /^(Start|Queue)$/ }).click();
   const screen = page.getByRole("article").first();
-  await screen.getByText(/complete after/).waitFor({ timeout: 60_000 });
+  await screen
+    .getByText(/complete after/)
+    .first()
+    .waitFor({ timeout: 60_000 });
   await until(
     () => painted(screen),
     (share) => share === 1,

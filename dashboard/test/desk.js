@@ -189,7 +189,7 @@ export class Person {
       acceptDownloads: true,
       ...options,
     });
-    context.setDefaultTimeout(30_000);
+    context.setDefaultTimeout(60_000);
     if (process.env["PAGE"] === "dist") await servePage(context, desk.origin);
     const page = await context.newPage();
     const person = new Person(context, page, desk.origin);

@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 
-import { browser, Desk, Person, program } from "./desk.js";
+import { browser, Desk, Person, program, until } from "./desk.js";
 
 /** @type {Desk} */
 let desk;
@@ -53,14 +53,21 @@ test("from the choice to the saved experiment, and back", async () => {
   await page.getByRole("radio", { name: "a time" }).check();
   await page.getByLabel("Time", { exact: true }).fill("1s");
   await page.getByLabel("Transfers of each").fill("2");
-  await page.getByRole("button", { name: /^(Start|Queue)$/ }).click();
-
   const head = page.getByRole("region", { name: "the run" });
-  await head.getByText("running").waitFor();
-  await head.getByText(/left$/).waitFor();
-  await head.getByText("done", { exact: true }).waitFor({ timeout: 90_000 });
+  // Looked for before it begins: a slow machine may be late to look, not late to see.
+  const seen = Promise.all([
+    head.getByText("running", { exact: true }).first().waitFor(),
+    head.getByText(/left$/).first().waitFor(),
+  ]);
+  await page.getByRole("button", { name: /^(Start|Queue)$/ }).click();
+  await seen;
+  await head.getByText("done", { exact: true }).first().waitFor({ timeout: 90_000 });
   const result = page.getByRole("region", { name: "Result" });
-  assert.equal(await result.locator(".strip .mark").count(), 6);
+  await until(
+    () => result.locator(".strip .mark").count(),
+    (count) => count === 6,
+    "a mark for each transfer",
+  );
   const rows = result.locator(".figures tbody tr");
   for (const [index, name] of names.entries()) {
     const cells = await rows.nth(index).locator("th, td").allTextContents();
@@ -109,7 +116,11 @@ test("what is impossible is said at its field, and cannot be started", async () 
   const field = page.locator(".word.wrong");
   await field.getByRole("alert").waitFor();
   assert.match((await field.getByRole("alert").textContent()) ?? "", /apples/);
-  assert.ok(await start.isDisabled());
+  await until(
+    () => start.isDisabled(),
+    (isDisabled) => isDisabled,
+    "the button",
+  );
   await page.getByLabel(/^loss.* A to B/i).fill("5%");
   await field.waitFor({ state: "detached" });
   await page.waitForFunction(() => !document.querySelector("button.go")?.hasAttribute("disabled"));
@@ -118,7 +129,7 @@ test("what is impossible is said at its field, and cannot be started", async () 
     mimeType: "application/toml",
     buffer: Buffer.from('title = "x"\nduration = "5 apples"\n[[flow]]\nsender = "auto"\n'),
   });
-  await page.getByText(/:2:/).waitFor();
+  await page.getByText(/:2:/).first().waitFor();
   await person.leave();
 });
 

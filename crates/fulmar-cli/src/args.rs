@@ -77,10 +77,21 @@ enum Command {
     Manual,
 }
 
+impl Command {
+    /// Whether another program's output goes to the same place.
+    fn is_guest(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if matches!(self, Self::Run(_)) {
+            return true;
+        }
+        matches!(self, Self::Connect(_))
+    }
+}
+
 impl Cli {
     /// Does what was asked for, and says on standard error what went wrong.
     pub fn run(self) -> ExitCode {
-        log::start(self.log_format);
+        log::start(self.log_format, self.command.is_guest());
         let is_json = match &self.command {
             Command::Keygen(args) => args.json,
             Command::Serve(args) => args.json,

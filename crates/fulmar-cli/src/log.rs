@@ -17,8 +17,9 @@ pub enum LogFormat {
     Journald,
 }
 
-/// Logs what `RUST_LOG` asks for; warnings otherwise, and what the program itself has to say.
-pub fn start(format: Option<LogFormat>) {
+/// Logs what `RUST_LOG` asks for; warnings otherwise, and what the program itself has to say. Where standard error is another
+/// program's as well (`is_guest`), advice about the machine is left to the commands that stay.
+pub fn start(format: Option<LogFormat>, is_guest: bool) {
     let format = format.unwrap_or_else(|| if is_journal() { LogFormat::Journald } else { LogFormat::Text });
     // Colours are for people: a file or a pipe gets none, nor does somebody who wants none (no-color.org).
     let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
@@ -35,7 +36,8 @@ pub fn start(format: Option<LogFormat>) {
             }
         },
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,fulmar_cli=info"));
+    let usual = if is_guest { "warn,fulmar::buffers=error,fulmar_cli=info" } else { "warn,fulmar_cli=info" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     tracing_subscriber::registry().with(layer.with_filter(filter)).init();
 }
 

@@ -221,7 +221,11 @@ async fn attempt(
 
 /// What to do if the server listens elsewhere, for those who may not have thought of it.
 fn other_port(port: u16) -> &'static str {
-    if port == DEFAULT_PORT { " (this is the usual port; another is given with -p PORT)" } else { "" }
+    if port == DEFAULT_PORT {
+        " (this is the usual port; another is given with -p PORT, or as HOST:PORT to what goes through a gateway)"
+    } else {
+        ""
+    }
 }
 
 async fn open(
@@ -273,13 +277,20 @@ pub fn listen_for(args: &ServerArgs, services: &[Service]) -> Result<Listener, F
     bind(args, crypto, services, &identity)
 }
 
+/// Why a port cannot be had, and what it needs.
+pub fn cannot_listen(at: &dyn std::fmt::Display, error: &std::io::Error) -> Failure {
+    let is_forbidden = error.kind() == std::io::ErrorKind::PermissionDenied;
+    let hint = ": ports below 1024 need root, or CAP_NET_BIND_SERVICE";
+    Failure::Unreachable(format!("cannot listen at {at}: {error}{}", if is_forbidden { hint } else { "" }))
+}
+
 fn bind(
     args: &ServerArgs,
     crypto: crypto::ServerConfig,
     services: &[Service],
     identity: &Identity,
 ) -> Result<Listener, Failure> {
-    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
+    let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
     // Clients of a server that was restarted hear of it at once, from these services at this address and no other.
     let address = socket.local_addr().map_err(taken)?;

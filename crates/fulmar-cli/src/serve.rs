@@ -43,6 +43,11 @@ pub struct Args {
     /// Be a gateway at the same port, as `fulmar gateway`
     #[arg(long)]
     gateway: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    tun: crate::tun::far::TunArgs,
     /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,
@@ -57,11 +62,21 @@ pub struct Args {
 
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    if args.tun.is_wanted() && !args.gateway {
+        return Err(Failure::Usage("--tun is a gateway's: it goes with --gateway".into()));
+    }
+    if args.watch.is_wanted() && !args.gateway {
+        return Err(Failure::Usage("--metrics are a gateway's: they go with --gateway".into()));
+    }
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
     let allowed = args.allow_profiles.unwrap_or_default();
     let server = ServerArgs { listen: args.listen, profile: args.profile, allowed };
     let listener = reach::listen_for(&server, services(true, args.gateway))?;
     let gateway = commands::gateway::open()?;
+    #[cfg(target_os = "linux")]
+    let _changed = args.tun.offer(&gateway)?;
+    let mut watch = args.watch.bind().await?;
     let root = std::fs::canonicalize(&args.root).unwrap_or(args.root);
     if args.json {
         let event = serde_json::json!({
@@ -70,6 +85,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             "root": root.display().to_string(),
             "fingerprint": listener.fingerprint,
             "gateway": args.gateway,
+            "metrics": watch.metrics_address(),
         });
         println!("{event}");
     } else {
@@ -82,7 +98,6 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     }
     commands::raise_descriptor_limit();
     let watched: Vec<Arc<dyn Observed>> = vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
-    let mut watch = WatchArgs::default().bind().await?;
     watch.start(watched.clone())?;
     tokio::select! {
         () = accept_both(&listener, &served, &gateway, args.json) => {}
@@ -229,6 +244,17 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("`{text}` is neither an address nor a port"))
 }
 
+/// As [`parse_listen`], for what programs of this machine use: a port alone is on loopback, and `localhost` is understood.
+pub fn parse_listen_here(text: &str) -> Result<SocketAddr, String> {
+    let here = text.strip_prefix("localhost:").unwrap_or(text);
+    if let Ok(port) = here.parse() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let is_whole = text.parse::<SocketAddr>().is_ok() || text.starts_with(':');
+    let wrong = || format!("`{text}` is neither a port nor an address with one, as 127.0.0.1:1080");
+    if is_whole { parse_listen(text).map_err(|_| wrong()) } else { Err(wrong()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,5 +268,16 @@ mod tests {
         assert_eq!(parse_listen("5").map(|a| a.port()), Ok(5));
         assert_eq!(parse_listen(":5").map(|a| a.port()), Ok(5));
         assert!(parse_listen("example").is_err());
+    }
+
+    #[test]
+    fn a_port_alone_is_here() {
+        for text in ["1080", "localhost:1080", "127.0.0.1:1080"] {
+            assert_eq!(parse_listen_here(text), Ok("127.0.0.1:1080".parse().unwrap()), "{text}");
+        }
+        assert!(parse_listen_here(":1080").is_ok_and(|address| address.ip().is_unspecified()));
+        for text in ["", "127.0.0.1", "example:80", "localhost", "99999", "127.0.0.1:99999", ":"] {
+            assert!(parse_listen_here(text).is_err(), "{text}");
+        }
     }
 }

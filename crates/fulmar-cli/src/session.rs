@@ -186,7 +186,7 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             )),
             TransportErrorCode::ConnectionRefused if matches!(reason, ConnectionError::Transport(_)) => {
                 Failure::Unreachable(format!(
-                    "{peer}: nobody listens at this port (another is given with -p PORT)"
+                    "{peer}: nobody listens at this port (another is given with -p PORT, or as HOST:PORT to what goes through a gateway)"
                 ))
             }
             TransportErrorCode::ConnectionRefused => {

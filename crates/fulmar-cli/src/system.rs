@@ -132,7 +132,10 @@ fn apply(change: &Change) -> Result<(), Failure> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Other(format!("{line}: {}", crate::units::printable(said.trim()))))
+    // In the words of nft, ip and sh.
+    let is_forbidden = ["not permitted", "ermission denied"].iter().any(|words| said.contains(words));
+    let hint = if is_forbidden { " (this needs root, or CAP_NET_ADMIN)" } else { "" };
+    Err(Failure::Other(format!("{line}: {}{hint}", crate::units::printable(said.trim()))))
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 //! * Both drivers describe links by [`link::LinkSpec`] and report an [`outcome::Outcome`].
 
 #[cfg(target_os = "linux")]
+pub mod applications;
+#[cfg(target_os = "linux")]
 pub mod bridge;
 pub mod compare;
 #[cfg(all(feature = "desk", target_os = "linux"))]

@@ -6,6 +6,7 @@
 
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as Clock};
@@ -103,7 +104,9 @@ fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Resu
             command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
         }
         sys::die_together(&mut command)?;
-        command.spawn()?
+        let child = command.spawn()?;
+        sys::prefer_session(child.id());
+        child
     };
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -123,6 +126,13 @@ fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Resu
 fn substituted(line: &str) -> String {
     line.replace("{server}", &Ipv4Addr::from(SERVER_ADDRESS).to_string())
         .replace("{client}", &Ipv4Addr::from(CLIENT_ADDRESS).to_string())
+}
+
+/// Folders with programs: this program's own comes first, so that `fulmar` is the one built with it.
+pub(crate) fn search_path() -> Vec<PathBuf> {
+    let own = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    own.into_iter().chain(std::env::split_paths(&path)).collect()
 }
 
 /// Runs two programs over one link in real time.

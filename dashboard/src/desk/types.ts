@@ -218,7 +218,6 @@ export interface Catalogue {
   run_presets: RunPreset[];
   link_keys: LinkKey[];
   traces: { name: string; title: string; rate: string; loss: string }[];
-  colours: Record<string, number>;
 }
 
 export interface Loaded {

@@ -117,5 +117,4 @@ export const catalogue = {
     linkKey("blackout", "Blackout", "", "2s+500ms", false),
   ],
   traces: [],
-  colours: {},
 };

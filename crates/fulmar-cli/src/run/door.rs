@@ -1,7 +1,7 @@
 //! How a program's own socket becomes connected at the moment when the gateway has reached the target.
 //!
-//! A *door* is a port of loopback whose listener discards what knocks (a packet filter of one instruction that takes
-//! nothing). A socket that connects to it stays in `SYN_SENT`, as on a path to a far host. When the target has answered, a
+//! A *door* is a port of loopback whose listener discards what knocks: by a packet filter of one instruction that takes
+//! nothing, or, where filters are not for everybody, because its queue is full. A socket that connects to it stays in `SYN_SENT`, as on a path to a far host. When the target has answered, a
 //! second socket is bound to the door's port and connects to the waiting one: both have sent a SYN, which is TCP's
 //! simultaneous open (RFC 9293, section 3.5), and both are connected at once. If the target has refused, the waiting socket,
 //! of which there is a duplicate here, is taken back (`connect` to no address), and whoever waits for it wakes up.
@@ -41,20 +41,41 @@ pub(super) struct Door {
 #[derive(Debug)]
 struct Listener {
     _socket: Socket,
+    /// What fills the queue, where there is no filter.
+    _filling: Option<std::net::TcpStream>,
     address: SocketAddr,
 }
 
 impl Listener {
     fn new(ip: IpAddr) -> io::Result<Self> {
-        let address = SocketAddr::new(ip, 0);
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        socket.attach_filter(&[TAKE_NOTHING])?;
-        socket.set_reuse_port(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(1)?;
-        let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
-        Ok(Self { _socket: socket, address })
+        match Self::with_filter(ip) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::with_full_queue(ip),
+            result => result,
+        }
     }
+
+    fn with_filter(ip: IpAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(SocketAddr::new(ip, 0)), Type::STREAM, None)?;
+        socket.attach_filter(&[TAKE_NOTHING])?;
+        let address = listen(&socket, ip, 1)?;
+        Ok(Self { _socket: socket, _filling: None, address })
+    }
+
+    /// A queue of length zero has room for one connection (Linux counts so), and while that is not accepted, every SYN is
+    /// dropped.
+    fn with_full_queue(ip: IpAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(SocketAddr::new(ip, 0)), Type::STREAM, None)?;
+        let address = listen(&socket, ip, 0)?;
+        let filling = std::net::TcpStream::connect(address)?;
+        Ok(Self { _socket: socket, _filling: Some(filling), address })
+    }
+}
+
+fn listen(socket: &Socket, ip: IpAddr, queue: i32) -> io::Result<SocketAddr> {
+    socket.set_reuse_port(true)?;
+    socket.bind(&SocketAddr::new(ip, 0).into())?;
+    socket.listen(queue)?;
+    socket.local_addr()?.as_socket().ok_or_else(no_address)
 }
 
 fn no_address() -> io::Error {
@@ -157,11 +178,23 @@ mod tests {
         (socket, duplicate)
     }
 
+    /// Doors of both kinds.
+    fn doors() -> [Door; 2] {
+        let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
+        let full = |ip| Listener::with_full_queue(ip);
+        [Door::new().unwrap(), Door { v4: full(v4).unwrap(), v6: full(v6).ok() }]
+    }
+
     #[tokio::test]
     async fn a_socket_that_knocks_is_connected_when_the_door_opens() {
-        let door = Door::new().unwrap();
+        for door in doors() {
+            is_connected_when_it_opens(&door).await;
+        }
+    }
+
+    async fn is_connected_when_it_opens(door: &Door) {
         for target in ["192.0.2.1:80", "[2001:db8::1]:80", "[::ffff:192.0.2.1]:80"] {
-            let (socket, duplicate) = knock(&door, target);
+            let (socket, duplicate) = knock(door, target);
             assert!(knocks(&duplicate).await && is_knocking(&duplicate), "{target}");
             let mut inside = door.open(&duplicate).await.unwrap();
             assert!(!is_knocking(&duplicate), "{target}");
@@ -180,11 +213,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_socket_that_is_turned_away_has_an_error() {
-        let door = Door::new().unwrap();
-        let (socket, duplicate) = knock(&door, "192.0.2.1:80");
-        door.turn_away(&duplicate, || true).await;
-        let error = socket.take_error().unwrap().unwrap();
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-        assert!(socket.peer_addr().is_err());
+        for door in doors() {
+            let (socket, duplicate) = knock(&door, "192.0.2.1:80");
+            door.turn_away(&duplicate, || true).await;
+            let error = socket.take_error().unwrap().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+            assert!(socket.peer_addr().is_err());
+        }
     }
 }

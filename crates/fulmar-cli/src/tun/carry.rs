@@ -22,6 +22,8 @@ use tun_rs::AsyncDevice;
 
 use super::clamp::clamp;
 use crate::tunnel::datagrams::{Inbox, Sender};
+use crate::tunnel::pump::Way;
+use crate::tunnel::traffic::Traffic;
 
 /// Largest MTU of a tunnel.
 pub const MTU_MAX: u16 = 9000;
@@ -54,6 +56,10 @@ pub struct Tunnel {
     pub delivery: Delivery,
     /// Longest packet.
     pub mtu: u16,
+    /// What counts and limits its bytes.
+    pub traffic: Arc<Traffic>,
+    /// Which way packets of the device go.
+    pub outward: Way,
 }
 
 impl fmt::Debug for Tunnel {
@@ -92,6 +98,8 @@ impl Tunnel {
             let mut length = self.device.recv(&mut packet).await?;
             loop {
                 clamp(&mut packet[..length], self.mtu);
+                self.traffic.admit(self.outward, length).await;
+                self.traffic.count(self.outward, length);
                 let is_sent = self.delivery == Delivery::Unreliable && out.send(&packet[..length]);
                 if !is_sent {
                     batch.put_u16(length as u16);
@@ -177,6 +185,8 @@ impl Tunnel {
 
     async fn deliver(&self, packet: &mut [u8]) -> io::Result<()> {
         clamp(packet, self.mtu);
+        self.traffic.admit(self.outward.back(), packet.len()).await;
+        self.traffic.count(self.outward.back(), packet.len());
         match self.device.send(packet).await {
             Ok(_) => Ok(()),
             // What is no IP packet the kernel does not take; a device that is down, neither. Both are as lost.

@@ -7,16 +7,19 @@ use std::time::Duration;
 use fulmar::identity::Host;
 
 use super::carry::{Delivery, MTU_MAX, Tunnel};
-use super::far::{Grant, MTU_MIN, Wish, device};
+use super::far::{Grant, MTU_MIN, Wish, device, no_device};
+use super::observed::ObservedTun;
 use super::route::{self, Route};
 use crate::exit::Failure;
 use crate::reach::{self, Manner, Service};
 use crate::session::Session;
 use crate::system::Changed;
+use crate::tunnel::commands::watch::WatchArgs;
 use crate::tunnel::commands::{ClientArgs, say_ready};
 use crate::tunnel::datagrams::{Datagrams, End, Inbox};
 use crate::tunnel::halves::TunnelSend;
 use crate::tunnel::message::{self, Answer, Request};
+use crate::tunnel::pump::Way;
 use crate::tunnel::{Code, OpenError};
 
 /// Longest packet of a tunnel by default: with its length it fits one symbol of an Ethernet path.
@@ -47,6 +50,8 @@ pub struct Args {
     /// Longest packet
     #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = clap::value_parser!(u16).range(i64::from(MTU_MIN)..=i64::from(MTU_MAX)))]
     mtu: u16,
+    #[command(flatten)]
+    watch: WatchArgs,
     /// Name of the device
     #[arg(long, value_name = "NAME", default_value = "fulmar0", value_parser = parse_device)]
     device: String,
@@ -75,7 +80,11 @@ struct Standing {
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let (gateways, manner) = args.client.gateways()?;
+    let mut watch = args.watch.bind().await?;
+    let metrics = watch.metrics_address();
     let (mut session, mut gateway, mut opened) = open_any(&gateways, &manner, &args, None).await?;
+    let observed = Arc::new(ObservedTun::new(&args.device));
+    watch.start(vec![observed.clone()])?;
     let mut standing: Option<Standing> = None;
     loop {
         let grant = opened.grant.clone();
@@ -83,15 +92,18 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             // The device of before must be gone for one of the same name.
             drop(standing.take());
             standing = Some(stand(&args, grant.clone(), &session)?);
-            tell_ready(&args, &grant, &gateway);
+            tell_ready(&args, &grant, &gateway, metrics.as_deref());
         }
         let device = standing.as_ref().map(|standing| Arc::clone(&standing.device));
         let device = device.ok_or_else(|| Failure::Other("no device".into()))?;
+        observed.has(&session);
         let tunnel = Tunnel {
             device: Arc::clone(&device),
             connection: session.connection().clone(),
             delivery: args.delivery,
             mtu: grant.mtu,
+            traffic: Arc::clone(&observed.traffic),
+            outward: Way::Up,
         };
         let error = tunnel.carry(opened.recv, opened.send, opened.inbox).await;
         if session.connection().close_reason().is_none() && !device_works(&device) {
@@ -111,18 +123,14 @@ fn device_works(device: &tun_rs::AsyncDevice) -> bool {
 /// Makes the device and its routes.
 fn stand(args: &Args, grant: Grant, session: &Session) -> Result<Standing, Failure> {
     let made = device(Some(&args.device), grant.v4, grant.v6, grant.mtu);
-    let device = made.map_err(|error| {
-        let is_forbidden = error.kind() == std::io::ErrorKind::PermissionDenied;
-        let hint = if is_forbidden { ": it needs root, or CAP_NET_ADMIN" } else { "" };
-        Failure::Other(format!("cannot make the TUN device {}: {error}{hint}", args.device))
-    })?;
+    let device = made.map_err(|error| no_device(&format!("the TUN device {}", args.device), &error))?;
     let peer = session.peer();
     let peer: SocketAddr = peer.parse().map_err(|_| Failure::Other(format!("{peer} is no address")))?;
     let changes = route::changes(&args.routes, &args.device, peer.ip().to_canonical());
     Ok(Standing { grant, device, _changed: Changed::make(&changes)? })
 }
 
-fn tell_ready(args: &Args, grant: &Grant, gateway: &Host) {
+fn tell_ready(args: &Args, grant: &Grant, gateway: &Host, metrics: Option<&str>) {
     let line = format!(
         "Ready: {} at {} and {} (MTU {}); {gateway} is {} and {}",
         args.device, grant.v4, grant.v6, grant.mtu, grant.gateway_v4, grant.gateway_v6
@@ -131,6 +139,7 @@ fn tell_ready(args: &Args, grant: &Grant, gateway: &Host) {
         "gateway": gateway.to_string(), "device": args.device, "mtu": grant.mtu,
         "addresses": [grant.v4.to_string(), grant.v6.to_string()],
         "gateway_addresses": [grant.gateway_v4.to_string(), grant.gateway_v6.to_string()],
+        "metrics": metrics,
     });
     say_ready(args.client.json, "tun", &[line], event);
 }

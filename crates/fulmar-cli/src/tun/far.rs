@@ -14,7 +14,9 @@ use crate::system::{Change, Changed};
 use crate::tunnel::datagrams::{Datagrams, Inbox};
 use crate::tunnel::error::{Code, OpenError};
 use crate::tunnel::gateway::Gateway;
+use crate::tunnel::pump::Way;
 use crate::tunnel::rules::Rules;
+use crate::tunnel::traffic::Traffic;
 
 /// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
 pub const MTU_MIN: u16 = 1280;
@@ -32,9 +34,29 @@ pub struct TunArgs {
 }
 
 impl TunArgs {
+    /// As a file says it.
+    pub fn new(tun: Option<Pool>, tun_nat: bool) -> Self {
+        Self { tun, tun_nat }
+    }
+
+    /// Whether tunnels were asked for.
+    pub fn is_wanted(&self) -> bool {
+        self.tun.is_some()
+    }
+
+    /// What the command line says, or else a file.
+    pub fn or(self, other: Self) -> Self {
+        if self.is_wanted() { self } else { other }
+    }
+
     /// Has the gateway offer tunnels, and makes the changes that let packets go on; they last as long as what is returned.
     pub fn offer(&self, gateway: &Gateway) -> Result<Option<Changed>, Failure> {
         let Some(pool) = &self.tun else { return Ok(None) };
+        // Found out now, not by the first client.
+        if let Some(lease) = pool.lease(None) {
+            let ((v4, _), (v6, _)) = (lease.v4(), lease.v6());
+            drop(device(None, v4, v6, MTU_MIN).map_err(|error| no_device("a TUN device", &error))?);
+        }
         let changed = self.tun_nat.then(|| Changed::make(&masquerade(&pool.network()))).transpose()?;
         gateway.offer_tun(pool.clone());
         Ok(changed)
@@ -78,6 +100,13 @@ pub fn device(name: Option<&str>, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> std::
     builder.build_async().map(Arc::new)
 }
 
+/// Why a device could not be made, and what it needs.
+pub fn no_device(name: &str, error: &std::io::Error) -> Failure {
+    let is_forbidden = error.kind() == std::io::ErrorKind::PermissionDenied;
+    let hint = if is_forbidden { ": it needs root, or CAP_NET_ADMIN" } else { "" };
+    Failure::Other(format!("cannot make {name}: {error}{hint}"))
+}
+
 /// A tunnel at the gateway, before its client has been told.
 #[derive(Debug)]
 pub struct Opened {
@@ -94,6 +123,7 @@ pub fn open(
     pool: Option<&Pool>,
     session: Option<&Session>,
     datagrams: &Arc<Datagrams>,
+    traffic: Arc<Traffic>,
     wish: &Wish,
 ) -> Result<Opened, OpenError> {
     let no = |code, text: &str| OpenError::new(code, text);
@@ -114,7 +144,8 @@ pub fn open(
     let mtu = wish.mtu.clamp(MTU_MIN, MTU_MAX);
     let device = device(None, gateway_v4, gateway_v6, mtu)
         .map_err(|e| no(Code::Other, &format!("the gateway cannot make a TUN device: {e}")))?;
-    let tunnel = Tunnel { device, connection: session.connection().clone(), delivery: wish.delivery, mtu };
+    let (connection, delivery) = (session.connection().clone(), wish.delivery);
+    let tunnel = Tunnel { device, connection, delivery, mtu, traffic, outward: Way::Down };
     Ok(Opened { grant: Grant { mtu, v4, gateway_v4, v6, gateway_v6 }, tunnel, inbox, _lease: lease })
 }
 

@@ -18,7 +18,7 @@ const DIALS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Account {
     /// What is carried, and how fast it may be.
-    pub traffic: Traffic,
+    pub traffic: Arc<Traffic>,
     limits: Mutex<Limits>,
     streams: AtomicUsize,
     /// Streams asked for and refused since the beginning.
@@ -43,7 +43,7 @@ impl Drop for Seat {
 impl Default for Account {
     fn default() -> Self {
         Self {
-            traffic: Traffic::default(),
+            traffic: Arc::default(),
             limits: Mutex::default(),
             streams: AtomicUsize::new(0),
             refused: AtomicU64::new(0),

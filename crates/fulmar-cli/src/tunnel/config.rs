@@ -63,6 +63,20 @@ pub struct GatewayConfig {
     /// Only give files, take none.
     #[serde(default)]
     pub read_only: bool,
+    /// Carry IP packets as well, with addresses from this network.
+    #[serde(default, deserialize_with = "network")]
+    pub tun: Option<String>,
+    /// Let those packets go on from here.
+    #[serde(default)]
+    pub tun_nat: bool,
+}
+
+impl GatewayConfig {
+    /// What it says of tunnels for packets.
+    #[cfg(target_os = "linux")]
+    pub fn tun(&self) -> crate::tun::far::TunArgs {
+        crate::tun::far::TunArgs::new(self.tun.as_ref().and_then(|text| text.parse().ok()), self.tun_nat)
+    }
 }
 
 /// As `fulmar proxy`.
@@ -117,6 +131,9 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), String> {
+        if self.gateway.as_ref().is_some_and(|gateway| gateway.tun_nat && gateway.tun.is_none()) {
+            return Err("gateway.tun_nat needs gateway.tun, a network".into());
+        }
         if let Some((name, _)) = self.hosts.iter().find(|(_, host)| host.gateways.is_empty()) {
             return Err(format!("hosts.{name} has no gateways"));
         }
@@ -181,6 +198,18 @@ fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
     checked(deserializer, reach::parse_profile).map(Some)
 }
 
+/// A network for tunnels, as it is written: where it is used, it is a pool of addresses that are taken.
+#[cfg(target_os = "linux")]
+fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let same = |text: &str| text.parse::<crate::tun::pool::Pool>().map(|_| text.to_owned());
+    checked(deserializer, same).map(Some)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    checked(deserializer, |_| Err("tunnels for packets need Linux")).map(Some)
+}
+
 fn login<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Login>, D::Error> {
     checked(deserializer, Login::parse).map(Some)
 }
@@ -208,6 +237,8 @@ mod tests {
             [gateway]
             listen = ":443"
             root = "/srv/files"
+            tun = "10.97.0.0/16"
+            tun_nat = true
             [[proxy]]
             host = "home"
             user = "me:secret"
@@ -230,6 +261,8 @@ mod tests {
         for (text, words) in [
             ("[gateway]\nlisten = \"nowhere\"", "line 2"),
             ("[gateway]\nroot = 5", "line 2"),
+            ("[gateway]\ntun = \"10.97.0.0\"", "10.97.0.0/16"),
+            ("[gateway]\ntun_nat = true", "gateway.tun"),
             ("speed = 9", "unknown field"),
             ("[hosts.a]\ngateways = []", "hosts.a"),
             ("[hosts.a]\ngateways = [\"x y\"]", "x y"),

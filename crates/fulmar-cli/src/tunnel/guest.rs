@@ -72,8 +72,9 @@ impl Guest {
     {
         use crate::tun::far;
         let opened = self.account.seat().and_then(|seat| {
-            let opened =
-                far::open(&self.rules(), self.tun.as_ref(), self.session.as_ref(), &self.datagrams, wish);
+            let traffic = Arc::clone(&self.account.traffic);
+            let (pool, session) = (self.tun.as_ref(), self.session.as_ref());
+            let opened = far::open(&self.rules(), pool, session, &self.datagrams, traffic, wish);
             opened.map(|opened| (seat, opened))
         });
         let (_seat, opened) = match opened {

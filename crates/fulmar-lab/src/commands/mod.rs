@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 mod agree;
+#[cfg(target_os = "linux")]
+mod applications;
 mod available;
 #[cfg(target_os = "linux")]
 mod bridge;
@@ -60,6 +62,8 @@ enum Command {
     Peer(peer::Args),
     #[cfg(target_os = "linux")]
     Agree(agree::Args),
+    #[cfg(target_os = "linux")]
+    Applications(applications::Args),
     #[cfg(all(feature = "desk", target_os = "linux"))]
     Operator(desk::OperatorArgs),
     #[cfg(all(feature = "desk", target_os = "linux"))]
@@ -103,6 +107,8 @@ impl Cli {
             Command::Peer(args) => peer::run(&args),
             #[cfg(target_os = "linux")]
             Command::Agree(args) => agree::run(&args),
+            #[cfg(target_os = "linux")]
+            Command::Applications(args) => applications::run(&args),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,

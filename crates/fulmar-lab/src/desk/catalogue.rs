@@ -1,6 +1,5 @@
 //! What can be chosen on the page.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fulmar_proto::PROFILE_NAMES;
@@ -24,7 +23,6 @@ pub(crate) struct Catalogue {
     run_presets: Vec<RunPreset>,
     link_keys: Vec<LinkKey>,
     traces: Vec<Trace>,
-    colours: BTreeMap<String, usize>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -83,12 +81,6 @@ struct Trace {
 pub(crate) fn catalogue(drivers: &[Driver]) -> Catalogue {
     let has_kernel = drivers.iter().any(|driver| driver.kernel_tcp && driver.available);
     let transports = transports();
-    let names = transports.iter().map(|choice| choice.name.split(':').next().unwrap_or_default().to_owned());
-    let mut colours = BTreeMap::new();
-    for name in names {
-        let next = colours.len();
-        colours.entry(name).or_insert(next);
-    }
     let link_keys = path::KEYS.iter();
     Catalogue {
         transports,
@@ -98,13 +90,12 @@ pub(crate) fn catalogue(drivers: &[Driver]) -> Catalogue {
             .map(|&(key, title, default, example, live)| LinkKey { key, title, default, example, live })
             .collect(),
         traces: traces(),
-        colours,
     }
 }
 
 fn transports() -> Vec<TransportChoice> {
     let all = vec![DriverName::Real, DriverName::Relay, DriverName::Virtual];
-    // Those that are compared most come first, and so get the colours that differ most.
+    // Those that are compared most come first.
     let first = ["auto", "lt-tcp"].map(str::to_owned);
     let controls = spec::kernel_controls();
     let kernel = controls.iter().map(|name| TransportChoice {
@@ -334,6 +325,6 @@ mod tests {
         }
         let catalogue = catalogue(&[]);
         assert!(catalogue.transports.iter().all(|t| t.kind != "profile" || !t.title.is_empty()));
-        assert_eq!(catalogue.colours["auto"], 0);
+        assert_eq!(catalogue.transports[0].name, "auto");
     }
 }

@@ -122,7 +122,7 @@ impl Peer {
 
     /// What is not installed; empty if everything is.
     pub fn missing(&self) -> Vec<String> {
-        let folders: Vec<PathBuf> = run::search_path();
+        let folders: Vec<PathBuf> = crate::programs::search_path();
         let is_there = |program: &String| folders.iter().any(|folder| folder.join(program).is_file());
         let programs = self.programs.iter().filter(|program| !is_there(program)).cloned();
         let files = self.files.iter().filter(|file| !file.exists());

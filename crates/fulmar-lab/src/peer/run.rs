@@ -12,7 +12,7 @@ use super::{ChosenPeer, Printer};
 use crate::bridge::TcpSettings;
 use crate::link::LinkSpec;
 use crate::outcome::{Flow, Outcome};
-use crate::programs::{self, Finished, Programs};
+use crate::programs::{self, Finished, Programs, search_path};
 
 /// How much longer than its time a client may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,13 +38,6 @@ impl PeerScenario {
         let peer = &self.peer.peer;
         format!("{} | {} | {} {:?}", self.peer.label(), peer.server, peer.client, self.duration)
     }
-}
-
-/// Folders with programs: this program's own comes first, so that `fulmar` is the one built with it.
-pub(super) fn search_path() -> Vec<PathBuf> {
-    let own = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-    let path = env::var_os("PATH").unwrap_or_default();
-    own.into_iter().chain(env::split_paths(&path)).collect()
 }
 
 /// Runs a peer over a link in real time. A run that has no figures to show is invalid.

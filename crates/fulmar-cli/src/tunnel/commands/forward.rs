@@ -23,7 +23,6 @@ pub struct Args {
     watch: WatchArgs,
     /// Listen here, connect from the gateway
     #[arg(short = 'L', long = "local", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
-    #[arg(required_unless_present_any = ["remote", "dynamic"])]
     local: Vec<Spec>,
     /// Listen at the gateway, connect from here
     #[arg(short = 'R', long = "remote", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
@@ -35,8 +34,11 @@ pub struct Args {
 
 /// Runs the command: until it is told to end.
 pub async fn run(args: Args) -> Result<(), Failure> {
+    if args.local.is_empty() && args.remote.is_empty() && args.dynamic.is_empty() {
+        return Err(Failure::Usage("nothing to forward: say -L, -R or -D, at least one of them".into()));
+    }
     raise_descriptor_limit();
-    let entrances = bind(&args).await.map_err(explain)?;
+    let entrances = bind(&args).await.map_err(explain_here)?;
     let mut watch = args.watch.clone().bind().await?;
     let metrics = watch.metrics_address();
     let client = args.client.connect().await?;
@@ -94,6 +96,13 @@ async fn reverse(client: &Client, remote: &[Spec], gateway: &str) -> Result<Vec<
         told.push((line, json!({ "kind": "remote", "at": at, "to": spec.to.to_string() })));
     }
     Ok(told)
+}
+
+/// What keeps this machine from listening has nothing to do with trust.
+fn explain_here(error: OpenError) -> Failure {
+    let hint = ": ports below 1024 need root, or CAP_NET_BIND_SERVICE";
+    let hint = if error.code == Code::Forbidden { hint } else { "" };
+    Failure::Unreachable(format!("{}{hint}", error.text))
 }
 
 fn explain(error: OpenError) -> Failure {

@@ -59,7 +59,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     };
     let gateway = open()?;
     #[cfg(target_os = "linux")]
-    let _changed = args.tun.offer(&gateway)?;
+    let _changed = args.tun.or(section.map(|section| section.tun()).unwrap_or_default()).offer(&gateway)?;
     let listener = reach::listen(&server, Service::Tunnel)?;
     let mut watch = args.watch.or(config.metrics).bind().await?;
     let metrics = watch.metrics_address();

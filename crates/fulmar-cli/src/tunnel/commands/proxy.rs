@@ -9,6 +9,8 @@ use tokio::net::TcpListener;
 use super::watch::WatchArgs;
 use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
+use crate::reach::cannot_listen;
+use crate::serve::parse_listen_here;
 use crate::tunnel::proxy::{self, Login};
 use crate::tunnel::report::ObservedClient;
 
@@ -23,8 +25,8 @@ pub struct Args {
     pub client: ClientArgs,
     #[command(flatten)]
     watch: WatchArgs,
-    /// Where programs find the proxy
-    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:1080")]
+    /// Where programs find the proxy: an address with a port, or a port on loopback
+    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:1080", value_parser = parse_listen_here)]
     listen: SocketAddr,
     /// Demand a name and a password; @FILE reads them from a file's first line
     #[arg(long, value_name = "NAME:PASSWORD", value_parser = Login::parse)]
@@ -40,7 +42,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             args.listen
         );
     }
-    let taken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen at {}: {e}", args.listen));
+    let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
     let listener = TcpListener::bind(args.listen).await.map_err(taken)?;
     let address = listener.local_addr().map_err(taken)?;
     let mut watch = args.watch.clone().bind().await?;

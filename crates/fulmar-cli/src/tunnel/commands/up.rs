@@ -231,11 +231,16 @@ fn begin_gateway(
     let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
     let server = ServerArgs { listen: section.listen, profile, allowed: Default::default() };
     let gateway = gateway::open()?;
+    #[cfg(target_os = "linux")]
+    let changed = section.tun().offer(&gateway)?;
     let files = section.root.as_deref().map(|root| open_files(root, section.read_only)).transpose()?;
     let listener = reach::listen_for(&server, serve::services(files.is_some(), true))?;
     show(observed, ObservedGateway::new(listener.address.to_string(), &gateway));
     let at = format!("gateway at {}, key {}", listener.address, listener.fingerprint);
     let work = async move {
+        // The changes for tunnels last as long as the gateway.
+        #[cfg(target_os = "linux")]
+        let _changed = changed;
         match files {
             Some(files) => serve::accept_both(&listener, &files, &gateway, false).await,
             None => gateway::accept(&listener, &gateway).await,

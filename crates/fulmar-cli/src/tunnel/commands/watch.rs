@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::exit::Failure;
+use crate::serve::parse_listen_here;
 use crate::trust;
 use crate::tunnel::control::Socket;
 use crate::tunnel::metrics;
@@ -17,8 +18,8 @@ use crate::tunnel::report::Observed;
 /// What every long-running command can be told about being watched.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct WatchArgs {
-    /// Offer metrics for Prometheus there, at /metrics
-    #[arg(long, value_name = "ADDR")]
+    /// Offer metrics for Prometheus there, at /metrics: an address with a port, or a port on loopback
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen_here)]
     metrics: Option<SocketAddr>,
 }
 
@@ -33,6 +34,11 @@ impl WatchArgs {
     /// With metrics there, or as the command line says.
     pub fn or(self, metrics: Option<SocketAddr>) -> Self {
         Self { metrics: self.metrics.or(metrics) }
+    }
+
+    /// Whether metrics were asked for.
+    pub fn is_wanted(&self) -> bool {
+        self.metrics.is_some()
     }
 
     /// Takes the socket for metrics.

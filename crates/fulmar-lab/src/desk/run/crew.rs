@@ -59,9 +59,16 @@ impl Member {
 
     /// Tells it something.
     pub(crate) async fn order(&self, order: Order, beside: Vec<u8>) -> Result<(), String> {
-        let lost = |_| format!("the agent '{}' was lost", self.name);
-        self.orders.send((order, beside)).await.map_err(lost)
+        self.orders.send((order, beside)).await.map_err(|_| lost(&self.name))
     }
+}
+
+/// What is said of an agent whose control connection has ended in the middle of a run.
+pub(crate) fn lost(name: &str) -> String {
+    format!(
+        "the agent '{name}' was lost in the middle of the run: its process has ended, or its machine cannot be reached. \
+         When it is back it takes part in the next run"
+    )
 }
 
 /// All agents.

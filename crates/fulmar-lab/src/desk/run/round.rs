@@ -8,7 +8,7 @@ use fulmar_net::LinkConfig;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::crew::{Crew, Member, Told};
+use super::crew::{Crew, Member, Told, lost};
 use super::road::Road;
 use super::watch::Watch;
 use super::{Halt, Runner, mbps, step, stopped, transfer};
@@ -324,7 +324,7 @@ impl Round<'_> {
             (_, Report::Lost { name }) => {
                 // With it are its connections.
                 self.lanes.iter_mut().for_each(|lane| _ = lane.open.remove(&(role as u8)));
-                Err(Halt::Failed(format!("the agent '{name}' was lost")))
+                Err(Halt::Failed(lost(name)))
             }
             (Some(lane), Report::Failed { reason, .. }) => {
                 let transport = &self.spec.transports[self.lanes[lane].flow];

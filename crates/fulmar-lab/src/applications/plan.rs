@@ -1,0 +1,125 @@
+//! The cells: which program goes which way over which link.
+
+use std::collections::BTreeMap;
+
+use super::{Application, Way};
+use crate::link::LinkSpec;
+
+/// Rate of every link that does not say another.
+const RATE: &str = "50M";
+/// Loss on the way, in percent, and the mean length of its bursts.
+const LOSSES: [&str; 7] = ["0%", "1%", "5%", "10%", "1%/5", "5%/5", "10%/5"];
+const ROUND_TRIPS: [&str; 2] = ["50ms", "250ms"];
+
+/// One program, one way, one link.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// The application.
+    pub application: String,
+    /// The way.
+    pub way: String,
+    /// Settings of the link, in the words of experiments.
+    pub link: BTreeMap<String, String>,
+}
+
+impl Cell {
+    /// Its link in words, the round-trip time first.
+    pub fn link_label(&self) -> String {
+        let named = |key: &str| self.link.get(key).map(|value| format!("{key} {value}"));
+        let first = ["rtt", "loss"];
+        let others = self.link.keys().filter(|key| !first.contains(&key.as_str()) && *key != "rate");
+        let words = first.into_iter().chain(others.map(String::as_str)).filter_map(named);
+        let rate = self.link.get("rate").filter(|rate| *rate != RATE).map(|rate| format!("rate {rate}"));
+        words.chain(rate).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The link.
+    ///
+    /// # Errors
+    /// Which setting is none.
+    pub fn link(&self) -> Result<LinkSpec, String> {
+        let mut link = LinkSpec::default();
+        self.link.iter().try_for_each(|(key, value)| link.set(key, value))?;
+        link.forward().and(link.backward())?;
+        Ok(link)
+    }
+}
+
+/// Which cells are wanted; an empty list means all.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Applications by name.
+    pub applications: Vec<String>,
+    /// Ways by name.
+    pub ways: Vec<String>,
+    /// Settings that a link must have: of each key, any of its values.
+    pub link: Vec<(String, String)>,
+}
+
+impl Selection {
+    fn has(list: &[String], name: &str) -> bool {
+        list.is_empty() || list.iter().any(|other| other == name)
+    }
+
+    fn has_link(&self, link: &BTreeMap<String, String>) -> bool {
+        let allows = |key: &String| {
+            let mut values = self.link.iter().filter(|(other, _)| other == key).map(|(_, value)| value);
+            values.any(|value| link.get(key) == Some(value))
+        };
+        self.link.iter().all(|(key, _)| allows(key))
+    }
+
+    /// Says which of its names exist nowhere.
+    ///
+    /// # Errors
+    /// The first of them, with those that do.
+    pub fn check(&self, applications: &[Application], ways: &[Way]) -> Result<(), String> {
+        let known: Vec<&str> = applications.iter().map(|a| a.name.as_str()).collect();
+        let known_ways: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+        for (kind, wanted, known) in
+            [("application", &self.applications, known), ("way", &self.ways, known_ways)]
+        {
+            if let Some(name) = wanted.iter().find(|name| !known.contains(&name.as_str())) {
+                return Err(format!("there is no {kind} '{name}'; there are {}", known.join(", ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The links of an application.
+pub(super) fn links(application: &Application) -> Result<Vec<BTreeMap<String, String>>, String> {
+    let mut links = application.links.clone();
+    if links.is_empty() {
+        for rtt in ROUND_TRIPS {
+            links.extend(LOSSES.map(|loss| {
+                BTreeMap::from([("rtt".to_owned(), rtt.to_owned()), ("loss".to_owned(), loss.to_owned())])
+            }));
+        }
+    }
+    for link in &mut links {
+        link.entry("rate".into()).or_insert_with(|| RATE.into());
+        let cell = Cell { application: String::new(), way: String::new(), link: link.clone() };
+        cell.link()?;
+    }
+    Ok(links)
+}
+
+/// Every cell that is wanted, in the order in which they are run: the ways over one link one after the other.
+///
+/// # Errors
+/// If a link cannot be.
+pub fn cells(applications: &[Application], ways: &[Way], wanted: &Selection) -> Result<Vec<Cell>, String> {
+    let mut cells = Vec::new();
+    for application in applications.iter().filter(|a| Selection::has(&wanted.applications, &a.name)) {
+        for link in links(application)?.into_iter().filter(|link| wanted.has_link(link)) {
+            let ways = ways.iter().filter(|way| application.goes_by(way));
+            cells.extend(ways.filter(|way| Selection::has(&wanted.ways, &way.name)).map(|way| Cell {
+                application: application.name.clone(),
+                way: way.name.clone(),
+                link: link.clone(),
+            }));
+        }
+    }
+    Ok(cells)
+}
