@@ -31,7 +31,8 @@ impl Connection {
         let must_keep_talking = self.side.is_client() && !self.is_confirmed;
         let rtt = self.path.recovery.rtt();
         let timeout = rtt.has_sample().then(|| rtt.probe_timeout(std::time::Duration::ZERO, 0));
-        self.handshake.arm(now, timeout, must_keep_talking);
+        let draw = self.draw();
+        self.handshake.arm(now, timeout, must_keep_talking, draw);
         buf.len() > start
     }
 
