@@ -102,9 +102,9 @@ pub use error::{
 pub use fulmar_proto::coding::{ReceiverStats, SenderStats};
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
-    AllowedProfiles, ClientConfig, ConnectionError, ConnectionStats, Dir, LossView, PROFILE_NAMES, Profile,
-    ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig, TransportError,
-    TransportErrorCode, crypto, profile,
+    AllowedProfiles, ClientConfig, ConnectionError, ConnectionStats, Dir, Favor, LossView, PROFILE_NAMES,
+    Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig,
+    TransportError, TransportErrorCode, crypto, profile,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -9,11 +9,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
+use fulmar_control::RttEstimator;
+
 use super::crypto_stream::{CryptoReceive, CryptoSend};
 use crate::crypto::{KeyChange, KeySchedule, PacketKeys, Session};
-use crate::recovery::{AckPolicy, Received};
+use crate::recovery::{AckPolicy, Received, Timeout};
 use crate::wire::frame::Ack;
-use crate::{Instant, PacketNumber, TransportError};
+use crate::{Instant, PacketNumber, Side, TransportError};
 
 /// A flight is repeated after so long while no RTT is known. RFC 9002 6.2.2 waits a second, and doubles that. On a path that
 /// loses a tenth of the packets in bursts of ten, one opening packet in a thousand needs 50 repetitions: these take 5 s, and
@@ -25,6 +27,9 @@ const EVEN_REPEATS: u32 = 32;
 const GROWTH: f64 = 1.125;
 /// The growth ends here, so that a path that comes back is found again.
 const TIMEOUT_MAX: Duration = Duration::from_secs(4);
+
+/// The client's last flight is sent so often again within a round trip.
+const LAST_FLIGHT_COPIES: u32 = 2;
 
 /// How long to wait for an answer after `expiries` without one, where `first` is the first wait and `draw` is random: up to
 /// a quarter more or less, so that nothing periodic meets every repetition.
@@ -232,7 +237,9 @@ impl Handshake {
             self.expiries = 0;
             self.flight_at = None;
         }
-        Ok(largest_at.map(|at| now - at))
+        // A repeated ACK is late. What the peer says of that is believed by half, for nothing else is known of the path yet.
+        let elapsed = largest_at.map(|at| now - at);
+        Ok(elapsed.map(|elapsed| elapsed - Duration::from_micros(ack.delay_us).min(elapsed / 2)))
     }
 
     /// Bytes that the peer's side of the handshake takes.
@@ -243,6 +250,19 @@ impl Handshake {
     /// Something is waiting to be sent.
     pub(super) fn has_pending(&self) -> bool {
         [&self.initial, &self.handshake].into_iter().flatten().any(Space::has_pending)
+    }
+
+    /// How long to wait for an answer at first, where an RTT is known. The client's last flight is repeated sooner than it
+    /// can be acknowledged, a few hundred bytes: all that the server has of the application waits for it.
+    pub(super) fn first_wait(&self, side: Side, rtt: &RttEstimator) -> Option<Duration> {
+        if !rtt.has_sample() {
+            return None;
+        }
+        let is_last = side.is_client() && self.write_level.is_none();
+        if is_last && self.expiries < LAST_FLIGHT_COPIES {
+            return Some(rtt.smoothed() / 4);
+        }
+        Some(Timeout::Probe.base(rtt))
     }
 
     /// Arms the timer after a flight, or for the client as long as the server may be waiting for it (RFC 9002 6.2.2.1).

@@ -1,5 +1,7 @@
 //! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
 
+use fulmar_control::Favor;
+
 use super::close::State;
 use super::feedback::Carried;
 use super::setup::symbol_bytes;
@@ -92,6 +94,10 @@ impl Source for Outflow<'_> {
         }
         let left = bytes_max.min(self.symbol_bytes_max).saturating_sub(symbol.len());
         self.streams.fill(symbol, left);
+    }
+
+    fn favor(&self) -> Option<Favor> {
+        self.streams.filled_favor()
     }
 }
 
@@ -284,7 +290,9 @@ impl Connection {
                 self.path.recovery.take_probe(now);
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
+                if !self.path.recovery.is_dark() {
+                    draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
+                }
             }
             Payload::Datagram => {
                 let packet_room = usize::from(self.path.recovery.mtu_bytes()) - DATAGRAM_OVERHEAD_BYTES;

@@ -68,7 +68,10 @@ pub(super) fn redundancy(values: &Values) -> Make<dyn RedundancyPolicy> {
     let ratio = values.number("ratio");
     let proactive = values.number("proactive");
     match values.word("policy") {
-        "auto" => Arc::new(|_| Box::new(control::AutoRedundancy::new())),
+        "auto" => {
+            let favor = control::Favor::parse(values.word("favor")).unwrap_or_default();
+            Arc::new(move |_| Box::new(control::AutoRedundancy::favoring(favor)))
+        }
         "fixed" => Arc::new(move |_| Box::new(control::FixedRate::new(ratio, WINDOW_SYMBOLS))),
         "lt-tcp" => {
             let mut config = control::LtTcpConfig::default();

@@ -96,7 +96,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 52] = {
+pub static SETTINGS: [Setting; 53] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&fulmar_fec::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -278,6 +278,14 @@ pub static SETTINGS: [Setting; 52] = {
             "Hourt 5",
         ),
         // Redundancy.
+        setting(
+            "favor",
+            Word(&fulmar_control::Favor::NAMES),
+            "balanced",
+            Some(("policy", &["auto"])),
+            "what is favoured: more throughput, sooner repair, or both in measure",
+            "ours",
+        ),
         setting(
             "ratio",
             Number(0.0, 10.0),
