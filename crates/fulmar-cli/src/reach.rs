@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulmar::crypto::{self, Identity};
 use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{
-    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ProfileError,
+    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Favor, Profile, ProfileError,
     ServerConfig, TransportConfig,
 };
 
@@ -83,6 +83,10 @@ pub struct ClientArgs {
     /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = parse_profile)]
     profile: String,
+    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair ahead of loss,
+    /// `throughput` none [default: balanced]
+    #[arg(long, value_parser = Favor::NAMES)]
+    favor: Option<String>,
     /// Trust a server that is not known yet without asking, and remember its key
     #[arg(long)]
     accept_new: bool,
@@ -97,12 +101,12 @@ pub struct ClientArgs {
 impl ClientArgs {
     /// Name of the profile.
     pub fn profile(&self) -> String {
-        self.profile.clone()
+        favoring(&self.profile, self.favor.as_deref())
     }
 
     fn manner(&self) -> Manner {
         Manner {
-            profile: self.profile.clone(),
+            profile: self.profile(),
             accept_new: self.accept_new,
             connect_timeout: self.connect_timeout,
             is_quiet: self.is_quiet,
@@ -352,6 +356,12 @@ fn any_v4(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
+/// The profile `spec` with what is favoured among its settings. Whether it has that setting is found when it is used.
+pub fn favoring(spec: &str, favor: Option<&str>) -> String {
+    let separator = if spec.contains(':') { ',' } else { ':' };
+    favor.map_or_else(|| spec.into(), |favor| format!("{spec}{separator}favor={favor}"))
+}
+
 /// A profile that there is, as it writes itself.
 pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
     Profile::parse(spec).map(|profile| profile.name)
@@ -416,6 +426,10 @@ mod tests {
         assert_eq!(parse_profile("cubic"), Ok("cubic".into()));
         assert_eq!(parse_profile("ctcp: k=16"), Ok("ctcp:k=16".into()));
         assert!(parse_profile("vegas").unwrap_err().to_string().contains("auto"));
+        let favors = |spec: &str| Profile::parse(&favoring(spec, Some("latency")));
+        assert_eq!(favors("auto").unwrap().name, "auto:favor=latency");
+        assert_eq!(favors("auto:reordering=5").unwrap().name, "auto:reordering=5,favor=latency");
+        assert!(favors("cubic").unwrap_err().to_string().contains("favor"));
         assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name, Windows::Few).is_ok()));
     }
 }

@@ -29,7 +29,7 @@ pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
 pub use redundancy::{
-    AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid,
+    AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid, Favor,
     FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Opportunity, Reading,
     RedundancyPolicy, RepairReason, Retransmissions, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };

@@ -102,7 +102,7 @@ pub use error::{
 pub use fulmar_proto::coding::{ReceiverStats, SenderStats};
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
-    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir,
+    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir, Favor,
     LossView, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId,
     TransportConfig, TransportError, TransportErrorCode, crypto, profile,
 };

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use fulmar_proto as proto;
-use proto::{ConnectionError, StreamId};
+use proto::{ConnectionError, Favor, StreamId};
 use tokio::io::AsyncWrite;
 
 use crate::connection::shared::{Fate, Handle};
@@ -99,6 +99,13 @@ impl SendStream {
     /// Streams of higher priority are sent first; those of one priority take turns. At first it is 0.
     pub fn set_priority(&self, priority: i32) -> Result<(), ClosedStream> {
         self.connection.act(|state| state.proto.set_priority(self.id, priority)).map_err(|_| ClosedStream)
+    }
+
+    /// What this stream favours, in place of what its connection does ([`Profile::favoring`](crate::Profile::favoring)). Amid
+    /// bulk data, what a stream that favours latency sends is followed by copies on a path that loses packets, as long as it
+    /// is a small part of the whole.
+    pub fn set_favor(&self, favor: Favor) -> Result<(), ClosedStream> {
+        self.connection.act(|state| state.proto.set_favor(self.id, favor)).map_err(|_| ClosedStream)
     }
 
     /// Resolves when the peer has all of a [finished](Self::finish) stream (or knows that it was [reset](Self::reset)),

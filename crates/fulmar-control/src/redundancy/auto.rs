@@ -10,6 +10,10 @@
 //! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than
 //!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout.
 //!
+//! What the application favours shifts the line ([`Favor`]): for throughput there is no repair ahead of loss
+//! but in tails, for latency a hole is to be closed sooner, and where a stream that favours it shares a
+//! connection with bulk data, each of its symbols is followed by copies, within a tenth of the symbols.
+//!
 //! Below 0.2 % loss, and while the loss rate is unknown, there is no repair at all: others pay for waste.
 //! Inputs: the opportunity's counts, the loss estimate, whether feedback found the window the limit. State: a
 //! few averages. Invariants: never `Source` without data, `Recover` with nothing missing or `Insure` with
@@ -20,7 +24,7 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use super::arq::asked_or_source;
-use super::{Channel, Choice, Opportunity, RedundancyPolicy, RepairReason};
+use super::{Channel, Choice, Favor, Opportunity, RedundancyPolicy, RepairReason};
 use crate::{Feedback, PathView};
 
 /// Loss below which repair costs more than it saves.
@@ -36,8 +40,19 @@ const TAIL_RESIDUAL: f64 = 5e-3;
 const BULK_SHARE: f64 = 0.5;
 /// Weight of one feedback in that share.
 const LIMITED_GAIN: f64 = 1.0 / 32.0;
-/// Repair schedules a thin flow may have, sparse to dense: source symbols, then repair symbols.
-const SCHEDULES: [(u32, u32); 9] = [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (1, 1), (1, 2)];
+/// Repair schedules a thin flow may have, sparse to dense: source symbols, then repair symbols. The last is for latency.
+const SCHEDULES: [(u32, u32); 11] =
+    [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (3, 2), (1, 1), (1, 2), (1, 3)];
+/// Share of a round trip within which a hole is to be closed.
+const CLOSED_BALANCED: f64 = 0.5;
+/// The same where latency is favoured.
+const CLOSED_LATENCY: f64 = 0.25;
+/// A symbol is followed by so many copies that this is the probability that all are lost, if it was; at most.
+const COPIES_LOST: f64 = 0.2;
+const COPIES_EACH_MAX: u32 = 3;
+/// Copies, per source symbol, of symbols that favour latency amid bulk data, and how many may be saved up.
+const COPIES_PER_SOURCE: f64 = 0.1;
+const COPIES_MAX: f64 = 32.0;
 /// Longest window of a proactive repair symbol: cost is one multiply-add per symbol.
 const WINDOW_SYMBOLS_MAX: u32 = 64;
 /// Proactive repair that may be saved up.
@@ -57,6 +72,8 @@ const TAIL_CREDIT_MAX: f64 = 64.0;
 /// The default policy.
 #[derive(Clone, Debug)]
 pub struct AutoRedundancy {
+    /// What the connection favours.
+    favor: Favor,
     /// Share of feedback that found the window the limit.
     limited_share: f64,
     /// Smoothed time between source symbols, pauses longer than a round trip left out.
@@ -77,6 +94,8 @@ struct Credit {
     waste: f64,
     /// Tail repair symbols beyond those always allowed.
     tail: f64,
+    /// Copies of symbols that favour latency.
+    copies: f64,
 }
 
 impl Credit {
@@ -88,6 +107,7 @@ impl Credit {
             proactive: (self.proactive + new_sources * ratio).min(PROACTIVE_MAX),
             waste: (self.waste + new_sources * WASTE_PER_SOURCE).min(WASTE_MAX),
             tail: (self.tail + new_sources * TAIL_PER_SOURCE).min(TAIL_CREDIT_MAX),
+            copies: (self.copies + new_sources * COPIES_PER_SOURCE).min(COPIES_MAX),
         }
     }
 }
@@ -99,19 +119,36 @@ impl Default for AutoRedundancy {
 }
 
 impl AutoRedundancy {
-    /// The policy.
+    /// The policy of a connection that favours nothing.
     pub fn new() -> Self {
+        Self::favoring(Favor::default())
+    }
+
+    /// The policy of a connection that favours this, where its streams say nothing else.
+    pub fn favoring(favor: Favor) -> Self {
         Self {
+            favor,
             limited_share: 0.0,
             source_gap: None,
             schedule: None,
             planned_at: None,
-            credit: Credit { sources_sent: 0, proactive: 0.0, waste: 0.0, tail: TAIL_CREDIT_MAX / 2.0 },
+            credit: Credit {
+                sources_sent: 0,
+                proactive: 0.0,
+                waste: 0.0,
+                tail: TAIL_CREDIT_MAX / 2.0,
+                copies: COPIES_MAX,
+            },
         }
     }
 
     fn is_bulk(&self) -> bool {
         self.limited_share >= BULK_SHARE
+    }
+
+    /// What the newest symbol favours.
+    fn favored(&self, opportunity: &Opportunity) -> Favor {
+        opportunity.favor.unwrap_or(self.favor)
     }
 
     fn has_loss(path: &PathView) -> bool {
@@ -132,24 +169,34 @@ impl AutoRedundancy {
     }
 
     /// Once per round trip: the sparsest schedule that closes holes in time.
-    fn plan(&mut self, now: Instant, path: &PathView) {
+    fn plan(&mut self, opportunity: &Opportunity, path: &PathView) {
+        let now = opportunity.now;
         if self.planned_at.is_some_and(|at| now - at < path.rtt_smoothed) {
             return;
         }
         self.planned_at = Some(now);
         self.schedule = None;
         let Some(gap) = self.source_gap.filter(|gap| !gap.is_zero()) else { return };
+        let closed_share = match self.favored(opportunity) {
+            Favor::Throughput => return,
+            Favor::Balanced => CLOSED_BALANCED,
+            Favor::Latency => CLOSED_LATENCY,
+        };
         if !Self::has_loss(path) || self.is_bulk() {
             return;
         }
         let channel = Channel::new(&path.loss);
-        let symbols_per_rtt = path.rtt_smoothed.as_secs_f64() / gap.as_secs_f64();
+        let symbols_max = closed_share * path.rtt_smoothed.as_secs_f64() / gap.as_secs_f64();
         let is_in_time = |&(sources, repairs): &(u32, u32)| {
             // A hole waits half a period for its first repair on average.
             let periods = channel.periods_to(THIN_RESIDUAL, sources, repairs) + 0.5;
-            periods * f64::from(sources) <= symbols_per_rtt
+            periods * f64::from(sources) <= symbols_max
         };
-        self.schedule = SCHEDULES.into_iter().find(is_in_time).or(Some(SCHEDULES[SCHEDULES.len() - 1]));
+        let schedules = match self.favored(opportunity) {
+            Favor::Latency => &SCHEDULES[..],
+            _ => &SCHEDULES[..SCHEDULES.len() - 1],
+        };
+        self.schedule = schedules.iter().copied().find(is_in_time).or(schedules.last().copied());
     }
 
     /// Is a combination over the symbols being recovered worth sending, against the loss of the recovery
@@ -158,12 +205,27 @@ impl AutoRedundancy {
         if opportunity.recovering_symbols == 0 || !Self::has_loss(path) {
             return false;
         }
+        if self.favored(opportunity) == Favor::Throughput && self.pays_for_insurance(opportunity) {
+            return false;
+        }
         let waste = insurance_waste(opportunity, path);
         if waste >= 1.0 - TAIL_RESIDUAL {
             return false;
         }
         let is_affordable = waste <= INSURED_WASTE_MAX && self.credit(opportunity).waste >= waste;
         !self.pays_for_insurance(opportunity) || is_affordable
+    }
+
+    /// A symbol of a stream that favours latency left amid bulk data, which get no repair ahead of loss.
+    fn owes_copy(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        opportunity.favor == Some(Favor::Latency)
+            && self.is_bulk()
+            && opportunity.unacked_symbols > 0
+            && opportunity.window_max > 0
+            && Self::has_loss(path)
+            && self.credit(opportunity).copies >= 1.0
+            && opportunity.repairs_since_source
+                < Channel::new(&path.loss).probes_for(COPIES_LOST, COPIES_EACH_MAX)
     }
 
     /// Insurance costs credit where its packet could carry something else.
@@ -225,6 +287,9 @@ impl RedundancyPolicy for AutoRedundancy {
         if opportunity.missing > 0 {
             return Choice::Recover;
         }
+        if self.owes_copy(opportunity, path) {
+            return Choice::Repair { symbols: 1, reason: RepairReason::Proactive };
+        }
         if self.is_insurance_worthwhile(opportunity, path) {
             return Choice::Insure;
         }
@@ -241,6 +306,7 @@ impl RedundancyPolicy for AutoRedundancy {
             Choice::Insure if self.pays_for_insurance(opportunity) => {
                 credit.waste -= insurance_waste(opportunity, path);
             }
+            Choice::Repair { symbols: 1, .. } if self.owes_copy(opportunity, path) => credit.copies -= 1.0,
             Choice::Repair { reason: RepairReason::Proactive, .. } => credit.proactive -= 1.0,
             Choice::Repair { .. } if opportunity.repairs_since_source >= TAIL_REPAIRS_MIN => {
                 credit.tail -= 1.0
@@ -249,7 +315,7 @@ impl RedundancyPolicy for AutoRedundancy {
             _ => {}
         }
         self.credit = credit;
-        self.plan(opportunity.now, path);
+        self.plan(opportunity, path);
     }
 
     fn ratio(&self) -> f64 {

@@ -14,6 +14,7 @@ mod auto;
 mod block_repair;
 mod channel;
 mod ctcp;
+mod favor;
 mod fixed;
 mod fountain;
 mod lt_tcp;
@@ -26,6 +27,7 @@ pub use arq::Arq;
 pub use auto::AutoRedundancy;
 pub use channel::Channel;
 pub use ctcp::CtcpHybrid;
+pub use favor::Favor;
 pub use fixed::FixedRate;
 pub use fountain::{DFCP_BLOCK_BYTES, Fountain, FountainConfig};
 pub use lt_tcp::{LtTcp, LtTcpConfig};
@@ -95,6 +97,9 @@ pub struct Opportunity {
     pub repairs_sent: u64,
     /// The newest block.
     pub block: BlockView,
+    /// What the streams favour whose data the newest source symbol carries; `None` where they leave it to the
+    /// connection.
+    pub favor: Option<Favor>,
 }
 
 impl Opportunity {
@@ -115,6 +120,7 @@ impl Opportunity {
             sources_sent: 0,
             repairs_sent: 0,
             block: BlockView::default(),
+            favor: None,
         }
     }
 }

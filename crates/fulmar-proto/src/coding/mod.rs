@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
+use fulmar_control::{Choice, Favor, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
 use fulmar_fec::{Code, Geometry, NoCode};
 
 mod blocks;
@@ -90,6 +90,8 @@ pub struct Coding {
     held_bytes_max: u64,
     /// When the policy wants to be asked again.
     wait_until: Option<Instant>,
+    /// What the newest source symbol's streams favour.
+    favor: Option<Favor>,
     /// Degrees of freedom, and symbols seen, told of as delivered so far.
     told: Reported,
 }
@@ -98,7 +100,15 @@ impl Coding {
     /// A sender that holds at most `held_bytes_max` of symbols, without a code until [`Self::set_code`].
     pub fn new(policy: Box<dyn RedundancyPolicy>, sizing: Box<dyn Sizing>, held_bytes_max: u64) -> Self {
         let strategy = strategy(Arc::new(NoCode), 0, 0);
-        Self { strategy, policy, sizing, held_bytes_max, wait_until: None, told: Reported::default() }
+        Self {
+            strategy,
+            policy,
+            sizing,
+            held_bytes_max,
+            wait_until: None,
+            favor: None,
+            told: Reported::default(),
+        }
     }
 
     /// The code that was agreed on, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
@@ -158,7 +168,8 @@ impl Coding {
             let symbols = self.sizing.block_symbols(view);
             self.strategy.plan_block(symbols);
         }
-        let opportunity = self.strategy.opportunity(now, has_new_data, rtt);
+        let mut opportunity = self.strategy.opportunity(now, has_new_data, rtt);
+        opportunity.favor = self.favor;
         match self.policy.choose(&opportunity, view) {
             Choice::Wait(at) => {
                 self.wait(now, rtt, at);
@@ -187,6 +198,10 @@ impl Coding {
             let left_bytes = self.held_bytes_max.saturating_sub(self.held_bytes());
             let mut source = Bounded { source: &mut *source, left_bytes };
             if let Some(content) = self.strategy.emit(now, choice, packet, space_bytes, &mut source) {
+                if matches!(content, Content::Source(_)) {
+                    self.favor = source.favor();
+                    opportunity.favor = self.favor;
+                }
                 self.policy.on_emitted(choice, &opportunity, view);
                 return Some(content);
             }
@@ -334,5 +349,9 @@ impl Source for Bounded<'_> {
             self.source.fill(symbol, bytes_max);
             self.left_bytes = self.left_bytes.saturating_sub(symbol.len() as u64);
         }
+    }
+
+    fn favor(&self) -> Option<Favor> {
+        self.source.favor()
     }
 }

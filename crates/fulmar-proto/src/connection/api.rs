@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fulmar_control::Favor;
 
 use super::close::{Shutdown, State};
 use super::{Connection, ConnectionStats, EndpointEvent, Event, SendDatagramError};
@@ -73,6 +74,11 @@ impl Connection {
     /// Streams of higher priority go first; those of equal priority take turns. Default: 0.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), ClosedStream> {
         self.streams.set_priority(id, priority)
+    }
+
+    /// What one stream favours, whatever the connection's profile says (`favor`). Only the default profile's policy heeds it.
+    pub fn set_favor(&mut self, id: StreamId, favor: Favor) -> Result<(), ClosedStream> {
+        self.streams.set_favor(id, favor)
     }
 
     /// Wants no more of a stream; the peer's writer gets `code`.

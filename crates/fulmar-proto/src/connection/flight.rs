@@ -29,9 +29,9 @@ impl Connection {
             self.write_long_packet(now, level, buf, start + limit, pad_to);
         }
         let must_keep_talking = self.side.is_client() && !self.is_confirmed;
-        let rtt = self.path.recovery.rtt();
-        let timeout = rtt.has_sample().then(|| rtt.probe_timeout(std::time::Duration::ZERO, 0));
-        self.handshake.arm(now, timeout, must_keep_talking);
+        let timeout = self.handshake.first_wait(self.side, self.path.recovery.rtt());
+        let draw = self.draw();
+        self.handshake.arm(now, timeout, must_keep_talking, draw);
         buf.len() > start
     }
 
@@ -60,7 +60,8 @@ impl Connection {
         let span = header.put(number, buf);
         let frames_start = buf.len();
         let frames_limit = limit - TAG_BYTES;
-        if space.received.has_news() {
+        // An ACK goes with every repetition, too: the one before may be lost, and with it the first RTT there is.
+        if space.received.has_news() || (space.send.has_pending() && space.received.largest().is_some()) {
             let delay_us = space.received.delay_us(now);
             let room = frames_limit - buf.len();
             if frame::put_ack(buf, space.received.ranges(), delay_us, None, None, room) {

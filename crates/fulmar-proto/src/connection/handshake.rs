@@ -1,29 +1,44 @@
-//! The handshake: TLS bytes in Initial and Handshake packets, repeated on a timer that doubles until they get through.
+//! The handshake: TLS bytes in Initial and Handshake packets, repeated until they get through.
 //!
 //! There is no loss detection here. A flight is a few packets; whatever of it is not acknowledged when the timer fires is
-//! sent again: early and at an even pace at first, for a burst of losses takes so many packets, not so much time; then the
-//! timer doubles. That survives any loss that leaves something through.
+//! sent again: early and at an even pace at first, for a burst of losses takes so many packets, not so much time; then ever
+//! more seldom. The pace is even on the average only: what comes and goes by the clock, as a microwave oven does with the
+//! mains, would else take every flight or none. That survives any loss that leaves something through.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use fulmar_control::backed_off;
+use fulmar_control::RttEstimator;
 
 use super::crypto_stream::{CryptoReceive, CryptoSend};
 use crate::crypto::{KeyChange, KeySchedule, PacketKeys, Session};
-use crate::recovery::{AckPolicy, Received};
+use crate::recovery::{AckPolicy, Received, Timeout};
 use crate::wire::frame::Ack;
-use crate::{Instant, PacketNumber, TransportError};
+use crate::{Instant, PacketNumber, Side, TransportError};
 
 /// A flight is repeated after so long while no RTT is known. RFC 9002 6.2.2 waits a second, and doubles that. On a path that
-/// loses a tenth of the packets in bursts of ten, one opening packet in a hundred needs more than 20 repetitions: these
-/// take 1.5 s, and cost a datagram each, at most 140 kbit/s.
-const FIRST_TIMEOUT: Duration = Duration::from_millis(70);
-/// So often a flight is repeated at that pace, before the timer doubles.
-const EVEN_REPEATS: u32 = 24;
-/// The doubling ends here, so that a path that comes back is found again.
+/// loses a tenth of the packets in bursts of ten, one opening packet in a thousand needs 50 repetitions: these take 5 s, and
+/// cost a datagram each, at most 160 kbit/s.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(60);
+/// So often a flight is repeated at that pace, before the timer grows.
+const EVEN_REPEATS: u32 = 32;
+/// From then on by an eighth each time: in a black-out of 15 s a client sends 60 datagrams.
+const GROWTH: f64 = 1.125;
+/// The growth ends here, so that a path that comes back is found again.
 const TIMEOUT_MAX: Duration = Duration::from_secs(4);
+
+/// The client's last flight is sent so often again within a round trip.
+const LAST_FLIGHT_COPIES: u32 = 2;
+
+/// How long to wait for an answer after `expiries` without one, where `first` is the first wait and `draw` is random: up to
+/// a quarter more or less, so that nothing periodic meets every repetition.
+fn patience(first: Duration, expiries: u32, draw: u64) -> Duration {
+    // From a millisecond the growth ends after 71 steps.
+    let steps = expiries.saturating_sub(EVEN_REPEATS).min(71);
+    let mean = first.mul_f64(libm::pow(GROWTH, f64::from(steps))).min(TIMEOUT_MAX.max(first));
+    mean * 3 / 4 + mean / 2 * (draw % 1024) as u32 / 1024
+}
 
 /// Which keys protect a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -227,7 +242,9 @@ impl Handshake {
             self.expiries = 0;
             self.flight_at = None;
         }
-        Ok(largest_at.map(|at| now - at))
+        // A repeated ACK is late. What the peer says of that is believed by half, for nothing else is known of the path yet.
+        let elapsed = largest_at.map(|at| now - at);
+        Ok(elapsed.map(|elapsed| elapsed - Duration::from_micros(ack.delay_us).min(elapsed / 2)))
     }
 
     /// Bytes that the peer's side of the handshake takes.
@@ -240,16 +257,35 @@ impl Handshake {
         [&self.initial, &self.handshake].into_iter().flatten().any(Space::has_pending)
     }
 
+    /// How long to wait for an answer at first, where an RTT is known. The client's last flight is repeated sooner than it
+    /// can be acknowledged, a few hundred bytes: all that the server has of the application waits for it.
+    pub(super) fn first_wait(&self, side: Side, rtt: &RttEstimator) -> Option<Duration> {
+        if !rtt.has_sample() {
+            return None;
+        }
+        let is_last = side.is_client() && self.write_level.is_none();
+        if is_last && self.expiries < LAST_FLIGHT_COPIES {
+            return Some(rtt.smoothed() / 4);
+        }
+        Some(Timeout::Probe.base(rtt))
+    }
+
     /// Arms the timer after a flight, or for the client as long as the server may be waiting for it (RFC 9002 6.2.2.1).
-    pub(super) fn arm(&mut self, now: Instant, timeout: Option<Duration>, must_keep_talking: bool) {
+    /// `draw` is random.
+    pub(super) fn arm(
+        &mut self,
+        now: Instant,
+        timeout: Option<Duration>,
+        must_keep_talking: bool,
+        draw: u64,
+    ) {
         let has_unacked =
             [&self.initial, &self.handshake].into_iter().flatten().any(|space| space.send.has_unacked());
         if !has_unacked && !must_keep_talking {
             self.flight_at = None;
         } else if self.flight_at.is_none() {
             let first = timeout.unwrap_or(FIRST_TIMEOUT);
-            let doublings = self.expiries.saturating_sub(EVEN_REPEATS);
-            self.flight_at = Some(now + backed_off(first, doublings, TIMEOUT_MAX));
+            self.flight_at = Some(now + patience(first, self.expiries, draw));
         }
     }
 

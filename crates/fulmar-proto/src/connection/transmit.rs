@@ -1,5 +1,7 @@
 //! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
 
+use fulmar_control::Favor;
+
 use super::cids::Cids;
 use super::close::State;
 use super::feedback::Carried;
@@ -98,6 +100,10 @@ impl Source for Outflow<'_> {
         self.cids.fill(self.rng, symbol, bytes_max);
         let left = bytes_max.saturating_sub(symbol.len());
         self.streams.fill(symbol, left);
+    }
+
+    fn favor(&self) -> Option<Favor> {
+        self.streams.filled_favor()
     }
 }
 
@@ -300,7 +306,9 @@ impl Connection {
                 self.path.recovery.take_probe(now);
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
+                if !self.path.recovery.is_dark() {
+                    draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
+                }
             }
             Payload::Datagram => {
                 let packet_room =

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fulmar_control::{CongestionController, LossEstimator, RedundancyPolicy, Sizing};
+use fulmar_control::{CongestionController, Favor, LossEstimator, RedundancyPolicy, Sizing};
 use fulmar_fec::Code;
 
 use crate::recovery::RecoveryConfig;
@@ -65,6 +65,12 @@ impl Profile {
     /// The default: a sliding-window random linear code and congestion control that tells loss from congestion.
     pub fn auto() -> Self {
         Self::parse("auto").unwrap_or_else(|_| unreachable!("tests build every profile"))
+    }
+
+    /// The same profile, favouring `favor` where the application says nothing else of a stream. An error if its redundancy
+    /// policy is another than the default's, or if it says so already.
+    pub fn favoring(&self, favor: Favor) -> Result<Self, ProfileError> {
+        ProfileBuilder::parse(&self.name)?.set("favor", favor)?.build()
     }
 
     /// The profile that `spec` describes: a name, or `name:setting=value,setting=value`.

@@ -45,8 +45,9 @@ const POLICIES: [Row<PolicyRow>; 9] = {
                 Arc::new(move |_| Box::new(control::Arq::with(pace)))
             },
         ),
-        policy("auto", &[Window], "a code over any window: rlc-window", |_| {
-            Arc::new(|_| Box::new(control::AutoRedundancy::new()))
+        policy("auto", &[Window], "a code over any window: rlc-window", |values| {
+            let favor = control::Favor::parse(values.word("favor")).unwrap_or_default();
+            Arc::new(move |_| Box::new(control::AutoRedundancy::favoring(favor)))
         }),
         policy("fixed", &[Groups, Window], "a code over windows: xor or rlc-window", |values| {
             let ratio = values.number("ratio");

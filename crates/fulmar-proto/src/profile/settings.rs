@@ -33,7 +33,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 57] = {
+pub static SETTINGS: [Setting; 58] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -222,6 +222,14 @@ pub static SETTINGS: [Setting; 57] = {
             "Hourt 5",
         ),
         // Redundancy.
+        setting(
+            "favor",
+            Word(&fulmar_control::Favor::NAMES),
+            "balanced",
+            Some(("policy", &["auto"])),
+            "what is favoured: more throughput, sooner repair, or both in measure",
+            "ours",
+        ),
         setting(
             "ratio",
             Number(0.0, 10.0),

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 
-/// A probe timeout doubles no further than this. RFC 8085 3.1.1 allows a packet every 3 s on a path of which nothing is
-/// known; a path that was gone, or lost every probe in a burst, is found again soon.
-const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(3);
+/// A probe timeout doubles no further than this, though at least once. RFC 8085 3.1.1 allows a packet every 3 s on a path of
+/// which nothing is known; here an RTT is, and a path that was gone is found again within a second. A black-out of 10 s
+/// costs 30 probes.
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_millis(500);
 
 /// What follows when nothing is acknowledged for long.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Timeout {
     /// The timeout after `expiries` in a row, where `first` is [`Self::base`] with the ACK delay.
     pub(crate) fn doubled(&self, first: Duration, expiries: u32) -> Duration {
         let max = match *self {
-            Self::Probe => PROBE_TIMEOUT_MAX,
+            Self::Probe => PROBE_TIMEOUT_MAX.max(first * 2),
             Self::Retransmission { max, .. } => max,
         };
         backed_off(first, expiries, max)
@@ -99,10 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn probes_come_early_and_stay_within_3_s() {
+    fn probes_come_early_and_stay_within_half_a_second_or_two_timeouts() {
         let mut rtt = RttEstimator::new();
         rtt.on_sample(Instant::ZERO, Duration::from_millis(100), Duration::ZERO);
         assert_eq!(Timeout::Probe.base(&rtt), Duration::from_millis(151));
-        assert_eq!(Timeout::Probe.doubled(Duration::from_millis(151), 10), Duration::from_secs(3));
+        assert_eq!(Timeout::Probe.doubled(Duration::from_millis(151), 10), Duration::from_millis(500));
+        assert_eq!(Timeout::Probe.doubled(Duration::from_millis(600), 10), Duration::from_millis(1200));
     }
 }

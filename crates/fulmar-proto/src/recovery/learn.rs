@@ -94,6 +94,7 @@ impl<T: Copy> Recovery<T> {
             self.stats.recoveries += after.saturating_sub(before);
         }
         self.apply_budget(feedback.now);
+        self.learn_burst_room();
         self.pacer_at = None;
         if self.rtt.has_sample() {
             let window_packets = self.budget.window_bytes / u64::from(self.mtu.current_bytes());

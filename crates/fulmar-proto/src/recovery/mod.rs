@@ -120,6 +120,8 @@ pub struct Recovery<T> {
     next_probe_at: Option<Instant>,
     probe_expiries: u32,
     silence: Silence,
+    /// What may leave beyond the window, so that something outlives a burst.
+    burst_room_bytes: u64,
     /// When time decides the next loss.
     loss_at: LossTime,
     pacer_at: Option<Instant>,
@@ -161,6 +163,7 @@ impl<T: Copy> Recovery<T> {
             next_probe_at: None,
             probe_expiries: 0,
             silence: Silence::default(),
+            burst_room_bytes: 0,
             loss_at: None,
             pacer_at: None,
             last_eliciting_at: now,

@@ -1,7 +1,10 @@
 //! When a packet may leave, and what is remembered of it.
 
-use fulmar_control::Sent;
+use std::time::Duration;
 
+use fulmar_control::{Channel, Sent};
+
+use super::timers::{PROBES_LOST, PROBES_MAX, WEIGHT_MIN};
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
 use crate::{Instant, PacketNumber};
 
@@ -33,7 +36,8 @@ impl<T: Copy> Recovery<T> {
             return Permit::Blocked;
         }
         let in_flight = self.sent.in_flight_bytes();
-        if in_flight > 0 && in_flight + bytes > self.budget.window_bytes {
+        if in_flight > 0 && in_flight + bytes > self.budget.window_bytes.saturating_add(self.burst_room_bytes)
+        {
             return Permit::Blocked;
         }
         self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
@@ -132,9 +136,29 @@ impl<T: Copy> Recovery<T> {
             .then_some(self.probe_expiries)
     }
 
+    /// No faster than the path carries them: a queue may be too short for all.
+    fn probe_spacing(&self) -> Duration {
+        let spacing = self.rtt.smoothed() / PROBES_PER_ROUND;
+        let mtu_bytes = u64::from(self.mtu.current_bytes());
+        let paced = self.budget.pacing.map(|rate| rate.time_for(mtu_bytes));
+        spacing.max(paced.unwrap_or_default()).min(self.rtt.smoothed())
+    }
+
+    /// A burst of losses may take all that a window lets leave, on a path that holds few packets: then nothing that follows
+    /// shows that it is over. Where the controller knows the path's rate and paces by it, so many more may leave as probably
+    /// outlive a burst.
+    pub(super) fn learn_burst_room(&mut self) {
+        self.burst_room_bytes = 0;
+        let loss = self.loss.view();
+        if self.congestion.bandwidth().is_some() && loss.weight_packets >= WEIGHT_MIN {
+            let packets = Channel::new(&loss).probes_for(PROBES_LOST, PROBES_MAX) - 1;
+            self.burst_room_bytes = u64::from(packets) * u64::from(self.mtu.current_bytes());
+        }
+    }
+
     /// Such a probe is about to leave. The next follows at a distance: a queue may be too short for all of them.
     pub fn take_probe(&mut self, now: Instant) {
         self.probes_pending = self.probes_pending.saturating_sub(1);
-        self.next_probe_at = (self.probes_pending > 0).then(|| now + self.rtt.smoothed() / PROBES_PER_ROUND);
+        self.next_probe_at = (self.probes_pending > 0).then(|| now + self.probe_spacing());
     }
 }

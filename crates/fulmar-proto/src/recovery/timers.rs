@@ -8,17 +8,21 @@ use super::{Findings, Recovery, Timeout};
 use crate::Instant;
 
 /// So many packets probe at once, at most: the initial window (RFC 9002 7.2).
-const PROBES_MAX: u32 = 10;
+pub(super) const PROBES_MAX: u32 = 10;
 /// A timeout sends so many probes that this is the probability that all are lost, in a burst that still lasts.
-const PROBES_LOST: f64 = 0.2;
+pub(super) const PROBES_LOST: f64 = 0.2;
 /// Silence that a burst of losses explains with less probability is taken for a black-out.
 const BURST_EXPLAINS: f64 = 1e-3;
+/// After so many doublings probes carry nothing.
+const DARK_AFTER_DOUBLINGS: u32 = 2;
+/// Then timeouts grow, and each sends so many probes of a few bytes: a burst longer than any before ends as well.
+const PROBES_DARK: u32 = 8;
 /// And so many probes without an answer are one in any case.
 const PROBES_EVEN_MAX: u32 = 60;
 /// The burst length assumed of a path of which too little is known.
 const BURST_UNKNOWN: LossView = LossView { rate: 0.05, burst_packets: 4.0, weight_packets: 0.0 };
 /// Packets after which an estimate is believed.
-const WEIGHT_MIN: f64 = 50.0;
+pub(super) const WEIGHT_MIN: f64 = 50.0;
 
 /// What silence may mean while it lasts.
 #[derive(Copy, Clone, Debug, Default)]
@@ -101,18 +105,34 @@ impl<T: Copy> Recovery<T> {
         self.timeout.doubled(self.probe_base + ack_delay, expiries)
     }
 
+    /// By how much of itself a timeout is longer, an eighth at most; another after each: at an even pace probes would meet
+    /// every burst of something periodic.
+    fn unevenness(&self) -> f64 {
+        /// Multiples of the golden ratio, taken modulo 1, fill the interval most evenly.
+        const GOLDEN: f64 = 0.618_033_988_75;
+        match self.timeout {
+            Timeout::Probe => ((0.5 + f64::from(self.probe_expiries) * GOLDEN).fract() - 0.5) / 4.0,
+            Timeout::Retransmission { .. } => 0.0,
+        }
+    }
+
+    /// Silence is longer than any burst explains: probes are to cost little.
+    pub fn is_dark(&self) -> bool {
+        self.timeout == Timeout::Probe && self.silence.doublings >= DARK_AFTER_DOUBLINGS
+    }
+
     fn probe_at(&self, is_awaiting: bool) -> Option<Instant> {
         if self.probes_pending > 0 || !(is_awaiting || self.has_outstanding()) {
             return None;
         }
         let timeout = self.probe_timeout(self.acks.delay(), self.silence.doublings);
-        Some(self.last_eliciting_at + timeout)
+        Some(self.last_eliciting_at + timeout.mul_f64(1.0 + self.unevenness()))
     }
 
     /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the last. But a burst of
     /// losses is counted in packets, and probes meet it one by one as long as it lasts, theirs or that of the ACKs that answer
     /// them. So they are as many as probably outlive it, and timeouts are not doubled, until more probes are lost than any
-    /// burst explains: from then on this is a black-out, and the rate halves with each timeout.
+    /// burst explains: from then on this is a black-out, and timeouts double up to a bound.
     fn probes_for_silence(&mut self) -> u32 {
         let loss = self.loss.view();
         let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
@@ -121,7 +141,7 @@ impl<T: Copy> Recovery<T> {
         let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
         if self.silence.probes > 0 && !(is_explained && self.silence.probes < PROBES_EVEN_MAX) {
             self.silence.doublings += 1;
-            return 1;
+            return PROBES_DARK;
         }
         let probes =
             forward.probes_for(PROBES_LOST, PROBES_MAX).max(back.probes_for(PROBES_LOST, PROBES_MAX));

@@ -5,6 +5,7 @@ use super::schedule::Control;
 use super::{FinishError, Read, ReadError, RecvShared, Streams, WriteError};
 use crate::{Dir, StreamId};
 use bytes::Bytes;
+use fulmar_control::Favor;
 use fulmar_units::Instant;
 use std::time::Duration;
 
@@ -71,6 +72,12 @@ impl Streams {
             send.turn = Some(self.schedule.enqueue(id, priority));
         }
         send.set_priority(id, priority, &mut self.sending);
+        Ok(())
+    }
+
+    /// What a stream favours, in place of what its connection does.
+    pub fn set_favor(&mut self, id: StreamId, favor: Favor) -> Result<(), ClosedStream> {
+        self.table.send(id).ok_or(ClosedStream)?.favor = Some(favor);
         Ok(())
     }
 

@@ -33,6 +33,7 @@ pub use send::{FinishError, WriteError};
 use crate::{Dir, Side, StreamId};
 use event::Events;
 use flow::RecvWindow;
+use fulmar_control::Favor;
 use recv::RecvShared;
 use schedule::{Control, Schedule};
 use send::SendShared;
@@ -53,6 +54,8 @@ pub struct Streams {
     /// `Available` is in the queue of events, by direction.
     is_available_pending: [bool; 2],
     counts: Counts,
+    /// What the streams favour whose data was packed last.
+    filled_favor: Option<Favor>,
 }
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -110,6 +113,7 @@ impl Streams {
             is_opened_pending: [false; 2],
             is_available_pending: [false; 2],
             counts: Counts::default(),
+            filled_favor: None,
         }
     }
 

@@ -4,9 +4,18 @@ use super::schedule::Control;
 use super::{StreamEvent, Streams};
 use crate::Dir;
 use crate::wire::symbol::{SymbolFrame, put_stream_header};
+use fulmar_control::Favor;
 
 /// Space that any one frame fits in: [`Streams::fill`] with at least this much packs something if anything is pending.
 pub const FILL_BYTES_MIN: usize = 1 + 3 * 8;
+
+/// What a symbol favours that carries data of two streams.
+fn joint(one: Option<Favor>, other: Option<Favor>) -> Option<Favor> {
+    match (one, other) {
+        (Some(Favor::Latency), _) | (_, Some(Favor::Latency)) => Some(Favor::Latency),
+        _ => one.filter(|_| one == other),
+    }
+}
 
 impl Streams {
     /// Whether something could go into a symbol now.
@@ -19,11 +28,17 @@ impl Streams {
     pub fn fill(&mut self, out: &mut Vec<u8>, space_bytes: usize) {
         let start = out.len();
         let limit = start + space_bytes;
+        self.filled_favor = None;
         if self.fill_control(out, limit) {
             while self.fill_stream(out, limit, start) {}
             self.wake_waiting();
         }
         self.counts.symbols_filled += u64::from(out.len() > start);
+    }
+
+    /// What the streams favour whose data the last [`Self::fill`] packed; `None` where they leave it to the connection.
+    pub fn filled_favor(&self) -> Option<Favor> {
+        self.filled_favor
     }
 
     /// Packs control frames; whether there was room for all.
@@ -91,6 +106,8 @@ impl Streams {
         let Some((len, fin)) = send.plan(id, limit - out.len(), credit, out.len() == start) else {
             return false;
         };
+        let is_first = out.len() == start;
+        self.filled_favor = if is_first { send.favor } else { joint(self.filled_favor, send.favor) };
         put_stream_header(out, id, send.sent(), len, fin);
         send.pack(out, len, &mut self.sending);
         self.counts.frames_packed += 1;

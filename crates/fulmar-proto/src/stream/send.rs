@@ -10,6 +10,7 @@ use super::chunks::ChunkQueue;
 use super::schedule::Turn;
 use crate::StreamId;
 use crate::wire::varint_len;
+use fulmar_control::Favor;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -55,6 +56,8 @@ pub(super) struct SendHalf {
     /// A `Writable` event is in the queue.
     pub(super) is_event_pending: bool,
     priority: i32,
+    /// What it favours, if not what its connection does.
+    pub(super) favor: Option<Favor>,
     /// Place in the schedule; there exactly while `queue` holds something.
     pub(super) turn: Option<Turn>,
 }
@@ -117,6 +120,7 @@ impl SendHalf {
             wait: Wait::Nothing,
             is_event_pending: false,
             priority: 0,
+            favor: None,
             turn: None,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_fec::{Code, CodeShape, Decoder, DecoderLimits, Encoder, RlcBlock};
-use fulmar_net::{Datagram, Direction, Loss, Probability};
+use fulmar_net::{Datagram, Direction, Loss, Periodic, Probability};
 use fulmar_proto::crypto::{self, Identity, PacketKeys, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::wire::frame::{self, Close};
 use fulmar_proto::wire::packet::{self, PacketHeader, Peeked};
@@ -73,6 +73,26 @@ fn wire_5_2_3_the_handshake_gets_through_half_of_all_packets_lost_both_ways() {
         slowest = slowest.max(world.now - begin);
     }
     assert!(slowest < Duration::from_secs(60), "the slowest of a hundred took {slowest:?}");
+}
+
+/// A microwave oven radiates for half of each period of the mains; other machines have other periods. Whatever their phase,
+/// they must not meet every repetition of a flight, nor every answer.
+#[test]
+fn wire_5_2_3_no_periodic_interferer_takes_every_flight() {
+    for period_ms in [10, 14, 20, 35, 60, 70, 120] {
+        let period = Duration::from_millis(period_ms);
+        for eighth in 0..8 {
+            let oven =
+                Periodic { period, on: period / 2, offset: period * eighth / 8, loss: Probability::ONE };
+            let mut world = world(link(10, 10).with_loss(Loss::Periodic(oven)));
+            let handle = world.connect();
+            let is_up = world.run_until(Duration::from_secs(5), |w| {
+                w.client.connections.get(&handle).is_some_and(|c| !c.is_handshaking())
+                    && w.server.connections.values().any(|c| !c.is_handshaking())
+            });
+            assert!(is_up, "{period_ms} ms, phase {eighth}/8: {}", world.describe());
+        }
+    }
 }
 
 #[test]

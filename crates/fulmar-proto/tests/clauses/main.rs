@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 mod close;
+mod favor;
 use fulmar_world as common;
 mod handshake;
 mod hostile;

@@ -10,6 +10,7 @@ pub mod watch;
 
 use std::time::Duration;
 
+use fulmar::Favor;
 use fulmar::identity::Host;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,6 +33,10 @@ pub struct ClientArgs {
     /// auto]
     #[arg(long, value_parser = reach::parse_profile)]
     profile: Option<String>,
+    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair ahead of loss,
+    /// `throughput` none [default: balanced]
+    #[arg(long, value_parser = Favor::NAMES)]
+    favor: Option<String>,
     /// Trust a gateway that is not known yet without asking, and remember its key
     #[arg(long)]
     accept_new: bool,
@@ -66,7 +71,7 @@ impl ClientArgs {
             profile = profile.or(host.profile);
             accept_new |= host.accept_new;
         }
-        let profile = profile.unwrap_or_else(|| "auto".into());
+        let profile = reach::favoring(&profile.unwrap_or_else(|| "auto".into()), self.favor.as_deref());
         Ok((gateways, Manner { profile, accept_new, connect_timeout: self.connect_timeout, is_quiet: false }))
     }
 }
