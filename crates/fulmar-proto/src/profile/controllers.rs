@@ -63,7 +63,15 @@ const CONTROLLERS: [Controller; 9] = [
         obeys: true,
         make: |values| {
             let (window, reduction) = (window(values), values.number("r"));
-            Arc::new(move |context| Box::new(control::TcpFec::new(context.mtu_bytes, window, reduction)))
+            // Sato's chapters 3 and 4 have groups without interleaving, and no notice of what was repaired.
+            let is_notified = reduction < 1.0 || values.word("group") == "interleaved";
+            Arc::new(move |context| {
+                let mtu_bytes = context.mtu_bytes;
+                Box::new(match is_notified {
+                    true => control::TcpFec::new(mtu_bytes, window, reduction),
+                    false => control::TcpFec::unnotified(mtu_bytes, window),
+                })
+            })
         },
     },
     Controller {
