@@ -245,7 +245,9 @@ mod tests {
         rtt.on_sample(Instant::ZERO, ms(95), ms(0));
         assert_eq!(rtt.var(), ms(90));
         rtt.reset();
-        [80, 200].into_iter().for_each(|latest| rtt.on_sample(Instant::ZERO, ms(latest), ms(0)));
+        for latest in [80, 200] {
+            rtt.on_sample(Instant::ZERO, ms(latest), ms(0));
+        }
         assert_eq!(rtt.var(), ms(120), "another path, the same rule");
     }
 

@@ -1,5 +1,6 @@
-//! What the five sources claim, in runs of seconds: the shape of their results, not their figures. The figures are in
-//! `experiments/`, their results in `docs/results/`.
+//! What the five sources claim, as ratios, in runs of seconds. Where a source gives numbers, the ratio is held to theirs from both
+//! sides; where its figures are lost, to what its text says. The tables in full are in `experiments/`, their results in
+//! `docs/results/`, with what differs there and why.
 #![allow(missing_docs)]
 
 use std::time::Duration;
@@ -33,90 +34,131 @@ fn goodput(profile: &str, settings: &str, seconds: u64) -> f64 {
     runs.sum::<f64>() / 3.0
 }
 
-/// Hourt 2014, Tables 2.1 and 2.2.
-#[test]
-fn lt_tcp_keeps_its_goodput_under_correlated_loss_where_tcp_collapses() {
-    let path = "rate=1G rtt=1ms queue=droptail:1000p mark_threshold=200p loss=5%/5";
-    let (lt_tcp, newreno) = (goodput("lt-tcp:timeout=probe", path, 2), goodput("newreno", path, 2));
-    assert!(lt_tcp > 300.0 && lt_tcp > 7.0 * newreno, "{lt_tcp} against {newreno}");
+/// A ratio is what a source has, within a factor either way.
+fn assert_near(what: &str, ratio: f64, published: f64, factor: f64) {
+    let bounds = published / factor..=published * factor;
+    assert!(bounds.contains(&ratio), "{what}: {ratio:.3} is not within {factor} of {published:.3}");
 }
 
-/// Hourt 2014, Table 2.7: there LT-TCP reacted less than TCP did.
+/// Wrong results are seen: too small, too large, none at all.
+#[test]
+fn a_planted_wrong_result_fails() {
+    for wrong in [10.0, 90.0, 0.0, f64::INFINITY, f64::NAN] {
+        let told = std::panic::catch_unwind(|| assert_near("planted", wrong, 38.9, 2.0));
+        assert!(told.is_err(), "{wrong} passed");
+    }
+    assert_near("planted", 40.0, 38.9, 2.0);
+}
+
+/// Hourt 2014, Tables 2.1 and 2.2, by the timeout of the source: at 5 % in bursts of 2 LT-TCP has 14222 KiB/s and TCP 366, and
+/// bursts of 5 leave it 9309.
+#[test]
+fn lt_tcp_keeps_its_goodput_under_correlated_loss_where_tcp_collapses() {
+    let path = |burst| format!("rate=1G rtt=1ms queue=droptail:1000p mark_threshold=200p loss=5%/{burst}");
+    let lt_tcp = |burst| goodput("lt-tcp:rto_min=0.2,rto_max=5", &path(burst), 2);
+    let (of_two, of_five) = (lt_tcp(2), lt_tcp(5));
+    let tcp = goodput("newreno:timeout=rto,rto_min=0.2", &path(2), 2);
+    assert_near("against TCP", of_two / tcp, 14_222.0 / 366.0, 2.0);
+    assert_near("bursts of 5 against 2", of_five / of_two, 9309.0 / 14_222.0, 2.0);
+}
+
+/// Hourt 2014, section 2: congestion is marks, and answered by TCP's rules. (In Table 2.7 the thesis' program reacted less.)
 #[test]
 fn lt_tcp_backs_off_from_marks_as_tcp_does() {
     for mark in ["2%", "10%"] {
         let path = format!("rate=100M rtt=5ms fwd_only=true mark={mark}");
-        let ratio = goodput("lt-tcp:wmin=2", &path, 10) / goodput("newreno", &path, 10);
-        assert!((0.67..1.5).contains(&ratio), "{mark}: {ratio}");
+        assert_near(mark, goodput("lt-tcp", &path, 10) / goodput("newreno", &path, 10), 1.0, 1.1);
     }
 }
 
 /// Solymos 2014, Figures 4.7 and 4.12: goodput falls as 1 - p, and under fair queueing shares do not depend on the round trip.
 #[test]
 fn a_fountain_falls_only_as_what_arrives_and_shares_whatever_the_round_trip() {
-    for (loss, least) in [("1%", 15.5), ("10%", 14.0), ("50%", 6.5)] {
-        let path = format!("rate=20M rtt=10ms queue=droptail:500p fwd_only=true loss={loss}");
-        let fountain = goodput("dfcp-raptorq:rate=17.5", &path, 3);
-        assert!(fountain > least, "{loss}: {fountain}");
+    let at = |percent: u32| {
+        let path = format!("rate=20M rtt=10ms queue=droptail:500p fwd_only=true loss={percent}%");
+        goodput("dfcp-raptorq:rate=17.5", &path, 3)
+    };
+    let clean = at(0);
+    for percent in [1, 10, 50] {
+        let arrives = 1.0 - f64::from(percent) / 100.0;
+        assert_near(&format!("{percent} %"), at(percent) / clean, arrives, 1.1);
     }
     let mut far = flow("dfcp-raptorq:rate=16,k=32", "bulk");
     far.rtt = Some(Duration::from_millis(100));
     let outcome =
         run("rate=20M rtt=10ms queue=drr:500p", vec![flow("dfcp-raptorq:rate=16,k=32", "bulk"), far], 10, 1);
-    assert!(outcome.jain > 0.98, "{}", outcome.jain);
+    assert!((0.99..=1.0).contains(&outcome.jain), "{}", outcome.jain);
 }
 
-/// The thesis' own Raptor code, on a path that loses half.
+/// The thesis' own Raptor code: half of all packets lost, twice the time.
 #[test]
 fn dfcp_delivers_through_half_of_all_packets_lost() {
-    let path = "rate=10M rtt=10ms fwd_only=true loss=50%";
-    let outcome = run(path, vec![flow("dfcp:rate=9", "fixed:500kB")], 20, 1);
-    assert_eq!(outcome.flows[0].received_bytes, 500_000);
-    assert!(outcome.flows[0].completion_seconds.unwrap() < 3.0, "{:?}", outcome.flows[0]);
+    let seconds = |loss: &str| {
+        let outcome = run(
+            &format!("rate=10M rtt=10ms fwd_only=true loss={loss}"),
+            vec![flow("dfcp:rate=9", "fixed:500kB")],
+            20,
+            1,
+        );
+        assert_eq!(outcome.flows[0].received_bytes, 500_000);
+        outcome.flows[0].completion_seconds.expect("complete")
+    };
+    assert_near("time", seconds("50%") / seconds("0%"), 2.0, 1.3);
 }
 
-/// Sato 2019, Figures 4.7 and 4.8: bounded groups beat TCP by far, and without suppression FEC gains nothing.
+/// Sato 2019, Figures 4.7 and 4.8: bounded groups beat TCP by far; "fec-dup", without suppression, "attains as low throughput as"
+/// TCP.
 #[test]
 fn tcp_fec_gains_by_repairing_and_by_not_answering_repaired_losses() {
     let path = "rate=100M rtt=104ms queue=droptail:50p fwd_only=true loss=0.1%";
-    let [tcp, fec, told] = ["newreno:timeout=rto", "tcp-fec:fmax=10", "tcp-fec:fmax=10,cc=newreno"]
-        .map(|profile| goodput(profile, path, 20));
-    assert!(fec > 2.5 * tcp, "{fec} against {tcp}");
-    assert!(told < 1.3 * tcp, "{told} against {tcp}");
+    let [tcp, fec, told] = [
+        "newreno:timeout=rto,paced=0",
+        "tcp-fec:fmax=10,paced=0",
+        "tcp-fec:fmax=10,suppress=0,cc=newreno,paced=0",
+    ]
+    .map(|profile| goodput(profile, path, 20));
+    assert!((1.8..6.0).contains(&(fec / tcp)), "{fec} against {tcp}");
+    assert_near("fec-dup", told / tcp, 1.0, 1.3);
 }
 
-/// Sato 2019, Table 5.3: goodput rises with r.
+/// Sato 2019, Table 5.3: 8 Mb/s for NewReno; 8, 11 and 24 for r = 0.5, 0.7 and 1.
 #[test]
 fn the_answer_to_repaired_losses_orders_tcp_fec_with_interleave() {
-    let path = "rate=50M rtt=100ms queue=droptail:500p fwd_only=true loss=0.1%";
-    let by_r = ["0.5", "0.7", "1"].map(|r| goodput(&format!("tcp-fec-interleave:g=3,l=30,r={r}"), path, 20));
-    assert!(by_r[0] < by_r[1] && by_r[1] < by_r[2], "{by_r:?}");
+    let path = "rate=50M rtt=40ms queue=droptail:500p fwd_only=true loss=0.1%";
+    let as_in_ns3 = "paced=0,sack=0,packet=1012";
+    let newreno = goodput(&format!("newreno:timeout=rto,{as_in_ns3}"), path, 20);
+    assert_near("NewReno, Mb/s", newreno, 8.0, 1.25);
+    for (r, published) in [("0.5", 8.0), ("0.7", 11.0), ("1", 24.0)] {
+        let fec = goodput(&format!("tcp-fec-interleave:g=3,l=30,r={r},{as_in_ns3}"), path, 20);
+        assert_near(&format!("r = {r}"), fec / newreno, published / 8.0, 1.5);
+    }
 }
 
-/// Leith, Medard et al.: ten times TCP and more where packets get lost, and TCP where none do.
+/// Leith, Medard et al.: ten to twenty times TCP where packets get lost, and TCP where none do.
 #[test]
 fn ctcp_keeps_its_window_on_noise_and_is_tcp_on_clean_links() {
     let noisy = "rate=25M rtt=20ms loss=10%";
     let ratio = goodput("ctcp", noisy, 10) / goodput("cubic", noisy, 10);
-    assert!(ratio > 8.0, "{ratio}");
+    assert!((10.0..20.0).contains(&ratio), "{ratio}");
     let ratio = goodput("ctcp", "rate=25M rtt=20ms", 10) / goodput("newreno", "rate=25M rtt=20ms", 10);
-    assert!((0.95..1.05).contains(&ratio), "{ratio}");
+    assert_near("clean", ratio, 1.0, 1.05);
 }
 
-/// Medina-Ruiz et al. 2012, Table II. That adaptive R beats every fixed one (Figure 4) does not come out: in this scenario the
-/// queue keeps qv above beta, and Algorithm 1 stays near 1.1 (`experiments/tcp-nc-goodput.toml`).
+/// Medina-Ruiz et al. 2012, Table II and Figure 4: with R above 1 the losses do not reach TCP, without they come as timeouts. Reno
+/// takes 2.2 times as long as adaptive R there, and longer here: the code alone limits ours, at the link's rate over R.
 #[test]
 fn tcp_nc_masks_losses_from_reno() {
     let path = "rate=1.544M rtt=200ms queue=droptail:500p loss=3%";
-    let seconds = |profile: &str| {
-        let times = (1..=3).map(|seed| {
-            let outcome = run(path, vec![flow(profile, "fixed:2MB")], 600, seed);
-            outcome.flows[0].completion_seconds.expect("complete")
-        });
-        times.sum::<f64>() / 3.0
+    let runs = |profile: &str| {
+        (1..=3).map(|seed| run(path, vec![flow(profile, "fixed:2MB")], 600, seed).flows.remove(0))
     };
-    let [adaptive, masked, unmasked, reno] =
-        ["tcp-nc-adaptive", "tcp-nc:R=1.2", "tcp-nc:R=1", "reno:rwnd=65535,iw=2"].map(seconds);
-    assert!(adaptive < unmasked && masked < unmasked, "{adaptive} s, {masked} s against {unmasked} s");
-    assert!(2.0 * adaptive < reno, "{adaptive} s against {reno} s");
+    let seconds = |profile: &str| {
+        runs(profile).map(|flow| flow.completion_seconds.expect("complete")).sum::<f64>() / 3.0
+    };
+    let [adaptive, fixed, masking_nothing, reno] =
+        ["tcp-nc-adaptive", "tcp-nc:R=1.3", "tcp-nc:R=1", "reno:rwnd=65535,iw=2"].map(seconds);
+    assert_near("R = 1.3 sends 1.3 / 1.1 as much", fixed / adaptive, 1.3 / 1.1, 1.1);
+    assert!(masking_nothing > 2.2 * adaptive && reno > 2.2 * adaptive, "{adaptive} {masking_nothing} {reno}");
+    let timeouts = |profile| runs(profile).map(|flow| flow.timeouts).sum::<u64>();
+    assert!(timeouts("tcp-nc:R=1") > 3 * (1 + timeouts("tcp-nc-adaptive")));
 }

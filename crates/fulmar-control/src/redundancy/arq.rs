@@ -37,7 +37,7 @@ impl RedundancyPolicy for Arq {
     }
 
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
-        match self.pace.held_until(opportunity.now, path) {
+        match self.pace.held_until(opportunity, path) {
             Some(_) if opportunity.has_new_data => Choice::Source,
             Some(at) if opportunity.missing > 0 => Choice::Wait(Some(at)),
             _ => asked_or_source(opportunity),

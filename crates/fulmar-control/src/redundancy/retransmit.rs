@@ -9,7 +9,7 @@
 
 use fulmar_units::Instant;
 
-use super::{Choice, Opportunity};
+use super::{BlockView, Choice, Opportunity};
 use crate::PathView;
 
 /// How many holes are filled at once.
@@ -35,12 +35,13 @@ impl Pace {
         Self { rule, ..Self::default() }
     }
 
-    /// When it was too early now.
-    pub(super) fn held_until(&self, now: Instant, path: &PathView) -> Option<Instant> {
-        if self.rule == Retransmissions::AllAtOnce || self.is_after_timeout {
+    /// When it was too early now. A block that lacks symbols has no holes that TCP would know of.
+    pub(super) fn held_until(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
+        let has_blocks = opportunity.block != BlockView::default();
+        if self.rule == Retransmissions::AllAtOnce || self.is_after_timeout || has_blocks {
             return None;
         }
-        self.last.map(|last| last + path.rtt_smoothed).filter(|next| *next > now)
+        self.last.map(|last| last + path.rtt_smoothed).filter(|next| *next > opportunity.now)
     }
 
     pub(super) fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity) {

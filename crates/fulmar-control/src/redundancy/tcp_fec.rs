@@ -101,7 +101,8 @@ impl TcpFecGroups {
 
     /// Holes that duplicate ACKs tell of.
     fn asked(&self, opportunity: &Opportunity) -> u32 {
-        if self.suppresses { opportunity.missing } else { opportunity.missing_symbols }
+        let holes = if self.suppresses { 0 } else { opportunity.missing_symbols };
+        opportunity.missing.max(holes)
     }
 
     /// Symbols of the groups in progress that have been sent.
@@ -145,7 +146,7 @@ impl RedundancyPolicy for TcpFecGroups {
     }
 
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
-        let held_until = self.pace.held_until(opportunity.now, path).filter(|_| self.asked(opportunity) > 0);
+        let held_until = self.pace.held_until(opportunity, path).filter(|_| self.asked(opportunity) > 0);
         if self.asked(opportunity) > 0 && held_until.is_none() {
             return Choice::Recover;
         }

@@ -137,7 +137,7 @@ impl TcpNcCombinations {
         if self.is_asked_by_tcp(opportunity) {
             (self.is_resending || self.is_third) && opportunity.missing_symbols > 0
         } else {
-            opportunity.missing > 0 && self.pace.held_until(opportunity.now, path).is_none()
+            opportunity.missing > 0 && self.pace.held_until(opportunity, path).is_none()
         }
     }
 
@@ -194,7 +194,7 @@ impl RedundancyPolicy for TcpNcCombinations {
             return Choice::Repair { symbols: self.window(opportunity), reason: RepairReason::Proactive };
         }
         if !opportunity.has_new_data || self.is_window_full(opportunity, path) {
-            let held_until = self.pace.held_until(opportunity.now, path);
+            let held_until = self.pace.held_until(opportunity, path);
             return Choice::Wait(held_until.filter(|_| opportunity.missing > 0));
         }
         match self.covered(opportunity.unacked_symbols.saturating_add(1), opportunity) {

@@ -56,10 +56,7 @@ const CONTROLLERS: [Row<Controller>; 9] = [
         let window = window(values);
         Arc::new(move |context| Box::new(control::Ctcp::new(context.mtu_bytes, window)))
     }),
-    windowed("tcp-fec", true, |values| {
-        let (window, reduction) = (window(values), values.number("r"));
-        Arc::new(move |context| Box::new(control::TcpFec::new(context.mtu_bytes, window, reduction)))
-    }),
+    windowed("tcp-fec", true, tcp_fec),
     windowed("grow-only", false, |values| {
         let window = window(values);
         Arc::new(move |context| Box::new(control::GrowOnly::new(context.mtu_bytes, window)))
@@ -140,6 +137,19 @@ fn cubic(values: &Values) -> Make<dyn CongestionController> {
         let mut config = control::CubicConfig::default();
         config.window = window;
         Box::new(control::Cubic::new(context.mtu_bytes, config))
+    })
+}
+
+/// Sato's chapters 3 and 4 have groups without interleaving, and no notice of what was repaired.
+fn tcp_fec(values: &Values) -> Make<dyn CongestionController> {
+    let (window, reduction) = (window(values), values.number("r"));
+    let is_notified = reduction < 1.0 || values.word("group") == "interleaved";
+    Arc::new(move |context| {
+        let mtu_bytes = context.mtu_bytes;
+        Box::new(match is_notified {
+            true => control::TcpFec::new(mtu_bytes, window, reduction),
+            false => control::TcpFec::unnotified(mtu_bytes, window),
+        })
     })
 }
 
