@@ -244,17 +244,6 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("`{text}` is neither an address nor a port"))
 }
 
-/// As [`parse_listen`], for what programs of this machine use: a port alone is on loopback, and `localhost` is understood.
-pub fn parse_listen_here(text: &str) -> Result<SocketAddr, String> {
-    let here = text.strip_prefix("localhost:").unwrap_or(text);
-    if let Ok(port) = here.parse() {
-        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
-    }
-    let is_whole = text.parse::<SocketAddr>().is_ok() || text.starts_with(':');
-    let wrong = || format!("`{text}` is neither a port nor an address with one, as 127.0.0.1:1080");
-    if is_whole { parse_listen(text).map_err(|_| wrong()) } else { Err(wrong()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,16 +257,5 @@ mod tests {
         assert_eq!(parse_listen("5").map(|a| a.port()), Ok(5));
         assert_eq!(parse_listen(":5").map(|a| a.port()), Ok(5));
         assert!(parse_listen("example").is_err());
-    }
-
-    #[test]
-    fn a_port_alone_is_here() {
-        for text in ["1080", "localhost:1080", "127.0.0.1:1080"] {
-            assert_eq!(parse_listen_here(text), Ok("127.0.0.1:1080".parse().unwrap()), "{text}");
-        }
-        assert!(parse_listen_here(":1080").is_ok_and(|address| address.ip().is_unspecified()));
-        for text in ["", "127.0.0.1", "example:80", "localhost", "99999", "127.0.0.1:99999", ":"] {
-            assert!(parse_listen_here(text).is_err(), "{text}");
-        }
     }
 }

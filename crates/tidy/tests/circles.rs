@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidy::{files, read, root};
 
 /// Circles that stand in `circles.txt`. May only shrink.
-const KNOWN_MAX: usize = 46;
+const KNOWN_MAX: usize = 45;
 /// Re-exports followed from one name to its definition.
 const HOPS_MAX: usize = 8;
 

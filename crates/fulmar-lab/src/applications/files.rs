@@ -139,17 +139,13 @@ fn missing(programs: &[String], install: &str) -> Option<String> {
     (!missing.is_empty()).then(|| format!("needs {} ({install})", missing.join(", ")))
 }
 
-/// Every application and every way of a folder, by name.
-///
-/// # Errors
-/// What is wrong with which file.
-pub fn read_folder(folder: &Path) -> Result<(Vec<Application>, Vec<Way>), String> {
+/// Every application and every way of a folder, by name, each as it stands.
+pub(super) fn read(folder: &Path) -> Result<(Vec<Application>, Vec<Way>), String> {
     let applications = read_all(folder)?.into_iter();
     let applications: Vec<Application> =
         applications.map(|(name, words, read)| Application { name, words, ..read }).collect();
     let ways = read_all(&folder.join("ways"))?.into_iter();
     let ways: Vec<Way> = ways.map(|(name, words, read)| Way { name, words, ..read }).collect();
-    applications.iter().try_for_each(|application| check(application, &ways))?;
     Ok((applications, ways))
 }
 
@@ -167,21 +163,4 @@ fn read_all<T: DeserializeOwned>(folder: &Path) -> Result<Vec<(String, String, T
         Ok((name, text, read))
     };
     paths.iter().map(read).collect()
-}
-
-/// What only shows when the files are put together.
-fn check(application: &Application, ways: &[Way]) -> Result<(), String> {
-    let words = |reason: String| Err(format!("application '{}': {reason}", application.name));
-    let named = application.bounds.iter().flat_map(Bound::ways).chain(application.ways.iter());
-    for name in named {
-        if !ways.iter().any(|way| way.name == *name) {
-            return words(format!("there is no way '{name}'"));
-        }
-    }
-    for bound in &application.bounds {
-        if !application.measures.iter().any(|measure| measure.name == bound.measure) {
-            return words(format!("a bound is about '{}', which is not measured", bound.measure));
-        }
-    }
-    super::plan::links(application).map(drop).or_else(words)
 }

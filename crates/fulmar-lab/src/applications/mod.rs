@@ -13,8 +13,8 @@ mod record;
 mod run;
 
 pub use bound::Bound;
-pub use files::{Application, Measure, Way, read_folder};
+pub use files::{Application, Measure, Way};
 pub use page::page;
-pub use plan::{Cell, Selection, cells};
+pub use plan::{Cell, Selection, cells, read_folder};
 pub use record::{Book, Record};
 pub use run::{Workshop, run};

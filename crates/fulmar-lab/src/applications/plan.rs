@@ -1,7 +1,9 @@
 //! The cells: which program goes which way over which link.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use super::files::read;
 use super::{Application, Way};
 use crate::link::LinkSpec;
 
@@ -88,7 +90,7 @@ impl Selection {
 }
 
 /// The links of an application.
-pub(super) fn links(application: &Application) -> Result<Vec<BTreeMap<String, String>>, String> {
+fn links(application: &Application) -> Result<Vec<BTreeMap<String, String>>, String> {
     let mut links = application.links.clone();
     if links.is_empty() {
         for rtt in ROUND_TRIPS {
@@ -122,4 +124,31 @@ pub fn cells(applications: &[Application], ways: &[Way], wanted: &Selection) -> 
         }
     }
     Ok(cells)
+}
+
+/// Every application and every way of a folder, by name.
+///
+/// # Errors
+/// What is wrong with which file.
+pub fn read_folder(folder: &Path) -> Result<(Vec<Application>, Vec<Way>), String> {
+    let (applications, ways) = read(folder)?;
+    applications.iter().try_for_each(|application| check(application, &ways))?;
+    Ok((applications, ways))
+}
+
+/// What only shows when the files are put together.
+fn check(application: &Application, ways: &[Way]) -> Result<(), String> {
+    let words = |reason: String| Err(format!("application '{}': {reason}", application.name));
+    let named = application.bounds.iter().flat_map(|bound| bound.ways()).chain(application.ways.iter());
+    for name in named {
+        if !ways.iter().any(|way| way.name == *name) {
+            return words(format!("there is no way '{name}'"));
+        }
+    }
+    for bound in &application.bounds {
+        if !application.measures.iter().any(|measure| measure.name == bound.measure) {
+            return words(format!("a bound is about '{}', which is not measured", bound.measure));
+        }
+    }
+    links(application).map(drop).or_else(words)
 }

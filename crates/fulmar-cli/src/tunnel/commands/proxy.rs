@@ -9,8 +9,7 @@ use tokio::net::TcpListener;
 use super::watch::WatchArgs;
 use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
-use crate::reach::cannot_listen;
-use crate::serve::parse_listen_here;
+use crate::reach::{cannot_listen, parse_listen_here};
 use crate::tunnel::proxy::{self, Login};
 use crate::tunnel::report::ObservedClient;
 
