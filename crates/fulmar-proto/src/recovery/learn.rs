@@ -165,7 +165,7 @@ impl<T: Copy> Recovery<T> {
             feedback.acked_packets += 1;
         }
         self.sampler.on_delivered(now, bytes);
-        if self.mtu.on_acked(acked.number, acked.packet.sent_at, acked.packet.bytes) {
+        if self.mtu.on_acked(acked.number, acked.packet.bytes) {
             self.stats.mtu_probes_passed += 1;
         }
         if let Cargo::Given(cargo) = acked.packet.cargo {

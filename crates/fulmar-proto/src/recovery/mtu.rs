@@ -1,8 +1,8 @@
 //! Path-MTU discovery by probing (DPLPMTUD, RFC 8899), made for paths that lose packets at random.
 //!
 //! A probe that gets lost says little where every tenth packet is lost, so a size is given up only after several losses
-//! whose count grows with the loss rate. And the path shrinks only when full-sized packets vanish before and after small
-//! ones that pass: random loss takes both alike, and a burst all that come before its end.
+//! whose count grows with the loss rate. And the path shrinks only when full-sized packets vanish while small ones
+//! pass: random loss takes both alike.
 
 use std::time::Duration;
 
@@ -44,8 +44,6 @@ pub struct MtuDiscovery {
     full_lost_in_row: u32,
     /// When the first of them was sent.
     full_lost_since: Instant,
-    /// When the newest packet was sent that is small enough for any path, and arrived.
-    small_passed_at: Instant,
 }
 
 impl MtuDiscovery {
@@ -62,7 +60,6 @@ impl MtuDiscovery {
             is_searching: limit_bytes > initial_bytes,
             full_lost_in_row: 0,
             full_lost_since: Instant::ZERO,
-            small_passed_at: Instant::ZERO,
         }
     }
 
@@ -119,11 +116,9 @@ impl MtuDiscovery {
     }
 
     /// A packet was acknowledged. True if it was the probe, and the size has grown.
-    pub fn on_acked(&mut self, number: PacketNumber, sent_at: Instant, bytes: u32) -> bool {
+    pub fn on_acked(&mut self, number: PacketNumber, bytes: u32) -> bool {
         if bytes > u32::from(BASE_BYTES) {
             self.full_lost_in_row = 0;
-        } else {
-            self.small_passed_at = self.small_passed_at.max(sent_at);
         }
         match self.in_flight {
             Some((probe, size)) if probe == number => {
@@ -165,10 +160,7 @@ impl MtuDiscovery {
         }
         self.full_lost_in_row += 1;
         let is_long = sent_at - self.full_lost_since > rtt * BLACK_HOLE_ROUNDS;
-        // Small probes outlive a burst that has taken the packets before them. That says nothing of sizes: in a black hole full
-        // packets vanish before and after.
-        let has_small_passed = self.full_lost_since < self.small_passed_at && self.small_passed_at < sent_at;
-        if self.full_lost_in_row < BLACK_HOLE_PACKETS || !is_long || !has_small_passed {
+        if self.full_lost_in_row < BLACK_HOLE_PACKETS || !is_long {
             return false;
         }
         self.full_lost_in_row = 0;
@@ -193,7 +185,7 @@ mod tests {
             mtu.on_probe_sent(PacketNumber(number), probe);
             assert_eq!(mtu.poll_probe(Instant::ZERO), None);
             if probe.bytes <= path_bytes && !is_lost() {
-                assert!(mtu.on_acked(PacketNumber(number), Instant::ZERO, u32::from(probe.bytes)));
+                assert!(mtu.on_acked(PacketNumber(number), u32::from(probe.bytes)));
             } else {
                 mtu.on_probe_lost(PacketNumber(number), loss);
             }
@@ -226,19 +218,13 @@ mod tests {
             (0..1000).all(|i| !mtu.on_lost(at(i / 10), 1472, rtt)),
             "a burst within a round trip is no black hole"
         );
-        assert!(!mtu.on_lost(at(700), 1472, rtt), "nothing passes at all");
-        mtu.on_acked(PacketNumber(0), at(701), 100);
-        assert!(!mtu.on_lost(at(701), 1472, rtt), "the burst is over");
-        assert!(mtu.on_lost(at(702), 1472, rtt));
+        assert!(mtu.on_lost(at(700), 1472, rtt));
         assert_eq!(mtu.current_bytes(), BASE_BYTES);
         let mut mtu = MtuDiscovery::new(1472, 1472);
         for number in 0..10_000 {
             assert!(!mtu.on_lost(at(number * 50), 1472, rtt));
             if number % 4 == 0 {
-                mtu.on_acked(PacketNumber(number), at(number * 50), 1472);
-            }
-            if number % 3 == 0 {
-                mtu.on_acked(PacketNumber(number), at(number * 50), 100);
+                mtu.on_acked(PacketNumber(number), 1472);
             }
         }
     }
