@@ -44,7 +44,7 @@ const LIMITED_GAIN: f64 = 1.0 / 32.0;
 const SCHEDULES: [(u32, u32); 11] =
     [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (3, 2), (1, 1), (1, 2), (1, 3)];
 /// Share of a round trip within which a hole is to be closed.
-const CLOSED_BALANCED: f64 = 0.5;
+const CLOSED_BALANCED: f64 = 0.7;
 /// The same where latency is favoured.
 const CLOSED_LATENCY: f64 = 0.25;
 /// A symbol is followed by so many copies that this is the probability that all are lost, if it was; at most.

@@ -306,9 +306,7 @@ impl Connection {
                 self.path.recovery.take_probe(now);
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                if !self.path.recovery.is_dark() {
-                    draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
-                }
+                draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
             }
             Payload::Datagram => {
                 let packet_room =

@@ -13,10 +13,6 @@ pub(super) const PROBES_MAX: u32 = 10;
 pub(super) const PROBES_LOST: f64 = 0.2;
 /// Silence that a burst of losses explains with less probability is taken for a black-out.
 const BURST_EXPLAINS: f64 = 1e-3;
-/// After so many doublings probes carry nothing.
-const DARK_AFTER_DOUBLINGS: u32 = 2;
-/// Then timeouts grow, and each sends so many probes of a few bytes: a burst longer than any before ends as well.
-const PROBES_DARK: u32 = 8;
 /// And so many probes without an answer are one in any case.
 const PROBES_EVEN_MAX: u32 = 60;
 /// The burst length assumed of a path of which too little is known.
@@ -116,11 +112,6 @@ impl<T: Copy> Recovery<T> {
         }
     }
 
-    /// Silence is longer than any burst explains: probes are to cost little.
-    pub fn is_dark(&self) -> bool {
-        self.timeout == Timeout::Probe && self.silence.doublings >= DARK_AFTER_DOUBLINGS
-    }
-
     fn probe_at(&self, is_awaiting: bool) -> Option<Instant> {
         if self.probes_pending > 0 || !(is_awaiting || self.has_outstanding()) {
             return None;
@@ -141,7 +132,7 @@ impl<T: Copy> Recovery<T> {
         let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
         if self.silence.probes > 0 && !(is_explained && self.silence.probes < PROBES_EVEN_MAX) {
             self.silence.doublings += 1;
-            return PROBES_DARK;
+            return 1;
         }
         let probes =
             forward.probes_for(PROBES_LOST, PROBES_MAX).max(back.probes_for(PROBES_LOST, PROBES_MAX));

@@ -61,8 +61,64 @@ fn a_thin_flow_gets_as_much_repair_as_its_loss_needs() {
     assert_eq!(ratios[..2], [0.0, 0.0]);
     assert!((0.1..=0.4).contains(&ratios[2]), "{ratios:?}");
     assert!((0.25..=0.6).contains(&ratios[3]), "{ratios:?}");
-    // The walk of channel.rs: at 20 % one per source closes a hole in ten symbols.
-    assert!((0.9..=1.1).contains(&ratios[4]), "{ratios:?}");
+    // The walk of channel.rs: at 20 % one per source closes a hole in ten symbols, two in four. Seven are sent in 0.7 RTT.
+    assert!((1.8..=2.1).contains(&ratios[4]), "{ratios:?}");
+}
+
+#[test]
+fn what_is_favored_decides_how_much_repair_a_thin_flow_gets() {
+    for rate in [0.01, 0.05, 0.2] {
+        let [throughput, balanced, latency] =
+            Favor::ALL.map(|favor| thin(&mut AutoRedundancy::favoring(favor), &path(rate)));
+        assert!(
+            throughput < 0.05 && balanced > 0.1 && latency > balanced,
+            "{throughput} {balanced} {latency}"
+        );
+    }
+}
+
+/// A policy that has seen only feedback of a full window.
+fn bulk(favor: Favor, path: &PathView) -> AutoRedundancy {
+    let mut policy = AutoRedundancy::favoring(favor);
+    let mut limited = Feedback::at(at(0));
+    limited.is_window_limited = true;
+    for _ in 0..200 {
+        policy.on_feedback(&limited, path);
+    }
+    policy
+}
+
+#[test]
+fn where_throughput_is_favored_bulk_data_are_not_insured() {
+    let path = path(0.2);
+    let mut opportunity = Opportunity::idle(at(0));
+    (opportunity.has_new_data, opportunity.recovering_symbols, opportunity.sources_sent) = (true, 40, 10_000);
+    assert_eq!(bulk(Favor::Balanced, &path).choose(&opportunity, &path), Choice::Insure);
+    assert_eq!(bulk(Favor::Throughput, &path).choose(&opportunity, &path), Choice::Source);
+}
+
+#[test]
+fn symbols_that_favor_latency_are_copied_amid_bulk_data_within_a_tenth() {
+    let path = path(0.05);
+    let mut policy = bulk(Favor::Balanced, &path);
+    let mut opportunity = Opportunity::idle(at(0));
+    (opportunity.has_new_data, opportunity.window_max, opportunity.unacked_symbols) = (true, 64, 100);
+    let mut copies = 0;
+    for sent in 1..=10_000 {
+        opportunity.sources_sent = sent;
+        opportunity.favor = (sent % 20 == 0 || sent > 5_000).then_some(Favor::Latency);
+        opportunity.repairs_since_source = 0;
+        while let copy @ Choice::Repair { symbols: 1, .. } = policy.choose(&opportunity, &path) {
+            assert_eq!(opportunity.favor, Some(Favor::Latency));
+            policy.on_emitted(copy, &opportunity, &path);
+            opportunity.repairs_since_source += 1;
+            copies += 1;
+        }
+        assert_eq!(policy.choose(&opportunity, &path), Choice::Source);
+        policy.on_emitted(Choice::Source, &opportunity, &path);
+    }
+    // One for each of 250; then one for each source were due, and a tenth of that is allowed.
+    assert!((740..=790).contains(&copies), "{copies}");
 }
 
 #[test]
@@ -74,12 +130,8 @@ fn unknown_loss_is_no_loss() {
 
 #[test]
 fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
-    let (mut policy, path) = (AutoRedundancy::new(), path(0.2));
-    let mut limited = Feedback::at(at(0));
-    limited.is_window_limited = true;
-    for _ in 0..200 {
-        policy.on_feedback(&limited, &path);
-    }
+    let path = path(0.2);
+    let mut policy = bulk(Favor::Balanced, &path);
     let mut opportunity = Opportunity::idle(at(0));
     (opportunity.has_new_data, opportunity.window_max) = (true, 64);
     let (mut insured, mut wasted) = (0, 0.0);
