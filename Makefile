@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes bench-loopback bench-instructions siege fuzz-quick release deb lab install \
 	comparison operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
@@ -66,6 +66,13 @@ benchmark: toolchain ## auto on every path, with its aims, beside others: docs/r
 # JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]
 	$(CARGO) run --release --locked --manifest-path crates/fulmar-fec/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)")
+
+# ARGS="--quick" measures one connection only; "--rounds 9" and "--seconds 5" measure longer.
+bench-loopback: toolchain ## Fulmar beside quinn on loopback: make bench-loopback [JSON=file] [ARGS="--quick"]
+	$(CARGO) run --release --locked --manifest-path crates/fulmar/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)") $(ARGS)
+
+bench-instructions: toolchain ## instructions per packet, against crates/fulmar-world/instructions.txt (needs valgrind)
+	CARGO="$(CARGO)" scripts/instructions $(ARGS)
 
 # Processes, loopback and relays; with root a full disk as well. What happens is drawn from SEED.
 siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]

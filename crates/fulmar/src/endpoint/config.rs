@@ -9,6 +9,7 @@ pub struct EndpointConfig {
     pub(super) socket_buffer_bytes: usize,
     pub(super) may_segment: bool,
     pub(super) incoming_max: usize,
+    pub(super) loss_ppm: u32,
 }
 
 impl Default for EndpointConfig {
@@ -18,6 +19,7 @@ impl Default for EndpointConfig {
             socket_buffer_bytes: SOCKET_BUFFER_BYTES,
             may_segment: true,
             incoming_max: 4096,
+            loss_ppm: 0,
         }
     }
 }
@@ -47,6 +49,13 @@ impl EndpointConfig {
     /// Clients that may wait for [`Endpoint::accept`](crate::Endpoint::accept); more are turned away. Default: 4096.
     pub fn incoming_max(&mut self, count: usize) -> &mut Self {
         self.incoming_max = count;
+        self
+    }
+
+    /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an application
+    /// fares on a bad network, tried without one. Default: none.
+    pub fn lose_received_ppm(&mut self, ppm: u32) -> &mut Self {
+        self.loss_ppm = ppm.min(1_000_000);
         self
     }
 }

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use fulmar_proto::{ConnectionHandle, DatagramMeta, EndpointEvent, Instant, Route};
 use quinn_udp::RecvMeta;
 
+use super::loss::Loss;
 use super::shared::{EndpointShared, EndpointState};
 use crate::clock;
 use crate::connection::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_all};
@@ -31,13 +32,14 @@ const ROUTED_AT_ONCE: usize = 64;
 const ERRORS_MAX: u32 = 100;
 
 /// Receives until nobody needs the endpoint any more.
-pub(super) async fn run(endpoint: Arc<EndpointShared>) {
+pub(super) async fn run(endpoint: Arc<EndpointShared>, loss_ppm: u32) {
     let mut driver = Driver {
         buffer: vec![0; BATCHES * BATCH_BYTES_MAX],
         responses: Vec::new(),
         wakers: Wakers::new(),
         endpoint_events: Vec::new(),
         errors: 0,
+        loss: Loss::new(loss_ppm),
         endpoint: endpoint.clone(),
     };
     let receiving = poll_fn(|cx| {
@@ -60,6 +62,8 @@ struct Driver {
     endpoint_events: Vec<EndpointEvent>,
     /// In a row.
     errors: u32,
+    /// What is lost on purpose.
+    loss: Loss,
 }
 
 impl Driver {
@@ -168,6 +172,9 @@ impl Driver {
         while count < ROUTED_AT_ONCE || runs.is_empty() {
             let Some((meta, datagram)) = datagrams.next() else { break };
             count += 1;
+            if self.loss.takes_next() {
+                continue;
+            }
             state.stats.received_datagrams += 1;
             state.stats.received_bytes += datagram.len() as u64;
             // A mistake here costs this datagram.

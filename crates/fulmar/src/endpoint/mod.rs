@@ -2,6 +2,7 @@
 
 mod config;
 mod driver;
+mod loss;
 mod shared;
 
 use std::fmt;
@@ -58,7 +59,7 @@ impl Endpoint {
         // The task ends when there is no handle: first this one, then the task.
         let endpoint = Self(EndpointHandle::new(shared.clone()));
         shared.watch();
-        tokio::spawn(driver::run(shared));
+        tokio::spawn(driver::run(shared, config.loss_ppm));
         Ok(endpoint)
     }
 
