@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar_net::LinkConfig;
@@ -18,28 +19,60 @@ use rand_pcg::Pcg32;
 const DELAY: Duration = Duration::from_millis(2);
 /// Datagrams that one batch may hold: as over sockets.
 const SEGMENTS_MAX: usize = 44;
+/// Of each write and read: below what the C library's `memcpy` does with one instruction for each byte.
+const WRITE_BYTES: usize = 2000;
 /// Datagrams with data that are counted, after as many that are not.
 const COUNTED: u64 = 10_000;
 
-/// A batch under way.
+/// A batch under way: one buffer, as it goes to a socket and comes from one.
 struct Batch {
     arrives: Instant,
-    datagrams: Vec<Vec<u8>>,
+    bytes: Vec<u8>,
+    segment_bytes: usize,
+}
+
+/// Batches under way one way, and buffers of those that have arrived.
+#[derive(Default)]
+struct Wire {
+    batches: VecDeque<Batch>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Wire {
+    /// The next batch that has arrived.
+    fn poll(&mut self, now: Instant) -> Option<Batch> {
+        if self.batches.front().is_some_and(|batch| batch.arrives <= now) {
+            self.batches.pop_front()
+        } else {
+            None
+        }
+    }
 }
 
 type Write = fn(&mut Node, StreamId, &[u8]);
-type Send = fn(&mut Node, Instant) -> Vec<Vec<Vec<u8>>>;
+type Send = fn(&mut Node, Instant, &mut Wire) -> u64;
 
 struct Transfer {
     world: World,
     stream: StreamId,
-    forward: VecDeque<Batch>,
-    backward: VecDeque<Batch>,
+    forward: Wire,
+    backward: Wire,
     data: Vec<u8>,
     buffer: Vec<u8>,
-    fates: Pcg32,
-    loss_ppm: u64,
+    fates: Fates,
     sent: u64,
+}
+
+/// Draws which datagrams arrive.
+struct Fates {
+    generator: Pcg32,
+    loss_ppm: u64,
+}
+
+impl Fates {
+    fn arrives(&mut self) -> bool {
+        self.loss_ppm == 0 || (u64::from(self.generator.next_u32()) * 1_000_000) >> 32 >= self.loss_ppm
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -59,12 +92,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut transfer = Transfer {
         world,
         stream,
-        forward: VecDeque::new(),
-        backward: VecDeque::new(),
-        data: vec![0x55; 1 << 16],
-        buffer: vec![0; 1 << 16],
-        fates: Pcg32::seed_from_u64(1),
-        loss_ppm,
+        forward: Wire::default(),
+        backward: Wire::default(),
+        data: vec![0x55; WRITE_BYTES],
+        buffer: vec![0; WRITE_BYTES],
+        fates: Fates { generator: Pcg32::seed_from_u64(1), loss_ppm },
         sent: 0,
     };
     transfer.run_until_sent::<false>(COUNTED);
@@ -78,7 +110,7 @@ impl Transfer {
     fn run_until_sent<const IS_COUNTED: bool>(&mut self, sent: u64) {
         while self.sent < sent {
             let arrivals =
-                [self.forward.front(), self.backward.front()].map(|batch| batch.map(|b| b.arrives));
+                [&self.forward, &self.backward].map(|wire| wire.batches.front().map(|b| b.arrives));
             let ends = [self.world.client.only().poll_timeout(), self.world.server.only().poll_timeout()];
             let next = arrivals.into_iter().chain(ends).flatten().min();
             self.world.now = next.map_or(self.world.now, |next| next.max(self.world.now));
@@ -88,36 +120,33 @@ impl Transfer {
 
     /// All that happens now.
     fn turn<const IS_COUNTED: bool>(&mut self) {
-        let now = self.world.now;
-        while self.forward.front().is_some_and(|batch| batch.arrives <= now) {
-            let batch = self.forward.pop_front().map(|batch| batch.datagrams).unwrap_or_default();
+        let Self { world, stream, forward, backward, data, buffer, fates, sent } = self;
+        let now = world.now;
+        let addresses = (world.client.addr, world.server.addr);
+        while let Some(mut batch) = forward.poll(now) {
             if IS_COUNTED {
-                phase_receive(&mut self.world.server, now, self.world.client.addr, batch);
-                phase_read(&mut self.world.server, now, self.stream, &mut self.buffer);
+                phase_receive(&mut world.server, now, addresses.0, &mut batch, fates);
+                phase_read(&mut world.server, now, *stream, buffer);
             } else {
-                receive(&mut self.world.server, now, self.world.client.addr, batch);
-                read(&mut self.world.server, now, self.stream, &mut self.buffer);
+                receive(&mut world.server, now, addresses.0, &mut batch, fates);
+                read(&mut world.server, now, *stream, buffer);
             }
+            forward.spare.push(batch.bytes);
         }
-        while self.backward.front().is_some_and(|batch| batch.arrives <= now) {
-            let batch = self.backward.pop_front().map(|batch| batch.datagrams).unwrap_or_default();
+        let no_loss = &mut Fates { generator: Pcg32::seed_from_u64(1), loss_ppm: 0 };
+        while let Some(mut batch) = backward.poll(now) {
             if IS_COUNTED {
-                phase_take_ack(&mut self.world.client, now, self.world.server.addr, batch);
+                phase_take_ack(&mut world.client, now, addresses.1, &mut batch, no_loss);
             } else {
-                receive(&mut self.world.client, now, self.world.server.addr, batch);
+                receive(&mut world.client, now, addresses.1, &mut batch, no_loss);
             }
+            backward.spare.push(batch.bytes);
         }
         let (write, send, acknowledge): (Write, Send, Send) =
             if IS_COUNTED { (phase_write, phase_send, phase_make_ack) } else { (write, send, send) };
-        write(&mut self.world.client, self.stream, &self.data);
-        for mut datagrams in send(&mut self.world.client, now) {
-            self.sent += datagrams.len() as u64;
-            datagrams.retain(|_| (u64::from(self.fates.next_u32()) * 1_000_000) >> 32 >= self.loss_ppm);
-            self.forward.push_back(Batch { arrives: now + DELAY, datagrams });
-        }
-        for datagrams in acknowledge(&mut self.world.server, now) {
-            self.backward.push_back(Batch { arrives: now + DELAY, datagrams });
-        }
+        write(&mut world.client, *stream, data);
+        *sent += send(&mut world.client, now, forward);
+        acknowledge(&mut world.server, now, backward);
     }
 }
 
@@ -127,13 +156,13 @@ fn phase_write(node: &mut Node, stream: StreamId, data: &[u8]) {
 }
 
 #[inline(never)]
-fn phase_send(node: &mut Node, now: Instant) -> Vec<Vec<Vec<u8>>> {
-    send(node, now)
+fn phase_send(node: &mut Node, now: Instant, wire: &mut Wire) -> u64 {
+    send(node, now, wire)
 }
 
 #[inline(never)]
-fn phase_receive(node: &mut Node, now: Instant, remote: std::net::SocketAddr, batch: Vec<Vec<u8>>) {
-    receive(node, now, remote, batch);
+fn phase_receive(node: &mut Node, now: Instant, remote: SocketAddr, batch: &mut Batch, fates: &mut Fates) {
+    receive(node, now, remote, batch, fates);
 }
 
 #[inline(never)]
@@ -142,44 +171,50 @@ fn phase_read(node: &mut Node, now: Instant, stream: StreamId, buffer: &mut [u8]
 }
 
 #[inline(never)]
-fn phase_make_ack(node: &mut Node, now: Instant) -> Vec<Vec<Vec<u8>>> {
+fn phase_make_ack(node: &mut Node, now: Instant, wire: &mut Wire) -> u64 {
     std::hint::black_box("make_ack"); // Or it would be merged with its twin.
-    send(node, now)
+    send(node, now, wire)
 }
 
 #[inline(never)]
-fn phase_take_ack(node: &mut Node, now: Instant, remote: std::net::SocketAddr, batch: Vec<Vec<u8>>) {
+fn phase_take_ack(node: &mut Node, now: Instant, remote: SocketAddr, batch: &mut Batch, fates: &mut Fates) {
     std::hint::black_box("take_ack"); // Or it would be merged with its twin.
-    receive(node, now, remote, batch);
+    receive(node, now, remote, batch, fates);
 }
 
 fn write(node: &mut Node, stream: StreamId, data: &[u8]) {
     while node.only().write(stream, data).is_ok() {}
 }
 
-/// The batches that may leave now, cut into datagrams as the system does.
-fn send(node: &mut Node, now: Instant) -> Vec<Vec<Vec<u8>>> {
-    let mut batches = Vec::new();
+/// Puts the batches that may leave now on the wire. Returns how many datagrams they are.
+fn send(node: &mut Node, now: Instant, wire: &mut Wire) -> u64 {
+    let mut datagrams = 0;
     let connection = node.only();
     if connection.poll_timeout().is_some_and(|at| at <= now) {
         connection.handle_timeout(now);
     }
-    let mut buf = Vec::new();
-    while let Some(transmit) = connection.poll_transmit(now, SEGMENTS_MAX, &mut buf) {
-        let segment_bytes = transmit.segment_bytes.unwrap_or(buf.len()).max(1);
-        batches.push(buf.chunks(segment_bytes).map(<[u8]>::to_vec).collect());
-        buf.clear();
+    loop {
+        let mut bytes = wire.spare.pop().unwrap_or_else(|| Vec::with_capacity(1 << 16));
+        bytes.clear();
+        let Some(transmit) = connection.poll_transmit(now, SEGMENTS_MAX, &mut bytes) else {
+            wire.spare.push(bytes);
+            return datagrams;
+        };
+        let segment_bytes = transmit.segment_bytes.unwrap_or(bytes.len()).max(1);
+        datagrams += bytes.len().div_ceil(segment_bytes) as u64;
+        wire.batches.push_back(Batch { arrives: now + DELAY, bytes, segment_bytes });
     }
-    batches
 }
 
-fn receive(node: &mut Node, now: Instant, remote: std::net::SocketAddr, batch: Vec<Vec<u8>>) {
+fn receive(node: &mut Node, now: Instant, remote: SocketAddr, batch: &mut Batch, fates: &mut Fates) {
     let meta = DatagramMeta { remote, local_ip: None, ecn: None };
-    for mut datagram in batch {
-        if let Route::Connection(handle) = node.endpoint.route(now, &meta, &datagram, &mut Vec::new())
+    let mut response = Vec::new();
+    for datagram in batch.bytes.chunks_mut(batch.segment_bytes) {
+        if fates.arrives()
+            && let Route::Connection(handle) = node.endpoint.route(now, &meta, datagram, &mut response)
             && let Some(connection) = node.connections.get_mut(&handle)
         {
-            connection.handle_datagram(now, &meta, &mut datagram);
+            connection.handle_datagram(now, &meta, datagram);
         }
     }
     let connection = node.only();

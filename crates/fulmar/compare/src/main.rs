@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use run::{Plan, Result};
+use run::{Load, Plan, Result};
 
 /// What is compared in a row: its name in the JSON, the plan's difference, and the figures that are shown.
 struct Row {
@@ -19,18 +19,38 @@ struct Row {
     connections: usize,
     cores: usize,
     loss_ppm: u32,
-    is_idle: bool,
+    mtu_bytes: u16,
+    load: Load,
     figures: &'static [&'static str],
 }
 
 const COSTS: &[&str] = &["gbps", "sender_s_per_gb", "receiver_s_per_gb"];
-const CLEAN: Row = Row { name: "", connections: 1, cores: 1, loss_ppm: 0, is_idle: false, figures: COSTS };
+/// Datagrams of the largest UDP payload in an IP packet of 1500 bytes.
+const CLEAN: Row = Row {
+    name: "",
+    connections: 1,
+    cores: 1,
+    loss_ppm: 0,
+    mtu_bytes: 1472,
+    load: Load::Bulk,
+    figures: COSTS,
+};
 const ROWS: &[Row] = &[
     CLEAN,
     Row { name: "loss_5_percent_", loss_ppm: 50_000, ..CLEAN },
     Row { name: "two_cores_a_side_", connections: 4, cores: 2, ..CLEAN },
     Row { name: "connections_1000_", connections: 1000, figures: &["gbps", "jain"], ..CLEAN },
-    Row { name: "idle_2000_", connections: 2000, is_idle: true, figures: &["kib_per_end"], ..CLEAN },
+    Row { name: "idle_10000_", connections: 10_000, load: Load::Idle, figures: &["kib_per_end"], ..CLEAN },
+    Row {
+        name: "handshakes_",
+        connections: 32,
+        load: Load::Handshakes,
+        figures: &["handshakes_per_s_core"],
+        ..CLEAN
+    },
+    // Apart, and never instead of the first.
+    Row { name: "datagrams_8972_", mtu_bytes: 8972, ..CLEAN },
+    Row { name: "datagrams_65000_", mtu_bytes: 65_000, ..CLEAN },
 ];
 /// Who is compared: the name in the JSON, and the profile. quinn's congestion control is CUBIC, so is the first's.
 const WHO: &[(&str, &str)] = &[("fulmar", "cubic"), ("quinn", "quinn"), ("fulmar_auto", "auto")];
@@ -63,7 +83,13 @@ fn main() -> Result<()> {
         ("5 % loss, against its own clean figure", "loss_5_percent_fulmar_gbps", "fulmar_gbps"),
         ("the same with auto", "loss_5_percent_fulmar_auto_gbps", "fulmar_auto_gbps"),
         ("receiver's processor, against the sender's", "fulmar_receiver_s_per_gb", "fulmar_sender_s_per_gb"),
+        ("4 connections on twice the cores, against one", "two_cores_a_side_fulmar_gbps", "fulmar_gbps"),
         ("1,000 connections, against one", "connections_1000_fulmar_gbps", "fulmar_gbps"),
+        (
+            "handshakes, against quinn's",
+            "handshakes_fulmar_handshakes_per_s_core",
+            "handshakes_quinn_handshakes_per_s_core",
+        ),
     ] {
         share(over, under).inspect(|share| println!("{what:<46} {share:.2}"));
     }
@@ -93,7 +119,7 @@ fn options(words: &[&str]) -> Result<Options> {
 fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Result<()> {
     let mut runs: Vec<Vec<Value>> = vec![Vec::new(); WHO.len()];
     // Memory does not vary as speed does.
-    let rounds = if row.is_idle { 1 } else { options.rounds };
+    let rounds = if row.load == Load::Idle { 1 } else { options.rounds };
     for _ in 0..rounds {
         for (runs, (_, profile)) in runs.iter_mut().zip(WHO) {
             runs.push(in_own_process(&Plan {
@@ -102,7 +128,8 @@ fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Re
                 connections: row.connections,
                 cores: row.cores,
                 loss_ppm: row.loss_ppm,
-                is_idle: row.is_idle,
+                mtu_bytes: row.mtu_bytes,
+                load: row.load,
             })?);
         }
     }
@@ -116,8 +143,25 @@ fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Re
             println!("{name:<46} {median:>9.3}   {:.3} .. {:.3}", values[0], values[values.len() - 1]);
             results.insert(name, json!(median));
         }
+        if row.load == Load::Bulk {
+            println!("{:<46} {}", format!("{}{who} is limited by", row.name), limit(runs, row.cores));
+        }
     }
     Ok(())
+}
+
+/// Whose cores are full; on a busy machine nobody's may be.
+fn limit(runs: &[Value], cores: usize) -> &'static str {
+    let is_full = |side: &str| {
+        let used: f64 = runs.iter().filter_map(|run| run[side].as_f64()).sum();
+        used > 0.9 * (cores * runs.len()) as f64
+    };
+    match (is_full("sender_cores"), is_full("receiver_cores")) {
+        (true, true) => "the cores of both sides",
+        (true, false) => "the sender's cores",
+        (false, true) => "the receiver's cores",
+        (false, false) => "waiting: neither side's cores are full",
+    }
 }
 
 fn in_own_process(plan: &Plan) -> Result<Value> {

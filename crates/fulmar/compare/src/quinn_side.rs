@@ -1,4 +1,4 @@
-//! quinn, with its own settings but for windows that are never what limits a run and datagrams of Fulmar's size; its congestion control is CUBIC.
+//! quinn as its users get it (ring, CUBIC), but for windows that are never what limits a run and datagrams of Fulmar's size.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -14,11 +14,9 @@ use quinn::{
     TokioRuntime, TransportConfig, UdpPoller, VarInt,
 };
 
-use crate::run::{DatagramBytes, Plan, Result, Running, Sides, WRITE_BYTES, udp_socket};
+use crate::run::{DatagramBytes, HANDSHAKE, Load, Plan, Result, Running, Sides, WRITE_BYTES, udp_socket};
 
 const NAME: &str = "localhost";
-/// Largest UDP payload in an IP packet of 1500 bytes: what Fulmar finds.
-const DATAGRAM_BYTES_MAX: u16 = 1472;
 const WINDOW_BYTES: u32 = 16 << 20;
 
 /// Opens the connections and lets them send for ever, if the plan says so.
@@ -27,9 +25,9 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let mut transport = TransportConfig::default();
     let mut mtu = MtuDiscoveryConfig::default();
-    mtu.upper_bound(DATAGRAM_BYTES_MAX);
+    mtu.upper_bound(plan.mtu_bytes);
     transport.mtu_discovery_config(Some(mtu));
-    if !plan.is_idle {
+    if plan.load == Load::Bulk {
         transport
             .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
             .receive_window(VarInt::from_u32(WINDOW_BYTES))
@@ -44,16 +42,19 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
     client_config.transport_config(transport);
     let loss_ppm = plan.loss_ppm;
     let server = sides.server.block_on(async { endpoint(Some(server_config), loss_ppm) })?;
-    let mut client = sides.client.block_on(async { endpoint(None, 0) })?;
-    client.set_default_client_config(client_config);
     let address = server.local_addr()?;
-    let (received, connections, is_idle) = (running.received.clone(), plan.connections, plan.is_idle);
+    let (received, load) = (running.received.clone(), plan.load);
     sides.server.spawn(async move {
         for place in 0.. {
             let Some(incoming) = server.accept().await else { return };
             let received = received.clone();
             tokio::spawn(async move {
                 let connection = incoming.await?;
+                if load == Load::Handshakes {
+                    received.add(place, HANDSHAKE);
+                    connection.closed().await;
+                    return Ok(());
+                }
                 let mut stream = connection.accept_uni().await?;
                 while let Some(chunk) = stream.read_chunk(usize::MAX, true).await? {
                     received.add(place, chunk.bytes.len());
@@ -62,17 +63,34 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
             });
         }
     });
+    let plan = plan.clone();
     sides.client.block_on(sides.client.spawn(async move {
+        let clients = (0..plan.clients()).map(|_| {
+            let mut client = endpoint(None, 0)?;
+            client.set_default_client_config(client_config.clone());
+            Ok::<_, io::Error>(client)
+        });
+        let clients: Vec<Endpoint> = clients.collect::<io::Result<_>>()?;
         let mut last: Option<quinn::Connection> = None;
-        for _ in 0..connections {
+        for client in clients.into_iter().cycle().take(plan.connections) {
+            if load == Load::Handshakes {
+                tokio::spawn(async move {
+                    while let Ok(connecting) = client.connect(address, NAME) {
+                        if let Ok(connection) = connecting.await {
+                            connection.close(VarInt::from_u32(0), b"");
+                        }
+                    }
+                });
+                continue;
+            }
             let connection = client.connect(address, NAME)?.await?;
             let mut stream = connection.open_uni().await?;
             stream.write_all(b"hello").await?;
             last = Some(connection.clone());
             tokio::spawn(async move {
                 let _kept = connection;
-                let data = vec![0x55; if is_idle { 0 } else { WRITE_BYTES }];
-                while !is_idle && stream.write_all(&data).await.is_ok() {}
+                let data = vec![0x55; if load == Load::Idle { 0 } else { WRITE_BYTES }];
+                while load == Load::Bulk && stream.write_all(&data).await.is_ok() {}
                 std::future::pending::<()>().await;
             });
         }

@@ -18,8 +18,30 @@ pub(crate) const WRITE_BYTES: usize = 1 << 18;
 pub(crate) const READ_BYTES: usize = 1 << 18;
 /// Of each socket, in each direction: what Fulmar asks for by itself.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+/// More connections than this share endpoints.
+const CLIENTS_MAX: usize = 8;
 /// Before anything is counted: slow start, MTU discovery.
 const WARM_UP: Duration = Duration::from_secs(1);
+
+/// What connections are opened for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// To send as much as they can.
+    Bulk,
+    /// To be there.
+    Idle,
+    /// To be closed at once, and opened again.
+    Handshakes,
+}
+
+impl Load {
+    fn parse(word: &str) -> Result<Self> {
+        [Self::Bulk, Self::Idle, Self::Handshakes]
+            .into_iter()
+            .find(|load| format!("{load:?}") == word)
+            .ok_or_else(|| format!("{word} is no load").into())
+    }
+}
 
 /// What is asked for.
 #[derive(Clone)]
@@ -31,21 +53,26 @@ pub(crate) struct Plan {
     /// Threads of each side.
     pub(crate) cores: usize,
     pub(crate) loss_ppm: u32,
-    pub(crate) is_idle: bool,
+    /// Largest datagrams.
+    pub(crate) mtu_bytes: u16,
+    pub(crate) load: Load,
 }
 
 impl Plan {
     /// The words that a process is started with.
     pub(crate) fn words(&self) -> Vec<String> {
-        let Self { profile, seconds, connections, cores, loss_ppm, is_idle } = self;
-        let numbers = [seconds.to_string(), connections.to_string(), cores.to_string(), loss_ppm.to_string()];
-        [vec!["run".into(), profile.clone()], numbers.to_vec(), vec![is_idle.to_string()]].concat()
+        let Self { profile, seconds, connections, cores, loss_ppm, mtu_bytes, load } = self;
+        let words: [&dyn std::fmt::Display; 6] = [profile, seconds, connections, cores, loss_ppm, mtu_bytes];
+        let words = words.map(|word| word.to_string());
+        [vec!["run".into()], words.to_vec(), vec![format!("{load:?}")]].concat()
     }
 
     /// The reverse of [`Self::words`], without the first.
     pub(crate) fn parse(words: &[&str]) -> Result<Self> {
-        let [profile, seconds, connections, cores, loss_ppm, is_idle] = words else {
-            return Err("run PROFILE|quinn SECONDS CONNECTIONS CORES LOSS_PPM IDLE".into());
+        let [profile, seconds, connections, cores, loss_ppm, mtu_bytes, load] = words else {
+            return Err(
+                "run PROFILE|quinn SECONDS CONNECTIONS CORES LOSS_PPM MTU_BYTES Bulk|Idle|Handshakes".into(),
+            );
         };
         Ok(Self {
             profile: (*profile).to_owned(),
@@ -53,8 +80,14 @@ impl Plan {
             connections: connections.parse()?,
             cores: cores.parse()?,
             loss_ppm: loss_ppm.parse()?,
-            is_idle: is_idle.parse()?,
+            mtu_bytes: mtu_bytes.parse()?,
+            load: Load::parse(load)?,
         })
+    }
+
+    /// Client endpoints, each with a socket of its own, over which the connections are spread.
+    pub(crate) fn clients(&self) -> usize {
+        self.connections.min(CLIENTS_MAX)
     }
 }
 
@@ -70,9 +103,12 @@ pub(crate) type DatagramBytes = Box<dyn Fn() -> u16 + Send>;
 /// Bytes that each connection's reader got.
 pub(crate) struct Received(Vec<AtomicU64>);
 
+/// Of what is received while connections come and go, this stands for one handshake.
+pub(crate) const HANDSHAKE: usize = 1;
+
 impl Received {
     pub(crate) fn add(&self, place: usize, len: usize) {
-        self.0[place].fetch_add(len as u64, Ordering::Relaxed);
+        self.0[place % self.0.len()].fetch_add(len as u64, Ordering::Relaxed);
     }
 
     fn all(&self) -> Vec<u64> {
@@ -100,10 +136,14 @@ pub(crate) fn carry_out(plan: &Plan) -> Result<Value> {
     let counts: Vec<f64> = before.iter().zip(after).map(|(before, after)| (after - before) as f64).collect();
     let bytes: f64 = counts.iter().sum();
     let squares: f64 = counts.iter().map(|count| count * count).sum();
+    let (receiver, sender) = (cpu.0 - cpu_before.0, cpu.1 - cpu_before.1);
     let figures = json!({
         "gbps": bytes * 8e-9 / seconds,
-        "receiver_s_per_gb": (cpu.0 - cpu_before.0) / (bytes / 1e9),
-        "sender_s_per_gb": (cpu.1 - cpu_before.1) / (bytes / 1e9),
+        "receiver_s_per_gb": receiver / (bytes / 1e9),
+        "sender_s_per_gb": sender / (bytes / 1e9),
+        "receiver_cores": receiver / seconds,
+        "sender_cores": sender / seconds,
+        "handshakes_per_s_core": bytes / HANDSHAKE as f64 / receiver,
         "jain": bytes * bytes / (squares * counts.len() as f64),
         "kib_per_end": (resident_bytes() - memory_before) / 2048.0 / plan.connections as f64,
         "datagram_bytes": datagram_bytes_now(),
