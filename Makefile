@@ -8,8 +8,8 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes bench-loopback bench-instructions siege fuzz-quick release deb lab install \
-	comparison operator dashboard dashboard-test dashboard-pictures
+.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
+	bench-loopback bench-instructions comparison operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -19,7 +19,7 @@ demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=.
 	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
 # The page first: the program that has it inside is built once.
-test: fmt-check dashboard clippy no-std doc examples unit dashboard-test ## everything: format, lints, docs, examples, every test
+test: fmt-check dashboard clippy no-std doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -73,6 +73,11 @@ bench-loopback: toolchain ## Fulmar beside quinn on loopback: make bench-loopbac
 
 bench-instructions: toolchain ## instructions per packet, against crates/fulmar-world/instructions.txt (needs valgrind)
 	CARGO="$(CARGO)" scripts/instructions $(ARGS)
+
+# What `make test` does of it: nothing where valgrind cannot be had.
+.PHONY: test-instructions
+test-instructions: toolchain
+	CARGO="$(CARGO)" scripts/instructions --if-possible
 
 # Processes, loopback and relays; with root a full disk as well. What happens is drawn from SEED.
 siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]

@@ -10,7 +10,7 @@ use crate::PacketNumber;
 /// Packets after which what was seen has faded to a third.
 const MEMORY_PACKETS: f64 = 2048.0;
 /// What is left of what was seen after one packet more: `exp(-1 / MEMORY_PACKETS)`, which almost every packet needs.
-const KEPT_BY_ONE: f64 = 0.999_511_837_939_889_0;
+const KEPT_BY_ONE: f64 = 0.999_511_837_939_889_4;
 /// Fewer packets say nothing.
 const WEIGHT_MIN: f64 = 20.0;
 
