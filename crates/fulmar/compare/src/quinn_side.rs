@@ -71,7 +71,8 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
             Ok::<_, io::Error>(client)
         });
         let clients: Vec<Endpoint> = clients.collect::<io::Result<_>>()?;
-        let mut last: Option<quinn::Connection> = None;
+        // Nobody sends before all are connected.
+        let mut connected = Vec::new();
         for client in clients.into_iter().cycle().take(plan.connections) {
             if load == Load::Handshakes {
                 tokio::spawn(async move {
@@ -86,7 +87,10 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
             let connection = client.connect(address, NAME)?.await?;
             let mut stream = connection.open_uni().await?;
             stream.write_all(b"hello").await?;
-            last = Some(connection.clone());
+            connected.push((connection, stream));
+        }
+        let last = connected.last().map(|(connection, _)| connection.clone());
+        for (connection, mut stream) in connected {
             tokio::spawn(async move {
                 let _kept = connection;
                 let data = vec![0x55; if load == Load::Idle { 0 } else { WRITE_BYTES }];
