@@ -1,7 +1,5 @@
 //! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
 
-use fulmar_control::PathView;
-
 use super::close::State;
 use super::feedback::Carried;
 use super::setup::symbol_bytes;
@@ -33,8 +31,7 @@ enum Payload {
     Nothing,
     Probe,
     Datagram,
-    /// With the path as the policy saw it.
-    Symbol(Turn, PathView),
+    Symbol(Turn),
 }
 
 impl Payload {
@@ -44,7 +41,7 @@ impl Payload {
 
     /// It can be cut to fit beside an ACK.
     fn is_cuttable(&self) -> bool {
-        matches!(self, Self::Symbol(turn, _) if turn.is_cuttable())
+        matches!(self, Self::Symbol(turn) if turn.is_cuttable())
     }
 }
 
@@ -216,9 +213,8 @@ impl Connection {
         if self.datagrams.has_pending() {
             return Payload::Datagram;
         }
-        let view = recovery.view();
-        match self.coding.next(now, &view, has_pending) {
-            Next::Packet(turn) => Payload::Symbol(turn, view),
+        match self.coding.next(now, &recovery.view(), has_pending) {
+            Next::Packet(turn) => Payload::Symbol(turn),
             Next::Nothing => {
                 recovery.on_app_limited();
                 Payload::Nothing
@@ -299,18 +295,11 @@ impl Connection {
                     self.stats.datagrams_sent += 1;
                 }
             }
-            Payload::Symbol(turn, view) => self.put_symbol(now, turn, &view, draft, buf),
+            Payload::Symbol(turn) => self.put_symbol(now, turn, draft, buf),
         }
     }
 
-    fn put_symbol(
-        &mut self,
-        now: Instant,
-        turn: Turn,
-        view: &PathView,
-        draft: &mut Draft,
-        buf: &mut Vec<u8>,
-    ) {
+    fn put_symbol(&mut self, now: Instant, turn: Turn, draft: &mut Draft, buf: &mut Vec<u8>) {
         let recovery = &mut self.path.recovery;
         // Beside an ACK a new symbol is cut so that a PING still fits.
         let room = draft.room(buf) - usize::from(turn.is_cuttable());
@@ -318,11 +307,11 @@ impl Connection {
             return;
         }
         let frame_start = buf.len();
-        let rtt = recovery.rtt().smoothed();
+        let (view, rtt) = (recovery.view(), recovery.rtt().smoothed());
         // A repair symbol over this one must fit a packet too, with its longer header.
         let symbol_bytes_max = symbol_bytes(recovery.mtu_bytes());
         let mut source = Outflow { streams: &mut self.streams, acks: recovery.acks(), symbol_bytes_max };
-        draft.content = self.coding.emit(turn, view, buf, room, &mut source);
+        draft.content = self.coding.emit(turn, &view, buf, room, &mut source);
         draft.is_ack_eliciting |= draft.content.is_some();
         let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.streams.has_pending();
         // The last symbol of a flight asks to be acknowledged at once.
