@@ -9,7 +9,7 @@ CARGO ?= cargo
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
 .PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
-	comparison applications operator dashboard dashboard-test dashboard-pictures
+	bench-loopback bench-instructions comparison applications operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -19,7 +19,7 @@ demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=.
 	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
 # The page first: the program that has it inside is built once.
-test: fmt-check dashboard clippy no-std doc examples unit dashboard-test ## everything: format, lints, docs, examples, every test
+test: fmt-check dashboard clippy no-std doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -70,6 +70,18 @@ applications: toolchain release lab ## nginx, ssh, git and others over Fulmar, C
 # JSON=file also writes the numbers there. A workspace of its own: what it compares with is no dependency of the project.
 bench-codes: toolchain ## speed of the erasure codes on this machine: make bench-codes [JSON=file]
 	$(CARGO) run --release --locked --manifest-path crates/fulmar-fec/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)")
+
+# ARGS="--quick" measures one connection only; "--rounds 9" and "--seconds 5" measure longer.
+bench-loopback: toolchain ## Fulmar beside quinn on loopback: make bench-loopback [JSON=file] [ARGS="--quick"]
+	$(CARGO) run --release --locked --manifest-path crates/fulmar/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)") $(ARGS)
+
+bench-instructions: toolchain ## instructions per packet, against crates/fulmar-world/instructions.txt (needs valgrind)
+	CARGO="$(CARGO)" scripts/instructions $(ARGS)
+
+# What `make test` does of it: nothing where valgrind cannot be had.
+.PHONY: test-instructions
+test-instructions: toolchain
+	CARGO="$(CARGO)" scripts/instructions --if-possible
 
 # Processes, loopback and relays; with root a full disk as well. What happens is drawn from SEED.
 siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]

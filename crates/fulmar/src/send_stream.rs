@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use fulmar_proto as proto;
 use proto::{ConnectionError, Favor, StreamId};
 use tokio::io::AsyncWrite;
@@ -50,12 +51,31 @@ impl SendStream {
         Ok(())
     }
 
+    /// Writes all of `data` without copying it into the stream's queue; it is let go of when it has been packed. Not
+    /// cancel-safe: one that was given up may have written a part.
+    pub async fn write_chunk(&mut self, mut data: Bytes) -> Result<(), WriteError> {
+        let id = self.id;
+        while !data.is_empty() {
+            std::future::poll_fn(|cx| self.poll_with(cx, |proto| proto.write_chunk(id, &mut data))).await?;
+        }
+        Ok(())
+    }
+
     fn poll_write_some(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
         let id = self.id;
-        self.connection.act(|state| match state.proto.write(id, data) {
+        self.poll_with(cx, |proto| proto.write(id, data))
+    }
+
+    fn poll_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut proto::Connection) -> Result<usize, proto::stream::WriteError>,
+    ) -> Poll<Result<usize, WriteError>> {
+        let id = self.id;
+        self.connection.act(|state| match write(&mut state.proto) {
             Ok(len) => Poll::Ready(Ok(len)),
             Err(proto::stream::WriteError::Blocked) => {
                 state.await_writable(id, cx);

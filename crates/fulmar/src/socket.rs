@@ -54,6 +54,46 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
     Ok(socket.into())
 }
 
+/// Up to `count - 1` sockets at the address of `first`, over which the system spreads what comes by the sender's address. None
+/// where it does not do that.
+///
+/// The first was bound alone, so an address that was taken is noticed; nobody but the same user can join (`SO_REUSEPORT`).
+#[cfg(target_os = "linux")]
+pub(crate) fn siblings(first: &std::net::UdpSocket, count: usize) -> Vec<std::net::UdpSocket> {
+    let open = || {
+        let address = first.local_addr()?;
+        let socket = socket2::Socket::new(
+            socket2::Domain::for_address(address),
+            socket2::Type::DGRAM,
+            Some(socket2::Protocol::UDP),
+        )?;
+        let first = socket2::SockRef::from(first);
+        if address.is_ipv6() {
+            socket.set_only_v6(first.only_v6()?)?;
+        }
+        first.set_reuse_port(true)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        Ok::<_, io::Error>(socket.into())
+    };
+    let mut sockets = Vec::new();
+    while sockets.len() + 1 < count {
+        match open() {
+            Ok(socket) => sockets.push(socket),
+            Err(error) => {
+                tracing::debug!(%error, "fewer sockets than cores");
+                break;
+            }
+        }
+    }
+    sockets
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn siblings(_: &std::net::UdpSocket, _: usize) -> Vec<std::net::UdpSocket> {
+    Vec::new()
+}
+
 impl Socket {
     /// Takes a bound socket over. `buffer_bytes` are asked for in each direction. `hears_refusals`: see [`Self::refusals`].
     pub(crate) fn new(

@@ -97,7 +97,21 @@ impl Dependencies {
 /// Everything that can end up in a program together with this crate: its normal dependencies, all the way down, with
 /// the features they are built with (`cargo metadata` would also count optional ones that nobody asked for).
 pub fn reachable(package: &str) -> BTreeSet<String> {
-    cargo(&["tree", "--package", package, "--edges=normal", "--prefix=none", "--format={lib}"])
+    tree(package, &[])
+}
+
+/// The same, but for `pruned` and what only that needs.
+pub fn reachable_without(package: &str, pruned: &str) -> BTreeSet<String> {
+    let all = reachable(package);
+    // cargo takes a name that is not there for a mistake.
+    if all.contains(pruned) { tree(package, &["--prune", pruned]) } else { all }
+}
+
+fn tree(package: &str, more: &[&str]) -> BTreeSet<String> {
+    let mut arguments =
+        vec!["tree", "--package", package, "--edges=normal", "--prefix=none", "--format={lib}"];
+    arguments.extend(more);
+    cargo(&arguments)
         .lines()
         .map(|line| line.trim_end_matches(" (*)").trim().replace('_', "-"))
         .filter(|name| !name.is_empty())

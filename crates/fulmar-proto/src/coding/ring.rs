@@ -65,8 +65,8 @@ pub(super) struct Ring {
     held_bytes: u64,
 }
 
-/// Buffers kept for reuse.
-const POOL_MAX: usize = 64;
+/// Buffers kept for reuse beyond as many as are in use.
+const POOL_MIN: usize = 64;
 
 impl Ring {
     /// Id of the next symbol.
@@ -89,9 +89,9 @@ impl Ring {
         self.pool.pop().unwrap_or_default()
     }
 
-    /// Gives back a buffer that was not used.
+    /// Gives back a buffer. One ACK may free half of what is under way, to be taken again at once.
     fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() > 0 && self.pool.len() < POOL_MAX {
+        if buffer.capacity() > 0 && self.pool.len() < POOL_MIN + self.symbols.len() {
             buffer.clear();
             self.pool.push(buffer);
         }

@@ -60,6 +60,16 @@ impl Connection {
         Ok(written)
     }
 
+    /// As [`Self::write`], without a copy: what was taken is gone from the front of `data`.
+    pub fn write_chunk(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        if self.is_closing() {
+            return Err(WriteError::Closed);
+        }
+        let written = self.streams.write_chunk(id, data)?;
+        self.is_delivery_awaited |= written > 0;
+        Ok(written)
+    }
+
     /// Ends a stream after what was written.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
         self.is_delivery_awaited = true;

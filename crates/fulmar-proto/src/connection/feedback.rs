@@ -41,6 +41,9 @@ impl Connection {
         let news = self.coding.settle(now, rtt, contents(&findings), state)?;
         let (feedback, view) = self.path.recovery.finish(findings, news);
         self.coding.on_feedback(&feedback, &view);
+        if self.coding.is_all_delivered() && self.streams.is_idle() {
+            self.streams.release_sending_memory();
+        }
         Ok(())
     }
 

@@ -130,8 +130,9 @@ impl Space {
 #[derive(Debug)]
 pub(super) struct Handshake {
     pub(super) session: Session,
-    initial: Option<Space>,
-    handshake: Option<Space>,
+    /// Boxed, for they are large and gone once the handshake is over.
+    initial: Option<Box<Space>>,
+    handshake: Option<Box<Space>>,
     /// Where bytes the session writes now belong; `None` once they are 1-RTT's, which carries none.
     write_level: Option<Level>,
     flight_at: Option<Instant>,
@@ -142,7 +143,7 @@ impl Handshake {
     pub(super) fn new(session: Session, initial_keys: PacketKeys) -> Self {
         Self {
             session,
-            initial: Some(Space::new(initial_keys)),
+            initial: Some(Box::new(Space::new(initial_keys))),
             handshake: None,
             write_level: Some(Level::Initial),
             flight_at: None,
@@ -152,8 +153,8 @@ impl Handshake {
 
     pub(super) fn space(&mut self, level: Level) -> Option<&mut Space> {
         match level {
-            Level::Initial => self.initial.as_mut(),
-            Level::Handshake => self.handshake.as_mut(),
+            Level::Initial => self.initial.as_deref_mut(),
+            Level::Handshake => self.handshake.as_deref_mut(),
         }
     }
 
@@ -193,7 +194,7 @@ impl Handshake {
             }
             match change {
                 Some(KeyChange::Handshake(keys)) => {
-                    self.handshake = Some(Space::new(keys));
+                    self.handshake = Some(Box::new(Space::new(keys)));
                     self.write_level = Some(Level::Handshake);
                 }
                 Some(KeyChange::OneRtt(keys)) => {
@@ -254,7 +255,7 @@ impl Handshake {
 
     /// Something is waiting to be sent.
     pub(super) fn has_pending(&self) -> bool {
-        [&self.initial, &self.handshake].into_iter().flatten().any(Space::has_pending)
+        [&self.initial, &self.handshake].into_iter().flatten().any(|space| space.has_pending())
     }
 
     /// How long to wait for an answer at first, where an RTT is known. The client's last flight is repeated sooner than it

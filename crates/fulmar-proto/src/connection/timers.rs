@@ -57,6 +57,7 @@ impl Connection {
             // Nothing has come for a while: what was kept for speed goes.
             self.symbols_in.release_all();
             self.path.recovery.release_memory();
+            self.streams.release_memory();
         }
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);

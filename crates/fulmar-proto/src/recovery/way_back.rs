@@ -9,6 +9,8 @@ use crate::PacketNumber;
 
 /// Packets after which what was seen has faded to a third.
 const MEMORY_PACKETS: f64 = 2048.0;
+/// What is left of what was seen after one packet more: `exp(-1 / MEMORY_PACKETS)`, which almost every packet needs.
+const KEPT_BY_ONE: f64 = 0.999_511_837_939_889_4;
 /// Fewer packets say nothing.
 const WEIGHT_MIN: f64 = 20.0;
 
@@ -36,7 +38,7 @@ impl WayBack {
         }
         self.largest = Some(number);
         let gap = (number.0 - largest.0).saturating_sub(1) as f64;
-        let kept = libm::exp(-(gap + 1.0) / MEMORY_PACKETS);
+        let kept = if gap == 0.0 { KEPT_BY_ONE } else { libm::exp(-(gap + 1.0) / MEMORY_PACKETS) };
         self.packets = self.packets * kept + gap + 1.0;
         self.lost = self.lost * kept + gap;
         self.bursts = self.bursts * kept + f64::from(u8::from(gap > 0.0));
@@ -58,6 +60,11 @@ impl WayBack {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_constant_is_what_would_be_calculated() {
+        assert_eq!(KEPT_BY_ONE.to_bits(), libm::exp(-1.0 / MEMORY_PACKETS).to_bits());
+    }
 
     #[test]
     fn gaps_are_losses_and_late_packets_are_not() {

@@ -2,6 +2,7 @@
 
 use super::recv::RecvHalf;
 use super::schedule::Control;
+use super::send::{SendHalf, SendShared};
 use super::{FinishError, Read, ReadError, RecvShared, Streams, WriteError};
 use crate::{Dir, StreamId};
 use bytes::Bytes;
@@ -28,8 +29,21 @@ impl Streams {
 
     /// Queues as much of `data` as there is room and credit for; returns how much.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        self.queue(id, |send, shared| send.write(id, data, shared))
+    }
+
+    /// As [`Self::write`], without a copy: what was queued is gone from the front of `data`.
+    pub fn write_chunk(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.queue(id, |send, shared| send.write_chunk(id, data, shared))
+    }
+
+    fn queue(
+        &mut self,
+        id: StreamId,
+        write: impl FnOnce(&mut SendHalf, &mut SendShared) -> Result<usize, WriteError>,
+    ) -> Result<usize, WriteError> {
         let send = self.table.send(id).ok_or(WriteError::Closed)?;
-        let len = send.write(id, data, &mut self.sending)?;
+        let len = write(send, &mut self.sending)?;
         if len > 0 && send.turn.is_none() {
             send.turn = Some(self.schedule.enqueue(id, send.priority()));
         }

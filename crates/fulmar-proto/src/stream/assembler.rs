@@ -4,7 +4,7 @@
 //! gap, so what is held besides the bytes is in proportion to the gaps; the caller bounds [`Assembler::runs`].
 //! Each symbol arrives exactly once, hence no byte twice: an overlap is the sender's fault, not a retransmission.
 
-use super::chunks::ChunkQueue;
+use super::chunks::{ChunkQueue, Pool};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) struct Assembler {
 
 impl Assembler {
     /// Takes `data`, which stands at `offset`.
-    pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), Overlap> {
+    pub(super) fn insert(&mut self, offset: u64, data: &[u8], pool: &mut Pool) -> Result<(), Overlap> {
         if data.is_empty() {
             return Ok(());
         }
@@ -40,14 +40,14 @@ impl Assembler {
             self.check_next(offset, data)?;
         }
         if offset > self.end {
-            return self.insert_run(offset, data);
+            return self.insert_run(offset, data, pool);
         }
-        self.ready.push(data);
+        self.ready.push(data, pool);
         self.end += data.len() as u64;
         while let Some(entry) = self.runs.first_entry().filter(|entry| *entry.key() == self.end) {
             let run = entry.remove();
             self.end += run.len() as u64;
-            self.ready.append(run);
+            self.ready.append(run, pool);
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Assembler {
         }
     }
 
-    fn insert_run(&mut self, offset: u64, data: &[u8]) -> Result<(), Overlap> {
+    fn insert_run(&mut self, offset: u64, data: &[u8], pool: &mut Pool) -> Result<(), Overlap> {
         let previous =
             self.runs.range(..offset).next_back().map(|(&start, run)| (start, start + run.len() as u64));
         let start = match previous {
@@ -71,9 +71,9 @@ impl Assembler {
         let next = self.runs.get(&end).filter(|run| run.len() <= JOIN_BYTES_MAX).map(|_| end);
         let next = next.and_then(|start| self.runs.remove(&start));
         let run = self.runs.entry(start).or_default();
-        run.push(data);
+        run.push(data, pool);
         if let Some(next) = next {
-            run.append(next);
+            run.append(next, pool);
         }
         Ok(())
     }
@@ -99,8 +99,8 @@ impl Assembler {
     }
 
     /// Reads up to `out.len()` bytes in order.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
-        self.ready.read(out)
+    pub(super) fn read(&mut self, out: &mut [u8], pool: &mut Pool) -> usize {
+        self.ready.read(out, pool)
     }
 
     /// Reads up to `max` bytes in order without copying them.
@@ -117,7 +117,7 @@ mod tests {
 
     fn read_all(assembler: &mut Assembler) -> Vec<u8> {
         let mut out = vec![0; 1 << 16];
-        let len = assembler.read(&mut out);
+        let len = assembler.read(&mut out, &mut Pool::default());
         out.truncate(len);
         out
     }
@@ -126,10 +126,10 @@ mod tests {
     fn order_is_restored() {
         let mut a = Assembler::default();
         for (offset, data) in [(6, "gh"), (3, "d"), (1, "b"), (4, "ef"), (2, "c")] {
-            a.insert(offset, data.as_bytes()).unwrap();
+            a.insert(offset, data.as_bytes(), &mut Pool::default()).unwrap();
             assert!(!a.is_readable());
         }
-        a.insert(0, b"a").unwrap();
+        a.insert(0, b"a", &mut Pool::default()).unwrap();
         assert_eq!((a.end(), a.runs()), (8, 0));
         assert_eq!(read_all(&mut a), b"abcdefgh");
         assert_eq!(a.read_offset(), 8);
@@ -138,19 +138,19 @@ mod tests {
     #[test]
     fn no_byte_may_come_twice() {
         let mut a = Assembler::default();
-        a.insert(0, b"0123").unwrap();
-        a.insert(10, b"abcd").unwrap();
-        a.insert(20, b"efgh").unwrap();
+        a.insert(0, b"0123", &mut Pool::default()).unwrap();
+        a.insert(10, b"abcd", &mut Pool::default()).unwrap();
+        a.insert(20, b"efgh", &mut Pool::default()).unwrap();
         for (offset, len) in
             [(0, 1), (3, 1), (3, 5), (10, 4), (9, 2), (13, 1), (12, 4), (4, 7), (5, 30), (11, 1), (19, 2)]
         {
-            assert_eq!(a.insert(offset, &vec![0; len]), Err(Overlap), "{offset}+{len}");
+            assert_eq!(a.insert(offset, &vec![0; len], &mut Pool::default()), Err(Overlap), "{offset}+{len}");
         }
         for offset in [0, 4, 11, 24] {
-            assert_eq!(a.insert(offset, b""), Ok(()));
+            assert_eq!(a.insert(offset, b"", &mut Pool::default()), Ok(()));
         }
-        a.insert(4, b"456789").unwrap();
-        a.insert(14, b"......").unwrap();
+        a.insert(4, b"456789", &mut Pool::default()).unwrap();
+        a.insert(14, b"......", &mut Pool::default()).unwrap();
         assert_eq!(read_all(&mut a), b"0123456789abcd......efgh");
     }
 
@@ -180,7 +180,10 @@ mod tests {
                     None => (start, end),
                 };
                 let overlaps = received[start..end].contains(&true);
-                assert_eq!(a.insert(start as u64, &content[start..end]).is_err(), overlaps);
+                assert_eq!(
+                    a.insert(start as u64, &content[start..end], &mut Pool::default()).is_err(),
+                    overlaps
+                );
                 if !overlaps {
                     received[start..end].fill(true);
                 }
@@ -199,14 +202,14 @@ mod tests {
     fn fragments_that_touch_become_one_run() {
         let mut a = Assembler::default();
         for offset in (1..2001).step_by(2) {
-            a.insert(offset, b"o").unwrap();
+            a.insert(offset, b"o", &mut Pool::default()).unwrap();
         }
         assert_eq!(a.runs(), 1000);
         for offset in (2..2001).step_by(2) {
-            a.insert(offset, b"e").unwrap();
+            a.insert(offset, b"e", &mut Pool::default()).unwrap();
         }
         assert_eq!(a.runs(), 1);
-        a.insert(0, b"e").unwrap();
+        a.insert(0, b"e", &mut Pool::default()).unwrap();
         assert_eq!(read_all(&mut a), b"eo".repeat(1000).into_iter().chain(*b"e").collect::<Vec<_>>());
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! One copy in, and out again either by one copy or, as [`Bytes`], by none. Chunks are sized by what is queued, from
 //! [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`]: a short message costs little, a gigabyte passes through chunks of one
-//! size, which an allocator reuses. An empty queue owns no memory.
+//! size, which a [`Pool`] keeps: an allocator would give them back to the system, and the system clear their pages again. An
+//! empty queue owns no memory.
 //!
 //! Invariant: the memory held is at most a constant times the bytes queued, plus one chunk, however the bytes came in
 //! (see [`ChunkQueue::append`]).
@@ -16,6 +17,44 @@ const CHUNK_BYTES_MIN: usize = 64;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Chunks shorter than this are copied when queues are joined: a handle and its allocation would cost as much.
 const LINK_BYTES_MIN: usize = 512;
+
+/// Chunks kept for reuse: what one turn of the receiving task may bring.
+const SPARE_MAX: usize = 16;
+
+/// Chunks of the largest size that hold nothing now. Shared by the queues of one direction of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    spare: Vec<BytesMut>,
+}
+
+impl Pool {
+    /// An empty chunk for at least one byte and about `bytes`.
+    fn take(&mut self, bytes: usize) -> BytesMut {
+        let recycled = if bytes >= CHUNK_BYTES_MAX { self.spare.pop() } else { None };
+        recycled.unwrap_or_else(|| BytesMut::with_capacity(bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)))
+    }
+
+    /// Takes back a chunk of which everything was read, if nobody else refers to it.
+    fn give(&mut self, chunk: Bytes) {
+        if self.spare.len() < SPARE_MAX
+            && let Ok(chunk) = chunk.try_into_mut()
+        {
+            self.give_tail(chunk);
+        }
+    }
+
+    fn give_tail(&mut self, mut chunk: BytesMut) {
+        chunk.clear();
+        if self.spare.len() < SPARE_MAX && chunk.try_reclaim(CHUNK_BYTES_MAX) {
+            self.spare.push(chunk);
+        }
+    }
+
+    /// Gives all memory back.
+    pub(super) fn release(&mut self) {
+        self.spare = Vec::new();
+    }
+}
 
 /// Bytes in the order in which they were pushed.
 #[derive(Debug, Default)]
@@ -38,12 +77,11 @@ impl ChunkQueue {
     }
 
     /// Appends a copy of `data`.
-    pub(super) fn push(&mut self, mut data: &[u8]) {
+    pub(super) fn push(&mut self, mut data: &[u8], pool: &mut Pool) {
         while !data.is_empty() {
             if self.spare() == 0 {
                 self.seal();
-                let chunk_bytes = data.len().max(self.len).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-                self.tail = BytesMut::with_capacity(chunk_bytes);
+                self.tail = pool.take(data.len().max(self.len));
             }
             let (head, rest) = data.split_at(data.len().min(self.spare()));
             self.tail.extend_from_slice(head);
@@ -52,26 +90,32 @@ impl ChunkQueue {
         }
     }
 
+    /// Appends `data`, without copying it unless it is short.
+    pub(super) fn push_chunk(&mut self, data: Bytes, pool: &mut Pool) {
+        if self.is_worth_linking(data.len()) {
+            self.seal();
+            self.len += data.len();
+            self.full.push_back(data);
+        } else {
+            self.push(&data, pool);
+        }
+    }
+
     /// Appends what `other` holds, mostly without copying.
     ///
     /// A chunk is linked only if it is longer than the room left in the chunk before it, which the link wastes: so at
     /// most half of the memory is waste, and each byte is copied at most once more.
-    pub(super) fn append(&mut self, mut other: Self) {
+    pub(super) fn append(&mut self, mut other: Self, pool: &mut Pool) {
         while let Some(chunk) = other.full.pop_front() {
-            if self.is_worth_linking(chunk.len()) {
-                self.seal();
-                self.len += chunk.len();
-                self.full.push_back(chunk);
-            } else {
-                self.push(&chunk);
-            }
+            self.push_chunk(chunk, pool);
         }
         if self.is_worth_linking(other.tail.len()) {
             self.seal();
             self.len += other.tail.len();
             self.tail = other.tail;
         } else {
-            self.push(&other.tail);
+            self.push(&other.tail, pool);
+            pool.give_tail(other.tail);
         }
     }
 
@@ -80,9 +124,9 @@ impl ChunkQueue {
     }
 
     /// Takes up to `out.len()` bytes; returns how many.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+    pub(super) fn read(&mut self, out: &mut [u8], pool: &mut Pool) -> usize {
         let mut done = 0;
-        self.take(out.len(), |piece| {
+        self.take(out.len(), pool, |piece| {
             out[done..done + piece.len()].copy_from_slice(piece);
             done += piece.len();
         });
@@ -90,8 +134,8 @@ impl ChunkQueue {
     }
 
     /// Takes `len` bytes, or all there are, and appends them to `out`.
-    pub(super) fn move_to(&mut self, out: &mut Vec<u8>, len: usize) {
-        self.take(len, |piece| out.extend_from_slice(piece));
+    pub(super) fn move_to(&mut self, out: &mut Vec<u8>, len: usize, pool: &mut Pool) {
+        self.take(len, pool, |piece| out.extend_from_slice(piece));
     }
 
     /// Takes up to `max` bytes without copying them; empty only if the queue or `max` is.
@@ -106,7 +150,7 @@ impl ChunkQueue {
         chunk
     }
 
-    fn take(&mut self, len: usize, mut sink: impl FnMut(&[u8])) {
+    fn take(&mut self, len: usize, pool: &mut Pool, mut sink: impl FnMut(&[u8])) {
         let mut left = len.min(self.len);
         self.len -= left;
         while let Some(front) = self.full.front_mut() {
@@ -117,10 +161,13 @@ impl ChunkQueue {
                 front.advance(piece);
                 return;
             }
-            self.full.pop_front();
+            pool.give(self.full.pop_front().unwrap_or_default());
         }
         sink(&self.tail[..left]);
         self.tail.advance(left);
+        if self.len == 0 {
+            pool.give_tail(std::mem::take(&mut self.tail));
+        }
         self.release_if_empty();
     }
 
@@ -149,7 +196,7 @@ mod tests {
 
     fn drain(queue: &mut ChunkQueue) -> Vec<u8> {
         let mut out = vec![0; queue.len()];
-        assert_eq!(queue.read(&mut out), out.len());
+        assert_eq!(queue.read(&mut out, &mut Pool::default()), out.len());
         out
     }
 
@@ -157,10 +204,10 @@ mod tests {
     fn bytes_come_out_as_they_went_in_by_every_way_out() {
         let data: Vec<u8> = (0..300_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
         let mut queue = ChunkQueue::default();
-        data.chunks(1234).for_each(|piece| queue.push(piece));
+        data.chunks(1234).for_each(|piece| queue.push(piece, &mut Pool::default()));
         let mut out = vec![0; 70_000];
-        assert_eq!(queue.read(&mut out), 70_000);
-        queue.move_to(&mut out, 70_000);
+        assert_eq!(queue.read(&mut out, &mut Pool::default()), 70_000);
+        queue.move_to(&mut out, 70_000, &mut Pool::default());
         while !queue.is_empty() {
             out.extend_from_slice(&queue.read_chunk(999));
         }
@@ -170,18 +217,34 @@ mod tests {
     #[test]
     fn an_empty_queue_owns_nothing() {
         let mut queue = ChunkQueue::default();
-        queue.push(&[1; 100_000]);
+        queue.push(&[1; 100_000], &mut Pool::default());
         drain(&mut queue);
         assert_eq!((queue.full.capacity(), queue.tail.capacity()), (0, 0));
-        queue.push(&[1; 100]);
+        queue.push(&[1; 100], &mut Pool::default());
         queue.read_chunk(100);
         assert_eq!((queue.full.capacity(), queue.tail.capacity()), (0, 0));
     }
 
     #[test]
+    fn chunks_are_used_again_until_they_are_released() {
+        let (mut queue, mut pool) = (ChunkQueue::default(), Pool::default());
+        queue.push(&[1; 200_000], &mut pool);
+        let addresses: Vec<_> = queue.full.iter().map(|chunk| chunk.as_ptr()).collect();
+        let held = queue.full.front().cloned();
+        assert_eq!(queue.read(&mut [0; 200_000], &mut pool), 200_000);
+        // All, and the last one that was not full, but for the one that somebody else holds.
+        assert_eq!(pool.spare.len(), addresses.len());
+        drop(held);
+        queue.push(&[2; 100_000], &mut pool);
+        assert!(addresses.contains(&queue.tail.as_ptr()));
+        pool.release();
+        assert_eq!(pool.spare.capacity(), 0);
+    }
+
+    #[test]
     fn chunks_grow_with_the_queue_and_stop_growing() {
         let mut queue = ChunkQueue::default();
-        (0..2000).for_each(|_| queue.push(&[5; 1200]));
+        (0..2000).for_each(|_| queue.push(&[5; 1200], &mut Pool::default()));
         assert!(queue.full.len() < 50, "{}", queue.full.len());
         assert!(queue.full.iter().all(|chunk| chunk.len() <= CHUNK_BYTES_MAX));
     }
@@ -189,12 +252,12 @@ mod tests {
     #[test]
     fn joining_wastes_no_more_than_it_holds() {
         let mut queue = ChunkQueue::default();
-        queue.push(&[0; CHUNK_BYTES_MAX]);
+        queue.push(&[0; CHUNK_BYTES_MAX], &mut Pool::default());
         for _ in 0..500 {
             let mut other = ChunkQueue::default();
-            other.push(&[1; LINK_BYTES_MIN]);
-            queue.push(&[2]);
-            queue.append(other);
+            other.push(&[1; LINK_BYTES_MIN], &mut Pool::default());
+            queue.push(&[2], &mut Pool::default());
+            queue.append(other, &mut Pool::default());
         }
         // Linking each would have left 500 chunks of 64 KiB with one byte in each.
         assert!(queue.full.len() < 20, "{}", queue.full.len());
@@ -205,13 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn long_data_are_linked_and_short_data_copied() {
+        let (mut queue, pool) = (ChunkQueue::default(), &mut Pool::default());
+        let (short, long) = (Bytes::from(vec![1; LINK_BYTES_MIN - 1]), Bytes::from(vec![2; 10_000]));
+        queue.push_chunk(short.clone(), pool);
+        queue.push_chunk(long.clone(), pool);
+        queue.push_chunk(Bytes::new(), pool);
+        assert_ne!(queue.full[0].as_ptr(), short.as_ptr());
+        assert_eq!(queue.full[1].as_ptr(), long.as_ptr());
+        assert_eq!(drain(&mut queue), [&short[..], &long[..]].concat());
+        // The writer still holds it, so it is nobody's to use again.
+        assert!(long.iter().all(|&byte| byte == 2));
+    }
+
+    #[test]
     fn long_chunks_are_joined_without_copying() {
         let mut other = ChunkQueue::default();
-        other.push(&[1; 100_000]);
+        other.push(&[1; 100_000], &mut Pool::default());
         let address = other.full[0].as_ptr();
         let mut queue = ChunkQueue::default();
-        queue.push(&[2; 10]);
-        queue.append(other);
+        queue.push(&[2; 10], &mut Pool::default());
+        queue.append(other, &mut Pool::default());
         assert_eq!(queue.full[1].as_ptr(), address);
         assert_eq!(drain(&mut queue).len(), 100_010);
     }

@@ -31,6 +31,7 @@ pub use recv::{Read, ReadError};
 pub use send::{FinishError, WriteError};
 
 use crate::{Dir, Side, StreamId};
+use chunks::Pool;
 use event::Events;
 use flow::RecvWindow;
 use fulmar_control::Favor;
@@ -106,7 +107,13 @@ impl Streams {
                 stream_queued_max: config.stream_send_buffer_bytes_max.max(1),
                 ..SendShared::default()
             },
-            receiving: RecvShared { window, received: 0, fragments: 0, fragments_max: config.fragments_max },
+            receiving: RecvShared {
+                window,
+                received: 0,
+                fragments: 0,
+                fragments_max: config.fragments_max,
+                chunks: Pool::default(),
+            },
             schedule: Schedule::default(),
             control: BTreeSet::new(),
             events: Events::default(),
@@ -132,6 +139,16 @@ impl Streams {
             self.events
                 .push_once(StreamEvent::Available { dir }, &mut self.is_available_pending[dir as usize]);
         }
+    }
+
+    /// Nothing has come for a while: what was kept for speed goes.
+    pub fn release_memory(&mut self) {
+        self.receiving.chunks.release();
+    }
+
+    /// Everything was delivered: what was kept for the next data goes.
+    pub fn release_sending_memory(&mut self) {
+        self.sending.chunks.release();
     }
 
     fn wake_if_writable(&mut self, id: StreamId) {

@@ -1,6 +1,7 @@
 //! The receiving half of a stream (RFC 9000 3.2): reassembly, flow control, final size (RFC 9000 4.5).
 
 use super::assembler::Assembler;
+use super::chunks::Pool;
 use super::flow::RecvWindow;
 use crate::TransportError;
 use crate::wire::VARINT_MAX;
@@ -41,6 +42,7 @@ pub(super) struct RecvShared {
     /// Runs beyond a gap, over all streams.
     pub(super) fragments: u64,
     pub(super) fragments_max: u64,
+    pub(super) chunks: Pool,
 }
 
 /// What was read.
@@ -120,7 +122,7 @@ impl RecvHalf {
     fn assemble(&mut self, offset: u64, data: &[u8], shared: &mut RecvShared) -> Result<(), TransportError> {
         let before = self.assembler.runs() as u64;
         self.assembler
-            .insert(offset, data)
+            .insert(offset, data, &mut shared.chunks)
             .map_err(|_| TransportError::protocol_violation("stream data that were received before"))?;
         shared.fragments = shared.fragments - before + self.assembler.runs() as u64;
         if shared.fragments > shared.fragments_max {
@@ -233,8 +235,8 @@ impl RecvHalf {
         rtt: Duration,
         shared: &mut RecvShared,
     ) -> Result<Read<usize>, ReadError> {
-        self.take(shared, now, rtt, |assembler| {
-            let len = assembler.read(out);
+        self.take(shared, now, rtt, |assembler, chunks| {
+            let len = assembler.read(out, chunks);
             (len, len)
         })
     }
@@ -247,7 +249,7 @@ impl RecvHalf {
         rtt: Duration,
         shared: &mut RecvShared,
     ) -> Result<Read<Bytes>, ReadError> {
-        self.take(shared, now, rtt, |assembler| {
+        self.take(shared, now, rtt, |assembler, _| {
             let chunk = assembler.read_chunk(max);
             (chunk.len(), chunk)
         })
@@ -258,7 +260,7 @@ impl RecvHalf {
         shared: &mut RecvShared,
         now: Instant,
         rtt: Duration,
-        take: impl FnOnce(&mut Assembler) -> (usize, T),
+        take: impl FnOnce(&mut Assembler, &mut Pool) -> (usize, T),
     ) -> Result<Read<T>, ReadError> {
         match self.state {
             State::Stopped { .. } => return Err(ReadError::Closed),
@@ -270,7 +272,7 @@ impl RecvHalf {
             }
             State::Open => {}
         }
-        let (len, taken) = take(&mut self.assembler);
+        let (len, taken) = take(&mut self.assembler, &mut shared.chunks);
         self.window.on_read(len as u64, now, rtt);
         shared.window.on_read(len as u64, now, rtt);
         Ok(Read::Data(taken))

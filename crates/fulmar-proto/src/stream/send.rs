@@ -6,10 +6,11 @@
 //! A write is taken only as far as the peer's credit for the stream goes, so every queued byte may be sent as far as
 //! its stream is concerned, and a stream whose reader is slow does not fill the buffer that it shares with others.
 
-use super::chunks::ChunkQueue;
+use super::chunks::{ChunkQueue, Pool};
 use super::schedule::Turn;
 use crate::StreamId;
 use crate::wire::varint_len;
+use bytes::Bytes;
 use fulmar_control::Favor;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -75,6 +76,7 @@ pub(super) struct SendShared {
     pub(super) stream_queued_max: u64,
     /// Streams whose writers wait for room here, in the order in which they are woken.
     pub(super) waiting: BTreeSet<(Reverse<i32>, StreamId)>,
+    pub(super) chunks: Pool,
 }
 
 impl SendShared {
@@ -132,13 +134,32 @@ impl SendHalf {
         data: &[u8],
         shared: &mut SendShared,
     ) -> Result<usize, WriteError> {
+        let len = self.admit(id, data.len(), shared)?;
+        self.queue.push(&data[..len], &mut shared.chunks);
+        Ok(len)
+    }
+
+    /// As [`Self::write`], taking it from the front of `data`, without a copy.
+    pub(super) fn write_chunk(
+        &mut self,
+        id: StreamId,
+        data: &mut Bytes,
+        shared: &mut SendShared,
+    ) -> Result<usize, WriteError> {
+        let len = self.admit(id, data.len(), shared)?;
+        self.queue.push_chunk(data.split_to(len), &mut shared.chunks);
+        Ok(len)
+    }
+
+    /// How many of `len` bytes are taken now: they are counted as queued.
+    fn admit(&mut self, id: StreamId, len: usize, shared: &mut SendShared) -> Result<usize, WriteError> {
         if let Some(code) = self.stopped.filter(|_| !self.is_released) {
             return Err(WriteError::Stopped(code));
         }
         if self.state != State::Open {
             return Err(WriteError::Closed);
         }
-        if data.is_empty() {
+        if len == 0 {
             return Ok(0);
         }
         let queued = self.queue.len() as u64;
@@ -149,9 +170,8 @@ impl SendHalf {
             self.wait_for(if stream_room == 0 { Wait::Stream } else { Wait::Connection }, id, shared);
             return Err(WriteError::Blocked);
         }
-        let len = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let len = len.min(usize::try_from(room).unwrap_or(usize::MAX));
         self.wait_for(Wait::Nothing, id, shared);
-        self.queue.push(&data[..len]);
         shared.queued += len as u64;
         Ok(len)
     }
@@ -289,7 +309,7 @@ impl SendHalf {
 
     /// Moves `len` bytes to a symbol.
     pub(super) fn pack(&mut self, out: &mut Vec<u8>, len: usize, shared: &mut SendShared) {
-        self.queue.move_to(out, len);
+        self.queue.move_to(out, len, &mut shared.chunks);
         self.sent += len as u64;
         shared.sent += len as u64;
         shared.queued -= len as u64;

@@ -12,6 +12,8 @@ pub struct EndpointConfig {
     pub(super) socket_buffer_bytes: usize,
     pub(super) may_segment: bool,
     pub(super) incoming_max: usize,
+    pub(super) sockets_max: usize,
+    pub(super) loss_ppm: u32,
 }
 
 impl Default for EndpointConfig {
@@ -22,6 +24,8 @@ impl Default for EndpointConfig {
             socket_buffer_bytes: SOCKET_BUFFER_BYTES,
             may_segment: true,
             incoming_max: 4096,
+            sockets_max: usize::MAX,
+            loss_ppm: 0,
         }
     }
 }
@@ -57,6 +61,20 @@ impl EndpointConfig {
     /// Clients that may wait for [`Endpoint::accept`](crate::Endpoint::accept); more are turned away. Default: 4096.
     pub fn incoming_max(&mut self, count: usize) -> &mut Self {
         self.incoming_max = count;
+        self
+    }
+
+    /// Sockets that a server receives on side by side, at most: each has buffers of its own. Default: as many as the runtime has
+    /// workers.
+    pub fn sockets_max(&mut self, count: usize) -> &mut Self {
+        self.sockets_max = count;
+        self
+    }
+
+    /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an application
+    /// fares on a bad network, tried without one. Default: none.
+    pub fn lose_received_ppm(&mut self, ppm: u32) -> &mut Self {
+        self.loss_ppm = ppm.min(1_000_000);
         self
     }
 }

@@ -1,4 +1,5 @@
-//! The task of one endpoint: receives batches and hands their datagrams to the connections, and rings their alarms.
+//! The tasks of one endpoint, one for each of its sockets: receive batches and hand their datagrams to the connections; the
+//! first one rings their alarms as well.
 //!
 //! A datagram is decrypted where it was received; nothing is copied or queued on the way to its connection, whose lock is
 //! taken once for all consecutive datagrams of a batch. Handshakes are the exception: they are left to the connections' own
@@ -15,6 +16,7 @@ use std::task::{Context, Poll};
 use fulmar_proto::{ConnectionHandle, DatagramMeta, EndpointEvent, Instant, Route};
 use quinn_udp::RecvMeta;
 
+use super::loss::Loss;
 use super::shared::{EndpointShared, EndpointState};
 use crate::clock;
 use crate::connection::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_all};
@@ -30,14 +32,17 @@ const ROUTED_AT_ONCE: usize = 64;
 /// Errors in a row that are taken to be passing: a network that is down, an ICMP message.
 const ERRORS_MAX: u32 = 100;
 
-/// Receives until nobody needs the endpoint any more.
-pub(super) async fn run(endpoint: Arc<EndpointShared>) {
+/// Receives from the endpoint's socket number `place`, until nobody needs it any more.
+pub(super) async fn run(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u32) {
     let mut driver = Driver {
+        place,
         buffer: vec![0; BATCHES * BATCH_BYTES_MAX],
         responses: Vec::new(),
         wakers: Wakers::new(),
         endpoint_events: Vec::new(),
         errors: 0,
+        is_in_use: false,
+        loss: Loss::new(loss_ppm),
         endpoint: endpoint.clone(),
     };
     let receiving = poll_fn(|cx| {
@@ -52,6 +57,7 @@ pub(super) async fn run(endpoint: Arc<EndpointShared>) {
 
 struct Driver {
     endpoint: Arc<EndpointShared>,
+    place: usize,
     /// `BATCHES` parts, reused.
     buffer: Vec<u8>,
     /// Answers to datagrams of no connection, until they are sent.
@@ -60,6 +66,10 @@ struct Driver {
     endpoint_events: Vec<EndpointEvent>,
     /// In a row.
     errors: u32,
+    /// Something was received here.
+    is_in_use: bool,
+    /// What is lost on purpose.
+    loss: Loss,
 }
 
 impl Driver {
@@ -69,11 +79,15 @@ impl Driver {
             if self.endpoint.is_abandoned() && state.proto.connection_count() == 0 {
                 return Poll::Ready(Ok(()));
             }
-            state.register_driver(cx);
-            (state.socket.clone(), state.previous_socket.clone())
+            state.register_driver(self.place, cx);
+            // The sockets beside the first are gone after a rebind.
+            let Some(socket) = state.socket_at(self.place) else { return Poll::Ready(Ok(())) };
+            (socket, state.previous_socket.clone().filter(|_| self.place == 0))
         };
-        self.endpoint.alarms.poll(cx, &mut self.wakers);
-        wake_all(&mut self.wakers);
+        if self.place == 0 {
+            self.endpoint.alarms.poll(cx, &mut self.wakers);
+            wake_all(&mut self.wakers);
+        }
         if let Some(previous) = previous {
             // The new socket alone has to live.
             let _ = self.poll_socket(cx, &previous)?;
@@ -89,14 +103,19 @@ impl Driver {
     }
 
     /// Receives for one turn; ready if there may be more.
-    fn poll_socket(&mut self, cx: &mut Context<'_>, socket: &Socket) -> io::Result<Poll<()>> {
+    fn poll_socket(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>) -> io::Result<Poll<()>> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.receive(cx, socket, &mut buffer);
         self.buffer = buffer;
         result
     }
 
-    fn receive(&mut self, cx: &mut Context<'_>, socket: &Socket, buffer: &mut [u8]) -> io::Result<Poll<()>> {
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Arc<Socket>,
+        buffer: &mut [u8],
+    ) -> io::Result<Poll<()>> {
         for _ in 0..CALLS_PER_TURN {
             let mut metas = [RecvMeta::default(); BATCHES];
             let received = {
@@ -124,7 +143,7 @@ impl Driver {
     }
 
     /// Hands the datagrams of some batches to their connections.
-    fn deliver(&mut self, socket: &Socket, metas: &[RecvMeta], buffer: &mut [u8]) {
+    fn deliver(&mut self, socket: &Arc<Socket>, metas: &[RecvMeta], buffer: &mut [u8]) {
         let now = clock::now();
         let batches = metas.iter().zip(buffer.chunks_mut(BATCH_BYTES_MAX));
         let mut datagrams = batches.flat_map(|(meta, bytes)| {
@@ -134,7 +153,7 @@ impl Driver {
         });
         let mut batch_count = metas.len() as u64;
         loop {
-            let routed = self.route(now, std::mem::take(&mut batch_count), &mut datagrams);
+            let routed = self.route(now, socket, std::mem::take(&mut batch_count), &mut datagrams);
             for batch in &mut self.responses {
                 // If the socket has no room the answer is lost, as it might be on the way.
                 if socket.try_send(batch).is_err() {
@@ -155,6 +174,7 @@ impl Driver {
     fn route<'a>(
         &mut self,
         now: Instant,
+        socket: &Arc<Socket>,
         batch_count: u64,
         datagrams: &mut impl Iterator<Item = (DatagramMeta, &'a mut [u8])>,
     ) -> Vec<Run<'a>> {
@@ -162,16 +182,20 @@ impl Driver {
         let mut guard = endpoint.lock();
         let state = &mut *guard;
         state.stats.received_batches += batch_count;
+        state.stats.receiving_sockets += u64::from(!std::mem::replace(&mut self.is_in_use, true));
         let mut runs: Vec<Run<'a>> = Vec::new();
         let mut count = 0;
         // Strays alone are no reason to come back with nothing.
         while count < ROUTED_AT_ONCE || runs.is_empty() {
             let Some((meta, datagram)) = datagrams.next() else { break };
             count += 1;
+            if self.loss.takes_next() {
+                continue;
+            }
             state.stats.received_datagrams += 1;
             state.stats.received_bytes += datagram.len() as u64;
             // A mistake here costs this datagram.
-            let routed = caught(|| self.route_one(state, now, meta, datagram));
+            let routed = caught(|| self.route_one(state, now, socket, meta, datagram));
             let routed = routed.inspect_err(|panic| tracing::error!(panic, "a mistake in this program"));
             let Some((handle, arrival)) = routed.ok().flatten() else { continue };
             match runs.last_mut() {
@@ -193,6 +217,7 @@ impl Driver {
         &mut self,
         state: &mut EndpointState,
         now: Instant,
+        socket: &Arc<Socket>,
         meta: DatagramMeta,
         datagram: &'a mut [u8],
     ) -> Option<(ConnectionHandle, Arrival<'a>)> {
@@ -200,7 +225,7 @@ impl Driver {
         match state.proto.route(now, &meta, datagram, &mut response) {
             Route::Connection(handle) => Some((handle, Arrival::Datagram(meta, datagram))),
             Route::New(handle, connection) => {
-                self.endpoint.on_incoming(state, handle, connection);
+                self.endpoint.on_incoming(state, handle, connection, socket);
                 Some((handle, Arrival::Datagram(meta, datagram)))
             }
             Route::Reset(handle) => Some((handle, Arrival::Reset)),

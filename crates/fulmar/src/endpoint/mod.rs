@@ -2,6 +2,7 @@
 
 mod config;
 mod driver;
+mod loss;
 mod shared;
 
 use std::fmt;
@@ -21,7 +22,10 @@ use crate::error::ConnectError;
 use crate::socket;
 use shared::EndpointHandle;
 
-/// One UDP socket with any number of connections on it, as client and as server.
+/// A UDP address with any number of connections on it, as client and as server.
+///
+/// A server receives on all cores: beside its socket it opens others at the same address, one for each worker of the runtime,
+/// over which the system spreads its clients by their addresses (Linux; [`EndpointConfig::sockets_max`]).
 ///
 /// Cloning gives another handle to the same endpoint. Its tasks run in the tokio runtime it was made in, and end when the
 /// last handle and the last connection are gone.
@@ -58,7 +62,9 @@ impl Endpoint {
         // The task ends when there is no handle: first this one, then the task.
         let endpoint = Self(EndpointHandle::new(shared.clone()));
         shared.watch();
-        tokio::spawn(driver::run(shared));
+        for place in 0..shared.socket_count() {
+            tokio::spawn(driver::run(shared.clone(), place, config.loss_ppm));
+        }
         Ok(endpoint)
     }
 

@@ -26,7 +26,7 @@ use crate::connection::Incoming;
 use crate::connection::driver::ConnectionDriver;
 use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
 use crate::error::ConnectError;
-use crate::socket::Socket;
+use crate::socket::{Socket, siblings};
 
 /// Counts of an endpoint, from its beginning.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// Clients turned away because too many waited for [`Endpoint::accept`](crate::Endpoint::accept).
     pub turned_away: u64,
+    /// Sockets on which something was received: a server has one for each core.
+    pub receiving_sockets: u64,
     /// Datagrams received.
     pub received_datagrams: u64,
     /// Their bytes.
@@ -72,12 +74,15 @@ pub(super) struct EndpointState {
     /// By handle.
     connections: Vec<Option<Arc<ConnectionShared>>>,
     pub(super) socket: Arc<Socket>,
+    /// Others at the same address, for the other cores.
+    siblings: Vec<Arc<Socket>>,
     /// The socket before the last `rebind`, until something comes through the new one.
     pub(super) previous_socket: Option<Arc<Socket>>,
     pub(super) client_config: Option<ClientConfig>,
     pub(super) incoming: VecDeque<Incoming>,
     is_closed: bool,
-    driver: Option<Waker>,
+    /// By socket.
+    drivers: Vec<Option<Waker>>,
     watch: Option<Watch>,
     pub(super) stats: EndpointStats,
 }
@@ -98,8 +103,14 @@ impl EndpointShared {
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
         let is_client = server.is_none();
-        let socket = Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client)?;
-        let socket = Arc::new(socket);
+        let workers = tokio::runtime::Handle::current().metrics().num_workers();
+        let count = if is_client { 1 } else { workers.min(config.sockets_max) };
+        let open = |socket| {
+            Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client).map(Arc::new)
+        };
+        let siblings = siblings(&socket, count);
+        let socket = open(socket)?;
+        let siblings = siblings.into_iter().map(open).collect::<io::Result<_>>()?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
         let proto_config = proto::EndpointConfig {
@@ -111,11 +122,12 @@ impl EndpointShared {
                 proto: proto::Endpoint::new(&proto_config, server, seed),
                 connections: Vec::new(),
                 socket,
+                siblings,
                 previous_socket: None,
                 client_config: None,
                 incoming: VecDeque::new(),
                 is_closed: false,
-                driver: None,
+                drivers: Vec::new(),
                 watch: None,
                 stats: EndpointStats::default(),
             }),
@@ -133,6 +145,10 @@ impl EndpointShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn socket_count(&self) -> usize {
+        1 + self.lock().siblings.len()
+    }
+
     pub(super) fn connect(
         self: &Arc<Self>,
         config: &ClientConfig,
@@ -148,7 +164,8 @@ impl EndpointShared {
         }
         let (handle, connection) = state.proto.connect(clock::now(), config, address, name)?;
         state.stats.connected += 1;
-        Ok(self.begin(&mut state, handle, Box::new(connection)))
+        let socket = state.socket.clone();
+        Ok(self.begin(&mut state, handle, Box::new(connection), socket))
     }
 
     /// Takes a new connection in and starts its task.
@@ -157,8 +174,9 @@ impl EndpointShared {
         state: &mut EndpointState,
         handle: ConnectionHandle,
         connection: Box<proto::Connection>,
+        socket: Arc<Socket>,
     ) -> Arc<ConnectionShared> {
-        let shared = Arc::new(ConnectionShared::new(connection, state.socket.clone()));
+        let shared = Arc::new(ConnectionShared::new(connection, socket));
         if state.connections.len() <= handle.0 {
             state.connections.resize(handle.0 + 1, None);
         }
@@ -167,14 +185,15 @@ impl EndpointShared {
         shared
     }
 
-    /// A client knocks: takes its connection in and queues it for the application.
+    /// A client knocks, at one of the sockets: takes its connection in and queues it for the application.
     pub(super) fn on_incoming(
         self: &Arc<Self>,
         state: &mut EndpointState,
         handle: ConnectionHandle,
         connection: Box<proto::Connection>,
+        socket: &Arc<Socket>,
     ) {
-        let incoming = Incoming::new(self.begin(state, handle, connection));
+        let incoming = Incoming::new(self.begin(state, handle, connection, socket.clone()));
         state.stats.accepted += 1;
         if state.is_closed || state.incoming.len() >= self.config.incoming_max {
             // Closes when it is dropped.
@@ -203,7 +222,7 @@ impl EndpointShared {
     pub(super) fn on_idle(&self, state: &mut EndpointState) {
         self.idle.notify_waiters();
         if self.is_abandoned() {
-            state.wake_driver();
+            state.wake_drivers();
         }
     }
 
@@ -264,7 +283,8 @@ impl EndpointShared {
         let connections = {
             let mut state = self.lock();
             state.previous_socket = Some(std::mem::replace(&mut state.socket, socket.clone()));
-            state.wake_driver();
+            state.siblings.clear();
+            state.wake_drivers();
             state.all_connections()
         };
         self.watch();
@@ -311,14 +331,24 @@ impl EndpointState {
         self.connections.iter().flatten().cloned().collect()
     }
 
-    pub(super) fn register_driver(&mut self, cx: &Context<'_>) {
-        self.driver = Some(cx.waker().clone());
+    /// The socket number `place`; `None` if there is none any more.
+    pub(super) fn socket_at(&self, place: usize) -> Option<Arc<Socket>> {
+        place.checked_sub(1).map_or(Some(&self.socket), |at| self.siblings.get(at)).cloned()
     }
 
-    fn wake_driver(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            driver.wake();
+    /// The task of the socket number `place` is to be woken when the endpoint has changed.
+    pub(super) fn register_driver(&mut self, place: usize, cx: &Context<'_>) {
+        if self.drivers.len() <= place {
+            self.drivers.resize(place + 1, None);
         }
+        match &mut self.drivers[place] {
+            Some(waker) => waker.clone_from(cx.waker()),
+            empty => *empty = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake_drivers(&mut self) {
+        self.drivers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
     }
 }
 
@@ -369,7 +399,7 @@ impl Drop for EndpointHandle {
         let unaccepted = {
             let mut state = self.0.lock();
             state.is_closed = true;
-            state.wake_driver();
+            state.wake_drivers();
             std::mem::take(&mut state.incoming)
         };
         drop(unaccepted);
