@@ -306,6 +306,13 @@ local SYMBOL_FRAMES = {
   [0x12] = function(r) return string.format("MAX_STREAMS bidirectional %d", r:varint()) end,
   [0x13] = function(r) return string.format("MAX_STREAMS unidirectional %d", r:varint()) end,
   [0x14] = function(r) return string.format("ACK_POLICY %d packets, %d us, %d repetitions", r:varint(), r:varint(), r:varint()) end,
+  [0x18] = function(r)
+    local number = r:varint()
+    r:varint()
+    r:skip(r:uint(1) + 16)
+    return string.format("NEW_CONNECTION_ID number %d", number)
+  end,
+  [0x19] = function(r) return string.format("RETIRE_CONNECTION_ID number %d", r:varint()) end,
 }
 
 -- Section 6.
@@ -472,6 +479,7 @@ local function dissect_long(tvb, pinfo, root, at, names)
   r:skip(length)
   length = r:uint(1)
   tree:add(f.scid, tvb:range(r.at, length))
+  local own_id_bytes = length
   r:skip(length)
   names[#names + 1] = version == 0 and "Version negotiation" or kind
   if version == 0 or kind == "Retry" or kind == "?" then
@@ -479,6 +487,8 @@ local function dissect_long(tvb, pinfo, root, at, names)
     return tvb:len()
   end
   local connection, is_client = connection_of(pinfo)
+  -- 1.3.2: all ids of an end have the length of its first.
+  connection[is_client and "client_id_bytes" or "server_id_bytes"] = own_id_bytes
   local has_token = false
   if kind == "Initial" then
     length = r:varint()
@@ -500,7 +510,9 @@ local function dissect_long(tvb, pinfo, root, at, names)
 end
 
 local function dissect_short(tvb, pinfo, root, at, names)
-  local number_at = at + 1 + CONNECTION_ID_BYTES
+  local connection, is_client = connection_of(pinfo)
+  local id_bytes = connection[is_client and "server_id_bytes" or "client_id_bytes"] or CONNECTION_ID_BYTES
+  local number_at = at + 1 + id_bytes
   if tvb:len() < number_at + NUMBER_BYTES + TAG_BYTES then error("a packet that is cut short") end
   -- Linux captures datagrams that it sends together (UDP GSO) as one: each begins with the same connection id.
   local bytes = tvb:bytes():raw()
@@ -508,7 +520,7 @@ local function dissect_short(tvb, pinfo, root, at, names)
   local finish = again and again - 2 or tvb:len()
   local tree = root:add(proto, tvb:range(at, finish - at), "Fulmar packet")
   tree:add(f.kind, tvb:range(at, 1), "Short header")
-  tree:add(f.dcid, tvb:range(at + 1, CONNECTION_ID_BYTES))
+  tree:add(f.dcid, tvb:range(at + 1, id_bytes))
   show(tvb, pinfo, tree, at, number_at, finish, "Short", names)
   return finish
 end

@@ -11,10 +11,10 @@ use fulmar::identity::Home;
 use fulmar::{ClientConfig, Connection, Endpoint, RecvStream, SendStream};
 use fulmar_cli::cp::message::{self, Message, Meta};
 
-use crate::Field;
 use crate::castle::Castle;
 use crate::chance::Chance;
 use crate::honest::GREEDY;
+use crate::{Args, Field};
 
 /// Pieces that a second's flood comes in.
 const WAVES_PER_SECOND: u32 = 20;
@@ -53,11 +53,15 @@ pub(crate) fn let_loose(
     field: &Arc<Field>,
     castle: &Castle,
     runtime: &tokio::runtime::Runtime,
-    per_second: u64,
+    args: &Args,
 ) -> io::Result<Enemies> {
+    let per_second = args.flood;
     let server = castle.address();
     let initials = runtime.block_on(initials())?;
     field.verdict.count(format!("first packets of handshakes kept for the flood: {}", initials.len()));
+    if args.only_hellos {
+        return Ok(Enemies(vec![flood(field, server, per_second, again(initials))]));
+    }
     let floods =
         [flood(field, server, per_second, noise()), flood(field, server, per_second, again(initials))];
     let identity = Home::at(field.folder.join(GREEDY)).identity().map_err(io::Error::other)?;

@@ -66,6 +66,20 @@ pub(crate) fn copy_all_the_time(
     }
 }
 
+/// One client that fetches a small file again and again, straight from the server.
+pub(crate) fn fetch_all_the_time(field: &Arc<Field>, castle: &Castle, home: &Path, mut chance: Chance) {
+    let client = Client { field, home, uploaded: Default::default() };
+    let (name, _) = LIBRARY[1];
+    let target = home.join("target").display().to_string();
+    while !field.is_over() {
+        let road = castle.address();
+        if let Err(error) = client.copy(&there(road, name), &target, road, &mut chance) {
+            field.verdict.complain(format!("the siege itself fails: {error}"));
+            return;
+        }
+    }
+}
+
 struct Client<'a> {
     field: &'a Field,
     home: &'a Path,

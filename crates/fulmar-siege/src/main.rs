@@ -40,7 +40,7 @@ const REST: Duration = Duration::from_secs(45);
 /// Besiege `fulmar serve`
 #[derive(Debug, Parser)]
 #[command(name = "fulmar-siege", version)]
-struct Args {
+pub(crate) struct Args {
     /// How long
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
@@ -49,7 +49,10 @@ struct Args {
     clients: usize,
     /// Datagrams in a second of each of the two floods: noise, and first packets of handshakes
     #[arg(long, default_value_t = 2000)]
-    flood: u64,
+    pub(crate) flood: u64,
+    /// Nothing but the flood of first packets, and clients that fetch a small file over a sound network: how long a copy takes
+    #[arg(long)]
+    pub(crate) only_hellos: bool,
     /// What happens is drawn from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -104,15 +107,17 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
     println!("besieging {} for {} min with seed {}", castle.address(), args.minutes, args.seed);
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let enemies = enemies::let_loose(&field, &castle, &runtime, args.flood)?;
+    let enemies = enemies::let_loose(&field, &castle, &runtime, args)?;
     let clients: Vec<_> = homes
         .into_iter()
         .enumerate()
         .map(|(index, home)| {
             let (field, castle, roads) = (Arc::clone(&field), Arc::clone(&castle), Arc::clone(&roads));
             let chance = Chance::new(args.seed.wrapping_mul(1000) + index as u64);
-            std::thread::spawn(move || {
-                honest::copy_all_the_time(&field, &castle, &roads, &home, index, chance)
+            let is_plain = args.only_hellos;
+            std::thread::spawn(move || match is_plain {
+                true => honest::fetch_all_the_time(&field, &castle, &home, chance),
+                false => honest::copy_all_the_time(&field, &castle, &roads, &home, index, chance),
             })
         })
         .collect();
@@ -121,6 +126,10 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
     let late = end - Duration::from_secs_f64(args.minutes * 60.0 / 3.0);
     while Instant::now() < end {
         std::thread::sleep(PEACE.min(end.saturating_duration_since(Instant::now())));
+        if args.only_hellos {
+            castle.look(&field);
+            continue;
+        }
         // The last server lives for a third of the siege, so that growth would show.
         castle.suffer(&field, &mut chance, Instant::now() > late);
         roads.change(&mut chance);

@@ -37,7 +37,7 @@ impl Connection {
 
     /// What the endpoint must know.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        self.endpoint_events.pop_front().or_else(|| self.cids.poll_event())
+        self.endpoint_events.pop_front().or_else(|| self.cids.poll_event().map(EndpointEvent::from))
     }
 
     /// Opens a stream; `None` if the peer allows no more now. [`Event::StreamsAvailable`] follows.

@@ -44,7 +44,7 @@ use crate::recovery::{AckPolicy, Ecn, Received, Recovery};
 use crate::stream::Streams;
 use crate::{ConnectionError, ConnectionId, Dir, Instant, Side, StreamId};
 pub(crate) use cids::CidSource;
-use cids::Cids;
+use cids::{CidNews, Cids};
 use close::{Shutdown, State};
 use datagrams::Datagrams;
 use handshake::Handshake;
@@ -130,6 +130,16 @@ pub enum EndpointEvent {
     HandshakeDone,
     /// The connection is gone; its ids may be forgotten.
     Drained,
+}
+
+impl From<CidNews> for EndpointEvent {
+    fn from(news: CidNews) -> Self {
+        match news {
+            CidNews::Issued(cid) => Self::CidIssued(cid),
+            CidNews::Retired(cid) => Self::CidRetired(cid),
+            CidNews::PeerToken(token) => Self::ResetToken(token),
+        }
+    }
 }
 
 /// One end of one connection.

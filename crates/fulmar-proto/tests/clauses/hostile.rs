@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use fulmar_fec::SymbolId;
 use fulmar_net::{Datagram, Direction, Loss, Probability};
 use fulmar_proto::stream::Read;
 use fulmar_proto::wire::frame;
+use fulmar_proto::wire::symbol::SymbolFrame;
 use fulmar_proto::{
     AllowedProfiles, ConnectionError, Dir, PROFILE_NAMES, PacketNumber, Profile, TransportConfig,
 };
@@ -42,6 +44,21 @@ fn flooding(client: TransportConfig, server: TransportConfig) -> World {
         assert_eq!(server.write(id, &[7; 1 << 19]), Ok(1 << 19));
     }
     world
+}
+
+#[test]
+fn wire_6_4_a_credit_smaller_than_before_is_ignored() {
+    let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+    world.connected();
+    let mut frames = Vec::new();
+    frame::put_source_header(&mut frames, SymbolId(100));
+    SymbolFrame::MaxData(5).put(&mut frames);
+    SymbolFrame::MaxStreams { dir: Dir::Uni, max: 0 }.put(&mut frames);
+    let contents = world.client.only().forge_packet(&frames).expect("keys");
+    let now = world.now;
+    world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+    world.run_for(Duration::from_millis(50));
+    download(&mut world, 100_000);
 }
 
 #[test]

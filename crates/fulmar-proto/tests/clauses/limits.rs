@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fulmar_fec::{CodeId, RepairKey, SymbolId, Window};
 use fulmar_net::{Datagram, Direction};
-use fulmar_proto::wire::frame;
+use fulmar_proto::wire::frame::{self, CodingState};
 use fulmar_proto::wire::symbol::{NewConnectionId, SymbolFrame};
 use fulmar_proto::{
     ConnectionError, ConnectionId, Dir, PacketNumber, Side, StreamId, TransportConfig, TransportErrorCode,
@@ -91,6 +91,24 @@ fn wire_5_3_1_acks_of_what_was_never_sent() {
     let mut ack = Vec::new();
     assert!(frame::put_ack(&mut ack, ranges.into_iter(), 0, None, None, 1000));
     assert_eq!(verdict(&ack), Some(TransportErrorCode::ProtocolViolation));
+}
+
+/// An ACK of one packet with a report of symbols that were never sent.
+fn boasting_ack(packet: u64) -> Vec<u8> {
+    let below = SymbolId(1_000_000);
+    let state = CodingState { decoded_below: below, seen_below: below, windows: Vec::new() };
+    let ranges = [(PacketNumber(packet), PacketNumber(packet))];
+    let mut ack = Vec::new();
+    assert!(frame::put_ack(&mut ack, ranges.into_iter(), 0, None, Some(&state), 1000));
+    ack
+}
+
+#[test]
+fn wire_5_3_3_the_report_of_an_ack_that_is_not_the_newest_is_ignored() {
+    // The server has been told of more than its first packet by now.
+    assert_eq!(verdict(&boasting_ack(0)), None);
+    let newest = (1..10).find_map(|packet| verdict(&boasting_ack(packet)));
+    assert!(newest.is_some_and(|code| code != TransportErrorCode::FrameEncoding), "{newest:?}");
 }
 
 #[test]

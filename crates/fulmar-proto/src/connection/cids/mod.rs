@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use rand_core::RngCore;
 
-use super::EndpointEvent;
+use crate::crypto::ResetToken;
 use crate::params::Parameters;
 use crate::wire::symbol::{NewConnectionId, SymbolFrame};
 use crate::{ConnectionId, Side, TransportError};
@@ -18,6 +18,15 @@ use peers::PeerCids;
 /// Ids of the peer that this end keeps.
 pub(super) const KEPT: u64 = peers::KEPT_MAX as u64;
 
+/// For the endpoint, which finds connections by their ids.
+#[derive(Debug)]
+pub(super) enum CidNews {
+    Issued(ConnectionId),
+    Retired(ConnectionId),
+    /// Of the peer's id that is in use.
+    PeerToken(ResetToken),
+}
+
 /// Who is called what.
 #[derive(Debug)]
 pub(super) struct Cids {
@@ -26,8 +35,7 @@ pub(super) struct Cids {
     own: OwnCids,
     peers: PeerCids,
     is_worth_a_symbol: bool,
-    /// For the endpoint, which finds connections by their ids.
-    events: VecDeque<EndpointEvent>,
+    events: VecDeque<CidNews>,
     /// The id the peer put into its first packet; it must say the same inside the handshake.
     pub(super) peer_chose: Option<ConnectionId>,
     /// Destination of the client's very first packet.
@@ -147,7 +155,7 @@ impl Cids {
         }
         while fits(symbol) && self.own.is_wanted() {
             let new = self.own.issue(random);
-            self.events.push_back(EndpointEvent::CidIssued(new.cid));
+            self.events.push_back(CidNews::Issued(new.cid));
             SymbolFrame::NewConnectionId(new).put(symbol);
         }
     }
@@ -155,25 +163,25 @@ impl Cids {
     /// The peer may be called something else.
     pub(super) fn on_new(&mut self, new: NewConnectionId) -> Result<(), TransportError> {
         let token = self.peers.on_new(new)?;
-        self.events.extend(token.map(EndpointEvent::ResetToken));
+        self.events.extend(token.map(CidNews::PeerToken));
         Ok(())
     }
 
     /// The peer does not use one of this end's ids any more.
     pub(super) fn on_retired(&mut self, sequence: u64) -> Result<(), TransportError> {
         let forgotten = self.own.on_retired(sequence)?;
-        self.events.extend(forgotten.map(EndpointEvent::CidRetired));
+        self.events.extend(forgotten.map(CidNews::Retired));
         Ok(())
     }
 
     /// An end has moved: calls the peer something else, if it may.
     pub(super) fn change(&mut self) {
         let token = self.peers.change();
-        self.events.extend(token.map(EndpointEvent::ResetToken));
+        self.events.extend(token.map(CidNews::PeerToken));
     }
 
     /// Something the endpoint must know.
-    pub(super) fn poll_event(&mut self) -> Option<EndpointEvent> {
+    pub(super) fn poll_event(&mut self) -> Option<CidNews> {
         self.events.pop_front()
     }
 }

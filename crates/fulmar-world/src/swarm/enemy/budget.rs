@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fulmar_fec::WORK_MAX;
+use fulmar_fec::{NAMES, WORK_MAX};
 use fulmar_proto::Connection;
 
 /// Bytes that a peer can make a connection hold beyond flow control, at these settings.
@@ -25,7 +25,7 @@ pub type Clock = fn() -> Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Worst {
     /// Time for one datagram, by the code that the hostile end named: to be told, never to be judged by.
-    pub time_by_code: BTreeMap<u8, Duration>,
+    pub time_by_code: BTreeMap<&'static str, Duration>,
     /// Work of a decoder for one datagram, in the units of `fulmar_fec::WORK_MAX`.
     pub work: u64,
     /// Bytes that a connection held.
@@ -38,7 +38,7 @@ impl Worst {
     /// The worse of both.
     pub fn merge(&mut self, other: &Self) {
         for (code, time) in &other.time_by_code {
-            let worst = self.time_by_code.entry(*code).or_default();
+            let worst = self.time_by_code.entry(code).or_default();
             *worst = (*worst).max(*time);
         }
         self.work = self.work.max(other.work);
@@ -72,7 +72,7 @@ impl Budget {
         let (work, began) = (connection.decoder_work(), (self.clock)());
         let result = act(connection);
         let took = (self.clock)() - began;
-        let worst = self.worst.time_by_code.entry(code).or_default();
+        let worst = self.worst.time_by_code.entry(NAMES[usize::from(code)]).or_default();
         *worst = (*worst).max(took);
         // Agreeing on a code makes a decoder anew.
         let work = connection.decoder_work().saturating_sub(work);

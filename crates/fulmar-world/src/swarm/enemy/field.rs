@@ -15,7 +15,6 @@ use fulmar_proto::{
 
 use super::super::plan::{Draw, IN_RANGE};
 use super::budget::{Budget, Clock, RECEIVE_MEMORY_BYTES};
-use super::honest::{Errand, answer};
 use super::parameters;
 use crate::world::{Node, client_config, server_config};
 
@@ -65,8 +64,8 @@ pub(super) struct Field {
     reads_all: bool,
     /// Datagrams that were on their way, for those who repeat them.
     caught: VecDeque<(usize, Vec<u8>)>,
-    /// What honest clients are to get back, and has not found room yet.
-    unanswered: BTreeMap<SocketAddr, Vec<u8>>,
+    /// What clients are to get back, and has not found room yet.
+    unanswered: BTreeMap<ConnectionHandle, Vec<u8>>,
     /// What strangers were told to call the server.
     pub(super) told: Vec<ConnectionId>,
 }
@@ -163,10 +162,9 @@ impl Field {
         (0..self.parties.len()).filter(|&party| self.parties[party].is_hostile)
     }
 
-    /// What honest clients are to do.
-    pub(super) fn errands<'a>(&'a self, draw: &'a mut Draw) -> impl Iterator<Item = Errand> + 'a {
-        let honest = (1..self.parties.len()).filter(|&party| !self.parties[party].is_hostile);
-        honest.map(|party| Errand::new(draw, party))
+    /// Honest clients, by place.
+    pub(super) fn friends(&self) -> impl Iterator<Item = usize> + '_ {
+        (1..self.parties.len()).filter(|&party| !self.parties[party].is_hostile)
     }
 
     /// Everything that happens now and at the next time at which something does; false if that is not before `end`.
@@ -213,6 +211,7 @@ impl Field {
             Route::Connection(handle) => handle,
             Route::New(handle, connection) => {
                 party.node.connections.insert(handle, *connection);
+                self.unanswered.remove(&handle);
                 handle
             }
             Route::Respond(transmit) => return self.post(to, transmit.destination, response),
@@ -351,28 +350,25 @@ impl Field {
         packet
     }
 
-    /// What an honest server does for its clients.
+    /// What the server does for its clients: it sends back what comes on the first stream, and something on every other. It cannot
+    /// tell friends from enemies, for a stranger's copy of a packet may have moved either.
     pub(super) fn serve(&mut self) {
         let (now, reads_all) = (self.now, self.reads_all);
-        let honest: Vec<SocketAddr> =
-            self.parties.iter().filter(|party| !party.is_hostile).map(|party| party.node.addr).collect();
         let party = &mut self.parties[SERVER];
         party.node.events.retain(|(_, event)| matches!(event, Event::Closed(_)));
-        for connection in party.node.connections.values_mut() {
-            let is_friend = honest.contains(&connection.remote());
-            if connection.is_closed() || !(is_friend || reads_all) {
+        for (handle, connection) in &mut party.node.connections {
+            if connection.is_closed() {
                 continue;
             }
             for dir in [Dir::Bi, Dir::Uni] {
                 while let Some(id) = connection.accept(dir) {
-                    if !is_friend && dir == Dir::Bi {
+                    if dir == Dir::Bi && id.index() > 0 {
                         let _ = connection.write(id, &[7; ANSWER_BYTES]);
                     }
                 }
             }
-            if is_friend {
-                answer(now, connection, self.unanswered.entry(connection.remote()).or_default());
-            } else {
+            answer(now, connection, self.unanswered.entry(*handle).or_default());
+            if reads_all {
                 drain(now, connection);
             }
             while connection.recv_datagram().is_some() {}
@@ -400,12 +396,30 @@ impl Field {
     }
 }
 
+/// The server's side: sends back what comes, of which `left` has not found room yet.
+fn answer(now: Instant, connection: &mut fulmar_proto::Connection, left: &mut Vec<u8>) {
+    let id = StreamId::new(Side::Client, Dir::Bi, 0);
+    let mut out = [0; 4096];
+    loop {
+        if !left.is_empty() {
+            let Ok(taken) = connection.write(id, left) else { return };
+            left.drain(..taken);
+            continue;
+        }
+        match connection.read(now, id, &mut out) {
+            Ok(Read::Data(len)) => left.extend_from_slice(&out[..len]),
+            Ok(Read::End) => drop(connection.finish(id)),
+            Err(_) => return,
+        }
+    }
+}
+
 /// Reads some of what a hostile client has sent.
 fn drain(now: Instant, connection: &mut fulmar_proto::Connection) {
     let mut out = [0; 4096];
     for index in 0..4 {
         for dir in [Dir::Bi, Dir::Uni] {
-            let id = StreamId::new(Side::Client, dir, index);
+            let id = StreamId::new(Side::Client, dir, index + u64::from(dir == Dir::Bi));
             while let Ok(Read::Data(_)) = connection.read(now, id, &mut out) {}
         }
     }

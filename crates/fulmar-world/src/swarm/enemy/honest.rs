@@ -1,7 +1,7 @@
 //! What honest clients want: to send something to the server and to get it back.
 
 use fulmar_proto::stream::Read;
-use fulmar_proto::{Connection, Dir, Event, Instant, Side, StreamId};
+use fulmar_proto::{Connection, Dir, Event, Instant, StreamId};
 
 use super::super::plan::Draw;
 use super::field::Field;
@@ -93,24 +93,6 @@ impl Errand {
         let now = field.now;
         if let Some(connection) = field.connection(self.party) {
             connection.close(now, 0, bytes::Bytes::new());
-        }
-    }
-}
-
-/// The server's side: sends back what comes, of which `left` has not found room yet.
-pub(super) fn answer(now: Instant, connection: &mut Connection, left: &mut Vec<u8>) {
-    let id = StreamId::new(Side::Client, Dir::Bi, 0);
-    let mut out = [0; 4096];
-    loop {
-        if !left.is_empty() {
-            let Ok(taken) = connection.write(id, left) else { return };
-            left.drain(..taken);
-            continue;
-        }
-        match connection.read(now, id, &mut out) {
-            Ok(Read::Data(len)) => left.extend_from_slice(&out[..len]),
-            Ok(Read::End) => drop(connection.finish(id)),
-            Err(_) => return,
         }
     }
 }

@@ -39,7 +39,7 @@ pub fn besiege(seed: u64, clock: Clock) -> Worst {
     let is_server_hostile = draw.one_in(2);
     let mut field = Field::new(seed, &mut draw, is_server_hostile, clock);
     let mut enemies: Vec<Enemy> = field.hostile().map(|party| Enemy::new(&mut draw, party)).collect();
-    let mut errands: Vec<Errand> = field.errands(&mut draw).collect();
+    let mut errands: Vec<Errand> = field.friends().map(|party| Errand::new(&mut draw, party)).collect();
     let end = field.now + draw.millis(SIEGE.0, SIEGE.1);
     while field.now < end {
         let pause = draw.millis(0, 40);
