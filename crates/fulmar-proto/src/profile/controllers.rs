@@ -23,7 +23,10 @@ const CONTROLLERS: [Controller; 9] = [
     Controller {
         name: "auto",
         obeys: true,
-        make: |_| Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
+        make: |values| {
+            let without = control::Mechanism::named(values.word("without"));
+            Arc::new(move |context| Box::new(control::Auto::new(context.mtu_bytes).without(without)))
+        },
     },
     Controller { name: "cubic", obeys: true, make: cubic },
     Controller {

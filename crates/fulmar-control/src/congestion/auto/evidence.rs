@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use fulmar_units::Instant;
+use fulmar_units::{Instant, whole_nanos};
 
-use super::Auto;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
+use super::{Auto, Mechanism};
 use crate::{Feedback, PathView};
 
 /// Losses beyond the floor's explanation: standard deviations ..
@@ -20,6 +20,8 @@ const EXCESS_SHARE: f64 = 0.02;
 /// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor
 /// tells congestion from noise).
 const CONGESTION_FACTOR: f64 = 0.85;
+/// What is left of the rate after excess loss.
+const EXCESS_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
 /// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to
@@ -32,6 +34,10 @@ const ALONE_ROUNDS: u64 = 40;
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
 const DRAINED_SAMPLES_MIN: u32 = 16;
+/// Samples of which the spread is worth something.
+const SPREAD_SAMPLES_MIN: u32 = 6;
+/// Rounds of which it is worth something: a neighbour's probe moves one or two.
+const SPREAD_ROUNDS_MIN: u32 = 8;
 
 impl Auto {
     /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a
@@ -39,11 +45,38 @@ impl Auto {
     /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap())
+        (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap()).max(self.spread())
+    }
+
+    /// Twice the distance of a round's mean RTT from its shortest, in the steadiest of the last rounds of
+    /// cruising. A queue makes every round trip of a round longer, jitter does not; a queue shorter than the
+    /// jitter cannot be seen.
+    fn spread(&self) -> Duration {
+        if self.spread_rounds < SPREAD_ROUNDS_MIN || !self.has(Mechanism::Spread) {
+            return Duration::ZERO;
+        }
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        (Duration::from_nanos(self.spread.value().unwrap_or(0)) * 2).min(rtt_min * 2)
+    }
+
+    /// A round of cruising after another: nothing but the path moved its round trips.
+    fn watch_spread(&mut self) {
+        let is_even = self.sent_gain > Slow::Down.gain() && self.sent_gain <= 1.0;
+        let is_steady = is_even && matches!(self.phase, Phase::Cruise { .. });
+        if let Some(mean) = self.tally.rtt_mean()
+            && is_steady
+            && self.tally.rtt_samples >= SPREAD_SAMPLES_MIN
+        {
+            self.spread_rounds = self.spread_rounds.saturating_add(1);
+            self.spread.update(self.round, whole_nanos(mean - self.tally.rtt_min));
+        }
     }
 
     /// The time between bunches of ACKs; zero if they come steadily.
     pub(super) fn bunch_gap(&self) -> Duration {
+        if !self.has(Mechanism::Bunches) {
+            return Duration::ZERO;
+        }
         self.bunches.gap(self.model.rtt_min().unwrap_or_default())
     }
 
@@ -74,9 +107,12 @@ impl Auto {
     pub(super) fn is_congested(&self, path: &PathView) -> bool {
         let packets = self.tally.packets();
         let explained = self.floor.explained_packets(packets, &path.loss, EXCESS_SIGMAS);
+        // Loss that was delay is being taken back; how much more of it is cannot be known yet.
+        let is_reordered =
+            self.has(Mechanism::Late) && (self.was_reordered || self.tally.spurious_packets > 0);
         let tolerated = explained + EXCESS_SHARE * f64::from(packets) + 1.0;
         self.tally.marked_packets > 0
-            || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
+            || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout && !is_reordered)
     }
 
     /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
@@ -97,6 +133,7 @@ impl Auto {
 
     /// A queue in a round that was sent no faster than the rate is not the work of our probing.
     pub(super) fn watch_queue(&mut self) {
+        self.watch_spread();
         if self.tally.rtt_samples == 0 || self.sent_gain > 1.0 {
             return;
         }
@@ -114,9 +151,11 @@ impl Auto {
     /// nothing is learned about the floor, and it fades. (Several flows that each took the common loss for
     /// the path's would drive each other up without end.)
     fn is_alone(&self, now: Instant) -> bool {
-        self.alone.is_some_and(|(at, round)| {
-            now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
-        })
+        let is_ignored = !self.has(Mechanism::Alone);
+        is_ignored
+            || self.alone.is_some_and(|(at, round)| {
+                now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
+            })
     }
 
     /// A probe moved the path.
@@ -127,7 +166,8 @@ impl Auto {
     /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
     /// rate.
     pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
-        if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup() {
+        let is_void = self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup();
+        if is_void || !self.has(Mechanism::Floor) {
             return false;
         }
         let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
@@ -148,7 +188,7 @@ impl Auto {
     /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The
     /// first round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
     pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
-        let is_drained = self.is_drained();
+        let is_drained = self.has(Mechanism::Floor) && self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
         let Phase::Startup(startup) = &mut self.phase else { return };
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
@@ -180,6 +220,13 @@ impl Auto {
         let rate = self.model.rate().unwrap_or(self.tally.link_rate);
         // What the link did carry is ours (BBRv3: bw_lo).
         self.model.bound_rate(rate.scaled(CONGESTION_FACTOR).max(self.tally.link_rate.min(rate)));
+        self.bound(now, path);
+    }
+
+    /// Pooled rounds lost more than the floor explains, at a pace that was not above the rate.
+    pub(super) fn on_excess(&mut self, now: Instant, path: &PathView) {
+        let rate = self.model.rate().unwrap_or(self.tally.link_rate);
+        self.model.bound_rate(rate.scaled(EXCESS_FACTOR));
         self.bound(now, path);
     }
 
