@@ -11,7 +11,6 @@ use crate::wire::VARINT_MAX;
 use fulmar_units::Instant;
 use std::time::Duration;
 
-
 /// Credit announced to the peer, for a stream or for the connection. All in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct RecvWindow {

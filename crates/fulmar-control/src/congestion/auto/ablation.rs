@@ -9,14 +9,10 @@ pub enum Mechanism {
     Floor,
     /// Packet trains: start-up jumps to the rate they show.
     Trains,
-    /// Loss in excess of the floor is pooled over rounds.
-    Excess,
     /// Where a queue stands the rate is what the link carried.
     Carried,
     /// A queue shorter than the jitter is none.
     Spread,
-    /// Losses that were delay are no congestion while they are taken back.
-    Late,
     /// A window like a rival's beside one.
     Company,
     /// Room for ACKs in bunches.
@@ -29,15 +25,13 @@ pub enum Mechanism {
     RttProbe,
 }
 
-use Mechanism::{Alone, Bunches, Carried, Check, Company, Excess, Floor, Late, RttProbe, Spread, Trains};
+use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains};
 
-const ALL: [(&str, Mechanism); 11] = [
+const ALL: [(&str, Mechanism); 9] = [
     ("floor", Floor),
     ("trains", Trains),
-    ("excess", Excess),
     ("carried", Carried),
     ("spread", Spread),
-    ("late", Late),
     ("company", Company),
     ("bunches", Bunches),
     ("alone", Alone),

@@ -20,8 +20,6 @@ const EXCESS_SHARE: f64 = 0.02;
 /// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor
 /// tells congestion from noise).
 const CONGESTION_FACTOR: f64 = 0.85;
-/// What is left of the rate after excess loss.
-const EXCESS_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
 /// A queue longer than this share of the shortest round trip, although we cruise, is somebody else's. Two to
@@ -107,12 +105,9 @@ impl Auto {
     pub(super) fn is_congested(&self, path: &PathView) -> bool {
         let packets = self.tally.packets();
         let explained = self.floor.explained_packets(packets, &path.loss, EXCESS_SIGMAS);
-        // Loss that was delay is being taken back; how much more of it is cannot be known yet.
-        let is_reordered =
-            self.has(Mechanism::Late) && (self.was_reordered || self.tally.spurious_packets > 0);
         let tolerated = explained + EXCESS_SHARE * f64::from(packets) + 1.0;
         self.tally.marked_packets > 0
-            || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout && !is_reordered)
+            || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
     /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
@@ -220,13 +215,6 @@ impl Auto {
         let rate = self.model.rate().unwrap_or(self.tally.link_rate);
         // What the link did carry is ours (BBRv3: bw_lo).
         self.model.bound_rate(rate.scaled(CONGESTION_FACTOR).max(self.tally.link_rate.min(rate)));
-        self.bound(now, path);
-    }
-
-    /// Pooled rounds lost more than the floor explains, at a pace that was not above the rate.
-    pub(super) fn on_excess(&mut self, now: Instant, path: &PathView) {
-        let rate = self.model.rate().unwrap_or(self.tally.link_rate);
-        self.model.bound_rate(rate.scaled(EXCESS_FACTOR));
         self.bound(now, path);
     }
 

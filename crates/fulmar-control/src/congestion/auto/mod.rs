@@ -27,9 +27,9 @@ use crate::{Feedback, PathView, Sent};
 
 mod ablation;
 mod bunches;
+mod carried;
 mod company;
 mod evidence;
-mod excess;
 mod floor;
 mod model;
 mod phase;
@@ -41,7 +41,7 @@ mod trains;
 pub use ablation::Mechanism;
 
 use bunches::Bunches;
-use excess::Excess;
+use carried::Carried;
 use floor::Floor;
 use model::Model;
 use phase::{Phase, STARTUP_GAIN, Slow, UP_GAIN};
@@ -92,13 +92,11 @@ pub struct Auto {
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
     bunches: Bunches,
-    excess: Excess,
+    carried: Carried,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
     spread_rounds: u32,
-    /// The last round found that packets it had taken for lost were only late.
-    was_reordered: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
@@ -134,10 +132,9 @@ impl Auto {
             alone: None,
             congested_at: None,
             bunches: Bunches::default(),
-            excess: Excess::new(),
+            carried: Carried::new(),
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
-            was_reordered: false,
             has_standing_queue: false,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),

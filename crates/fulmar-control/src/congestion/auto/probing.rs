@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
+use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow, Up};
 use super::startup::{Queue, Startup, Verdict};
@@ -79,7 +80,6 @@ impl Auto {
             Phase::Up(up) => self.judge_up(now, up, path),
             Phase::Compete(_) => self.judge_compete(now),
         }
-        self.was_reordered = self.tally.spurious_packets > 0;
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
         self.tally = Tally::new();
@@ -160,9 +160,9 @@ impl Auto {
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
             self.on_congestion(now, path);
         } else if self.sent_gain <= 1.0 && has_queue && !self.tally.is_blackout {
-            self.judge_queued_round(now, path);
+            self.judge_queued_round();
         } else {
-            self.excess.forget();
+            self.carried = Carried::new();
         }
         if !self.tally.is_window_limited {
             return;
@@ -186,14 +186,12 @@ impl Auto {
         }
     }
 
-    /// A round of cruising met a queue: is it ours, and what does the link carry of ours?
-    fn judge_queued_round(&mut self, now: Instant, path: &PathView) {
-        let is_excess = self.excess.on_queued_round(&self.tally, &self.floor, &path.loss);
-        if is_excess && self.has(Mechanism::Excess) {
-            self.on_excess(now, path);
-        }
-        let carried = self.excess.carried(&self.tally).filter(|_| self.has(Mechanism::Carried));
-        if let Some(rate) = carried {
+    /// A round of cruising met a queue: what does the link carry of ours?
+    fn judge_queued_round(&mut self) {
+        let carried = self.carried.on_queued_round(self.tally.link_rate);
+        if let Some(rate) = carried
+            && self.has(Mechanism::Carried)
+        {
             self.model.bound_rate(rate);
         }
     }

@@ -16,8 +16,6 @@ pub(super) struct Tally {
     pub(super) acked_packets: u32,
     pub(super) lost_packets: u32,
     pub(super) marked_packets: u32,
-    /// Taken for lost, and arrived.
-    pub(super) spurious_packets: u32,
     /// Smallest RTT of the round; `Duration::MAX` without a sample.
     pub(super) rtt_min: Duration,
     pub(super) rtt_samples: u32,
@@ -40,7 +38,6 @@ impl Tally {
             acked_packets: 0,
             lost_packets: 0,
             marked_packets: 0,
-            spurious_packets: 0,
             rtt_min: Duration::MAX,
             rtt_samples: 0,
             rtt_sum: Duration::ZERO,
@@ -56,7 +53,6 @@ impl Tally {
         self.acked_packets = self.acked_packets.saturating_add(feedback.acked_packets);
         self.lost_packets =
             self.lost_packets.saturating_add(feedback.lost.packets).saturating_sub(feedback.spurious_packets);
-        self.spurious_packets = self.spurious_packets.saturating_add(feedback.spurious_packets);
         self.marked_packets = self.marked_packets.saturating_add(feedback.ecn_ce_packets);
         if let Some(rtt) = feedback.rtt {
             self.rtt_min = self.rtt_min.min(rtt);
