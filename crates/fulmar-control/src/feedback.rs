@@ -90,6 +90,9 @@ pub struct Feedback {
     pub acked_packets: u32,
     /// When the newest of the packets newly acknowledged was sent.
     pub newest_acked_sent_at: Option<Instant>,
+    /// How many packets that want an answer had been sent before it, modulo 2^32: with it, what was lost between two
+    /// ACKs counts although it is not found yet.
+    pub newest_acked_ordinal: u32,
     /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no
     /// sample.
     pub rtt: Option<Duration>,

@@ -22,7 +22,7 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    AboveCode, Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, NewReno,
+    AboveCode, Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, Mechanism, NewReno,
     ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};

@@ -150,15 +150,16 @@ fn ctcp_keeps_its_window_on_noise_and_is_tcp_on_clean_links() {
 fn tcp_nc_masks_losses_from_reno() {
     let path = "rate=1.544M rtt=200ms queue=droptail:500p loss=3%";
     let runs = |profile: &str| {
-        (1..=3).map(|seed| run(path, vec![flow(profile, "fixed:2MB")], 600, seed).flows.remove(0))
+        let one = |seed| run(path, vec![flow(profile, "fixed:2MB")], 600, seed).flows.remove(0);
+        (1..=3).map(one).collect::<Vec<_>>()
     };
     let seconds = |profile: &str| {
-        runs(profile).map(|flow| flow.completion_seconds.expect("complete")).sum::<f64>() / 3.0
+        runs(profile).iter().map(|flow| flow.completion_seconds.expect("complete")).sum::<f64>() / 3.0
     };
     let [adaptive, fixed, masking_nothing, reno] =
         ["tcp-nc-adaptive", "tcp-nc:R=1.3", "tcp-nc:R=1", "reno:rwnd=65535,iw=2"].map(seconds);
     assert_near("R = 1.3 sends 1.3 / 1.1 as much", fixed / adaptive, 1.3 / 1.1, 1.1);
     assert!(masking_nothing > 2.2 * adaptive && reno > 2.2 * adaptive, "{adaptive} {masking_nothing} {reno}");
-    let timeouts = |profile| runs(profile).map(|flow| flow.timeouts).sum::<u64>();
+    let timeouts = |profile| runs(profile).iter().map(|flow| flow.timeouts).sum::<u64>();
     assert!(timeouts("tcp-nc:R=1") > 3 * (1 + timeouts("tcp-nc-adaptive")));
 }

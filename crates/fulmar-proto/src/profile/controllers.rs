@@ -36,7 +36,10 @@ const CONTROLLERS: [Row<Controller>; 9] = [
         Controller {
             obeys: true,
             is_windowed: false,
-            make: |_| Arc::new(|context| Box::new(control::Auto::new(context.mtu_bytes))),
+            make: |values| {
+                let without = control::Mechanism::named(values.word("without"));
+                Arc::new(move |context| Box::new(control::Auto::new(context.mtu_bytes).without(without)))
+            },
         },
     ),
     windowed("cubic", true, cubic),

@@ -18,6 +18,7 @@ const fn setting(
 
 const ANY: Owner = None;
 const WINDOWED: Owner = Some(("cc", &controllers::WINDOWED));
+const AUTO: Owner = Some(("cc", &["auto"]));
 const UNLIMITED: Owner = Some(("cc", &["unlimited"]));
 const ORACLE: Owner = Some(("loss", &["oracle"]));
 const AUTOREGRESSIVE: Owner = Some(("loss", &["autoregressive"]));
@@ -33,7 +34,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 58] = {
+pub static SETTINGS: [Setting; 59] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -136,6 +137,14 @@ pub static SETTINGS: [Setting; 58] = {
             WINDOWED,
             "spread packets over the round trip rather than send at each ACK",
             "RFC 9002 7.7",
+        ),
+        setting(
+            "without",
+            Word(&fulmar_control::Mechanism::NAMES),
+            "nothing",
+            AUTO,
+            "a mechanism of the controller to leave out, to see what it is worth",
+            "docs/profiles/auto.md",
         ),
         setting(
             "masked",

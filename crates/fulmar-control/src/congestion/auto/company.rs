@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use fulmar_units::Instant;
 
 use super::phase::Phase;
-use super::{Auto, Cubic, CubicConfig};
+use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::{CongestionController, Feedback, LossEvent, PathView};
 
 /// Rounds of cruising in a row that must meet somebody else's queue.
@@ -22,7 +22,9 @@ const COMPETE_SIGMAS: f64 = 1.5;
 impl Auto {
     /// Rounds of cruising in a row met a queue that is not ours.
     pub(super) fn is_in_company(&self) -> bool {
-        matches!(self.phase, Phase::Cruise { foreign_rounds } if foreign_rounds >= FOREIGN_ROUNDS)
+        let is_long =
+            matches!(self.phase, Phase::Cruise { foreign_rounds } if foreign_rounds >= FOREIGN_ROUNDS);
+        is_long && self.has(Mechanism::Company)
     }
 
     /// The window begins at what the rate needs at the present round trip: less would be a gift, more an

@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use fulmar_units::Instant;
+use fulmar_units::{Instant, whole_nanos};
 
-use super::Auto;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
+use super::{Auto, Mechanism};
 use crate::{Feedback, PathView};
 
 /// Losses beyond the floor's explanation: standard deviations ..
@@ -32,6 +32,10 @@ const ALONE_ROUNDS: u64 = 40;
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
 const DRAINED_SAMPLES_MIN: u32 = 16;
+/// Samples of which the spread is worth something.
+const SPREAD_SAMPLES_MIN: u32 = 6;
+/// Rounds of which it is worth something: a neighbour's probe moves one or two.
+const SPREAD_ROUNDS_MIN: u32 = 8;
 
 impl Auto {
     /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a
@@ -39,11 +43,38 @@ impl Auto {
     /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap())
+        (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap()).max(self.spread())
+    }
+
+    /// Twice the distance of a round's mean RTT from its shortest, in the steadiest of the last rounds of
+    /// cruising. A queue makes every round trip of a round longer, jitter does not; a queue shorter than the
+    /// jitter cannot be seen.
+    fn spread(&self) -> Duration {
+        if self.spread_rounds < SPREAD_ROUNDS_MIN || !self.has(Mechanism::Spread) {
+            return Duration::ZERO;
+        }
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        (Duration::from_nanos(self.spread.value().unwrap_or(0)) * 2).min(rtt_min * 2)
+    }
+
+    /// A round of cruising after another: nothing but the path moved its round trips.
+    fn watch_spread(&mut self) {
+        let is_even = self.sent_gain > Slow::Down.gain() && self.sent_gain <= 1.0;
+        let is_steady = is_even && matches!(self.phase, Phase::Cruise { .. });
+        if let Some(mean) = self.tally.rtt_mean()
+            && is_steady
+            && self.tally.rtt_samples >= SPREAD_SAMPLES_MIN
+        {
+            self.spread_rounds = self.spread_rounds.saturating_add(1);
+            self.spread.update(self.round, whole_nanos(mean - self.tally.rtt_min));
+        }
     }
 
     /// The time between bunches of ACKs; zero if they come steadily.
     pub(super) fn bunch_gap(&self) -> Duration {
+        if !self.has(Mechanism::Bunches) {
+            return Duration::ZERO;
+        }
         self.bunches.gap(self.model.rtt_min().unwrap_or_default())
     }
 
@@ -97,6 +128,7 @@ impl Auto {
 
     /// A queue in a round that was sent no faster than the rate is not the work of our probing.
     pub(super) fn watch_queue(&mut self) {
+        self.watch_spread();
         if self.tally.rtt_samples == 0 || self.sent_gain > 1.0 {
             return;
         }
@@ -114,9 +146,11 @@ impl Auto {
     /// nothing is learned about the floor, and it fades. (Several flows that each took the common loss for
     /// the path's would drive each other up without end.)
     fn is_alone(&self, now: Instant) -> bool {
-        self.alone.is_some_and(|(at, round)| {
-            now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
-        })
+        let is_ignored = !self.has(Mechanism::Alone);
+        is_ignored
+            || self.alone.is_some_and(|(at, round)| {
+                now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
+            })
     }
 
     /// A probe moved the path.
@@ -127,7 +161,8 @@ impl Auto {
     /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
     /// rate.
     pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
-        if self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup() {
+        let is_void = self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup();
+        if is_void || !self.has(Mechanism::Floor) {
             return false;
         }
         let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
@@ -148,7 +183,7 @@ impl Auto {
     /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The
     /// first round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
     pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
-        let is_drained = self.is_drained();
+        let is_drained = self.has(Mechanism::Floor) && self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
         let Phase::Startup(startup) = &mut self.phase else { return };
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {

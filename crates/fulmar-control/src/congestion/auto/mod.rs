@@ -22,9 +22,12 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, Cubic, CubicConfig, SendBudget};
+use crate::windowed::WindowedMin;
 use crate::{Feedback, PathView, Sent};
 
+mod ablation;
 mod bunches;
+mod carried;
 mod company;
 mod evidence;
 mod floor;
@@ -33,8 +36,12 @@ mod phase;
 mod probing;
 mod startup;
 mod tally;
+mod trains;
+
+pub use ablation::Mechanism;
 
 use bunches::Bunches;
+use carried::Carried;
 use floor::Floor;
 use model::Model;
 use phase::{Phase, STARTUP_GAIN, Slow, UP_GAIN};
@@ -58,11 +65,17 @@ const SHARED_WINDOW_GAIN: f64 = 1.05;
 /// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or
 /// the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
+/// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
+const JUMP_WINDOW_GAIN: f64 = 1.25;
+/// Rounds of which the one with the steadiest round trips counts.
+const SPREAD_ROUNDS: u64 = 64;
 
 /// The default controller.
 #[derive(Clone, Debug)]
 pub struct Auto {
     mtu_bytes: u32,
+    /// Left out.
+    without: Option<Mechanism>,
     model: Model,
     floor: Floor,
     tally: Tally,
@@ -79,6 +92,11 @@ pub struct Auto {
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
     bunches: Bunches,
+    carried: Carried,
+    /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
+    spread: WindowedMin,
+    /// Rounds of cruising in which that was measured.
+    spread_rounds: u32,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
@@ -101,6 +119,7 @@ impl Auto {
     pub fn new(mtu_bytes: u32) -> Self {
         Self {
             mtu_bytes,
+            without: None,
             model: Model::new(),
             floor: Floor::new(),
             tally: Tally::new(),
@@ -113,12 +132,25 @@ impl Auto {
             alone: None,
             congested_at: None,
             bunches: Bunches::default(),
+            carried: Carried::new(),
+            spread: WindowedMin::new(SPREAD_ROUNDS),
+            spread_rounds: 0,
             has_standing_queue: false,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
             timeouts: 0,
             blackout_round: None,
         }
+    }
+
+    /// The same without a mechanism, for ablations.
+    #[must_use]
+    pub fn without(self, without: Option<Mechanism>) -> Self {
+        Self { without, ..self }
+    }
+
+    fn has(&self, mechanism: Mechanism) -> bool {
+        self.without != Some(mechanism)
     }
 
     /// The loss rate held for random, 0 to 0.5, for statistics.
@@ -139,9 +171,17 @@ impl Auto {
         let window_bytes = match (self.model.bdp_bytes(), &self.phase) {
             (None, _) => self.window_bytes.saturating_add(acked_bytes),
             (Some(_), Phase::Compete(rival)) => rival.budget().window_bytes,
+            (Some(_), Phase::Startup(startup)) if startup.jump_rate().is_some() => self.jump_window(startup),
             (Some(bdp_bytes), _) => self.window_for(bdp_bytes).min(self.bound_bytes.unwrap_or(u64::MAX)),
         };
         self.window_bytes = window_bytes.max(min_bytes);
+    }
+
+    /// What fills the path at the rate of a jump: its packets are still to tell whether it was right.
+    fn jump_window(&self, startup: &Startup) -> u64 {
+        let rate = startup.jump_rate().unwrap_or(Rate::ZERO).scaled(JUMP_WINDOW_GAIN);
+        let bdp_bytes = self.model.rtt_min().map_or(0, |rtt| rate.bytes_in(rtt + self.bunch_gap()));
+        bdp_bytes.saturating_add(2 * self.burst_bytes())
     }
 
     /// The window for a bandwidth-delay product, congestion aside.
@@ -204,6 +244,11 @@ impl CongestionController for Auto {
                 self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
             }
         }
+        if self.has(Mechanism::Trains)
+            && let Phase::Startup(startup) = &mut self.phase
+        {
+            startup.watch_trains(feedback, self.model.rate().unwrap_or(Rate::ZERO));
+        }
         self.tally.add(feedback);
         self.on_rival_feedback(feedback, path);
         self.watch_probe(feedback.now, path);
@@ -222,7 +267,7 @@ impl CongestionController for Auto {
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        *self = Self::new(path.mtu_bytes);
+        *self = Self::new(path.mtu_bytes).without(self.without);
     }
 
     fn budget(&self) -> SendBudget {
@@ -230,7 +275,9 @@ impl CongestionController for Auto {
         let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
         let pacing = self.model.rate().map(|rate| {
             let pace = rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
-            if let Phase::Startup(startup) = &self.phase { pace.max(startup.initial_rate) } else { pace }
+            let Phase::Startup(startup) = &self.phase else { return pace };
+            let jump = startup.jump_rate().map(|rate| rate.scaled(1.0 / (1.0 - self.floor.rate())));
+            jump.unwrap_or(pace).max(startup.initial_rate)
         });
         SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
     }

@@ -9,11 +9,12 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
+use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow, Up};
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
-use super::{Auto, initial_rate};
+use super::{Auto, Mechanism, initial_rate};
 use crate::PathView;
 
 /// A queue that stretches every round trip by this factor leaves no doubt.
@@ -34,6 +35,10 @@ const SLOW_ROUNDS_MAX: u32 = 3;
 const UP_GROWTH: f64 = 1.05;
 /// After so many rounds of growth without a queue doubling is quicker.
 const UP_ROUNDS_MAX: u32 = 4;
+/// A jump is followed by a probe after so many rounds: a train may have been slower than the bottleneck.
+const JUMP_CHECK_ROUNDS: u64 = 2;
+/// More in flight than so many bandwidth-delay products after a jump is a queue.
+const JUMP_QUEUED: f64 = 1.15;
 /// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
 const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
 
@@ -93,6 +98,17 @@ impl Auto {
         match startup.judge(&self.tally, queue) {
             Verdict::Undecided => {}
             Verdict::Grew => self.learn_startup_floor(now, path),
+            Verdict::Full if startup.jump_rate().is_some() => {
+                // The train was a queue that we made.
+                self.on_alone(now);
+                self.model.next_cycle();
+                self.schedule.probe_round = self.round + JUMP_CHECK_ROUNDS;
+                self.schedule.probe_at = now + LONG_CRUISE_MAX;
+                // What stands in the queue now is told by what is under way, not by the round that ended.
+                let bdp_bytes = self.model.bdp_bytes().unwrap_or(0) as f64;
+                let has_queued = path.in_flight_bytes as f64 > bdp_bytes * JUMP_QUEUED;
+                self.enter(if has_queued { Phase::slow(Slow::Drain) } else { Phase::cruise() });
+            }
             Verdict::Full => {
                 if queue == Queue::None {
                     self.model.rescale(1.0 - self.floor.rate());
@@ -143,6 +159,10 @@ impl Auto {
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
             self.on_congestion(now, path);
+        } else if self.sent_gain <= 1.0 && has_queue && !self.tally.is_blackout {
+            self.judge_queued_round();
+        } else {
+            self.carried = Carried::new();
         }
         if !self.tally.is_window_limited {
             return;
@@ -150,6 +170,7 @@ impl Auto {
         let is_probe_due = self.round >= self.schedule.probe_round || now >= self.schedule.probe_at;
         // Compensation is earned anew: from time to time a slow round shows whether the loss is still random.
         let is_check_due = self.floor.rate() > FLOOR_CHECKED
+            && self.has(Mechanism::Check)
             && self.round.saturating_sub(self.schedule.slow_round) > FLOOR_CHECK_ROUNDS;
         if self.is_in_company() {
             self.enter_compete(path);
@@ -162,6 +183,16 @@ impl Auto {
             self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min }));
         } else if is_check_due {
             self.enter(Phase::slow(Slow::Down));
+        }
+    }
+
+    /// A round of cruising met a queue: what does the link carry of ours?
+    fn judge_queued_round(&mut self) {
+        let carried = self.carried.on_queued_round(self.tally.link_rate);
+        if let Some(rate) = carried
+            && self.has(Mechanism::Carried)
+        {
+            self.model.bound_rate(rate);
         }
     }
 
@@ -219,7 +250,7 @@ impl Auto {
     /// Flows that share a queue see the same shortest RTT at the same time, and so come to drain it together.
     pub(super) fn is_rtt_probe_due(&self, now: Instant) -> bool {
         let was_probed = self.schedule.rtt_probed_at.is_some_and(|at| now - at < RTT_PROBE_AGE);
-        !was_probed && self.model.is_rtt_min_older_than(now, RTT_PROBE_AGE)
+        !was_probed && self.has(Mechanism::RttProbe) && self.model.is_rtt_min_older_than(now, RTT_PROBE_AGE)
     }
 
     pub(super) fn enter_rtt_probe(&mut self, now: Instant) {

@@ -1,10 +1,17 @@
 //! Start-up: doubling until the delivery rate stops growing.
 //!
 //! Loss alone, which may be random, proves nothing; a queue does. Source: BBRv3 (draft-ietf-ccwg-bbr 4.3.1).
+//!
+//! A packet train (see `trains`) shows the rate before it is reached. Then start-up *jumps*: it sends at that
+//! rate, which is more than twice what was measured, or less, and is over when as much arrives. If it does
+//! not, the train was wrong, and doubling goes on from what did arrive.
 
 use fulmar_units::Rate;
 
+use super::phase::STARTUP_GAIN;
 use super::tally::Tally;
+use super::trains::{Train, Trains};
+use crate::Feedback;
 
 /// It is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
 const FULL_GROWTH: f64 = 1.25;
@@ -17,6 +24,14 @@ const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
 /// Rounds of fewer packets say nothing about it.
 const PACKETS_MIN: u32 = 8;
+/// A jump was right if so much of its rate arrives ..
+const JUMP_CONFIRMED: f64 = 0.85;
+/// .. with losses counted as arrived, up to this share: more is not the path's.
+const JUMP_LOSS_MAX: f64 = 0.25;
+/// The round in which it was decided, the one in which its first packets leave, and the one that tells.
+const JUMP_ROUNDS: u32 = 3;
+/// A train that is slower than this share of what was delivered met somebody else's packets.
+const TRAIN_MIN: f64 = 0.8;
 
 /// The queue that a round met.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -36,8 +51,16 @@ pub(super) enum Verdict {
     Full,
 }
 
-/// Where start-up stands.
+/// A rate taken from a train.
 #[derive(Copy, Clone, Debug)]
+struct Jump {
+    train: Train,
+    /// Rounds that have ended since.
+    rounds: u32,
+}
+
+/// Where start-up stands.
+#[derive(Clone, Debug)]
 pub(super) struct Startup {
     /// Largest delivery rate seen to grow, and rounds without growth since.
     full_rate: Rate,
@@ -50,6 +73,10 @@ pub(super) struct Startup {
     pub(super) newest_round: Option<(u32, u32)>,
     /// The initial window per round trip: start-up is never slower, whatever its first samples say.
     pub(super) initial_rate: Rate,
+    trains: Trains,
+    jump: Option<Jump>,
+    /// A train promised what did not arrive: from now on they only end start-up.
+    was_wrong: bool,
 }
 
 impl Startup {
@@ -62,7 +89,46 @@ impl Startup {
             is_nearly_full: false,
             newest_round: None,
             initial_rate,
+            trains: Trains::default(),
+            jump: None,
+            was_wrong: false,
         }
+    }
+
+    /// Looks for a train; `rate` is the link's, as far as it was measured.
+    pub(super) fn watch_trains(&mut self, feedback: &Feedback, rate: Rate) {
+        let Some(train) = self.trains.on_feedback(feedback) else { return };
+        let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
+        if train.rate < rate.scaled(TRAIN_MIN) || is_too_fast {
+            return;
+        }
+        match &mut self.jump {
+            Some(jump) if train.packets >= jump.train.packets => jump.train = train,
+            Some(_) => {}
+            None => self.jump = Some(Jump { train, rounds: 0 }),
+        }
+    }
+
+    /// The bottleneck's rate as a train showed it, less what the path loses.
+    pub(super) fn jump_rate(&self) -> Option<Rate> {
+        self.jump.map(|jump| jump.train.rate)
+    }
+
+    /// A round ends during a jump: is it right?
+    fn judge_jump(&mut self, tally: &Tally) -> Option<Verdict> {
+        let jump = self.jump.as_mut()?;
+        jump.rounds += 1;
+        let lost_share = f64::from(tally.lost_packets) / f64::from(tally.packets().max(1));
+        let arrived = tally.delivery_rate.scaled(1.0 / (1.0 - lost_share.min(JUMP_LOSS_MAX)));
+        if arrived >= jump.train.rate.scaled(JUMP_CONFIRMED) {
+            return Some(Verdict::Full);
+        }
+        if jump.rounds >= JUMP_ROUNDS && !tally.is_app_limited {
+            self.jump = None;
+            self.was_wrong = true;
+            return None;
+        }
+        Some(Verdict::Undecided)
     }
 
     pub(super) fn is_nearly_full(&self) -> bool {
@@ -75,6 +141,9 @@ impl Startup {
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {
             return Verdict::Undecided;
+        }
+        if let Some(verdict) = self.judge_jump(tally) {
+            return verdict;
         }
         if tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
             self.full_rate = tally.delivery_rate;

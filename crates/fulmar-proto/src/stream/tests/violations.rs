@@ -16,7 +16,9 @@ fn server() -> Streams {
         streams_bi_max: 2,
         streams_uni_max: 1,
         stream_window_bytes: 100,
+        stream_window_bytes_max: 100,
         connection_window_bytes: 150,
+        connection_window_bytes_max: 150,
         fragments_max: 3,
         ..StreamConfig::default()
     };

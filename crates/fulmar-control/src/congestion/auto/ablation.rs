@@ -1,0 +1,58 @@
+//! What can be left out of `auto`, one at a time, to see what it is worth.
+//!
+//! Nobody sends better without one of them: docs/profiles/auto.md has what each costs.
+
+/// A mechanism of [`Auto`](super::Auto).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// The floor: random loss is compensated.
+    Floor,
+    /// Packet trains: start-up jumps to the rate they show.
+    Trains,
+    /// Where a queue stands the rate is what the link carried.
+    Carried,
+    /// A queue shorter than the jitter is none.
+    Spread,
+    /// A window like a rival's beside one.
+    Company,
+    /// Room for ACKs in bunches.
+    Bunches,
+    /// Loss is learned only where our probing moves the path.
+    Alone,
+    /// The floor is compared with slow rounds from time to time.
+    Check,
+    /// The shortest round trip is looked for.
+    RttProbe,
+}
+
+use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains};
+
+const ALL: [(&str, Mechanism); 9] = [
+    ("floor", Floor),
+    ("trains", Trains),
+    ("carried", Carried),
+    ("spread", Spread),
+    ("company", Company),
+    ("bunches", Bunches),
+    ("alone", Alone),
+    ("check", Check),
+    ("rtt-probe", RttProbe),
+];
+
+impl Mechanism {
+    /// The word for leaving out none, then one for each.
+    pub const NAMES: [&'static str; ALL.len() + 1] = {
+        let mut names = ["nothing"; ALL.len() + 1];
+        let mut index = 0;
+        while index < ALL.len() {
+            names[index + 1] = ALL[index].0;
+            index += 1;
+        }
+        names
+    };
+
+    /// The mechanism of that name; `None` for every other word.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.iter().find(|(known, _)| *known == name).map(|(_, mechanism)| *mechanism)
+    }
+}
