@@ -8,6 +8,9 @@ pub(super) struct Row<T> {
     pub(super) what: T,
 }
 
+/// A table of `N` makers.
+pub(super) type Makers<T, const N: usize> = [Row<fn(&Values) -> T>; N];
+
 pub(super) const fn row<T>(name: &'static str, what: T) -> Row<T> {
     Row { name, what }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fulmar_control as control;
 use fulmar_control::{LossEstimator, Sizing, Variation};
 
-use super::choice::{Row, chosen, names, row};
+use super::choice::{Makers, Row, chosen, names, row};
 use super::make::Make;
 use super::values::Values;
 use crate::recovery::{RecoveryConfig, Timeout};
@@ -14,7 +14,7 @@ use crate::recovery::{RecoveryConfig, Timeout};
 /// Block length of codes that have no longest of their own.
 const BLOCK_SYMBOLS: u32 = 128;
 
-const LOSS_ESTIMATORS: [Row<fn(&Values) -> Make<dyn LossEstimator>>; 5] = [
+const LOSS_ESTIMATORS: Makers<Make<dyn LossEstimator>, 5> = [
     row("pooled", |_| Arc::new(|_| Box::new(control::Pooled::new()))),
     row("static-ewma", |values| {
         let gain = values.number("alpha");
@@ -89,7 +89,7 @@ pub(super) fn sizing(values: &Values) -> Make<dyn Sizing> {
     (chosen(const { &SIZINGS }, values, "sizing").make)(values)
 }
 
-const TIMEOUTS: [Row<fn(&Values) -> Timeout>; 2] = [
+const TIMEOUTS: Makers<Timeout, 2> = [
     row("probe", |_| Timeout::Probe),
     row("rto", |values| {
         let seconds = |name| Duration::from_secs_f64(values.number(name));

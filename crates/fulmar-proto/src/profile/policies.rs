@@ -6,7 +6,7 @@ use fulmar_control as control;
 use fulmar_control::{GroupSize, Reading, RedundancyPolicy, Retransmissions};
 use fulmar_fec::ReedSolomon;
 
-use super::choice::{Row, chosen, names, row};
+use super::choice::{Makers, Row, chosen, names, row};
 use super::codes::{Cover, WINDOW_SYMBOLS};
 use super::make::Make;
 use super::modules::block_symbols_max;
@@ -90,7 +90,7 @@ pub(super) fn make(values: &Values) -> Make<dyn RedundancyPolicy> {
     (chosen_policy(values).make)(values)
 }
 
-const GROUP_SIZES: [Row<fn(&Values) -> GroupSize>; 4] = [
+const GROUP_SIZES: Makers<GroupSize, 4> = [
     row("bounded", |values| GroupSize::Bounded { fmax: values.integer_u32("fmax") }),
     row("window", |_| GroupSize::Window),
     row("static", |values| GroupSize::Static(values.integer_u32("n"))),
