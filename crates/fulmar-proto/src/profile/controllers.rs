@@ -25,7 +25,10 @@ const CONTROLLERS: [Controller; 9] = [
         obeys: true,
         make: |values| {
             let without = control::Mechanism::named(values.word("without"));
-            Arc::new(move |context| Box::new(control::Auto::new(context.mtu_bytes).without(without)))
+            let trials = control::Trials { trains: values.flag("trains"), carried: values.flag("carried") };
+            Arc::new(move |context| {
+                Box::new(control::Auto::new(context.mtu_bytes).without(without).with(trials))
+            })
         },
     },
     Controller { name: "cubic", obeys: true, make: cubic },

@@ -97,7 +97,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 53] = {
+pub static SETTINGS: [Setting; 55] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&fulmar_fec::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -200,6 +200,22 @@ pub static SETTINGS: [Setting; 53] = {
             "nothing",
             AUTO,
             "a mechanism of the controller to leave out, to see what it is worth",
+            "docs/profiles/auto.md",
+        ),
+        setting(
+            "trains",
+            Flag,
+            "0",
+            AUTO,
+            "on trial: start-up jumps to the rate that packet trains show",
+            "docs/profiles/auto.md",
+        ),
+        setting(
+            "carried",
+            Flag,
+            "0",
+            AUTO,
+            "on trial: where a queue stands, the rate is what the link carried",
             "docs/profiles/auto.md",
         ),
         setting(
