@@ -44,9 +44,9 @@ use bunches::Bunches;
 use carried::Carried;
 use floor::Floor;
 use model::Model;
-use phase::{Phase, STARTUP_GAIN, Slow, UP_GAIN};
+use phase::{Phase, Slow, UP_GAIN};
 use probing::Schedule;
-use startup::Startup;
+use startup::{STARTUP_GAIN, Startup};
 use tally::Tally;
 
 /// Window before anything is known (RFC 6928).
