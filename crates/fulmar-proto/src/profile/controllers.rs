@@ -38,7 +38,11 @@ const CONTROLLERS: [Row<Controller>; 9] = [
             is_windowed: false,
             make: |values| {
                 let without = control::Mechanism::named(values.word("without"));
-                Arc::new(move |context| Box::new(control::Auto::new(context.mtu_bytes).without(without)))
+                let trials =
+                    control::Trials { trains: values.flag("trains"), carried: values.flag("carried") };
+                Arc::new(move |context| {
+                    Box::new(control::Auto::new(context.mtu_bytes).without(without).with(trials))
+                })
             },
         },
     ),

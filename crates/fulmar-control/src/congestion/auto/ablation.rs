@@ -2,15 +2,20 @@
 //!
 //! Nobody sends better without one of them: docs/profiles/auto.md has what each costs.
 
+/// What is not in `auto` by default: each gains much for one flow, and costs others (docs/profiles/auto.md).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trials {
+    /// Packet trains: start-up jumps to the rate they show.
+    pub trains: bool,
+    /// Where a queue stands the rate is what the link carried.
+    pub carried: bool,
+}
+
 /// A mechanism of [`Auto`](super::Auto).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// The floor: random loss is compensated.
     Floor,
-    /// Packet trains: start-up jumps to the rate they show.
-    Trains,
-    /// Where a queue stands the rate is what the link carried.
-    Carried,
     /// A queue shorter than the jitter is none.
     Spread,
     /// A window like a rival's beside one.
@@ -25,12 +30,10 @@ pub enum Mechanism {
     RttProbe,
 }
 
-use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains};
+use Mechanism::{Alone, Bunches, Check, Company, Floor, RttProbe, Spread};
 
-const ALL: [(&str, Mechanism); 9] = [
+const ALL: [(&str, Mechanism); 7] = [
     ("floor", Floor),
-    ("trains", Trains),
-    ("carried", Carried),
     ("spread", Spread),
     ("company", Company),
     ("bunches", Bunches),

@@ -38,15 +38,15 @@ mod startup;
 mod tally;
 mod trains;
 
-pub use ablation::Mechanism;
+pub use ablation::{Mechanism, Trials};
 
 use bunches::Bunches;
 use carried::Carried;
 use floor::Floor;
 use model::Model;
-use phase::{Phase, STARTUP_GAIN, Slow, UP_GAIN};
+use phase::{Phase, Slow, UP_GAIN};
 use probing::Schedule;
-use startup::Startup;
+use startup::{STARTUP_GAIN, Startup};
 use tally::Tally;
 
 /// Window before anything is known (RFC 6928).
@@ -76,6 +76,7 @@ pub struct Auto {
     mtu_bytes: u32,
     /// Left out.
     without: Option<Mechanism>,
+    trials: Trials,
     model: Model,
     floor: Floor,
     tally: Tally,
@@ -120,6 +121,7 @@ impl Auto {
         Self {
             mtu_bytes,
             without: None,
+            trials: Trials::default(),
             model: Model::new(),
             floor: Floor::new(),
             tally: Tally::new(),
@@ -147,6 +149,12 @@ impl Auto {
     #[must_use]
     pub fn without(self, without: Option<Mechanism>) -> Self {
         Self { without, ..self }
+    }
+
+    /// The same with what is on trial.
+    #[must_use]
+    pub fn with(self, trials: Trials) -> Self {
+        Self { trials, ..self }
     }
 
     fn has(&self, mechanism: Mechanism) -> bool {
@@ -244,7 +252,7 @@ impl CongestionController for Auto {
                 self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
             }
         }
-        if self.has(Mechanism::Trains)
+        if self.trials.trains
             && let Phase::Startup(startup) = &mut self.phase
         {
             startup.watch_trains(feedback, self.model.rate().unwrap_or(Rate::ZERO));
@@ -267,7 +275,7 @@ impl CongestionController for Auto {
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        *self = Self::new(path.mtu_bytes).without(self.without);
+        *self = Self::new(path.mtu_bytes).without(self.without).with(self.trials);
     }
 
     fn budget(&self) -> SendBudget {

@@ -6,11 +6,9 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
-use super::startup::Startup;
+use super::startup::{STARTUP_GAIN, Startup};
 use crate::Cubic;
 
-/// BBR: 2/ln 2 = 2.885, the least that doubles the rate every round; BBRv3 takes 2.77.
-pub(super) const STARTUP_GAIN: f64 = 2.77;
 /// Below 1, so that the queue stays empty and every round measures the loss floor.
 const CRUISE_GAIN: f64 = 0.98;
 /// BBR: PROBE_UP 1.25.

@@ -190,7 +190,7 @@ impl Auto {
     fn judge_queued_round(&mut self) {
         let carried = self.carried.on_queued_round(self.tally.link_rate);
         if let Some(rate) = carried
-            && self.has(Mechanism::Carried)
+            && self.trials.carried
         {
             self.model.bound_rate(rate);
         }

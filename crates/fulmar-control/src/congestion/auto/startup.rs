@@ -8,11 +8,12 @@
 
 use fulmar_units::Rate;
 
-use super::phase::STARTUP_GAIN;
 use super::tally::Tally;
 use super::trains::{Train, Trains};
 use crate::Feedback;
 
+/// BBR: 2/ln 2 = 2.885, the least that doubles the rate every round; BBRv3 takes 2.77.
+pub(super) const STARTUP_GAIN: f64 = 2.77;
 /// It is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
 const FULL_GROWTH: f64 = 1.25;
 /// .. for so many rounds, or for fewer if there is a queue. Once there is a queue the pace is that of a
