@@ -33,8 +33,8 @@ impl Input<'_> {
     }
 }
 
-/// Runs the decoder of the code of this name. Nothing may panic, memory is bounded, and as long as everything was honest,
-/// everything recovered is right and comes once.
+/// Runs the decoder of the code of this name. Nothing may panic, memory is bounded, and as long as everything
+/// was honest, everything recovered is right and comes once.
 pub fn decode(name: &str, data: &[u8]) {
     let code = by_name(name, 16).expect("a known name");
     let source: Vec<Vec<u8>> = (0..COUNT).map(|i| vec![i as u8 ^ 0x5A; 1 + i % SYMBOL]).collect();

@@ -1,12 +1,13 @@
 //! What the preloaded library of `fulmar run` asks, and what the program answers.
 //!
-//! The library lives in programs that know nothing of it: it may be called in signal handlers and between `vfork` and `exec`,
-//! it must keep no descriptor open, and what it remembers is lost with every `exec`. So it remembers nothing. For each
-//! question it opens a Unix socket (`SOCK_SEQPACKET`), sends one [`Request`], reads one [`Reply`], and closes. Both have a
-//! fixed head and a name behind it, and are coded without allocating.
+//! The library lives in programs that know nothing of it: it may be called in signal handlers and between
+//! `vfork` and `exec`, it must keep no descriptor open, and what it remembers is lost with every `exec`. So
+//! it remembers nothing. For each question it opens a Unix socket (`SOCK_SEQPACKET`), sends one [`Request`],
+//! reads one [`Reply`], and closes. Both have a fixed head and a name behind it, and are coded without
+//! allocating.
 //!
-//! A socket is known by its *cookie* (`SO_COOKIE`), which both ends can ask the kernel for and which outlives `fork`, `exec`
-//! and `dup`.
+//! A socket is known by its *cookie* (`SO_COOKIE`), which both ends can ask the kernel for and which outlives
+//! `fork`, `exec` and `dup`.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,7 +36,8 @@ const ADDRESS_BYTES: usize = 1 + 2 + 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Question {
-    /// Carry the socket that comes with the message to this address. Answer: the address to connect it to instead.
+    /// Carry the socket that comes with the message to this address. Answer: the address to connect it to
+    /// instead.
     Connect = 1,
     /// The connection with this cookie has failed: with which error number?
     Verdict = 2,

@@ -1,8 +1,9 @@
-//! Addresses that stand in for names: a program asks for the address of a name, gets one that nobody has, and connects to it;
-//! the name goes to the gateway, which alone looks it up.
+//! Addresses that stand in for names: a program asks for the address of a name, gets one that nobody has, and
+//! connects to it; the name goes to the gateway, which alone looks it up.
 //!
-//! They come from 198.18.0.0/15 and 2001:2::/48, which are set aside for tests of network equipment (RFC 2544, RFC 5180) and
-//! are in use nowhere else. The IPv6 address of a name holds its IPv4 address in its last four bytes.
+//! They come from 198.18.0.0/15 and 2001:2::/48, which are set aside for tests of network equipment (RFC
+//! 2544, RFC 5180) and are in use nowhere else. The IPv6 address of a name holds its IPv4 address in its last
+//! four bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -52,7 +52,8 @@ pub async fn read_at_most<R: AsyncRead + Unpin>(
     Ok(Some(Frame { kind, body: body.freeze() }))
 }
 
-/// Writes one frame. Bodies are made here, so a longer one than the other side would take is a mistake of ours.
+/// Writes one frame. Bodies are made here, so a longer one than the other side would take is a mistake of
+/// ours.
 pub async fn write<W: AsyncWrite + Unpin>(writer: &mut W, kind: u8, body: &[u8]) -> io::Result<()> {
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
     append(&mut frame, kind, body);

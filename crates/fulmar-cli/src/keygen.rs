@@ -7,8 +7,8 @@ use crate::trust;
 
 /// Makes this machine's identity, if there is none, and shows its public key.
 ///
-/// The line that is shown belongs into authorized_keys on servers that are to let this machine in. A server with the same
-/// identity lets it in anyway: copying one identity file to both machines is enough.
+/// The line that is shown belongs into authorized_keys on servers that are to let this machine in. A server
+/// with the same identity lets it in anyway: copying one identity file to both machines is enough.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Report as JSON on standard output

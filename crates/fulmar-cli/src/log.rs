@@ -17,8 +17,9 @@ pub enum LogFormat {
     Journald,
 }
 
-/// Logs what `RUST_LOG` asks for; warnings otherwise, and what the program itself has to say. Where standard error is another
-/// program's as well (`is_guest`), advice about the machine is left to the commands that stay.
+/// Logs what `RUST_LOG` asks for; warnings otherwise, and what the program itself has to say. Where standard
+/// error is another program's as well (`is_guest`), advice about the machine is left to the commands that
+/// stay.
 pub fn start(format: Option<LogFormat>, is_guest: bool) {
     let format = format.unwrap_or_else(|| if is_journal() { LogFormat::Journald } else { LogFormat::Text });
     // Colours are for people: a file or a pipe gets none, nor does somebody who wants none (no-color.org).

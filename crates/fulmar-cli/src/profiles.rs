@@ -11,7 +11,8 @@ use crate::exit::Failure;
 /// The command line.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Show what can be set in this one, as it is: a profile, with settings if wanted (lt-tcp:loss=oracle,p=0.05)
+    /// Show what can be set in this one, as it is: a profile, with settings if wanted
+    /// (lt-tcp:loss=oracle,p=0.05)
     profile: Option<String>,
     /// Print as JSON
     #[arg(long)]

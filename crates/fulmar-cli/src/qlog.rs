@@ -1,7 +1,9 @@
-//! `--qlog DIR`: a file for each connection in the format of qlog (draft-ietf-quic-qlog-main-schema, JSON text sequences).
+//! `--qlog DIR`: a file for each connection in the format of qlog (draft-ietf-quic-qlog-main-schema, JSON
+//! text sequences).
 //!
-//! What the transport counts is written ten times a second while it changes: `quic:recovery_metrics_updated` with the meaning
-//! it has for QUIC, so that viewers draw it, and events of a namespace of our own. Single packets are not logged.
+//! What the transport counts is written ten times a second while it changes: `quic:recovery_metrics_updated`
+//! with the meaning it has for QUIC, so that viewers draw it, and events of a namespace of our own. Single
+//! packets are not logged.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -53,7 +53,8 @@ impl Windows {
     }
 }
 
-/// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart from a closed one.
+/// What a server offers; each has its application protocol (RFC 7301), so that a wrong door is told apart
+/// from a closed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// `fulmar serve`.
@@ -83,8 +84,8 @@ pub struct ClientArgs {
     /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = parse_profile)]
     profile: String,
-    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair ahead of loss,
-    /// `throughput` none [default: balanced]
+    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair
+    /// ahead of loss, `throughput` none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
     /// Trust a server that is not known yet without asking, and remember its key
@@ -296,7 +297,8 @@ fn bind(
 ) -> Result<Listener, Failure> {
     let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
-    // Clients of a server that was restarted hear of it at once, from these services at this address and no other.
+    // Clients of a server that was restarted hear of it at once, from these services at this address and no
+    // other.
     let address = socket.local_addr().map_err(taken)?;
     let names: Vec<_> = services.iter().map(|service| String::from_utf8_lossy(service.alpn())).collect();
     let mut config = EndpointConfig::default();
@@ -356,14 +358,15 @@ fn any_v4(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
-/// The profile `spec` with what is favoured among its settings. Whether it has that setting is found when it is used.
+/// The profile `spec` with what is favoured among its settings. Whether it has that setting is found when it
+/// is used.
 pub fn favoring(spec: &str, favor: Option<&str>) -> String {
     let separator = if spec.contains(':') { ',' } else { ':' };
     favor.map_or_else(|| spec.into(), |favor| format!("{spec}{separator}favor={favor}"))
 }
 
-/// Where programs of this machine find something: an address with a port, or a port, which is on loopback; `:PORT` is on every
-/// address.
+/// Where programs of this machine find something: an address with a port, or a port, which is on loopback;
+/// `:PORT` is on every address.
 pub fn parse_listen_here(text: &str) -> Result<SocketAddr, String> {
     let here = text.strip_prefix("localhost:").unwrap_or(text);
     let here = here.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));

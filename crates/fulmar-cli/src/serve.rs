@@ -27,8 +27,8 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Gives and takes files below a folder, to and from clients that are known.
 ///
-/// Clients are known by their keys: those in authorized_keys, and this machine's own key. So one key copied to two machines
-/// is enough, or `fulmar keygen` on the client and a line in authorized_keys here.
+/// Clients are known by their keys: those in authorized_keys, and this machine's own key. So one key copied
+/// to two machines is enough, or `fulmar keygen` on the client and a line in authorized_keys here.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to listen: an address, a port, or both

@@ -162,8 +162,8 @@ fn lost(error: ConnectionError) -> TransferError {
     TransferError::Connection(std::io::Error::other(error))
 }
 
-/// Why a connection ended, or did not begin, in words for people. A client that is not let in hears what to do about it:
-/// `own_key` is its line for `authorized_keys`.
+/// Why a connection ended, or did not begin, in words for people. A client that is not let in hears what to
+/// do about it: `own_key` is its line for `authorized_keys`.
 pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> Failure {
     match reason {
         ConnectionError::TimedOut => Failure::Unreachable(format!("{peer} does not answer")),
@@ -249,7 +249,8 @@ pub struct WireStats {
     pub repair_symbols: u64,
     /// Source symbols whose first packet was lost, in percent: loss before repair.
     pub loss_before_repair_percent: f64,
-    /// Source symbols for which repair had to be asked for, in percent: loss that proactive repair did not cover.
+    /// Source symbols for which repair had to be asked for, in percent: loss that proactive repair did not
+    /// cover.
     pub loss_after_repair_percent: f64,
     /// Symbols this side decoded from combinations.
     pub decoded_symbols: u64,

@@ -1,9 +1,9 @@
 //! Changes to this machine's network that are undone when the program ends, however it ends.
 //!
-//! A change is a command and the command that undoes it, both of programs that administrators know (`ip`, `nft`): so what is
-//! printed is what is done. Before the first change a *guardian* is started, a shell that waits for the end of a pipe whose
-//! other end only this process holds, and then undoes everything. It needs nobody to tell it: when this process is killed
-//! the kernel closes the pipe.
+//! A change is a command and the command that undoes it, both of programs that administrators know (`ip`,
+//! `nft`): so what is printed is what is done. Before the first change a *guardian* is started, a shell that
+//! waits for the end of a pipe whose other end only this process holds, and then undoes everything. It needs
+//! nobody to tell it: when this process is killed the kernel closes the pipe.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,7 +1,8 @@
-//! Whom to believe: this machine's identity, the servers it knows, and what to ask people about those it does not.
+//! Whom to believe: this machine's identity, the servers it knows, and what to ask people about those it does
+//! not.
 //!
-//! The files and their rules are the library's ([`fulmar::identity`]); here they meet application protocols, terminals and
-//! exit codes.
+//! The files and their rules are the library's ([`fulmar::identity`]); here they meet application protocols,
+//! terminals and exit codes.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +61,8 @@ impl VerifyPeer for OnlyKey {
     }
 }
 
-/// Trusts the server that `known_hosts` names, and this identity itself; remembers why it did not trust another.
+/// Trusts the server that `known_hosts` names, and this identity itself; remembers why it did not trust
+/// another.
 #[derive(Debug)]
 pub struct Judge {
     own: PublicKey,

@@ -1,7 +1,7 @@
 //! Sizes, rates and times as people write and read them.
 //!
-//! Sizes follow `iperf3 -n` and `ls -h`: K, M, G are powers of 1024. Rates follow networks: K, M, G are powers of 1000
-//! bits per second.
+//! Sizes follow `iperf3 -n` and `ls -h`: K, M, G are powers of 1024. Rates follow networks: K, M, G are
+//! powers of 1000 bits per second.
 
 use std::time::Duration;
 

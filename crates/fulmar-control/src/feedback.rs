@@ -90,8 +90,8 @@ pub struct Feedback {
     pub acked_packets: u32,
     /// When the newest of the packets newly acknowledged was sent.
     pub newest_acked_sent_at: Option<Instant>,
-    /// How many packets that want an answer had been sent before it, modulo 2^32: with it, what was lost between two
-    /// ACKs counts although it is not found yet.
+    /// How many packets that want an answer had been sent before it, modulo 2^32: with it, what was lost
+    /// between two ACKs counts although it is not found yet.
     pub newest_acked_ordinal: u32,
     /// RTT of the newest packet newly acknowledged, ACK delay not yet taken out; `None` if this ACK gives no
     /// sample.
@@ -109,15 +109,15 @@ pub struct Feedback {
     /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
     /// last feedback.
     pub unrepairable_packets: u32,
-    /// When the newest of those symbols was first sent, where that is known: the verdict may come rounds later,
-    /// and belongs to the congestion event of then.
+    /// When the newest of those symbols was first sent, where that is known: the verdict may come rounds
+    /// later, and belongs to the congestion event of then.
     pub unrepairable_sent_at: Option<Instant>,
     /// Packets newly acknowledged that added a degree of freedom at the receiver.
     pub dof_delivered: u32,
     /// Packets newly acknowledged that carried symbols and added none.
     pub dof_redundant: u32,
-    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen, which is what
-    /// TCP/NC's receiver acknowledges: those it answers with a duplicate ACK.
+    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen, which is
+    /// what TCP/NC's receiver acknowledges: those it answers with a duplicate ACK.
     pub duplicate_acks: u32,
     /// Delivery rate, when this ACK completes a sample.
     pub rate_sample: Option<RateSample>,
@@ -131,8 +131,8 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// When the newest of the symbols was sent that a code could not repair. Where nobody knows, the newest packet
-    /// found lost stands for it, or the newest acknowledged.
+    /// When the newest of the symbols was sent that a code could not repair. Where nobody knows, the newest
+    /// packet found lost stands for it, or the newest acknowledged.
     pub(crate) fn unrepairable_dated(&self) -> Option<Instant> {
         self.unrepairable_sent_at.or(self.lost.newest_sent_at).or(self.newest_acked_sent_at)
     }

@@ -5,7 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
-/// Number of a source symbol, counted from 0 over the life of a connection. Not a packet number, not an offset.
+/// Number of a source symbol, counted from 0 over the life of a connection. Not a packet number, not an
+/// offset.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SymbolId(pub u64);
 
@@ -45,8 +46,8 @@ pub enum Cover<'a> {
     Set(&'a [SymbolId]),
 }
 
-/// Chooses one repair symbol among those a code can make over one cover: a seed (RLC) or an index (Reed-Solomon, XOR).
-/// Two repair symbols over the same cover with the same key are equal.
+/// Chooses one repair symbol among those a code can make over one cover: a seed (RLC) or an index
+/// (Reed-Solomon, XOR). Two repair symbols over the same cover with the same key are equal.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RepairKey(pub u32);
 
@@ -90,14 +91,16 @@ pub struct CodeShape {
 
 /// What a decoder may hold.
 ///
-/// All limits hold at once, for every code, every parameter and every symbol size: with long symbols fewer are retained.
+/// All limits hold at once, for every code, every parameter and every symbol size: with long symbols fewer
+/// are retained.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DecoderLimits {
     /// Most source symbols retained, known ones and recovered ones together. Older ones are forgotten.
     pub symbols_max: u32,
     /// Most equations (repair symbols not yet used up) retained.
     pub equations_max: u32,
-    /// Most that [`Decoder::memory_bytes`] says. Below [`DecoderLimits::MEMORY_BYTES_MIN`] that holds instead.
+    /// Most that [`Decoder::memory_bytes`] says. Below [`DecoderLimits::MEMORY_BYTES_MIN`] that holds
+    /// instead.
     pub memory_bytes_max: usize,
 }
 
@@ -161,8 +164,8 @@ pub enum Innovation {
     Redundant,
     /// It covers symbols that the decoder has forgotten, or that are too far ahead; it was dropped.
     OutOfReach,
-    /// There was no room for it, or it took the place of an equation about later symbols: the decoder has no more degrees of
-    /// freedom than before. To the sender it should count as lost.
+    /// There was no room for it, or it took the place of an equation about later symbols: the decoder has no
+    /// more degrees of freedom than before. To the sender it should count as lost.
     Dropped,
 }
 
@@ -170,8 +173,8 @@ pub enum Innovation {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodeError {
-    /// The cover is empty, too long, not ascending, or of a kind this code does not have; or it overlaps a block that is on its
-    /// way and is another.
+    /// The cover is empty, too long, not ascending, or of a kind this code does not have; or it overlaps a
+    /// block that is on its way and is another.
     BadCover,
     /// The key names no repair symbol of this code.
     BadKey,
@@ -206,15 +209,17 @@ impl core::error::Error for CodeError {}
 pub trait Code: Debug + Send + Sync {
     /// What it is.
     fn shape(&self) -> CodeShape;
-    /// Its parameters, from which [`from_parameters`](crate::from_parameters) makes it again at the other end.
+    /// Its parameters, from which [`from_parameters`](crate::from_parameters) makes it again at the other
+    /// end.
     fn parameters(&self) -> Vec<u32>;
-    /// The same code with parameters of its own for one connection, from what `draw` gives; `None` where all connections have
-    /// the same.
+    /// The same code with parameters of its own for one connection, from what `draw` gives; `None` where all
+    /// connections have the same.
     fn for_connection(&self, _draw: &mut dyn FnMut() -> u32) -> Option<Arc<dyn Code>> {
         None
     }
-    /// The key of repair symbol `index` among `of` that are made over one cover: 0 to `of` - 1. Where the number matters (XOR
-    /// groups) they belong together; elsewhere the keys of any two indices below [`CodeShape::repairs_max`] differ.
+    /// The key of repair symbol `index` among `of` that are made over one cover: 0 to `of` - 1. Where the
+    /// number matters (XOR groups) they belong together; elsewhere the keys of any two indices below
+    /// [`CodeShape::repairs_max`] differ.
     fn repair_key(&self, index: u32, _of: u32) -> RepairKey {
         RepairKey(index)
     }
@@ -225,8 +230,8 @@ pub trait Code: Debug + Send + Sync {
             Geometry::Block { len_max } | Geometry::Sliding { len_max } => len_max,
         }
     }
-    /// Packets of `symbol_bytes` with which a block of `len` symbols is expected to decode. More than `len` only where the
-    /// code is not systematic.
+    /// Packets of `symbol_bytes` with which a block of `len` symbols is expected to decode. More than `len`
+    /// only where the code is not systematic.
     fn symbols_expected(&self, len: u32, _symbol_bytes: usize) -> u32 {
         len
     }
@@ -238,8 +243,8 @@ pub trait Code: Debug + Send + Sync {
 
 /// Makes repair symbols.
 pub trait Encoder: Debug + Send {
-    /// Writes the repair symbol `key` over `cover` to the front of `out` and returns its length, which is that of the
-    /// longest symbol covered. `out` must be at least that long; what it held is overwritten.
+    /// Writes the repair symbol `key` over `cover` to the front of `out` and returns its length, which is
+    /// that of the longest symbol covered. `out` must be at least that long; what it held is overwritten.
     fn repair(
         &mut self,
         cover: Cover<'_>,
@@ -248,8 +253,9 @@ pub trait Encoder: Debug + Send {
         out: &mut [u8],
     ) -> Result<usize, CodeError>;
 
-    /// Writes one repair symbol for each key to the front of each of `outs`, and returns their length. Several at once cost
-    /// less than one after the other, because every source symbol is read once for several repair symbols.
+    /// Writes one repair symbol for each key to the front of each of `outs`, and returns their length.
+    /// Several at once cost less than one after the other, because every source symbol is read once for
+    /// several repair symbols.
     fn repair_many(
         &mut self,
         cover: Cover<'_>,
@@ -266,8 +272,8 @@ pub trait Encoder: Debug + Send {
 
 /// Restores source symbols from whatever arrives, in any order, with duplicates.
 ///
-/// A symbol is *decoded* when its bytes are known and *seen* when it is the leading term of a retained equation or
-/// decoded (Sundararajan et al., TCP/NC).
+/// A symbol is *decoded* when its bytes are known and *seen* when it is the leading term of a retained
+/// equation or decoded (Sundararajan et al., TCP/NC).
 ///
 /// Whatever arrives, no call does more than [`WORK_MAX`](crate::WORK_MAX) of work.
 pub trait Decoder: Debug + Send {
@@ -278,12 +284,13 @@ pub trait Decoder: Debug + Send {
     fn on_repair(&mut self, cover: Cover<'_>, key: RepairKey, repair: &[u8])
     -> Result<Innovation, CodeError>;
 
-    /// The next symbol that was *recovered*, which means decoded without having arrived; its bytes replace the contents of `out`.
-    /// Symbols come out in the order in which they were determined.
+    /// The next symbol that was *recovered*, which means decoded without having arrived; its bytes replace
+    /// the contents of `out`. Symbols come out in the order in which they were determined.
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId>;
 
-    /// Degrees of freedom still missing to decode all of `window`: exactly for a block, and for a window that ends with what was
-    /// heard of. Elsewhere equations that reach beyond the window do not count, so it may say more than the truth, never less.
+    /// Degrees of freedom still missing to decode all of `window`: exactly for a block, and for a window that
+    /// ends with what was heard of. Elsewhere equations that reach beyond the window do not count, so it may
+    /// say more than the truth, never less.
     fn deficit(&self, window: Window) -> u32;
 
     /// Every symbol below this one is decoded.

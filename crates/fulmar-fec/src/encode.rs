@@ -1,5 +1,5 @@
-//! The encoder of every code that is a matrix of coefficients: symbols are read in place, each once for several repair
-//! symbols.
+//! The encoder of every code that is a matrix of coefficients: symbols are read in place, each once for
+//! several repair symbols.
 
 use alloc::vec::Vec;
 
@@ -86,7 +86,8 @@ fn gather<'a>(
     Ok(len)
 }
 
-/// Adds the products of the symbols after the first ones; for every symbol in turn there is one coefficient for each output.
+/// Adds the products of the symbols after the first ones; for every symbol in turn there is one coefficient
+/// for each output.
 fn add_rest(cover: Cover<'_>, symbols: &dyn Symbols, coefficients: &[u8], outputs: &mut [&mut [u8]]) {
     let mut ids = ids(cover).skip(INPUTS);
     for coefficients in coefficients.chunks(INPUTS * outputs.len()) {

@@ -1,11 +1,12 @@
-//! Which symbols are decoded: one bit each from the first missing one on, so that 20,000 symbols in flight cost 2.5 kB.
+//! Which symbols are decoded: one bit each from the first missing one on, so that 20,000 symbols in flight
+//! cost 2.5 kB.
 
 use alloc::collections::VecDeque;
 
 use crate::{CodeError, Innovation, SymbolId, Window};
 
-/// How far above the lowest undecoded symbol an id may lie. A peer that goes further is refused, so it can make a decoder
-/// hold at most `REACH / 8` bytes of bookkeeping.
+/// How far above the lowest undecoded symbol an id may lie. A peer that goes further is refused, so it can
+/// make a decoder hold at most `REACH / 8` bytes of bookkeeping.
 pub const REACH: u64 = 1 << 20;
 
 /// A set of ids that starts full below `below` and grows.
@@ -28,8 +29,8 @@ impl Known {
         id.checked_sub(self.below).is_none_or(|ahead| ahead < REACH)
     }
 
-    /// What a source symbol of `len` bytes is to a decoder of symbols of at most `symbol_bytes`: it is to be entered if it is
-    /// innovative.
+    /// What a source symbol of `len` bytes is to a decoder of symbols of at most `symbol_bytes`: it is to be
+    /// entered if it is innovative.
     pub(crate) fn judge(&self, id: u64, len: usize, symbol_bytes: usize) -> Result<Innovation, CodeError> {
         if len > symbol_bytes {
             Err(CodeError::TooLong)

@@ -1,12 +1,13 @@
 //! Erasure codes for transports.
 //!
-//! A [`Code`] makes an [`Encoder`] and a [`Decoder`]. Symbols are byte strings of at most `symbol_bytes`; a shorter one
-//! counts as padded with zeros, and a recovered one comes back padded to the longest symbol its equations covered.
-//! Nothing here knows time, packets or connections.
+//! A [`Code`] makes an [`Encoder`] and a [`Decoder`]. Symbols are byte strings of at most `symbol_bytes`; a
+//! shorter one counts as padded with zeros, and a recovered one comes back padded to the longest symbol its
+//! equations covered. Nothing here knows time, packets or connections.
 //!
-//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`], [`DfcpRaptor`] and, with the feature `raptorq`,
-//! `RaptorQ`; [`by_name`] makes any of them. [`restore`] decodes a whole block from slices, [`Linear`] is the plain reference.
-//! Which one when, and at what cost, is said in `docs/codes.md` of the repository.
+//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`], [`DfcpRaptor`] and, with the
+//! feature `raptorq`, `RaptorQ`; [`by_name`] makes any of them. [`restore`] decodes a whole block from
+//! slices, [`Linear`] is the plain reference. Which one when, and at what cost, is said in `docs/codes.md` of
+//! the repository.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! The reference of every linear code: coefficients and Gauss-Jordan elimination written down as plainly as possible.
+//! The reference of every linear code: coefficients and Gauss-Jordan elimination written down as plainly as
+//! possible.
 //!
-//! It is slow (maps, one allocation per row) and holds every symbol within its limit. The fast decoders must agree with it on what is
-//! *innovative*, *seen* and *decoded*, which [`LinearDecoder`] reports separately as TCP/NC needs them
-//! (Sundararajan et al., "Network coding meets TCP", 2009).
+//! It is slow (maps, one allocation per row) and holds every symbol within its limit. The fast decoders must
+//! agree with it on what is *innovative*, *seen* and *decoded*, which [`LinearDecoder`] reports separately as
+//! TCP/NC needs them (Sundararajan et al., "Network coding meets TCP", 2009).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -207,7 +208,8 @@ impl<R: Rows> LinearDecoder<R> {
         result
     }
 
-    /// The equation a repair symbol stands for, its known symbols taken out; `None` if one of them is forgotten.
+    /// The equation a repair symbol stands for, its known symbols taken out; `None` if one of them is
+    /// forgotten.
     fn equation(&self, cover: Cover<'_>, row: &[u8], repair: &[u8]) -> Result<Option<Equation>, CodeError> {
         let mut equation = Equation { terms: BTreeMap::new(), value: repair.to_vec() };
         for (id, factor) in ids(cover).zip(row).filter(|(_, factor)| **factor != 0) {

@@ -1,11 +1,12 @@
 //! RaptorQ (RFC 6330) through the `raptorq` crate: a systematic fountain over symbols of packet size.
 //!
-//! The block of a cover is one source block; the repair symbol with key n has the encoding symbol id k + n (RFC 6330, 5.3.1).
-//! Symbols shorter than the longest of the block are padded with zeros, and T is the length of the longest.
+//! The block of a cover is one source block; the repair symbol with key n has the encoding symbol id k + n
+//! (RFC 6330, 5.3.1). Symbols shorter than the longest of the block are padded with zeros, and T is the
+//! length of the longest.
 //!
-//! A block is solved in one piece, so its length is what bounds the time of a call: [`RaptorQ::LEN_MAX`] symbols and
-//! [`BLOCK_BYTES_MAX`] bytes. Solving is tried with as many symbols as the block has; if that fails, with one more, then with
-//! two, four, eight more, and then after every eighth.
+//! A block is solved in one piece, so its length is what bounds the time of a call: [`RaptorQ::LEN_MAX`]
+//! symbols and [`BLOCK_BYTES_MAX`] bytes. Solving is tried with as many symbols as the block has; if that
+//! fails, with one more, then with two, four, eight more, and then after every eighth.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -27,16 +28,18 @@ use crate::{
 
 /// Most bytes of a block: the longest block of symbols that fill Ethernet's packets.
 const BLOCK_BYTES_MAX: usize = RaptorQ::LEN_MAX as usize * 1472;
-/// Symbols beyond those of the block that are given to the solver. With ten or more it would try two ways in turn.
+/// Symbols beyond those of the block that are given to the solver. With ten or more it would try two ways in
+/// turn.
 const SURPLUS_MAX: usize = 8;
-/// Eighths of a decoder's memory that symbols may take, repair symbols, and recovered ones that nobody has collected.
+/// Eighths of a decoder's memory that symbols may take, repair symbols, and recovered ones that nobody has
+/// collected.
 const STORE_EIGHTHS: usize = 4;
 const REPAIRS_EIGHTHS: usize = 2;
 const RECOVERED_EIGHTHS: usize = 1;
 /// What a symbol takes beside its bytes.
 const ENTRY_BYTES: usize = 64;
-/// Work of solving a block, for each of its symbols and for each of its bytes: 0.5 ms for 256 of one byte, and 0.9 ms for 256
-/// of 1440.
+/// Work of solving a block, for each of its symbols and for each of its bytes: 0.5 ms for 256 of one byte,
+/// and 0.9 ms for 256 of 1440.
 const SOLVE_PER_SYMBOL: usize = 32 << 10;
 const SOLVE_PER_BYTE: usize = 20;
 /// An encoding symbol id has 24 bits (RFC 6330, 3.2).
@@ -46,8 +49,8 @@ const BLOCKS_READY_MAX: usize = 8;
 
 /// RaptorQ over blocks of at most `len_max` symbols.
 ///
-/// Encoding and decoding solve a system for the whole block: 0.9 and 0.4 GB/s for 32 to 256 symbols. It is for blocks too
-/// long for [`crate::ReedSolomon`] and to lose many symbols of in [`crate::RlcBlock`].
+/// Encoding and decoding solve a system for the whole block: 0.9 and 0.4 GB/s for 32 to 256 symbols. It is
+/// for blocks too long for [`crate::ReedSolomon`] and to lose many symbols of in [`crate::RlcBlock`].
 ///
 /// ```
 /// # use fulmar_fec::*;
@@ -395,7 +398,8 @@ impl Decoder for RaptorQDecoder {
         self.recovered.poll(out)
     }
 
-    /// For blocks that repair symbols have told of; a block with as many as it misses that did not decode needs more.
+    /// For blocks that repair symbols have told of; a block with as many as it misses that did not decode
+    /// needs more.
     fn deficit(&self, window: Window) -> u32 {
         self.work.add(self.known.words());
         let missing = self.known.missing_in(window);
@@ -454,7 +458,8 @@ impl Decoder for RaptorQDecoder {
 mod tests {
     use super::*;
 
-    /// Known answer: what the crate makes of a block of ten symbols 0, 1, 2, ... of four bytes, as RFC 6330 demands of all.
+    /// Known answer: what the crate makes of a block of ten symbols 0, 1, 2, ... of four bytes, as RFC 6330
+    /// demands of all.
     #[test]
     fn repair_symbols_are_those_of_the_crate() {
         let source: Vec<[u8; 4]> = (0..10).map(|i| [i, i + 1, i + 2, i + 3]).collect();

@@ -1,11 +1,12 @@
 //! Reed-Solomon as a systematic block code over GF(256): any k of the k + r symbols of a block restore it.
 //!
-//! The generator is a Cauchy matrix: source j has the point j, repair symbol i the point k_max + i, and the coefficient is
-//! 1 / (point_i + point_j) (Bloemer et al., "An XOR-based erasure-resilient coding scheme", 1995). Every square submatrix of
-//! it is invertible. Its columns are scaled so that repair symbol 0 is the plain XOR of the block, which costs half.
+//! The generator is a Cauchy matrix: source j has the point j, repair symbol i the point k_max + i, and the
+//! coefficient is 1 / (point_i + point_j) (Bloemer et al., "An XOR-based erasure-resilient coding scheme",
+//! 1995). Every square submatrix of it is invertible. Its columns are scaled so that repair symbol 0 is the
+//! plain XOR of the block, which costs half.
 //!
-//! A block may be protected before it is full: symbol j of the cover has the column j, however long the cover is. It is
-//! certain that any k symbols restore k only among repair symbols over the same cover.
+//! A block may be protected before it is full: symbol j of the cover has the column j, however long the cover
+//! is. It is certain that any k symbols restore k only among repair symbols over the same cover.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -54,8 +55,8 @@ impl ReedSolomon {
     /// Source and repair symbols together.
     pub const SYMBOLS_MAX: usize = 255;
 
-    /// Blocks of at most `sources_max` symbols with at most `repairs_max` repair symbols, both at least 1 and together at
-    /// most [`ReedSolomon::SYMBOLS_MAX`]. Both ends must use the same.
+    /// Blocks of at most `sources_max` symbols with at most `repairs_max` repair symbols, both at least 1 and
+    /// together at most [`ReedSolomon::SYMBOLS_MAX`]. Both ends must use the same.
     pub fn new(sources_max: usize, repairs_max: usize) -> Result<Self, CodeError> {
         let symbols = sources_max.checked_add(repairs_max).ok_or(CodeError::BadParameters)?;
         if sources_max == 0 || repairs_max == 0 || symbols > Self::SYMBOLS_MAX {

@@ -10,8 +10,9 @@ use crate::{
 /// The names that [`by_name`] knows, in the order of their numbers on the wire.
 pub const NAMES: [&str; 7] = ["none", "xor", "reed-solomon", "rlc-block", "rlc-window", "dfcp", "raptorq"];
 
-/// A code for blocks or windows of at most `len_max` symbols, with its usual parameters: XOR in groups of at most `len_max`,
-/// Reed-Solomon with a quarter of repair symbols, DFCP from a fixed state. `raptorq` is there with the feature of that name.
+/// A code for blocks or windows of at most `len_max` symbols, with its usual parameters: XOR in groups of at
+/// most `len_max`, Reed-Solomon with a quarter of repair symbols, DFCP from a fixed state. `raptorq` is there
+/// with the feature of that name.
 pub fn by_name(name: &str, len_max: u32) -> Result<Arc<dyn Code>, CodeError> {
     let sources = usize::try_from(len_max).map_err(|_| CodeError::BadParameters)?;
     Ok(match name {
@@ -27,7 +28,8 @@ pub fn by_name(name: &str, len_max: u32) -> Result<Arc<dyn Code>, CodeError> {
     })
 }
 
-/// The code of that number with [`Code::parameters`]; an error if they make no sense or this build does not have it.
+/// The code of that number with [`Code::parameters`]; an error if they make no sense or this build does not
+/// have it.
 pub fn from_parameters(id: CodeId, parameters: &[u32]) -> Result<Arc<dyn Code>, CodeError> {
     let density = |share: u32| u16::try_from(share).ok().and_then(Density::of_256);
     Ok(match (id, parameters) {

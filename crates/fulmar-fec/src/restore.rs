@@ -1,7 +1,8 @@
-//! A whole block at once, from slices to slices: for those who have all its symbols at hand and want the full speed.
+//! A whole block at once, from slices to slices: for those who have all its symbols at hand and want the full
+//! speed.
 //!
-//! The equations of the repair symbols are solved for the missing symbols, coefficients only, and one fused product then makes
-//! all missing symbols from all known ones: every byte is read once for several outputs.
+//! The equations of the repair symbols are solved for the missing symbols, coefficients only, and one fused
+//! product then makes all missing symbols from all known ones: every byte is read once for several outputs.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,11 +22,13 @@ impl<T: AsRef<[u8]>> Symbols for Present<'_, T> {
     }
 }
 
-/// Restores the symbols of `cover` that `symbols` does not have, ascending, one to the front of each of `outs`; returns
-/// their length, which is that of the repair symbols. There must be as many `outs` as missing symbols.
+/// Restores the symbols of `cover` that `symbols` does not have, ascending, one to the front of each of
+/// `outs`; returns their length, which is that of the repair symbols. There must be as many `outs` as missing
+/// symbols.
 ///
-/// Uses the first independent ones of `repairs`, which are of equal length and all over `cover`; `Ok(None)` if they are too
-/// few. Cost: the product of missing and known symbols, and for m missing ones m^2 operations on rows of coefficients.
+/// Uses the first independent ones of `repairs`, which are of equal length and all over `cover`; `Ok(None)`
+/// if they are too few. Cost: the product of missing and known symbols, and for m missing ones m^2 operations
+/// on rows of coefficients.
 pub fn restore<R: Rows + ?Sized>(
     rows: &R,
     cover: Cover<'_>,
@@ -76,8 +79,8 @@ pub fn restore<R: Rows + ?Sized>(
 /// Rows are padded to whole vectors.
 const PAD: usize = 64;
 
-/// The rows of independent repair symbols, in reduced row echelon form over the missing positions. Beside its row, each has
-/// one more column for every such repair symbol: what it takes of it.
+/// The rows of independent repair symbols, in reduced row echelon form over the missing positions. Beside its
+/// row, each has one more column for every such repair symbol: what it takes of it.
 struct System<'a> {
     covered: usize,
     missing: &'a [usize],
@@ -115,7 +118,8 @@ impl<'a> System<'a> {
         pivot.is_some()
     }
 
-    /// For every known symbol and every repair symbol added, in turn, one coefficient for each missing symbol.
+    /// For every known symbol and every repair symbol added, in turn, one coefficient for each missing
+    /// symbol.
     fn coefficients(&self, known: &[usize]) -> Vec<u8> {
         let count = self.missing.len();
         let mut coefficients = vec![0; self.covered * count];

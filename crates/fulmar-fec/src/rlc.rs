@@ -1,7 +1,7 @@
 //! Random linear codes over GF(256): a sliding window (RFC 8681 in spirit), and blocks (CTCP, NetCod 2012).
 //!
-//! A repair symbol is a random combination of all the symbols it covers. Any k independent ones restore k symbols; at full
-//! density k random ones are dependent with probability about 1/255.
+//! A repair symbol is a random combination of all the symbols it covers. Any k independent ones restore k
+//! symbols; at full density k random ones are dependent with probability about 1/255.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -112,7 +112,8 @@ impl Code for RlcWindow {
 
 /// Random linear code over blocks, and over explicit sets of symbols of one block.
 ///
-/// The arithmetic is that of [`RlcWindow`]; the cover of a repair symbol is the block, or as much of it as there was yet.
+/// The arithmetic is that of [`RlcWindow`]; the cover of a repair symbol is the block, or as much of it as
+/// there was yet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RlcBlock {
     rows: RlcWindow,

@@ -10,17 +10,20 @@ pub trait Rows: Debug + Send + Sync {
     /// Whether this code has such a cover and, over it, such a key. The cover is not empty and ascending.
     fn check(&self, cover: Cover<'_>, key: RepairKey) -> Result<(), CodeError>;
 
-    /// Writes the coefficients of repair symbol `key` over `cover` to `out`, one for each symbol covered, in order. They
-    /// may all be zero only where that cannot be avoided. Called for what [`Rows::check`] accepts.
+    /// Writes the coefficients of repair symbol `key` over `cover` to `out`, one for each symbol covered, in
+    /// order. They may all be zero only where that cannot be avoided. Called for what [`Rows::check`]
+    /// accepts.
     fn row(&self, cover: Cover<'_>, key: RepairKey, out: &mut [u8]);
 
-    /// The coefficients of several repair symbols at once: for every symbol covered in turn, one for each key.
+    /// The coefficients of several repair symbols at once: for every symbol covered in turn, one for each
+    /// key.
     fn columns(&self, cover: Cover<'_>, keys: &[RepairKey], out: &mut [u8]) {
         columns_from_rows(self, cover, keys, out);
     }
 }
 
-/// Checks what all codes demand of a cover: not empty, ascending, no id beyond the end of the space. Returns its length.
+/// Checks what all codes demand of a cover: not empty, ascending, no id beyond the end of the space. Returns
+/// its length.
 pub(crate) fn check_cover(cover: Cover<'_>) -> Result<usize, CodeError> {
     match cover {
         Cover::Window(Window { first, len }) => match first.0.checked_add(u64::from(len)) {

@@ -1,8 +1,10 @@
-//! Coefficients from a cover and a key: both ends compute them from what the packet says, and from nothing else.
+//! Coefficients from a cover and a key: both ends compute them from what the packet says, and from nothing
+//! else.
 //!
-//! The state is started from the key, then takes in the first id and the length of a window, or every id of a set. From
-//! there on SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) yields 64-bit
-//! draws. Each draw, lowest bits first, makes four coefficients of 16 bits each: 1 + floor(x * 255 / 2^16), never zero.
+//! The state is started from the key, then takes in the first id and the length of a window, or every id of a
+//! set. From there on SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+//! OOPSLA 2014) yields 64-bit draws. Each draw, lowest bits first, makes four coefficients of 16 bits each: 1
+//! + floor(x * 255 / 2^16), never zero.
 //!
 //! RFC 8681 does the same with TinyMT32, one draw per coefficient; SplitMix64 costs a quarter of that.
 
@@ -11,7 +13,8 @@ use crate::{Cover, RepairKey};
 /// The golden ratio: the step of SplitMix64.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What distinguishes the two kinds of cover, so that a set of consecutive ids does not repeat a window's symbols.
+/// What distinguishes the two kinds of cover, so that a set of consecutive ids does not repeat a window's
+/// symbols.
 const WINDOW: u64 = 1;
 const SET: u64 = 2;
 
@@ -60,7 +63,8 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Share of the symbols of a cover that a repair symbol combines, in 256ths; RFC 8681's DT + 1 in 16ths, finer.
+/// Share of the symbols of a cover that a repair symbol combines, in 256ths; RFC 8681's DT + 1 in 16ths,
+/// finer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Density(u16);
 
@@ -81,8 +85,8 @@ impl Density {
 
 /// Writes the coefficient of each of the `out.len()` symbols of the cover.
 ///
-/// Below full density a second run of draws, eight symbols each, decides which symbols take part: symbol i does if its byte
-/// is below the density. If none does, the first one does.
+/// Below full density a second run of draws, eight symbols each, decides which symbols take part: symbol i
+/// does if its byte is below the density. If none does, the first one does.
 pub(crate) fn coefficients(cover: Cover<'_>, key: RepairKey, density: Density, out: &mut [u8]) {
     let mut generator = SplitMix64::for_repair(cover, key);
     for some in out.chunks_mut(4 * DRAWS) {
@@ -126,7 +130,8 @@ mod tests {
 
     #[test]
     fn the_published_sequence() {
-        // The first outputs of SplitMix64 for seed 1234567, as in the test vectors of Rosetta Code and of Java's generator.
+        // The first outputs of SplitMix64 for seed 1234567, as in the test vectors of Rosetta Code and of
+        // Java's generator.
         let mut generator = SplitMix64::new(1_234_567);
         let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(expected, core::array::from_fn(|_| generator.next_u64()));

@@ -1,7 +1,7 @@
 //! XOR parity over interleaved groups (TCP-FEC, Kitakyushu 2019, ch. 3 and 5).
 //!
-//! A cover is dealt out to g groups like cards, round robin; repair symbol i is the XOR of group i, and restores one loss in
-//! it. A burst of g losses falls into g groups and is restored; g = 1 is plain parity.
+//! A cover is dealt out to g groups like cards, round robin; repair symbol i is the XOR of group i, and
+//! restores one loss in it. A burst of g losses falls into g groups and is restored; g = 1 is plain parity.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -35,7 +35,8 @@ impl XorGroups {
     /// Its number on the wire.
     pub const ID: CodeId = CodeId(1);
 
-    /// At most `groups_max` >= 1 groups, each of at most `group_len_max` symbols (1..=4096). A cover has no more either.
+    /// At most `groups_max` >= 1 groups, each of at most `group_len_max` symbols (1..=4096). A cover has no
+    /// more either.
     pub fn new(groups_max: u16, group_len_max: u32) -> Result<Self, CodeError> {
         if groups_max == 0 || group_len_max == 0 || group_len_max > COVER_LEN_MAX {
             return Err(CodeError::BadParameters);
@@ -43,8 +44,8 @@ impl XorGroups {
         Ok(Self { groups_max, group_len_max })
     }
 
-    /// The repair symbol of group `group` of `groups`: the number of groups may change from cover to cover. Groups that
-    /// there are not give a key that every code refuses.
+    /// The repair symbol of group `group` of `groups`: the number of groups may change from cover to cover.
+    /// Groups that there are not give a key that every code refuses.
     pub fn key(groups: u16, group: u16) -> RepairKey {
         RepairKey(u32::from(groups) << 16 | u32::from(group))
     }

@@ -91,8 +91,8 @@ fn segments_that_contradict_each_other_are_an_error() {
     assert_eq!(result, Some(CodeError::Inconsistent));
 }
 
-/// A window of blocks on a lossy path: each has most of its segments before the first gets the rest. There are receivers for three
-/// of them; the others wait, and still take few segments more than one block alone.
+/// A window of blocks on a lossy path: each has most of its segments before the first gets the rest. There
+/// are receivers for three of them; the others wait, and still take few segments more than one block alone.
 #[test]
 fn more_blocks_than_receivers_wait_for_one_and_decode() {
     let (symbol_bytes, count) = (1150, 24);

@@ -1,5 +1,5 @@
-//! One model for all codes: whatever arrives, in any order, twice or as garbage, a decoder never says what is not so, never
-//! panics, keeps within its limits, and in the end has everything.
+//! One model for all codes: whatever arrives, in any order, twice or as garbage, a decoder never says what is
+//! not so, never panics, keeps within its limits, and in the end has everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,11 @@
-//! Fixed vectors, one file for each code, so that other implementations can check themselves: `tests/vectors/NAME.txt`.
+//! Fixed vectors, one file for each code, so that other implementations can check themselves:
+//! `tests/vectors/NAME.txt`.
 //!
-//! `FULMAR_WRITE_VECTORS=1 cargo test -p fulmar-fec --features raptorq --test vectors` writes them anew; that is a change of
-//! what goes over the wire.
+//! `FULMAR_WRITE_VECTORS=1 cargo test -p fulmar-fec --features raptorq --test vectors` writes them anew; that
+//! is a change of what goes over the wire.
 //!
-//! Lines: `symbol_bytes N`, `source ID HEX`, `repair window FIRST LEN key KEY HEX`, `repair set ID,ID,... key KEY HEX`.
+//! Lines: `symbol_bytes N`, `source ID HEX`, `repair window FIRST LEN key KEY HEX`,
+//! `repair set ID,ID,... key KEY HEX`.
 
 use std::fmt::Write;
 use std::path::PathBuf;

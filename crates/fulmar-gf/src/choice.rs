@@ -10,9 +10,11 @@ pub fn kernels() -> impl Iterator<Item = &'static dyn Kernel> {
     ALL.iter().filter(|entry| (entry.is_available)()).map(|entry| entry.kernel)
 }
 
-/// The kernel in use: the fastest there is, or the one that `FULMAR_GF` names (with feature `std`). Chosen once.
+/// The kernel in use: the fastest there is, or the one that `FULMAR_GF` names (with feature `std`). Chosen
+/// once.
 ///
-/// A name that is unknown, or that this processor cannot run, is ignored: a transport should not fail over it.
+/// A name that is unknown, or that this processor cannot run, is ignored: a transport should not fail over
+/// it.
 #[inline]
 pub fn kernel() -> &'static dyn Kernel {
     match CHOSEN.load(Ordering::Relaxed) {
@@ -34,7 +36,8 @@ static ALL: &[Entry] = &[
     crate::x86::AVX512,
 ];
 
-/// 1 + the index of the kernel chosen, 0 before the choice. Two threads may both choose; they choose the same.
+/// 1 + the index of the kernel chosen, 0 before the choice. Two threads may both choose; they choose the
+/// same.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
 #[cold]

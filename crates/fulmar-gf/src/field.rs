@@ -1,7 +1,7 @@
 //! The field itself: GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D), generator 2.
 //!
-//! The polynomial is that of RFC 5510 (Reed-Solomon), RFC 6330 (RaptorQ) and RFC 8681 (RLC), so symbols made here agree
-//! with theirs. Everything is `const`, and every table below is computed by the compiler.
+//! The polynomial is that of RFC 5510 (Reed-Solomon), RFC 6330 (RaptorQ) and RFC 8681 (RLC), so symbols made
+//! here agree with theirs. Everything is `const`, and every table below is computed by the compiler.
 
 /// x^8 + x^4 + x^3 + x^2 + 1, without its highest term.
 const POLYNOMIAL: u8 = 0x1D;

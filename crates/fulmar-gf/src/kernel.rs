@@ -6,8 +6,8 @@ use crate::{elimination, recurrence};
 
 /// Arithmetic on byte strings, each byte an element of GF(256).
 ///
-/// All variants compute the same function; they differ in speed only. A source shorter than its destination counts as
-/// padded with zeros. A source longer than its destination is a mistake of the caller and panics.
+/// All variants compute the same function; they differ in speed only. A source shorter than its destination
+/// counts as padded with zeros. A source longer than its destination is a mistake of the caller and panics.
 pub trait Kernel: Debug + Send + Sync {
     /// Its name, as the environment variable `FULMAR_GF` takes it.
     fn name(&self) -> &'static str;
@@ -23,8 +23,9 @@ pub trait Kernel: Debug + Send + Sync {
     /// destination *= coefficient.
     fn scale(&self, destination: &mut [u8], coefficient: u8);
 
-    /// `outputs[i] = sum over j of coefficients[j * outputs.len() + i] * inputs[j]`, reading every input once for several
-    /// outputs and writing every output once for several inputs. With `is_sum`, what the outputs hold is added.
+    /// `outputs[i] = sum over j of coefficients[j * outputs.len() + i] * inputs[j]`, reading every input once
+    /// for several outputs and writing every output once for several inputs. With `is_sum`, what the outputs
+    /// hold is added.
     ///
     /// The outputs are of equal length, and there is one coefficient for each output and input.
     fn dot_into(&self, outputs: &mut [&mut [u8]], inputs: &[&[u8]], coefficients: &[u8], is_sum: bool) {
@@ -43,9 +44,9 @@ pub trait Kernel: Debug + Send + Sync {
     /// Takes one more row into a system in reduced row echelon form, by Gauss-Jordan elimination.
     ///
     /// `rows` are those there are, one after the other, each as long as `row`; row i has a 1 in the column
-    /// `columns[pivots[i]]`, in which the others have 0. Returns such a pivot for `row`: the first of `columns`, by its index,
-    /// in which it is not 0 once the others are taken out. `None` if there is none: then it depends on them, as far as these
-    /// columns go, and they are as they were.
+    /// `columns[pivots[i]]`, in which the others have 0. Returns such a pivot for `row`: the first of
+    /// `columns`, by its index, in which it is not 0 once the others are taken out. `None` if there is none:
+    /// then it depends on them, as far as these columns go, and they are as they were.
     fn eliminate(
         &self,
         rows: &mut [u8],
@@ -57,8 +58,8 @@ pub trait Kernel: Debug + Send + Sync {
         elimination::eliminate(rows, pivots, row, columns, mul_add, |to, c| self.scale(to, c))
     }
 
-    /// Goes on with a linear recurrence: from `known` on, `words[t]` = XOR of `words[t - lag]` over the lags, which are at
-    /// least 1 and at most `known`. Fast for two or four lags of at least 48.
+    /// Goes on with a linear recurrence: from `known` on, `words[t]` = XOR of `words[t - lag]` over the lags,
+    /// which are at least 1 and at most `known`. Fast for two or four lags of at least 48.
     fn recur(&self, words: &mut [u32], known: usize, lags: &[usize]) {
         recurrence::recur(words, known, lags);
     }

@@ -1,8 +1,8 @@
 //! Arithmetic over GF(256) and XOR at the speed of memory, for erasure codes.
 //!
-//! The functions of this crate use the fastest [`Kernel`] of the processor at hand: GFNI with AVX-512 or AVX2, byte
-//! shuffles (AVX2, SSSE3), or portable code. The choice is made once; the environment variable `FULMAR_GF` =
-//! `scalar`, `portable`, `ssse3`, `avx2`, `gfni` or `avx512` overrides it.
+//! The functions of this crate use the fastest [`Kernel`] of the processor at hand: GFNI with AVX-512 or
+//! AVX2, byte shuffles (AVX2, SSSE3), or portable code. The choice is made once; the environment variable
+//! `FULMAR_GF` = `scalar`, `portable`, `ssse3`, `avx2`, `gfni` or `avx512` overrides it.
 //!
 //! ```
 //! let (a, b) = ([1u8, 2, 3], [7u8, 8, 9]);

@@ -1,7 +1,8 @@
-//! For processors without a kernel of their own: no lookups and no branches on data, written so that the compiler turns it
-//! into whatever vectors the target has (SSE2, NEON, wasm SIMD).
+//! For processors without a kernel of their own: no lookups and no branches on data, written so that the
+//! compiler turns it into whatever vectors the target has (SSE2, NEON, wasm SIMD).
 //!
-//! c * s is the sum of c * 2^i over the bits i that are set in s. For each bit, its lane becomes a mask of zeros or ones.
+//! c * s is the sum of c * 2^i over the bits i that are set in s. For each bit, its lane becomes a mask of
+//! zeros or ones.
 
 use crate::field::mul;
 use crate::kernel::Kernel;

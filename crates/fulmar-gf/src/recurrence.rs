@@ -1,11 +1,13 @@
-//! Linear recurrences over GF(2), on words: 32 sequences of bits side by side, as shift-register generators have them.
+//! Linear recurrences over GF(2), on words: 32 sequences of bits side by side, as shift-register generators
+//! have them.
 
 /// Words computed together; lags below this are taken one word at a time.
 const RUN: usize = 48;
 /// Words in the registers at a time.
 const PART: usize = 16;
 
-/// See [`crate::Kernel::recur`]. Written so that the compiler makes vectors of it, of whatever size its caller may use.
+/// See [`crate::Kernel::recur`]. Written so that the compiler makes vectors of it, of whatever size its
+/// caller may use.
 #[inline(always)]
 pub(crate) fn recur(words: &mut [u32], known: usize, lags: &[usize]) {
     assert!(lags.iter().all(|lag| (1..=known).contains(lag)), "lags reach known words only");
@@ -25,8 +27,8 @@ pub(crate) fn recur(words: &mut [u32], known: usize, lags: &[usize]) {
     }
 }
 
-/// The words from `at` on, of which there are `RUN`. A part is summed up before it is stored, which makes it plain to the
-/// compiler that no sum depends on another.
+/// The words from `at` on, of which there are `RUN`. A part is summed up before it is stored, which makes it
+/// plain to the compiler that no sum depends on another.
 #[inline(always)]
 fn run<const N: usize>(words: &mut [u32], at: usize, lags: [usize; N]) {
     let (before, new) = words.split_at_mut(at);

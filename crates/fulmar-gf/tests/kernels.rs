@@ -204,8 +204,9 @@ fn the_fastest_kernel_is_the_default() {
     assert_eq!(Some(fulmar_gf::kernel().name()), expected);
 }
 
-/// Rows of noise over a few columns, one of them the sum of others, enter a system by every kernel and by the definition of
-/// Gauss-Jordan elimination: the pivots and all that is left must be the same, and rows that depend must be told.
+/// Rows of noise over a few columns, one of them the sum of others, enter a system by every kernel and by the
+/// definition of Gauss-Jordan elimination: the pivots and all that is left must be the same, and rows that
+/// depend must be told.
 #[test]
 fn elimination_is_that_of_the_definition() {
     for kernel in kernels() {

@@ -1,9 +1,11 @@
-//! Jain's index over time: of what each flow had delivered within each second (DFCP thesis, 2014: "fairness over time").
+//! Jain's index over time: of what each flow had delivered within each second (DFCP thesis, 2014: "fairness
+//! over time").
 
 use crate::outcome::Sample;
 use crate::statistics::jain;
 
-/// Seconds over which shares are compared: long enough that bursts of delivery even out, short enough to show who yields when.
+/// Seconds over which shares are compared: long enough that bursts of delivery even out, short enough to show
+/// who yields when.
 const WINDOW_SECONDS: f64 = 1.0;
 
 /// The middle of each second, and Jain's index of the flows that were there from its beginning to its end.
@@ -25,7 +27,8 @@ pub(crate) fn over_time(series: &[Sample], flows: usize) -> Vec<(f64, f64)> {
     (0..windows).filter_map(window).collect()
 }
 
-/// The value of a curve at a time, on the straight line between two samples; `None` before the first and after the last.
+/// The value of a curve at a time, on the straight line between two samples; `None` before the first and
+/// after the last.
 fn at(curve: &[(f64, f64)], t: f64) -> Option<f64> {
     const ROUNDING: f64 = 1e-6;
     let next = curve.partition_point(|point| point.0 < t - ROUNDING);

@@ -2,8 +2,8 @@
 //!
 //! * [`sim`] moves the network model in virtual time with protocol cores at the ends: a run is a function of
 //!   (scenario, seed).
-//! * [`bridge`] moves the same model in real time between network namespaces; [`tcp`] runs the kernel's TCP over it,
-//!   [`programs`] any two programs, [`peer`] other transports.
+//! * [`bridge`] moves the same model in real time between network namespaces; [`tcp`] runs the kernel's TCP
+//!   over it, [`programs`] any two programs, [`peer`] other transports.
 //! * Both drivers describe links by [`link::LinkSpec`] and report an [`outcome::Outcome`].
 
 #[cfg(target_os = "linux")]

@@ -1,8 +1,10 @@
-//! What a receiving application measures: how many bytes, and over which time. One definition for virtual and real time.
+//! What a receiving application measures: how many bytes, and over which time. One definition for virtual and
+//! real time.
 //!
-//! The time of a flow begins with its first byte (or with the end of the warm-up, if it was under way by then) and ends with
-//! its last byte if that was the end of its data, but with the measuring period if there was more to come. A flow that
-//! stalls for the rest of a run so is not timed over the short while in which it did something.
+//! The time of a flow begins with its first byte (or with the end of the warm-up, if it was under way by
+//! then) and ends with its last byte if that was the end of its data, but with the measuring period if there
+//! was more to come. A flow that stalls for the rest of a run so is not timed over the short while in which
+//! it did something.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What a run found, alike for virtual and real time: the record that `--json` prints and reports are made of.
+//! What a run found, alike for virtual and real time: the record that `--json` prints and reports are made
+//! of.
 //!
 //! A record of an older program may lack fields; they then have no value, or zero.
 
@@ -28,15 +29,18 @@ pub struct Outcome {
     pub goodput_mbps: f64,
     /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, both as means over the run.
     pub fraction_of_limit: Option<f64>,
-    /// Goodput over what a flow without loss could have: capacity less our headers (DFCP thesis, 4.6.5: normalised aggregate goodput).
+    /// Goodput over what a flow without loss could have: capacity less our headers (DFCP thesis, 4.6.5:
+    /// normalised aggregate goodput).
     pub normalised_goodput: Option<f64>,
     /// Jain's index of the flows' goodput over the whole run.
     pub jain: f64,
-    /// Mean of Jain's index in each second, if there is more than one flow and values over time were recorded.
+    /// Mean of Jain's index in each second, if there is more than one flow and values over time were
+    /// recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain_over_time: Option<f64>,
-    /// Fast recoveries of all flows: times a loss was found that belonged to no earlier recovery. Of kernel TCP the entries
-    /// by duplicate ACKs or SACK (`TCPRenoRecovery` + `TCPSackRecovery`), which leave out timeouts.
+    /// Fast recoveries of all flows: times a loss was found that belonged to no earlier recovery. Of kernel
+    /// TCP the entries by duplicate ACKs or SACK (`TCPRenoRecovery` + `TCPSackRecovery`), which leave out
+    /// timeouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_recoveries: Option<u64>,
     /// Share of the time the (first) bottleneck was busy, forward.
@@ -65,21 +69,23 @@ pub struct Flow {
     pub traffic: String,
     /// Application bytes read in order by the receiver after the warm-up.
     pub received_bytes: u64,
-    /// Mbit/s of application data read: from the first byte to the last of a flow that came to its end, otherwise to the
-    /// end of the run (or to when the sending application stopped, if nothing came later).
+    /// Mbit/s of application data read: from the first byte to the last of a flow that came to its end,
+    /// otherwise to the end of the run (or to when the sending application stopped, if nothing came later).
     pub goodput_mbps: f64,
     /// Seconds from the first byte to the last at the receiver, if the flow came to its end.
     pub completion_seconds: Option<f64>,
     /// Seconds from its start until the sender's handshake was complete, if it ever was.
     pub connect_seconds: Option<f64>,
-    /// Seconds from its start to the last byte at the receiver, handshake included, if the flow came to its end.
+    /// Seconds from its start to the last byte at the receiver, handshake included, if the flow came to its
+    /// end.
     pub finish_seconds: Option<f64>,
     /// Bytes of IP packets sent forward over application bytes delivered.
     pub wire_ratio: Option<f64>,
-    /// Packets sent again over all packets with data (TCP-FEC, 3.4.1). Here a copy of a symbol, or what a probe timeout sent.
+    /// Packets sent again over all packets with data (TCP-FEC, 3.4.1). Here a copy of a symbol, or what a
+    /// probe timeout sent.
     pub retransmission_rate: f64,
-    /// Redundant packets over redundant and original ones (TCP-FEC, 3.4.1). Here combinations of symbols over combinations
-    /// and source symbols.
+    /// Redundant packets over redundant and original ones (TCP-FEC, 3.4.1). Here combinations of symbols over
+    /// combinations and source symbols.
     pub redundancy_rate: f64,
     /// Effective recovery rate: packets recovered by decoding over redundant packets sent (TCP-FEC, 3.4.1).
     pub recovery_rate: f64,
@@ -330,7 +336,8 @@ impl Outcome {
         }
     }
 
-    /// Bytes sent forward over bytes delivered, less what the wire took: 1 were perfect, headers alone are 1.047.
+    /// Bytes sent forward over bytes delivered, less what the wire took: 1 were perfect, headers alone are
+    /// 1.047.
     fn waste(&self) -> Option<f64> {
         let link = self.links.first()?;
         let arrived = link.delivered.saturating_sub(link.duplicated) as f64

@@ -1,17 +1,18 @@
 //! A relay that treats UDP as a bad network would: what `fulmar demo` puts between client and server.
 //!
-//! Clients send to the relay's address; for each of them the relay has a socket of its own toward the server, as a NAT
-//! has. In between, the packets of all clients share two links of `fulmar-net`, one per direction, in real time. ECN marks
-//! pass, and are set where the links say so. No privileges are needed.
+//! Clients send to the relay's address; for each of them the relay has a socket of its own toward the server,
+//! as a NAT has. In between, the packets of all clients share two links of `fulmar-net`, one per direction,
+//! in real time. ECN marks pass, and are set where the links say so. No privileges are needed.
 //!
-//! One thread does everything: it waits in `ppoll`, whose timer is good to some 50 us (tokio's is to 1 ms), hands what
-//! arrives to the links and sends what comes out. How late it was for each packet is in [`RelayStats::lateness`]: on two
-//! busy cores 0.05 ms for half of them and 0.1 ms for nine in ten, at 200 Mbit/s each way and 40 % of a core (`relay_speed`).
+//! One thread does everything: it waits in `ppoll`, whose timer is good to some 50 us (tokio's is to 1 ms),
+//! hands what arrives to the links and sends what comes out. How late it was for each packet is in
+//! [`RelayStats::lateness`]: on two busy cores 0.05 ms for half of them and 0.1 ms for nine in ten, at 200
+//! Mbit/s each way and 40 % of a core (`relay_speed`).
 //!
-//! The links' time starts with the relay: a black-out from 10 s to 12 s is that long after the start. Empty datagrams do not
-//! pass. Memory is bounded: by [`RelayConfig::held_bytes_max`] for packets on the way in each direction, and by
-//! [`RelayConfig::clients_max`], beyond which the client that was silent for longest is forgotten.
-//! Unix only.
+//! The links' time starts with the relay: a black-out from 10 s to 12 s is that long after the start. Empty
+//! datagrams do not pass. Memory is bounded: by [`RelayConfig::held_bytes_max`] for packets on the way in
+//! each direction, and by [`RelayConfig::clients_max`], beyond which the client that was silent for longest
+//! is forgotten. Unix only.
 
 mod port;
 #[cfg(test)]

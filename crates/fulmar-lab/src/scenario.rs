@@ -18,7 +18,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// What arrives before this does not count.
     pub warm_up: Duration,
-    /// No loss, marks or jitter until all handshakes of flows that start at zero are complete (LT-TCP, section 2.1).
+    /// No loss, marks or jitter until all handshakes of flows that start at zero are complete (LT-TCP,
+    /// section 2.1).
     pub loss_free_handshake: bool,
     /// Values over time at this interval.
     pub sample_interval: Option<Duration>,
@@ -28,8 +29,8 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each run")]
 pub enum Topology {
-    /// One link in each direction, shared by all flows; flows with a round-trip time of their own reach it over an
-    /// access link (a dumbbell, D13).
+    /// One link in each direction, shared by all flows; flows with a round-trip time of their own reach it
+    /// over an access link (a dumbbell, D13).
     Dumbbell(LinkSpec),
     /// Two or more bottlenecks in a row (D13). A flow at place 0 crosses all, one at place i the i-th only.
     ParkingLot(Vec<LinkSpec>),

@@ -1,7 +1,8 @@
 //! Means, deviations, intervals, quantiles, fairness, and tests of differences.
 //!
-//! Sources: Jain, Chiu, Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984; Student's t by the incomplete beta
-//! function (Press et al., Numerical Recipes, 6.4); the outlier rule of the LT-TCP thesis, section 2.2.
+//! Sources: Jain, Chiu, Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984; Student's t by the
+//! incomplete beta function (Press et al., Numerical Recipes, 6.4); the outlier rule of the LT-TCP thesis,
+//! section 2.2.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +75,8 @@ impl Summary {
     }
 }
 
-/// The rule of the LT-TCP thesis (section 2.2): the largest and the smallest `n` values are left out, `n` at most a quarter of
-/// them, until the standard deviation is below the mean.
+/// The rule of the LT-TCP thesis (section 2.2): the largest and the smallest `n` values are left out, `n` at
+/// most a quarter of them, until the standard deviation is below the mean.
 pub fn without_outliers(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -107,8 +108,8 @@ pub fn paired_t_test(pairs: &[(f64, f64)]) -> Option<Paired> {
     Some(Paired { difference, p_value })
 }
 
-/// Holm's correction (Scandinavian Journal of Statistics 6, 1979): p-values of several tests, each made so much larger
-/// that the chance of any false alarm among them stays what it is for one.
+/// Holm's correction (Scandinavian Journal of Statistics 6, 1979): p-values of several tests, each made so
+/// much larger that the chance of any false alarm among them stays what it is for one.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&i, &j| p_values[i].total_cmp(&p_values[j]));

@@ -36,8 +36,9 @@ pub(crate) fn effective_ids() -> (u32, u32) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Opens a TUN device of this name in the network namespace of the calling thread: non-blocking, each packet behind a
-/// header of 10 bytes (`virtio_net_hdr`), with TCP and, where the kernel can, UDP segmentation left to the reader.
+/// Opens a TUN device of this name in the network namespace of the calling thread: non-blocking, each packet
+/// behind a header of 10 bytes (`virtio_net_hdr`), with TCP and, where the kernel can, UDP segmentation left
+/// to the reader.
 pub(crate) fn open_tun(name: &CStr) -> io::Result<File> {
     const TUN_F_CSUM: libc::c_ulong = 0x01;
     const TUN_F_TSO: libc::c_ulong = 0x02 | 0x04 | 0x08;
@@ -126,13 +127,13 @@ pub(crate) fn wait_readable(files: [&impl AsFd; 2], timeout: Duration) -> io::Re
     }
 }
 
-/// A socket that reads and writes the frames of an Ethernet interface, behind a header of 10 bytes (`virtio_net_hdr`):
-/// non-blocking, all frames that others send, none that it sends itself (packet(7)).
+/// A socket that reads and writes the frames of an Ethernet interface, behind a header of 10 bytes
+/// (`virtio_net_hdr`): non-blocking, all frames that others send, none that it sends itself (packet(7)).
 pub(crate) fn packet_socket(interface: &str) -> io::Result<File> {
     let name = std::ffi::CString::new(interface).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let all = (libc::ETH_P_ALL as u16).to_be();
-    // SAFETY: the name is valid for the call, sockets are new and owned by nobody else, and every structure that is handed
-    // over is valid, of the length that is said, and outlives its call.
+    // SAFETY: the name is valid for the call, sockets are new and owned by nobody else, and every structure
+    // that is handed over is valid, of the length that is said, and outlives its call.
     unsafe {
         let index = libc::if_nametoindex(name.as_ptr());
         if index == 0 {
@@ -189,7 +190,8 @@ pub(crate) fn take_packet_drops(socket: &File) -> io::Result<u64> {
 
 /// Asks for exact timers and, where that is allowed, real-time priority for the calling thread.
 pub(crate) fn be_punctual() {
-    // SAFETY: neither call keeps a pointer. Both may be refused, which costs punctuality only, and that is measured.
+    // SAFETY: neither call keeps a pointer. Both may be refused, which costs punctuality only, and that is
+    // measured.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
         let parameters = libc::sched_param { sched_priority: 10 };
@@ -215,13 +217,14 @@ pub(crate) fn process_time() -> Duration {
 
 fn time_of(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is valid for writing; these clocks exist on every Linux, and zero is a fair answer if not.
+    // SAFETY: the time is valid for writing; these clocks exist on every Linux, and zero is a fair answer if
+    // not.
     unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
-/// The command gets a process namespace of its own and dies with the thread that starts it, and with it everything it has
-/// started. The calling thread can start one command only.
+/// The command gets a process namespace of its own and dies with the thread that starts it, and with it
+/// everything it has started. The calling thread can start one command only.
 pub(crate) fn die_together(command: &mut Command) -> io::Result<()> {
     unshare(libc::CLONE_NEWPID)?;
     // SAFETY: the closure calls two async-signal-safe functions and allocates nothing.
@@ -235,8 +238,9 @@ pub(crate) fn die_together(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks that the session of a process comes before the machine's other work: where the kernel shares processors out by session
-/// (`sched_autogroup_enabled`), what [`be_preferred`] asks for counts within a session only. May be refused, like that.
+/// Asks that the session of a process comes before the machine's other work: where the kernel shares
+/// processors out by session (`sched_autogroup_enabled`), what [`be_preferred`] asks for counts within a
+/// session only. May be refused, like that.
 pub(crate) fn prefer_session(process: u32) {
     let _ = std::fs::write(format!("/proc/{process}/autogroup"), "-15");
 }

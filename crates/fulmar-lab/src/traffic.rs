@@ -51,7 +51,8 @@ pub enum Traffic {
 
 /// Message size of a constant bit rate unless one is given.
 const CBR_MESSAGE_BYTES: u32 = 1200;
-/// No transfer is larger than so many times the mean: a heavy tail would otherwise make short runs incomparable.
+/// No transfer is larger than so many times the mean: a heavy tail would otherwise make short runs
+/// incomparable.
 const WEB_BYTES_MAX_FACTOR: u64 = 100;
 
 impl Traffic {
@@ -60,7 +61,8 @@ impl Traffic {
         matches!(self, Self::Messages { .. })
     }
 
-    /// Size of the next web transfer: Pareto with shape 1.5, so that the mean is three times the smallest size. Bounded.
+    /// Size of the next web transfer: Pareto with shape 1.5, so that the mean is three times the smallest
+    /// size. Bounded.
     pub fn draw_web_bytes(mean_bytes: u64, rng: &mut Rng) -> u64 {
         let uniform = (rng.draw() >> 11) as f64 / (1u64 << 53) as f64;
         let smallest = mean_bytes as f64 / 3.0;

@@ -1,4 +1,5 @@
-//! Programs as they are over the bridge: the files that come with Fulmar are sound, and one run goes through all of it.
+//! Programs as they are over the bridge: the files that come with Fulmar are sound, and one run goes through
+//! all of it.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
@@ -94,8 +95,8 @@ fn a_book_goes_on_where_it_was_cut_off() {
     assert_eq!(found, [6.0, 7.0]);
 }
 
-/// nginx and curl, a small file, on the kernel's TCP: programs start, numbers come, a program that fails is a record that
-/// says why.
+/// nginx and curl, a small file, on the kernel's TCP: programs start, numbers come, a program that fails is a
+/// record that says why.
 #[test]
 fn a_cell_is_run() {
     if bridge::acquire_rights().is_err() || !Path::new("/dev/net/tun").exists() {

@@ -40,7 +40,8 @@ fn kernel_tcp_stays_within_the_link_and_counts_add_up() {
     let Some(output) = lab("tcp --cc cubic --rate 20M --rtt 10ms -t 1.5 --json") else { return };
     let result = json(&output);
     let goodput = number(&result, "/goodput_mbps");
-    // 1448 of 1500 bytes are data; a burst at the start may come out of the queue a little later than it went in.
+    // 1448 of 1500 bytes are data; a burst at the start may come out of the queue a little later than it went
+    // in.
     assert!(goodput > 5.0 && goodput < 20.0 * 1448.0 / 1500.0 * 1.02, "{goodput}");
     let link = |name| number(&result, &format!("/links/0/{name}"));
     assert!(link("offered") >= link("delivered") + link("dropped") + link("lost"));

@@ -1,6 +1,6 @@
-//! What the five sources claim, as ratios, in runs of seconds. Where a source gives numbers, the ratio is held to theirs from both
-//! sides; where its figures are lost, to what its text says. The tables in full are in `experiments/`, their results in
-//! `docs/results/`, with what differs there and why.
+//! What the five sources claim, as ratios, in runs of seconds. Where a source gives numbers, the ratio is
+//! held to theirs from both sides; where its figures are lost, to what its text says. The tables in full are
+//! in `experiments/`, their results in `docs/results/`, with what differs there and why.
 #![allow(missing_docs)]
 
 use std::time::Duration;
@@ -50,8 +50,8 @@ fn a_planted_wrong_result_fails() {
     assert_near("planted", 40.0, 38.9, 2.0);
 }
 
-/// Hourt 2014, Tables 2.1 and 2.2, by the timeout of the source: at 5 % in bursts of 2 LT-TCP has 14222 KiB/s and TCP 366, and
-/// bursts of 5 leave it 9309.
+/// Hourt 2014, Tables 2.1 and 2.2, by the timeout of the source: at 5 % in bursts of 2 LT-TCP has 14222 KiB/s
+/// and TCP 366, and bursts of 5 leave it 9309.
 #[test]
 fn lt_tcp_keeps_its_goodput_under_correlated_loss_where_tcp_collapses() {
     let path = |burst| format!("rate=1G rtt=1ms queue=droptail:1000p mark_threshold=200p loss=5%/{burst}");
@@ -62,7 +62,8 @@ fn lt_tcp_keeps_its_goodput_under_correlated_loss_where_tcp_collapses() {
     assert_near("bursts of 5 against 2", of_five / of_two, 9309.0 / 14_222.0, 2.0);
 }
 
-/// Hourt 2014, section 2: congestion is marks, and answered by TCP's rules. (In Table 2.7 the thesis' program reacted less.)
+/// Hourt 2014, section 2: congestion is marks, and answered by TCP's rules. (In Table 2.7 the thesis' program
+/// reacted less.)
 #[test]
 fn lt_tcp_backs_off_from_marks_as_tcp_does() {
     for mark in ["2%", "10%"] {
@@ -71,7 +72,8 @@ fn lt_tcp_backs_off_from_marks_as_tcp_does() {
     }
 }
 
-/// Solymos 2014, Figures 4.7 and 4.12: goodput falls as 1 - p, and under fair queueing shares do not depend on the round trip.
+/// Solymos 2014, Figures 4.7 and 4.12: goodput falls as 1 - p, and under fair queueing shares do not depend
+/// on the round trip.
 #[test]
 fn a_fountain_falls_only_as_what_arrives_and_shares_whatever_the_round_trip() {
     let at = |percent: u32| {
@@ -106,8 +108,8 @@ fn dfcp_delivers_through_half_of_all_packets_lost() {
     assert_near("time", seconds("50%") / seconds("0%"), 2.0, 1.3);
 }
 
-/// Sato 2019, Figures 4.7 and 4.8: bounded groups beat TCP by far; "fec-dup", without suppression, "attains as low throughput as"
-/// TCP.
+/// Sato 2019, Figures 4.7 and 4.8: bounded groups beat TCP by far; "fec-dup", without suppression, "attains
+/// as low throughput as" TCP.
 #[test]
 fn tcp_fec_gains_by_repairing_and_by_not_answering_repaired_losses() {
     let path = "rate=100M rtt=104ms queue=droptail:50p fwd_only=true loss=0.1%";
@@ -144,8 +146,9 @@ fn ctcp_keeps_its_window_on_noise_and_is_tcp_on_clean_links() {
     assert_near("clean", ratio, 1.0, 1.05);
 }
 
-/// Medina-Ruiz et al. 2012, Table II and Figure 4: with R above 1 the losses do not reach TCP, without they come as timeouts. Reno
-/// takes 2.2 times as long as adaptive R there, and longer here: the code alone limits ours, at the link's rate over R.
+/// Medina-Ruiz et al. 2012, Table II and Figure 4: with R above 1 the losses do not reach TCP, without they
+/// come as timeouts. Reno takes 2.2 times as long as adaptive R there, and longer here: the code alone limits
+/// ours, at the link's rate over R.
 #[test]
 fn tcp_nc_masks_losses_from_reno() {
     let path = "rate=1.544M rtt=200ms queue=droptail:500p loss=3%";

@@ -47,8 +47,8 @@ fn a_run_is_a_function_of_its_seed() {
 
 #[test]
 fn every_profile_fills_a_clean_link_and_no_more() {
-    // Those that keep out of a queue's way and add no repair where nothing is lost. (LT-TCP takes no full queue for congestion:
-    // docs/profiles/lt-tcp.md. Reno stands still at the end of this run.)
+    // Those that keep out of a queue's way and add no repair where nothing is lost. (LT-TCP takes no full
+    // queue for congestion: docs/profiles/lt-tcp.md. Reno stands still at the end of this run.)
     for profile in ["auto", "newreno", "cubic", "ctcp"] {
         let outcome = run(&Scenario::over(link(&[]), vec![flow(profile, "bulk")], Duration::from_secs(5)), 1);
         assert!((16.5..19.2).contains(&outcome.goodput_mbps), "{profile}: {}", outcome.goodput_mbps);
@@ -237,7 +237,8 @@ fn each_direction_is_its_own() {
         link.lost as f64 / (link.lost + link.delivered) as f64
     };
     assert!((0.02..0.09).contains(&lost(0)) && (0.12..0.3).contains(&lost(1)), "{} {}", lost(0), lost(1));
-    // Less the way forward, a message that is not lost is not delayed: were it half of the round trip, it would be by 15 ms.
+    // Less the way forward, a message that is not lost is not delayed: were it half of the round trip, it
+    // would be by 15 ms.
     let delay = outcome.flows[0].message_delay.unwrap();
     assert!((0.3..5.0).contains(&delay.p50_ms), "{delay:?}");
 }

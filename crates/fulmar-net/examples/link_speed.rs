@@ -1,4 +1,5 @@
-//! How many packets per second one core moves through a link: `cargo run --release -p fulmar-net --example link_speed`.
+//! How many packets per second one core moves through a link:
+//! `cargo run --release -p fulmar-net --example link_speed`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, missing_docs)]
 
 use std::time::Duration;
@@ -20,7 +21,8 @@ fn report(name: &str, started: std::time::Instant, delivered: u64) {
     println!("{name:32} {:6.2} M packets/s ({delivered} delivered)", rate / 1e6);
 }
 
-/// Each packet takes 10 us, the delay keeps 2,000 of them on the wire; packets come in pairs, at 98 % of the rate.
+/// Each packet takes 10 us, the delay keeps 2,000 of them on the wire; packets come in pairs, at 98 % of the
+/// rate.
 fn one_link(name: &str, config: LinkConfig) {
     let mut link = Link::new(config, 1);
     let started = std::time::Instant::now();

@@ -1,12 +1,14 @@
 //! A deterministic model of a network: links with rate, delay, jitter, queues, loss, marking and faults.
 //!
-//! The model does no I/O and reads no clock: a driver hands it packets together with the time (`send`), asks when it
-//! wants to be called next (`poll_timeout`) and takes out what has arrived (`poll_deliver`). In virtual time the driver
-//! jumps from timeout to timeout; in real time it waits. Both see the same link.
+//! The model does no I/O and reads no clock: a driver hands it packets together with the time (`send`), asks
+//! when it wants to be called next (`poll_timeout`) and takes out what has arrived (`poll_deliver`). In
+//! virtual time the driver jumps from timeout to timeout; in real time it waits. Both see the same link.
 //!
-//! * A [`Link`] is one direction, a [`Path`] two of them, one per direction, a [`Network`] many with nodes between.
+//! * A [`Link`] is one direction, a [`Path`] two of them, one per direction, a [`Network`] many with nodes
+//!   between.
 //! * What the link does to packets is a [`LinkConfig`]; what it did is in [`LinkStats`].
-//! * What it carries is anything that is a [`Payload`]; [`Datagram`] is one for those who have no type of their own.
+//! * What it carries is anything that is a [`Payload`]; [`Datagram`] is one for those who have no type of
+//!   their own.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,12 +30,14 @@
 //! ```
 //!
 //! # Determinism
-//! Every random draw comes from generators seeded by the caller and uses integers only, so a run is equal on every
-//! machine. Each feature draws from a generator of its own: switching jitter on does not change which packets are lost.
-//! The outcome is a function of the packets and the times at which they were sent, not of how often the link is polled.
+//! Every random draw comes from generators seeded by the caller and uses integers only, so a run is equal on
+//! every machine. Each feature draws from a generator of its own: switching jitter on does not change which
+//! packets are lost. The outcome is a function of the packets and the times at which they were sent, not of
+//! how often the link is polled.
 //!
 //! # Units
-//! Rates and queues count whole IP packets: [`Payload::wire_bytes`] includes the 28 bytes of the IPv4 and UDP headers.
+//! Rates and queues count whole IP packets: [`Payload::wire_bytes`] includes the 28 bytes of the IPv4 and UDP
+//! headers.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -13,10 +13,10 @@ use crate::{Jitter, LinkConfig, LossPlace, Order, Payload, Rng, StallProcess};
 
 /// One direction of a link: a queue, a transmitter, a wire.
 ///
-/// What happens to a packet on the wire is decided when its transmission starts, so all that is to come is known: the
-/// packets on the wire with their times of arrival, and the time at which the transmitter is free again. Nothing
-/// happens between calls; each call first catches up to its `now`, at the exact times. Times that go backwards are
-/// taken as the latest time seen.
+/// What happens to a packet on the wire is decided when its transmission starts, so all that is to come is
+/// known: the packets on the wire with their times of arrival, and the time at which the transmitter is free
+/// again. Nothing happens between calls; each call first catches up to its `now`, at the exact times. Times
+/// that go backwards are taken as the latest time seen.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     config: LinkConfig,
@@ -103,7 +103,8 @@ impl<P: Payload> Link<P> {
 
     /// When [`Self::poll_deliver`] should be called next; `None` if nothing is under way.
     ///
-    /// Something happens at that time and nothing before: a packet comes out, or a waiting packet is put on the wire.
+    /// Something happens at that time and nothing before: a packet comes out, or a waiting packet is put on
+    /// the wire.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let due = self.transit.next_due();
         let nothing_overtakes = self.config.order == Order::Kept && due.is_some();
@@ -138,8 +139,9 @@ impl<P: Payload> Link<P> {
         self.transit.next_due().filter(|&due| due <= now)
     }
 
-    /// Changes what the link does from `now` on. Packets on the wire keep their fate; packets in the queue stay, and go
-    /// into the new queue if the discipline or its limit changes. A new loss model starts from its beginning.
+    /// Changes what the link does from `now` on. Packets on the wire keep their fate; packets in the queue
+    /// stay, and go into the new queue if the discipline or its limit changes. A new loss model starts from
+    /// its beginning.
     pub fn reconfigure(&mut self, now: Instant, config: LinkConfig) {
         let now = self.catch_up(now);
         self.loss.replace(config.loss.clone());

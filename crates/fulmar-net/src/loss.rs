@@ -1,8 +1,8 @@
 //! Which packets the wire loses: independent, correlated, periodic, in bursts, by trace.
 //!
-//! A model answers one question per packet, in order, with the time the packet passes: is it lost? Times never
-//! decrease. The models that depend on time (a microwave oven, a hidden terminal) hit whatever passes then; the others
-//! count packets.
+//! A model answers one question per packet, in order, with the time the packet passes: is it lost? Times
+//! never decrease. The models that depend on time (a microwave oven, a hidden terminal) hit whatever passes
+//! then; the others count packets.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -22,7 +22,8 @@ pub enum Loss {
     Bernoulli(Probability),
     /// Two states, so that losses come in runs.
     TwoState(TwoState),
-    /// On and off at fixed times: a microwave oven beside a Wi-Fi link (it radiates for half of each mains period).
+    /// On and off at fixed times: a microwave oven beside a Wi-Fi link (it radiates for half of each mains
+    /// period).
     Periodic(Periodic),
     /// Bursts at random times: a hidden terminal that sends now and then.
     PoissonBursts(PoissonBursts),
@@ -42,8 +43,9 @@ impl Loss {
 /// The correlated losses of the LT-TCP thesis: loss rate p and burst length E.
 ///
 /// `P(lost | lost) = a + (1 - a) p` and `P(lost | ok) = (1 - a) p` with `a = 1 - 1 / (E (1 - p))`. That is
-/// `P(lost | lost) = 1 - 1 / E`, so runs of losses are geometric with mean E, and the long-run loss rate is p.
-/// `E = 1 / (1 - p)` gives a = 0: independent losses. The first packet is drawn from the long-run distribution.
+/// `P(lost | lost) = 1 - 1 / E`, so runs of losses are geometric with mean E, and the long-run loss rate is
+/// p. `E = 1 / (1 - p)` gives a = 0: independent losses. The first packet is drawn from the long-run
+/// distribution.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TwoState {
     loss: Probability,
@@ -148,7 +150,8 @@ impl Periodic {
 
 /// Bursts that start as a Poisson process; while at least one lasts, packets are lost.
 ///
-/// The share of time covered is `1 - exp(-length / interval_mean)` (the busy probability of an M/D/infinity queue).
+/// The share of time covered is `1 - exp(-length / interval_mean)` (the busy probability of an M/D/infinity
+/// queue).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PoissonBursts {
     /// Mean time from the start of a burst to the start of the next; taken as at least 1 us.
@@ -241,8 +244,8 @@ impl LossProcess {
             (Loss::Periodic(periodic), _) => periodic.is_on(at) && self.rng.chance(periodic.loss),
             (Loss::Trace(trace), _) => trace.is_lost(at),
             (Loss::PoissonBursts(bursts), State::Burst { until, next }) => {
-                // After a silence of a million bursts, only those that may still last are drawn: a Poisson process has no
-                // memory. Otherwise all are, so that they do not depend on the packets.
+                // After a silence of a million bursts, only those that may still last are drawn: a Poisson
+                // process has no memory. Otherwise all are, so that they do not depend on the packets.
                 let million = bursts.interval_mean.saturating_mul(1_000_000).max(SILENCE_MIN);
                 if at - *next > million {
                     *next = at - bursts.length.min(million) + burst_interval(bursts, &mut self.rng);

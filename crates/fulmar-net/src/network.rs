@@ -50,8 +50,8 @@ pub struct Delivery<P> {
 
 /// Links, joined by nodes that forward without delay along the way with the fewest links.
 ///
-/// Events are handled in order of time whatever the calls: a packet that crosses three links is handed from one to the
-/// next at the exact times even if the network is polled late.
+/// Events are handled in order of time whatever the calls: a packet that crosses three links is handed from
+/// one to the next at the exact times even if the network is polled late.
 #[derive(Clone, Debug)]
 pub struct Network<P> {
     links: Vec<Edge<P>>,

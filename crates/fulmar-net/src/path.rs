@@ -72,8 +72,8 @@ impl<P: Payload> Path<P> {
         self.forward.poll_timeout().into_iter().chain(self.backward.poll_timeout()).min()
     }
 
-    /// The next packet that has arrived by `now`, and the direction it went. In order of arrival; forward first if both
-    /// arrive at once.
+    /// The next packet that has arrived by `now`, and the direction it went. In order of arrival; forward
+    /// first if both arrive at once.
     pub fn poll_deliver(&mut self, now: Instant) -> Option<(Direction, P)> {
         self.poll_arrival(now).map(|(_, direction, packet)| (direction, packet))
     }

@@ -37,7 +37,8 @@ pub trait Payload: Clone {
     /// Sets the codepoint to [`Ecn::Ce`]. Called only if [`Ecn::is_capable`].
     fn set_ce(&mut self);
 
-    /// What a fair queue tells flows apart by (in reality a hash of the five-tuple). Unequal flows, unequal numbers.
+    /// What a fair queue tells flows apart by (in reality a hash of the five-tuple). Unequal flows, unequal
+    /// numbers.
     fn flow(&self) -> u64;
 
     /// How urgent the packet is, to a queue that cares: more is more.

@@ -34,8 +34,8 @@ impl LinkRate {
         }
     }
 
-    /// When `bytes` whose sending starts at `start` have left; rounded up to whole nanoseconds, so the rate is never
-    /// exceeded.
+    /// When `bytes` whose sending starts at `start` have left; rounded up to whole nanoseconds, so the rate
+    /// is never exceeded.
     pub(crate) fn finish(&self, start: Instant, bytes: u32) -> Instant {
         match self {
             Self::Unlimited => start,

@@ -39,8 +39,9 @@ pub type Backlog = Count;
 
 /// Counters of one link since its creation.
 ///
-/// Every packet has one fate: `offered + duplicated = delivered + oversize + policed + dropped + lost + blacked_out +
-/// inside`, with [`Link::inside`](crate::Link::inside) for those still queued or on the wire. `marked`, `corrupted` and
+/// Every packet has one fate:
+/// `offered + duplicated = delivered + oversize + policed + dropped + lost + blacked_out + inside`, with
+/// [`Link::inside`](crate::Link::inside) for those still queued or on the wire. `marked`, `corrupted` and
 /// `reordered` describe packets that are counted elsewhere as well.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
@@ -125,8 +126,8 @@ impl DelayHistogram {
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The smallest delay that at least `per_mille` of 1000 samples do not exceed (500: the median, 990: p99); zero
-    /// without samples. Never below the true value, and above it by at most 1/16.
+    /// The smallest delay that at least `per_mille` of 1000 samples do not exceed (500: the median, 990:
+    /// p99); zero without samples. Never below the true value, and above it by at most 1/16.
     pub fn quantile(&self, per_mille: u32) -> Duration {
         let rank = (u128::from(self.samples) * u128::from(per_mille.min(1000))).div_ceil(1000).max(1);
         let mut seen = 0;

@@ -1,7 +1,7 @@
 //! The topologies of the literature: dumbbell and parking lot.
 //!
-//! Source: systems.md D13, after the DFCP thesis. Each builder adds its nodes and links to a network and says which is
-//! which, so that several can be combined.
+//! Source: systems.md D13, after the DFCP thesis. Each builder adds its nodes and links to a network and says
+//! which is which, so that several can be combined.
 
 use alloc::vec::Vec;
 
@@ -41,9 +41,9 @@ pub struct Dumbbell {
 }
 
 impl Dumbbell {
-    /// Adds a dumbbell with a pair for each of `access`, which says how its sender is connected, in both directions (a
-    /// different delay gives each pair its own round-trip time). Receivers are connected to the right end directly:
-    /// without limit or delay.
+    /// Adds a dumbbell with a pair for each of `access`, which says how its sender is connected, in both
+    /// directions (a different delay gives each pair its own round-trip time). Receivers are connected to the
+    /// right end directly: without limit or delay.
     pub fn build<P: Payload>(
         network: &mut Network<P>,
         forward: LinkConfig,
@@ -82,7 +82,9 @@ pub enum Place {
 }
 
 impl ParkingLot {
-    /// Adds a parking lot with these bottlenecks, to the right and back, and a pair for each of `places`: where it is, and how its sender is connected (each pair has an access link, and so a round-trip time, of its own).
+    /// Adds a parking lot with these bottlenecks, to the right and back, and a pair for each of `places`:
+    /// where it is, and how its sender is connected (each pair has an access link, and so a round-trip time,
+    /// of its own).
     ///
     /// # Panics
     /// If a place is beyond the bottlenecks.

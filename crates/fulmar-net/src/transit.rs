@@ -43,8 +43,8 @@ impl<P> PartialEq for Flight<P> {
 
 impl<P> Eq for Flight<P> {}
 
-/// The wire. Packets that come out after all those before them wait in a plain queue; only those that overtake pay
-/// for a heap. Invariant: `in_order` is sorted by `due`, then `serial`.
+/// The wire. Packets that come out after all those before them wait in a plain queue; only those that
+/// overtake pay for a heap. Invariant: `in_order` is sorted by `due`, then `serial`.
 #[derive(Clone, Debug)]
 pub(crate) struct Transit<P> {
     in_order: VecDeque<Flight<P>>,

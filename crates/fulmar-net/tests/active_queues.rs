@@ -20,8 +20,8 @@ fn codel_marks_by_the_square_root_law() {
     let config = CodelConfig { limit: UNBOUNDED, ..CodelConfig::default() };
     let (link, out) = overload(QueueConfig::Codel(config), 2000);
     assert_eq!(link.stats().dropped.packets, 0);
-    // With marks nothing leaves the queue early, so packet n is dequeued at n ms, after n / 2 ms. The wait first reaches
-    // 5 ms at n = 10; marking starts one interval later and then at interval / sqrt(count).
+    // With marks nothing leaves the queue early, so packet n is dequeued at n ms, after n / 2 ms. The wait
+    // first reaches 5 ms at n = 10; marking starts one interval later and then at interval / sqrt(count).
     let marked: Vec<u64> = out.iter().filter(|p| p.ecn == Ecn::Ce).map(|p| p.serial).collect();
     let (mut expected, mut at_ms) = (Vec::new(), 110.0f64);
     for count in 1.. {
@@ -141,7 +141,8 @@ fn every_queue_keeps_its_limit() {
         let name = format!("{queue:?}");
         let (link, out) = overload(queue, 2000);
         assert!(link.stats().backlog_bytes_max <= 30 * 1500, "{name}: {}", link.stats().backlog_bytes_max);
-        // Half of what is sent can get through; all but RED, whose average lags behind, lose no more than that.
+        // Half of what is sent can get through; all but RED, whose average lags behind, lose no more than
+        // that.
         assert!(out.len() < 1100, "{name}: {}", out.len());
         assert!(out.len() >= if name.starts_with("Red") { 300 } else { 1000 }, "{name}: {}", out.len());
     }

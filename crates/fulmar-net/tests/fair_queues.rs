@@ -76,8 +76,8 @@ fn deficit_round_robin_shares_bytes() {
     assert_flows_keep_order(&out);
     let bytes = bytes_per_flow(&out);
     let (least, most) = (bytes.values().min().expect("three"), bytes.values().max().expect("three"));
-    // Shreedhar and Varghese, theorem: backlogged flows differ by at most a quantum and two packets; and the start, until
-    // all are backlogged, by a few packets more.
+    // Shreedhar and Varghese, theorem: backlogged flows differ by at most a quantum and two packets; and the
+    // start, until all are backlogged, by a few packets more.
     assert!(most - least <= 1500 + 2 * 1500 + 6 * 1500, "{bytes:?}");
 }
 
@@ -90,7 +90,8 @@ fn weighted_fair_queueing_shares_by_weight() {
     let bytes = bytes_per_flow(&out);
     let normalised = [bytes[&10] / 3, bytes[&20] / 2, bytes[&30]];
     let spread = normalised.iter().max().expect("three") - normalised.iter().min().expect("three");
-    // Golestani, theorem 1: L1/w1 + L2/w2 while both are backlogged; the start as above. 4 s carry 1,000,000 per weight.
+    // Golestani, theorem 1: L1/w1 + L2/w2 while both are backlogged; the start as above. 4 s carry 1,000,000
+    // per weight.
     assert!(spread <= 500 + 350 + 300 + 6 * 1500, "{bytes:?}");
 }
 
@@ -130,7 +131,8 @@ fn a_modest_flow_is_untouched_by_a_greedy_one() {
             out.iter().filter(|(_, p)| p.flow == 2).map(|(now, p)| *now - p.sent).collect();
         // 401 were sent; the last two may still be inside.
         assert!(modest.len() >= 399, "{name}: {}", modest.len());
-        // At most the packet in the transmitter, one turn of the other flow, and its own: 2.2 ms, and 1 ms of delay.
+        // At most the packet in the transmitter, one turn of the other flow, and its own: 2.2 ms, and 1 ms of
+        // delay.
         assert!(modest.iter().all(|delay| *delay <= us(3200)), "{name}: {:?}", modest.iter().max());
         assert!(link.stats().dropped.packets > 4000, "{name}");
     }

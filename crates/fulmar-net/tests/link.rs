@@ -61,8 +61,8 @@ fn a_rate_trace_is_followed_to_the_nanosecond() {
     let config = LinkConfig { rate: LinkRate::Trace(trace), ..LinkConfig::default() };
     let (_, out) = run(config, 1, 14, ms(0));
     let micros: Vec<u64> = out.iter().map(|(now, _)| now.as_nanos() / 1000).collect();
-    // 12,000 bits: 1 ms each at 12 Mbit/s, nothing from 10 to 20 ms, 12 ms at 1 Mbit/s. The twelfth starts at 32 ms: 8,000
-    // bits pass at 1 Mbit/s, and the 4,000 left take 333.3 us of the next cycle.
+    // 12,000 bits: 1 ms each at 12 Mbit/s, nothing from 10 to 20 ms, 12 ms at 1 Mbit/s. The twelfth starts at
+    // 32 ms: 8,000 bits pass at 1 Mbit/s, and the 4,000 left take 333.3 us of the next cycle.
     let mut expected: Vec<u64> = (1..=10).map(|n| n * 1000).collect();
     expected.extend([32_000, 40_333, 41_333, 42_333]);
     assert_eq!(micros, expected);

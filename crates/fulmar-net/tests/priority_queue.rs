@@ -13,7 +13,8 @@ fn probe(serial: u64, flow: u64) -> Probe {
 fn the_urgent_overtake_in_the_queue_and_push_others_out_of_a_full_one() {
     let queue = QueueConfig::Priority(QueueLimit::Packets(3));
     let mut link = Link::new(LinkConfig { queue, ..LinkConfig::new(mbit(12), ms(0)) }, 1);
-    // The first is being sent at once; three wait; the urgent fifth takes the place of the newest of the others.
+    // The first is being sent at once; three wait; the urgent fifth takes the place of the newest of the
+    // others.
     for (serial, flow) in [(0, 0), (1, 0), (2, 0), (3, 2), (4, 1), (5, 0)] {
         link.send(at(ms(0)), probe(serial, flow));
     }

@@ -166,7 +166,8 @@ fn fingerprint(link: &Link<Probe>) -> (Option<Instant>, Backlog, Count, u64) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
-    /// No packet is lost without an account, none is inside in the end, and delay and order are what they should be.
+    /// No packet is lost without an account, none is inside in the end, and delay and order are what they
+    /// should be.
     #[test]
     fn every_packet_has_one_fate(config in configs(), schedule in schedules(), seed: u64) {
         let mut link = Link::new(config.clone(), seed);
@@ -237,7 +238,8 @@ proptest! {
         }
     }
 
-    /// A link never carries more than its rate allows, in any interval; and it does not idle while packets wait.
+    /// A link never carries more than its rate allows, in any interval; and it does not idle while packets
+    /// wait.
     #[test]
     fn the_rate_is_kept(bytes_per_second in 10_000..10_000_000u64, queue in queues(), schedule in schedules(), seed: u64) {
         let rate = Rate::from_bytes_per_second(bytes_per_second);

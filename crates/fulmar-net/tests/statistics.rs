@@ -1,5 +1,5 @@
-//! Random features against theory: fixed seeds, tolerances of 4 standard deviations (a wrong alarm once in 16,000
-//! for a normal variable), so a failure means that the model is wrong.
+//! Random features against theory: fixed seeds, tolerances of 4 standard deviations (a wrong alarm once in
+//! 16,000 for a normal variable), so a failure means that the model is wrong.
 
 mod common;
 
@@ -103,11 +103,12 @@ fn hidden_terminal_bursts_cover_their_share_of_time() {
     let bursts = PoissonBursts { interval_mean: ms(20), length: ms(5), loss: Probability::ONE };
     let lost = losses(loss_link(Loss::PoissonBursts(bursts)), 11, us(100));
     let share = lost.iter().filter(|&&l| l).count() as f64 / N as f64;
-    // M/D/infinity: P(busy) = 1 - exp(-rho), rho = 5 / 20. 20 s hold 1000 burst starts; the covered share of such a run
-    // has a standard deviation below sqrt(rho L / T) = 0.8 %.
+    // M/D/infinity: P(busy) = 1 - exp(-rho), rho = 5 / 20. 20 s hold 1000 burst starts; the covered share of
+    // such a run has a standard deviation below sqrt(rho L / T) = 0.8 %.
     let expected = 1.0 - (-0.25f64).exp();
     assert!((share - expected).abs() < 4.0 * 0.008, "{share} instead of {expected}");
-    // Free periods are exponential with mean 20 ms (memoryless): runs of 200 packets, each count rounded up or down.
+    // Free periods are exponential with mean 20 ms (memoryless): runs of 200 packets, each count rounded up
+    // or down.
     let gaps: Vec<usize> = lost.split(|&l| l).map(<[bool]>::len).filter(|&n| n > 0).collect();
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
     assert!(

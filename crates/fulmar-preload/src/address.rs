@@ -14,7 +14,8 @@ pub(crate) unsafe fn read(address: *const sockaddr, length: socklen_t) -> Option
     if address.is_null() || length < size_of::<libc::sa_family_t>() {
         return None;
     }
-    // SAFETY: there are enough bytes for the family, then for the structure that it names; programs need not align them.
+    // SAFETY: there are enough bytes for the family, then for the structure that it names; programs need not
+    // align them.
     unsafe {
         match c_int::from(address.cast::<libc::sa_family_t>().read_unaligned()) {
             libc::AF_INET if length >= size_of::<sockaddr_in>() => {
@@ -34,7 +35,8 @@ pub(crate) unsafe fn read(address: *const sockaddr, length: socklen_t) -> Option
 
 /// An address for a system call, with its length.
 pub(crate) fn write(address: SocketAddr) -> (libc::sockaddr_storage, socklen_t) {
-    // SAFETY: these structures hold numbers only, for which zero is valid; `sockaddr_storage` has room for each of them.
+    // SAFETY: these structures hold numbers only, for which zero is valid; `sockaddr_storage` has room for
+    // each of them.
     unsafe {
         let mut storage: libc::sockaddr_storage = zeroed();
         let length = match address {
@@ -65,7 +67,8 @@ pub(crate) fn write(address: SocketAddr) -> (libc::sockaddr_storage, socklen_t) 
 /// `length` must point to the room that `address` has, and both be writable.
 pub(crate) unsafe fn hand_out(from: SocketAddr, address: *mut sockaddr, length: *mut socklen_t) {
     let (storage, needed) = write(from);
-    // SAFETY: no more is written than the caller says there is room for, and no more read than the structure has.
+    // SAFETY: no more is written than the caller says there is room for, and no more read than the structure
+    // has.
     unsafe {
         let room = needed.min(*length);
         std::ptr::copy_nonoverlapping((&raw const storage).cast::<u8>(), address.cast::<u8>(), room as usize);

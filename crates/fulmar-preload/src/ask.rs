@@ -50,7 +50,8 @@ pub(crate) fn can_ask() -> bool {
     place().is_some()
 }
 
-/// Asks, and hands the answer to `read`. `None` if nobody answers. A socket that the question is about goes along.
+/// Asks, and hands the answer to `read`. `None` if nobody answers. A socket that the question is about goes
+/// along.
 pub(crate) fn ask<T>(
     request: &Request<'_>,
     socket: Option<c_int>,
@@ -100,8 +101,8 @@ fn send(line: c_int, message: &mut [u8], socket: Option<c_int>) -> isize {
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
     let mut part = libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() };
-    // SAFETY: a `msghdr` of zeros is valid; the buffers outlive the call; the control buffer is aligned and has room for the
-    // one message of one descriptor that is laid out in it.
+    // SAFETY: a `msghdr` of zeros is valid; the buffers outlive the call; the control buffer is aligned and
+    // has room for the one message of one descriptor that is laid out in it.
     unsafe {
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = &raw mut part;

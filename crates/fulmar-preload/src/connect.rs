@@ -25,7 +25,8 @@ pub(crate) unsafe extern "C" fn connect(socket: c_int, address: *const sockaddr,
 /// As `getpeername(2)`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getpeername(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
-    // SAFETY: the caller keeps the contract of getpeername(2): both pointers are valid, or the real call fails.
+    // SAFETY: the caller keeps the contract of getpeername(2): both pointers are valid, or the real call
+    // fails.
     unsafe {
         let room = if length.is_null() { 0 } else { *length };
         let result = next::getpeername(socket, address, length);
@@ -48,8 +49,8 @@ unsafe extern "C" fn getsockopt(
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
-    // SAFETY: the caller keeps the contract of getsockopt(2); a successful SO_ERROR has written a `c_int` if there is
-    // room for one.
+    // SAFETY: the caller keeps the contract of getsockopt(2); a successful SO_ERROR has written a `c_int` if
+    // there is room for one.
     unsafe {
         let result = next::getsockopt(socket, level, name, value, length);
         let is_error = result == 0 && level == libc::SOL_SOCKET && name == libc::SO_ERROR;
@@ -61,7 +62,8 @@ unsafe extern "C" fn getsockopt(
     }
 }
 
-/// Is a connection from this socket to this address to be carried? Not what stays on this machine, and only TCP.
+/// Is a connection from this socket to this address to be carried? Not what stays on this machine, and only
+/// TCP.
 fn carried(socket: c_int, target: SocketAddr) -> bool {
     let ip = target.ip().to_canonical();
     // To connect to the unspecified address means loopback.
@@ -92,13 +94,14 @@ fn number(socket: c_int, name: c_int) -> Option<c_int> {
 fn cookie(socket: c_int) -> u64 {
     let (mut value, mut length) = (0_u64, size_of::<u64>() as socklen_t);
     let name = libc::SO_COOKIE;
-    // SAFETY: there is room for the number, and its length says so. If the call fails it stays 0, which is no socket's.
+    // SAFETY: there is room for the number, and its length says so. If the call fails it stays 0, which is no
+    // socket's.
     unsafe { next::getsockopt(socket, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length) };
     value
 }
 
-/// Hands the socket to `fulmar run`, then connects it to where that says. It becomes connected when the gateway has
-/// reached the target; until then the kernel waits, or does not, as the program has asked it to.
+/// Hands the socket to `fulmar run`, then connects it to where that says. It becomes connected when the
+/// gateway has reached the target; until then the kernel waits, or does not, as the program has asked it to.
 fn start(socket: c_int, target: SocketAddr) -> c_int {
     let request =
         Request { cookie: cookie(socket), address: Some(target), ..Request::new(Question::Connect) };

@@ -1,5 +1,5 @@
-//! Ways to connect without `connect`. They are refused as by a kernel that does not have them: programs then take the usual
-//! way.
+//! Ways to connect without `connect`. They are refused as by a kernel that does not have them: programs then
+//! take the usual way.
 
 use libc::{c_int, c_long, c_uint, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
@@ -43,8 +43,9 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     unsafe { next::socket(domain, kind, protocol) }
 }
 
-/// As `syscall(2)` of a kernel without io_uring; `connect` that comes this way is ours as well. The C library's takes
-/// its arguments after the first as they come; on these machines that is where seven numbers lie.
+/// As `syscall(2)` of a kernel without io_uring; `connect` that comes this way is ours as well. The C
+/// library's takes its arguments after the first as they come; on these machines that is where seven numbers
+/// lie.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(

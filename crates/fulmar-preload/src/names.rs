@@ -1,7 +1,7 @@
 //! Names of hosts: the gateway looks them up, so here each gets an address that stands in for it.
 //!
-//! The C library's own functions then turn that address, written in digits, into what the program asked for: they know how
-//! their results are laid out and freed.
+//! The C library's own functions then turn that address, written in digits, into what the program asked for:
+//! they know how their results are laid out and freed.
 
 use std::ffi::CStr;
 use std::net::IpAddr;

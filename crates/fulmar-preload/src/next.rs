@@ -30,7 +30,8 @@ impl Next {
     }
 }
 
-/// Declares functions of the C library under their own names; called before they can be found they fail with `ENOSYS`.
+/// Declares functions of the C library under their own names; called before they can be found they fail with
+/// `ENOSYS`.
 macro_rules! next {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty, or $otherwise:expr;)*) => { $(
         /// The C library's own.

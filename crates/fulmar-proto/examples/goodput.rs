@@ -1,4 +1,5 @@
-//! Prints the goodput of profiles over links in virtual time (bytes read in order, from the first to the last), beside the limit (1-p) x capacity x payload share.
+//! Prints the goodput of profiles over links in virtual time (bytes read in order, from the first to the
+//! last), beside the limit (1-p) x capacity x payload share.
 //!
 //!     cargo run --release -p fulmar-proto --example goodput -- [--profile auto] [--rate 100M] [--rtt 20ms] \
 //!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--queue-bdp 1] [--seconds 20] [--seed 1] [--trace]

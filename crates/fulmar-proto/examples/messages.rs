@@ -1,4 +1,5 @@
-//! Prints the delay of in-order delivery of messages sent at a steady pace, less the one-way delay, in virtual time.
+//! Prints the delay of in-order delivery of messages sent at a steady pace, less the one-way delay, in
+//! virtual time.
 //!
 //!     cargo run --release -p fulmar-proto --example messages -- [--profile auto] [--rate 10M] [--rtt 50ms] \
 //!         [--loss 0%,1%,5%,10%,20%] [--burst 1] [--size 1200] [--interval 5ms] [--seconds 60] [--seed 1] [--trace]

@@ -148,10 +148,11 @@ macro_rules! optional_setters {
 setters! {
     /// The modules this end sends with. Default: [`Profile::auto`].
     profile: Profile;
-    /// A server sends with the profile its client names, if it knows it and [`Self::allowed_profiles`] has it. Default: yes.
+    /// A server sends with the profile its client names, if it knows it and [`Self::allowed_profiles`] has
+    /// it. Default: yes.
     follows_peer_profile: bool;
-    /// Profiles that a server follows its clients in besides those that obey congestion. To a client that names another it
-    /// sends with its own congestion control. Default: none.
+    /// Profiles that a server follows its clients in besides those that obey congestion. To a client that
+    /// names another it sends with its own congestion control. Default: none.
     allowed_profiles: AllowedProfiles;
     /// Mark packets as ECN-capable where the path proves to be. Default: yes.
     is_ecn_enabled: bool;
@@ -160,19 +161,21 @@ setters! {
 optional_setters! {
     /// Silence after which the connection is given up; the smaller of both ends' values holds. Default: 30 s.
     idle_timeout: Duration = TIMES;
-    /// Silence after which this end sends something to keep the connection and its NAT bindings. Default: never.
+    /// Silence after which this end sends something to keep the connection and its NAT bindings. Default:
+    /// never.
     keep_alive: Duration = TIMES;
-    /// What the window of [`Self::receive_window_bytes`] is at first. `None`: a few MiB. A connection whose streams are read
-    /// by many, some of them slowly, begins with all of it: the window of the connection would grow with the fast ones only,
-    /// and the unread bytes of the slow ones fill it.
+    /// What the window of [`Self::receive_window_bytes`] is at first. `None`: a few MiB. A connection whose
+    /// streams are read by many, some of them slowly, begins with all of it: the window of the connection
+    /// would grow with the fast ones only, and the unread bytes of the slow ones fill it.
     receive_window_initial_bytes: u64 = BYTES;
 }
 
 bounded_setters! {
-    /// How long the handshake may take: at 50 % loss both ways it needs tens of seconds once in a while. Default: 60 s.
+    /// How long the handshake may take: at 50 % loss both ways it needs tens of seconds once in a while.
+    /// Default: 60 s.
     handshake_timeout: Duration = TIMES;
-    /// Stream bytes the peer may have under way or unread, at most: bounds the memory of a connection's receiving side.
-    /// The window starts small and grows to the bandwidth-delay product. Default: 64 MiB.
+    /// Stream bytes the peer may have under way or unread, at most: bounds the memory of a connection's
+    /// receiving side. The window starts small and grows to the bandwidth-delay product. Default: 64 MiB.
     receive_window_bytes: u64 = BYTES;
     /// The same for one stream. Default: 48 MiB.
     stream_receive_window_bytes: u64 = BYTES;
@@ -193,8 +196,9 @@ bounded_setters! {
 }
 
 impl TransportConfig {
-    /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the decoder's, datagrams',
-    /// the handshake's. Up to 8 MiB more are for packets sent whose fate is not known. Default: 16 MiB.
+    /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the
+    /// decoder's, datagrams', the handshake's. Up to 8 MiB more are for packets sent whose fate is not known.
+    /// Default: 16 MiB.
     ///
     /// # Errors
     /// If it is below 10 MiB and the datagrams' buffer; nothing is changed then.
@@ -204,7 +208,8 @@ impl TransportConfig {
         Ok(self)
     }
 
-    /// Bytes of unreliable datagrams queued in each direction, at most; zero refuses datagrams. Default: 1 MiB.
+    /// Bytes of unreliable datagrams queued in each direction, at most; zero refuses datagrams. Default: 1
+    /// MiB.
     ///
     /// # Errors
     /// If it leaves less than 10 MiB of [`Self::receive_memory_bytes`] to the rest; nothing is changed then.
@@ -294,15 +299,15 @@ impl ServerConfig {
 /// Settings of an endpoint as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointConfig {
-    /// Key of stateless resets. The same key across restarts lets peers notice a restart at once; without one it is drawn from
-    /// the endpoint's seed.
+    /// Key of stateless resets. The same key across restarts lets peers notice a restart at once; without one
+    /// it is drawn from the endpoint's seed.
     pub reset_key: Option<[u8; 32]>,
     /// What the endpoint's connections are called.
     pub connection_ids: ConnectionIds,
 }
 
-/// What the connections of an endpoint are called. All ids of one endpoint have one length, which packets do not tell. A
-/// balancer before several servers can route by what the ids of each begin with.
+/// What the connections of an endpoint are called. All ids of one endpoint have one length, which packets do
+/// not tell. A balancer before several servers can route by what the ids of each begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionIds {
     prefix: Vec<u8>,
@@ -316,8 +321,8 @@ impl Default for ConnectionIds {
 }
 
 impl ConnectionIds {
-    /// Ids of `bytes` bytes that begin with `prefix`. `None` unless there are at least 8 bytes besides it, and at most 20 in
-    /// all: what is not the prefix is drawn at random.
+    /// Ids of `bytes` bytes that begin with `prefix`. `None` unless there are at least 8 bytes besides it,
+    /// and at most 20 in all: what is not the prefix is drawn at random.
     pub fn new(prefix: &[u8], bytes: usize) -> Option<Self> {
         let is_right = bytes <= ConnectionId::LEN_MAX && prefix.len() + ConnectionId::LEN_MIN <= bytes;
         is_right.then(|| Self { prefix: prefix.to_vec(), bytes })

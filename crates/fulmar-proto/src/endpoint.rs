@@ -1,7 +1,7 @@
 //! The endpoint: to which connection a datagram belongs, and what to answer those that belong to none.
 //!
-//! It holds no connection, only their names. Answers without state (version negotiation, Retry, refusal, reset) never
-//! exceed what they answer by more than the amplification limit allows, and cost no memory.
+//! It holds no connection, only their names. Answers without state (version negotiation, Retry, refusal,
+//! reset) never exceed what they answer by more than the amplification limit allows, and cost no memory.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -84,8 +84,8 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that accepts connections if it has a `server`. All its random numbers follow from `seed`, which therefore
-    /// must be secret outside of simulations.
+    /// An endpoint that accepts connections if it has a `server`. All its random numbers follow from `seed`,
+    /// which therefore must be secret outside of simulations.
     pub fn new(config: &EndpointConfig, server: Option<Arc<ServerConfig>>, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let ids = config.connection_ids.clone();

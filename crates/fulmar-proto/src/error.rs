@@ -82,7 +82,8 @@ impl TransportErrorCode {
     }
 }
 
-/// A violation or failure that ends the connection, as detected here: its code goes to the peer with the reason.
+/// A violation or failure that ends the connection, as detected here: its code goes to the peer with the
+/// reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportError {
     /// What kind.

@@ -1,4 +1,5 @@
-//! Numbers that name things. Packet number, symbol id and stream offset are three spaces; none converts to another.
+//! Numbers that name things. Packet number, symbol id and stream offset are three spaces; none converts to
+//! another.
 
 use std::fmt;
 use std::ops::Not;
@@ -43,7 +44,8 @@ pub enum Dir {
     Uni,
 }
 
-/// Number of a stream, as RFC 9000 2.1: bit 0 is the end that opened it, bit 1 its direction, the rest counts.
+/// Number of a stream, as RFC 9000 2.1: bit 0 is the end that opened it, bit 1 its direction, the rest
+/// counts.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -81,7 +83,8 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// Number of a packet within its packet-number space: strictly increasing in the order of sending, never reused.
+/// Number of a packet within its packet-number space: strictly increasing in the order of sending, never
+/// reused.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PacketNumber(pub u64);
 
@@ -106,7 +109,8 @@ impl fmt::Debug for PacketNumber {
     }
 }
 
-/// The number nearest to `expected` whose low 32 bits are `truncated` (RFC 9000 A.3). Used for packet numbers and symbol ids.
+/// The number nearest to `expected` whose low 32 bits are `truncated` (RFC 9000 A.3). Used for packet numbers
+/// and symbol ids.
 pub(crate) fn expand_u32(truncated: u32, expected: u64) -> u64 {
     const RANGE: u64 = 1 << 32;
     const HALF: u64 = RANGE / 2;

@@ -1,8 +1,8 @@
 //! The Fulmar protocol without I/O: no socket, no clock, no thread, no global generator below this line.
 //!
-//! A driver owns the sockets and the time. It gives datagrams and the passing of time to `handle_*`, takes datagrams,
-//! wake-up times and events from `poll_*`, and reads and writes streams in between. The same code runs in virtual time
-//! in the tests and the laboratory, where a run is a function of its seed.
+//! A driver owns the sockets and the time. It gives datagrams and the passing of time to `handle_*`, takes
+//! datagrams, wake-up times and events from `poll_*`, and reads and writes streams in between. The same code
+//! runs in virtual time in the tests and the laboratory, where a run is a function of its seed.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -1,7 +1,7 @@
 //! Connection parameters, exchanged and authenticated inside the handshake (docs/wire.md 7).
 //!
-//! Each end says what it can receive and decode; what it sends is its own affair within that. The one thing to agree on
-//! is the code of each direction: the first of the sender's list that the receiver can decode.
+//! Each end says what it can receive and decode; what it sends is its own affair within that. The one thing
+//! to agree on is the code of each direction: the first of the sender's list that the receiver can decode.
 
 use std::time::Duration;
 
@@ -154,7 +154,8 @@ impl Parameters {
         out
     }
 
-    /// Reads what the peer sent. Parameters of unknown number are skipped; one that comes twice or makes no sense is an error.
+    /// Reads what the peer sent. Parameters of unknown number are skipped; one that comes twice or makes no
+    /// sense is an error.
     pub fn decode(bytes: &[u8]) -> Result<Self, TransportError> {
         Self::parse(bytes).map_err(|Malformed| TransportError::parameters("malformed connection parameters"))
     }

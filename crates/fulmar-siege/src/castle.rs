@@ -26,7 +26,8 @@ pub(crate) const LIBRARY: [(&str, usize); 4] = [
 /// A folder with this much room, where the system lets the siege make one.
 pub(crate) const SMALL_MIB: u64 = 8;
 
-/// Threads and descriptors that a server at rest has no use for more of, and memory beyond what it had under siege.
+/// Threads and descriptors that a server at rest has no use for more of, and memory beyond what it had under
+/// siege.
 const THREADS_MAX: u64 = 64;
 const DESCRIPTORS_MAX: u64 = 48;
 const GROWTH_MAX_KIB: u64 = 96 << 10;

@@ -1,4 +1,5 @@
-//! What is drawn. `SplitMix64` (Steele, Lea, Flood 2014): a seed gives the same siege again, as far as machines allow.
+//! What is drawn. `SplitMix64` (Steele, Lea, Flood 2014): a seed gives the same siege again, as far as
+//! machines allow.
 
 /// A source of chance.
 #[derive(Debug, Clone)]

@@ -1,9 +1,11 @@
-//! A siege of the real server, with processes: honest clients copy files through bad networks while strangers flood, clients
-//! that were let in stall, the server is stopped, killed and started again with few descriptors or a full disk.
+//! A siege of the real server, with processes: honest clients copy files through bad networks while strangers
+//! flood, clients that were let in stall, the server is stopped, killed and started again with few
+//! descriptors or a full disk.
 //!
-//! What has to hold: every copy ends, with equal files or with an error that is named; no final name ever stands for half a
-//! file; memory, threads and descriptors of the server stay where they were. The program ends with 1 if one of these does
-//! not, and names each case. What happens when is drawn from a seed; when it happens is the machine's affair.
+//! What has to hold: every copy ends, with equal files or with an error that is named; no final name ever
+//! stands for half a file; memory, threads and descriptors of the server stay where they were. The program
+//! ends with 1 if one of these does not, and names each case. What happens when is drawn from a seed; when it
+//! happens is the machine's affair.
 //!
 //! ```sh
 //! make siege MINUTES=30
@@ -33,8 +35,8 @@ use verdict::Verdict;
 /// Between two deeds against the server.
 const PEACE: Duration = Duration::from_secs(9);
 
-/// After the last deed the server has so long to come to rest before its figures are taken: longer than the timeout by which it
-/// notices that somebody has left without a word.
+/// After the last deed the server has so long to come to rest before its figures are taken: longer than the
+/// timeout by which it notices that somebody has left without a word.
 const REST: Duration = Duration::from_secs(45);
 
 /// Besiege `fulmar serve`
@@ -50,7 +52,8 @@ pub(crate) struct Args {
     /// Datagrams in a second of each of the two floods: noise, and first packets of handshakes
     #[arg(long, default_value_t = 2000)]
     pub(crate) flood: u64,
-    /// Nothing but the flood of first packets, and clients that fetch a small file over a sound network: how long a copy takes
+    /// Nothing but the flood of first packets, and clients that fetch a small file over a sound network: how
+    /// long a copy takes
     #[arg(long)]
     pub(crate) only_hellos: bool,
     /// What happens is drawn from it

@@ -1,5 +1,5 @@
-//! The networks between the clients and the server: relays that lose, corrupt, repeat and reorder packets, that swallow large
-//! ones, and that change the address which the server sees.
+//! The networks between the clients and the server: relays that lose, corrupt, repeat and reorder packets,
+//! that swallow large ones, and that change the address which the server sees.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,9 @@
-//! What `scripts/instructions` counts: a bulk transfer in virtual time, each kind of work in a function of its own name.
+//! What `scripts/instructions` counts: a bulk transfer in virtual time, each kind of work in a function of
+//! its own name.
 //!
-//! `instructions PROFILE LOSS_PPM` prints the datagrams with data that were counted. Callgrind's inclusive instructions of the functions
-//! called `phase_..` are what is measured, so they are never inlined. Handshake and slow start go before, uncounted.
+//! `instructions PROFILE LOSS_PPM` prints the datagrams with data that were counted. Callgrind's inclusive
+//! instructions of the functions called `phase_..` are what is measured, so they are never inlined. Handshake
+//! and slow start go before, uncounted.
 
 use std::collections::VecDeque;
 use std::error::Error;

@@ -115,7 +115,8 @@ pub struct World {
     /// Datagrams each batch may hold, as GSO allows.
     pub segments_max: usize,
     restarts: u8,
-    /// Where the client's datagrams seem to come from, the last entry now: grows when its NAT rebinds or it moves.
+    /// Where the client's datagrams seem to come from, the last entry now: grows when its NAT rebinds or it
+    /// moves.
     client_addrs: Vec<SocketAddr>,
     /// Somebody outside wants to be called at this time.
     pub alarm: Option<Instant>,
@@ -167,7 +168,8 @@ impl World {
         self.client_addrs[self.client_addrs.len() - 1]
     }
 
-    /// From now on the client's datagrams come from `addr`, and what was sent to where it was before vanishes.
+    /// From now on the client's datagrams come from `addr`, and what was sent to where it was before
+    /// vanishes.
     pub fn move_client(&mut self, addr: SocketAddr) {
         self.client_addrs.push(addr);
     }
@@ -214,7 +216,8 @@ impl World {
         handle
     }
 
-    /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but not for ever.
+    /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but
+    /// not for ever.
     pub fn settle(&mut self) {
         for _ in 0..10 {
             self.client.handle_timeouts(self.now);

@@ -6,8 +6,9 @@
 //! cargo run --release --example bench -- idle [--connections 10000] [--json]
 //! ```
 //!
-//! Each side has a runtime of its own with `--cores` threads; processor times are those of the threads of each side. With
-//! `--listen ADDRESS --via ADDRESS` a relay may stand between them. Figures are for people: nothing is judged by them.
+//! Each side has a runtime of its own with `--cores` threads; processor times are those of the threads of
+//! each side. With `--listen ADDRESS --via ADDRESS` a relay may stand between them. Figures are for people:
+//! nothing is judged by them.
 
 #[path = "bench/idle.rs"]
 mod idle;

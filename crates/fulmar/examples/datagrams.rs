@@ -1,4 +1,5 @@
-//! Unreliable datagrams: a sensor that sends its newest reading each 10 ms, and would rather lose one than be late.
+//! Unreliable datagrams: a sensor that sends its newest reading each 10 ms, and would rather lose one than be
+//! late.
 //!
 //! `cargo run --release --example datagrams -- 100`
 

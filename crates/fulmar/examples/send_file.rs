@@ -5,8 +5,8 @@
 //! cargo run --release --example send_file -- send README.md 127.0.0.1:4747
 //! ```
 //!
-//! Both use the identity in `$FULMAR_HOME`, and so trust each other. The program `fulmar` copies folders, resumes and
-//! verifies; this shows how little the library needs.
+//! Both use the identity in `$FULMAR_HOME`, and so trust each other. The program `fulmar` copies folders,
+//! resumes and verifies; this shows how little the library needs.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

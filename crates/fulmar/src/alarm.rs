@@ -1,9 +1,9 @@
 //! Short waits, more exact than tokio's timers.
 //!
-//! tokio's timers ring 1.1 ms late on the average (measured: a sleep of 50 us takes 1.13 ms, one of 1 ms 2.1 ms). For a pacer
-//! that is due in 0.1 ms that makes intervals of 1.2 ms, of which its bucket covers one. On Linux a timer descriptor
-//! (timerfd), one per endpoint, rings 0.06 ms late. It serves waits up to [`WAIT_MAX`] of all connections; longer ones, and
-//! other systems, are tokio's.
+//! tokio's timers ring 1.1 ms late on the average (measured: a sleep of 50 us takes 1.13 ms, one of 1 ms 2.1
+//! ms). For a pacer that is due in 0.1 ms that makes intervals of 1.2 ms, of which its bucket covers one. On
+//! Linux a timer descriptor (timerfd), one per endpoint, rings 0.06 ms late. It serves waits up to
+//! [`WAIT_MAX`] of all connections; longer ones, and other systems, are tokio's.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use fulmar_proto::{ConnectionHandle, Instant};
 
 /// Waits longer than this need no exactness.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(10);
-/// Waits shorter than this are made so long: 5,000 wake-ups in a second are enough to keep any pace, and what has become
-/// due meanwhile leaves as one batch.
+/// Waits shorter than this are made so long: 5,000 wake-ups in a second are enough to keep any pace, and what
+/// has become due meanwhile leaves as one batch.
 pub(crate) const WAIT_MIN: Duration = Duration::from_micros(200);
 
 /// An alarm that was set: when it rings, and for whom.
@@ -74,7 +74,8 @@ mod system {
             self.pending().wakers.remove(&key);
         }
 
-        /// Collects the wakers of alarms that are due. For one task at a time, which is woken when there are more.
+        /// Collects the wakers of alarms that are due. For one task at a time, which is woken when there are
+        /// more.
         pub(crate) fn poll(&self, cx: &mut Context<'_>, due: &mut Vec<Waker>) {
             let Some(timer) = &self.timer else { return };
             while let Poll::Ready(Ok(mut ready)) = timer.poll_read_ready(cx) {

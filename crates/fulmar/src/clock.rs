@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fulmar_proto::Instant;
 
-/// tokio's clock is the system's monotonic one, except under `tokio::time::pause`, where timers and `now` stay in step.
+/// tokio's clock is the system's monotonic one, except under `tokio::time::pause`, where timers and `now`
+/// stay in step.
 static ORIGIN: OnceLock<tokio::time::Instant> = OnceLock::new();
 
 fn origin() -> tokio::time::Instant {
@@ -18,8 +19,8 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What tokio's timers call `at`. Times beyond what the system can tell become a year from the origin: a timer that rings
-/// too early is harmless.
+/// What tokio's timers call `at`. Times beyond what the system can tell become a year from the origin: a
+/// timer that rings too early is harmless.
 pub(crate) fn to_tokio(at: Instant) -> tokio::time::Instant {
     const YEAR: Duration = Duration::from_secs(365 * 86_400);
     let since = Duration::from_nanos(at.as_nanos()).min(YEAR);

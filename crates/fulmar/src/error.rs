@@ -13,7 +13,8 @@ pub enum ConnectError {
     /// The endpoint was closed, or lost its socket.
     #[error("the endpoint is closed")]
     EndpointClosed,
-    /// [`Endpoint::connect`](crate::Endpoint::connect) without [`set_client_config`](crate::Endpoint::set_client_config).
+    /// [`Endpoint::connect`](crate::Endpoint::connect) without
+    /// [`set_client_config`](crate::Endpoint::set_client_config).
     #[error("no client configuration is set")]
     NoClientConfig,
     /// Nothing can be sent to this address from the endpoint's socket.

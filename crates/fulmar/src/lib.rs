@@ -1,8 +1,9 @@
-//! Fulmar for tokio: reliable, encrypted, multiplexed byte streams over UDP that keep their speed where packets get lost.
+//! Fulmar for tokio: reliable, encrypted, multiplexed byte streams over UDP that keep their speed where
+//! packets get lost.
 //!
-//! Lost data are decoded from coded packets rather than waited for, and loss is not mistaken for congestion. The shape is
-//! quinn's: an [`Endpoint`] owns a UDP socket, a [`Connection`] runs between two endpoints, a [`SendStream`] and a
-//! [`RecvStream`] carry bytes in order, datagrams go unreliably beside them.
+//! Lost data are decoded from coded packets rather than waited for, and loss is not mistaken for congestion.
+//! The shape is quinn's: an [`Endpoint`] owns a UDP socket, a [`Connection`] runs between two endpoints, a
+//! [`SendStream`] and a [`RecvStream`] carry bytes in order, datagrams go unreliably beside them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -50,9 +51,10 @@
 //!
 //! # Who is who
 //!
-//! Both ends hold an Ed25519 key and decide whose they trust. [`identity`] does that with files in SSH's manner, and
-//! [`identity::Home::connect`] is the shortest way to a server of one's own. X.509 certificates work as well:
-//! [`crypto::ClientConfig::x509`], [`crypto::ServerConfig::x509`]. A server asked to know its clients lets nobody else in.
+//! Both ends hold an Ed25519 key and decide whose they trust. [`identity`] does that with files in SSH's
+//! manner, and [`identity::Home::connect`] is the shortest way to a server of one's own. X.509 certificates
+//! work as well: [`crypto::ClientConfig::x509`], [`crypto::ServerConfig::x509`]. A server asked to know its
+//! clients lets nobody else in.
 //!
 //! # Ends
 //!
@@ -69,15 +71,17 @@
 //!
 //! # Cancellation
 //!
-//! Futures may be dropped at any time. `write`, `read`, `read_chunk`, `send_datagram`, `read_datagram`, `open_*`, `accept_*`,
-//! `closed` and `stopped` lose nothing by it; `write_all`, `read_exact` and `read_to_end` may have moved a part.
+//! Futures may be dropped at any time. `write`, `read`, `read_chunk`, `send_datagram`, `read_datagram`,
+//! `open_*`, `accept_*`, `closed` and `stopped` lose nothing by it; `write_all`, `read_exact` and
+//! `read_to_end` may have moved a part.
 //!
 //! # Performance
 //!
-//! A task per endpoint receives up to 64 datagrams with each system call (GRO) and decrypts them in place; a task per
-//! connection sends as many with each (GSO). Read and write in pieces of 64 KiB or more. Socket buffers of 8 MiB are asked
-//! for; if the system grants less, one warning (of `tracing`) names the setting. [`Connection::stats`] shows what a connection
-//! does: rates, loss before and after repair, what coding costs. `cargo run --release --example bench` measures.
+//! A task per endpoint receives up to 64 datagrams with each system call (GRO) and decrypts them in place; a
+//! task per connection sends as many with each (GSO). Read and write in pieces of 64 KiB or more. Socket
+//! buffers of 8 MiB are asked for; if the system grants less, one warning (of `tracing`) names the setting.
+//! [`Connection::stats`] shows what a connection does: rates, loss before and after repair, what coding
+//! costs. `cargo run --release --example bench` measures.
 #![forbid(unsafe_code)]
 
 mod alarm;

@@ -16,8 +16,8 @@ use crate::error::{ClosedStream, ReadError, ReadExactError, ReadToEndError};
 
 /// Receives, in order, the bytes that the peer's [`SendStream`](crate::SendStream) sends.
 ///
-/// What arrived before a connection ended can still be read after that. Dropping one that was not read to its end stops it
-/// with code 0.
+/// What arrived before a connection ended can still be read after that. Dropping one that was not read to its
+/// end stops it with code 0.
 #[derive(Debug)]
 pub struct RecvStream {
     connection: Handle,
@@ -43,14 +43,16 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads what is there, up to the length of `out`; waits if there is nothing. `None` at the end of the stream.
+    /// Reads what is there, up to the length of `out`; waits if there is nothing. `None` at the end of the
+    /// stream.
     ///
     /// Cancel-safe. Large buffers read faster.
     pub async fn read(&mut self, out: &mut [u8]) -> Result<Option<usize>, ReadError> {
         std::future::poll_fn(|cx| self.poll_read_some(cx, out)).await
     }
 
-    /// Reads up to `bytes_max` bytes as they arrived, without copying them. `None` at the end of the stream. Cancel-safe.
+    /// Reads up to `bytes_max` bytes as they arrived, without copying them. `None` at the end of the stream.
+    /// Cancel-safe.
     pub async fn read_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>, ReadError> {
         let id = self.id;
         std::future::poll_fn(|cx| {

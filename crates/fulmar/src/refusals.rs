@@ -1,8 +1,9 @@
 //! What comes back instead of an answer: ICMP's word that nobody listens at a port.
 //!
-//! A UDP socket that is bound to no peer hears nothing of it, unless it asks for the queue of errors (`IP_RECVERR`, Linux), in
-//! which each error stands with the address it is about. Only endpoints that are not servers ask: a client wants to know at
-//! once, and a server has no use for the word of whoever claims that a client is gone.
+//! A UDP socket that is bound to no peer hears nothing of it, unless it asks for the queue of errors
+//! (`IP_RECVERR`, Linux), in which each error stands with the address it is about. Only endpoints that are
+//! not servers ask: a client wants to know at once, and a server has no use for the word of whoever claims
+//! that a client is gone.
 
 pub(crate) use system::Refusals;
 

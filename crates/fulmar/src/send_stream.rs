@@ -14,9 +14,10 @@ use crate::error::{ClosedStream, FinishError, WriteError};
 
 /// Sends bytes, in order, to the peer's [`RecvStream`](crate::RecvStream).
 ///
-/// **Dropping** one that was neither finished nor reset finishes it, as quinn does: the peer sees a regular end after what
-/// was written, and gets all of that. In a thread that panics it is reset with code 0 instead. A sender for which the end
-/// means "complete" should therefore [`reset`](Self::reset) on its error paths, or let the peer check lengths.
+/// **Dropping** one that was neither finished nor reset finishes it, as quinn does: the peer sees a regular
+/// end after what was written, and gets all of that. In a thread that panics it is reset with code 0 instead.
+/// A sender for which the end means "complete" should therefore [`reset`](Self::reset) on its error paths, or
+/// let the peer check lengths.
 #[derive(Debug)]
 pub struct SendStream {
     connection: Handle,
@@ -51,8 +52,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes all of `data` without copying it into the stream's queue; it is let go of when it has been packed. Not
-    /// cancel-safe: one that was given up may have written a part.
+    /// Writes all of `data` without copying it into the stream's queue; it is let go of when it has been
+    /// packed. Not cancel-safe: one that was given up may have written a part.
     pub async fn write_chunk(&mut self, mut data: Bytes) -> Result<(), WriteError> {
         let id = self.id;
         while !data.is_empty() {
@@ -121,18 +122,19 @@ impl SendStream {
         self.connection.act(|state| state.proto.set_priority(self.id, priority)).map_err(|_| ClosedStream)
     }
 
-    /// What this stream favours, in place of what its connection does ([`Profile::favoring`](crate::Profile::favoring)). Amid
-    /// bulk data, what a stream that favours latency sends is followed by copies on a path that loses packets, as long as it
-    /// is a small part of the whole.
+    /// What this stream favours, in place of what its connection does
+    /// ([`Profile::favoring`](crate::Profile::favoring)). Amid bulk data, what a stream that favours latency
+    /// sends is followed by copies on a path that loses packets, as long as it is a small part of the whole.
     pub fn set_favor(&self, favor: Favor) -> Result<(), ClosedStream> {
         self.connection.act(|state| state.proto.set_favor(self.id, favor)).map_err(|_| ClosedStream)
     }
 
-    /// Resolves when the peer has all of a [finished](Self::finish) stream (or knows that it was [reset](Self::reset)),
-    /// with `None`, or wants no more of it, with the code of [`RecvStream::stop`](crate::RecvStream::stop).
+    /// Resolves when the peer has all of a [finished](Self::finish) stream (or knows that it was
+    /// [reset](Self::reset)), with `None`, or wants no more of it, with the code of
+    /// [`RecvStream::stop`](crate::RecvStream::stop).
     ///
-    /// "Has" means that its end of the connection got it, not that its application has read it. Delivery is noticed when
-    /// everything written on the whole connection has been delivered.
+    /// "Has" means that its end of the connection got it, not that its application has read it. Delivery is
+    /// noticed when everything written on the whole connection has been delivered.
     pub async fn stopped(&mut self) -> Result<Option<u64>, ConnectionError> {
         let fate = std::future::poll_fn(|cx| self.connection.lock().poll_fate(self.id, cx)).await?;
         Ok(match fate {

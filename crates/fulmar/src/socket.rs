@@ -1,8 +1,8 @@
 //! The UDP socket: batches out with segmentation offload, batches in with receive offload, ECN both ways.
 //!
-//! What a system or a network card refuses is done without: when a batch cannot be segmented by the system, it is sent
-//! datagram by datagram from then on. A send that fails for any reason but a full buffer is a lost packet, which the
-//! protocol knows how to live with.
+//! What a system or a network card refuses is done without: when a batch cannot be segmented by the system,
+//! it is sent datagram by datagram from then on. A send that fails for any reason but a full buffer is a lost
+//! packet, which the protocol knows how to live with.
 //!
 //! Addresses are plain on this side: an IPv4 peer of a dual-stack IPv6 socket is an IPv4 address.
 
@@ -54,10 +54,11 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
     Ok(socket.into())
 }
 
-/// Up to `count - 1` sockets at the address of `first`, over which the system spreads what comes by the sender's address. None
-/// where it does not do that.
+/// Up to `count - 1` sockets at the address of `first`, over which the system spreads what comes by the
+/// sender's address. None where it does not do that.
 ///
-/// The first was bound alone, so an address that was taken is noticed; nobody but the same user can join (`SO_REUSEPORT`).
+/// The first was bound alone, so an address that was taken is noticed; nobody but the same user can join
+/// (`SO_REUSEPORT`).
 #[cfg(target_os = "linux")]
 pub(crate) fn siblings(first: &std::net::UdpSocket, count: usize) -> Vec<std::net::UdpSocket> {
     let open = || {
@@ -95,7 +96,8 @@ pub(crate) fn siblings(_: &std::net::UdpSocket, _: usize) -> Vec<std::net::UdpSo
 }
 
 impl Socket {
-    /// Takes a bound socket over. `buffer_bytes` are asked for in each direction. `hears_refusals`: see [`Self::refusals`].
+    /// Takes a bound socket over. `buffer_bytes` are asked for in each direction. `hears_refusals`: see
+    /// [`Self::refusals`].
     pub(crate) fn new(
         socket: std::net::UdpSocket,
         buffer_bytes: usize,
@@ -181,7 +183,8 @@ impl Socket {
         self.io.try_io(Interest::WRITABLE, || state.try_send((&self.io).into(), &transmit))
     }
 
-    /// A refusal makes the state give up more than segmenting (ECN on old kernels), which a fresh one has not.
+    /// A refusal makes the state give up more than segmenting (ECN on old kernels), which a fresh one has
+    /// not.
     fn stop_segmenting(&self) {
         match UdpSocketState::new((&self.io).into()) {
             Ok(state) => drop(self.unsegmented.set(state)),
@@ -241,7 +244,8 @@ fn mapped(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// How Linux says that it, or a network card, cannot segment: EIO, and EINVAL from some drivers and for some sockets.
+/// How Linux says that it, or a network card, cannot segment: EIO, and EINVAL from some drivers and for some
+/// sockets.
 fn is_refusal(error: &io::Error) -> bool {
     const EIO: i32 = 5;
     const EINVAL: i32 = 22;
@@ -322,8 +326,8 @@ mod tests {
         }
     }
 
-    /// Linux answers EINVAL to more segments than 128, as a driver may to any: every datagram leaves all the same, and
-    /// nothing is asked to be segmented again.
+    /// Linux answers EINVAL to more segments than 128, as a driver may to any: every datagram leaves all the
+    /// same, and nothing is asked to be segmented again.
     #[tokio::test]
     async fn a_refused_batch_is_sent_one_by_one() {
         let (from, to) = (open(), open());

@@ -1,4 +1,5 @@
-//! Strangers, mistakes and closed ports, over real sockets: what goes wrong with one connection is nobody else's affair.
+//! Strangers, mistakes and closed ports, over real sockets: what goes wrong with one connection is nobody
+//! else's affair.
 
 mod common;
 
@@ -136,7 +137,8 @@ async fn first_packets(pair: &Pair, count: usize) -> Vec<Vec<u8>> {
     packets.into_values().take(count).collect()
 }
 
-/// At default settings: the counter that makes a server ask for proof fell back when a hello had been read, so it never did.
+/// At default settings: the counter that makes a server ask for proof fell back when a hello had been read,
+/// so it never did.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_first_packets_has_to_prove_its_address() {
     let pair = Pair::new();

@@ -94,8 +94,9 @@ impl Dependencies {
     }
 }
 
-/// Everything that can end up in a program together with this crate: its normal dependencies, all the way down, with
-/// the features they are built with (`cargo metadata` would also count optional ones that nobody asked for).
+/// Everything that can end up in a program together with this crate: its normal dependencies, all the way
+/// down, with the features they are built with (`cargo metadata` would also count optional ones that nobody
+/// asked for).
 pub fn reachable(package: &str) -> BTreeSet<String> {
     tree(package, &[])
 }

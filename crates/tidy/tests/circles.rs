@@ -1,5 +1,6 @@
-//! No circles of files inside a crate: where file A uses an item that file B defines and the reverse, neither can be read
-//! alone. A parent that only declares or re-exports its children does not count. Tests may look anywhere.
+//! No circles of files inside a crate: where file A uses an item that file B defines and the reverse, neither
+//! can be read alone. A parent that only declares or re-exports its children does not count. Tests may look
+//! anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The order of the crates (design: "dependencies point up this list, and never back"), and a core without I/O.
+//! The order of the crates (design: "dependencies point up this list, and never back"), and a core without
+//! I/O.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +27,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 const CORE: &[&str] =
     &["fulmar-units", "fulmar-gf", "fulmar-fec", "fulmar-control", "fulmar-net", "fulmar-proto"];
 
-/// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc and rustls are allowed: the engine
-/// drives their QUIC interface, which has neither; the keys they make are the one thing that must not be repeatable.)
+/// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc and rustls are allowed:
+/// the engine drives their QUIC interface, which has neither; the keys they make are the one thing that must
+/// not be repeatable.)
 const NOT_IN_THE_CORE: &[&str] = &[
     "async-io",
     "async-std",
@@ -74,8 +76,8 @@ fn crates_depend_only_on_layers_below() {
 #[test]
 fn the_core_has_no_sockets_clocks_or_threads_below_it() {
     for name in CORE {
-        // Ciphers ask the system what the processor can do, and for randomness: aws-lc in C, where this test does not see it, and
-        // ring through libc.
+        // Ciphers ask the system what the processor can do, and for randomness: aws-lc in C, where this test
+        // does not see it, and ring through libc.
         let reachable = tidy::reachable_without(name, "ring");
         assert!(reachable.contains(*name), "cargo tree prints {name} itself: {reachable:?}");
         for dep in reachable {
@@ -84,14 +86,16 @@ fn the_core_has_no_sockets_clocks_or_threads_below_it() {
     }
 }
 
-/// What tests live in is no part of what people install: the laboratory has it behind a feature that the program leaves off.
+/// What tests live in is no part of what people install: the laboratory has it behind a feature that the
+/// program leaves off.
 #[test]
 fn the_program_ships_without_the_worlds_of_its_tests() {
     assert!(tidy::reachable("fulmar-lab").contains("fulmar-world"), "or this test would see nothing");
     assert!(!tidy::reachable("fulmar-cli").contains("fulmar-world"), "fulmar-cli reaches fulmar-world");
 }
 
-/// clippy reads the nearest `clippy.toml`, so each crate of the core has its own copy of the ban, and all are equal.
+/// clippy reads the nearest `clippy.toml`, so each crate of the core has its own copy of the ban, and all are
+/// equal.
 #[test]
 fn the_core_is_linted_against_clocks() {
     let first = read("crates/fulmar-gf/clippy.toml");
@@ -147,7 +151,8 @@ fn dependencies_are_from_the_registry_and_permissively_licensed() {
     }
 }
 
-/// SPDX in the small: `OR` (or its old spelling `/`) binds weaker than `AND`; parentheses appear only around `OR`.
+/// SPDX in the small: `OR` (or its old spelling `/`) binds weaker than `AND`; parentheses appear only around
+/// `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let term = |t: &str| {
         t.trim_matches(|c| "() ".contains(c))

@@ -1,7 +1,7 @@
 //! The layers inside `fulmar-proto`, as a rule: no arrow back up.
 //!
-//! endpoint > connection > coding, stream > recovery, crypto > wire > ids, units. A file may name what is in its own room and in
-//! rooms below it. Tests may look anywhere.
+//! endpoint > connection > coding, stream > recovery, crypto > wire > ids, units. A file may name what is in
+//! its own room and in rooms below it. Tests may look anywhere.
 
 use tidy::{files, read};
 
@@ -43,7 +43,8 @@ const AT_THE_ROOT: &[(&str, &str)] = &[
     ("Ecn", "recovery"),
 ];
 
-/// The rooms and names that a source takes from the crate: what follows each `crate::`, without comments and tests.
+/// The rooms and names that a source takes from the crate: what follows each `crate::`, without comments and
+/// tests.
 fn taken(source: &str) -> Vec<String> {
     let code: Vec<&str> = source
         .lines()

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidy::{read, sources};
 
-/// Clauses that no test of this project checks: what they ask for is done by the TLS library. The list may only shrink.
+/// Clauses that no test of this project checks: what they ask for is done by the TLS library. The list may
+/// only shrink.
 const UNTESTED: [&str; 1] = ["3.1.5"];
 
 /// The numbers at the beginning of clauses.

@@ -1,5 +1,6 @@
-//! What one client may take of a server at once, so that others find something left: requests, files open for them, threads
-//! at work for them. Clients are told apart by their keys, whatever their number of connections.
+//! What one client may take of a server at once, so that others find something left: requests, files open for
+//! them, threads at work for them. Clients are told apart by their keys, whatever their number of
+//! connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

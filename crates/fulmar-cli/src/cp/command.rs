@@ -22,9 +22,9 @@ const REDRAW: Duration = Duration::from_millis(200);
 
 /// Copies files to or from a machine that runs `fulmar serve`.
 ///
-/// An interrupted copy goes on where it stopped when the same command is given again: what is there already is compared by
-/// its BLAKE3 hash, never by name alone. A file takes its final name only when it is complete and verified. Permissions and
-/// times are kept; symbolic links found inside folders are left out.
+/// An interrupted copy goes on where it stopped when the same command is given again: what is there already
+/// is compared by its BLAKE3 hash, never by name alone. A file takes its final name only when it is complete
+/// and verified. Permissions and times are kept; symbolic links found inside folders are left out.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to copy: a path here, or HOST:PATH (relative to the folder that HOST serves)

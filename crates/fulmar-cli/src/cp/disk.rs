@@ -1,5 +1,6 @@
-//! The steps by which a receiver changes a disk. They are here and nowhere else, because their order is what keeps a final
-//! name from ever standing for half a file: the tests write every step down and cut the power after each (`power_tests`).
+//! The steps by which a receiver changes a disk. They are here and nowhere else, because their order is what
+//! keeps a final name from ever standing for half a file: the tests write every step down and cut the power
+//! after each (`power_tests`).
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -10,7 +11,8 @@ use std::time::SystemTime;
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
-/// Of a part: whatever the file may be seen by in the end, until it is complete and has its mode it is its owner's.
+/// Of a part: whatever the file may be seen by in the end, until it is complete and has its mode it is its
+/// owner's.
 const PART_MODE: u32 = 0o600;
 
 /// Opening must not wait for the other end of a named pipe that somebody has put there.
@@ -36,7 +38,8 @@ pub(super) fn open_part(folder: &Dir, name: &Path) -> io::Result<File> {
     Ok(part)
 }
 
-/// A part that was there may be open to others. To be called by who holds its lock: another may just be giving it its mode.
+/// A part that was there may be open to others. To be called by who holds its lock: another may just be
+/// giving it its mode.
 pub(super) fn make_private(part: &File) -> io::Result<()> {
     if part.metadata()?.permissions().mode() & 0o777 == PART_MODE {
         Ok(())
@@ -64,8 +67,8 @@ pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(mode & 0o777))
 }
 
-/// Gives the part the name `to`, in place of what has it now, for good: content first, then the name, each on disk before
-/// the next, and both when this returns.
+/// Gives the part the name `to`, in place of what has it now, for good: content first, then the name, each on
+/// disk before the next, and both when this returns.
 pub(super) fn publish(
     part: &File,
     modified: SystemTime,

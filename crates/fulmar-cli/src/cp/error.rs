@@ -140,7 +140,8 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// What to tell the other side, if it is worth telling: it knows its own errors, and a broken connection carries none.
+    /// What to tell the other side, if it is worth telling: it knows its own errors, and a broken connection
+    /// carries none.
     pub fn for_peer(&self) -> Option<FileError> {
         match self {
             Self::Local(error) => Some(error.clone()),

@@ -1,8 +1,8 @@
 //! Carries out a plan: several files at once, each on a stream of its own, over connections that may break.
 //!
-//! When a connection is lost, what has arrived stays where it is, a new one is made, and every file goes on from there.
-//! A file that fails for a reason of its own (missing, not permitted) is reported, and the others go on, as with `cp`;
-//! a full disk ends everything.
+//! When a connection is lost, what has arrived stays where it is, a new one is made, and every file goes on
+//! from there. A file that fails for a reason of its own (missing, not permitted) is reported, and the others
+//! go on, as with `cp`; a full disk ends everything.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl Job {
         }
     }
 
-    /// Works over one connection until everything is done or the connection is lost (`Connection`), or there is no point
-    /// in going on. Can be called again with another connection.
+    /// Works over one connection until everything is done or the connection is lost (`Connection`), or there
+    /// is no point in going on. Can be called again with another connection.
     pub async fn work(&mut self, session: &Session, streams_max: usize) -> Result<(), TransferError> {
         self.make_folders(session, streams_max).await?;
         let direction = self.direction;
@@ -198,7 +198,8 @@ async fn copy(
     result
 }
 
-/// A stream that ended while its connection goes on: there is no other connection to wait for, so the file has failed.
+/// A stream that ended while its connection goes on: there is no other connection to wait for, so the file
+/// has failed.
 fn end_of_stream(error: TransferError, session: &Session, item: &Item) -> TransferError {
     match error {
         TransferError::Connection(why) if session.is_open() => {

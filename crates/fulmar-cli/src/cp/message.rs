@@ -1,7 +1,7 @@
 //! The messages of the copy protocol and their bytes (docs/cp-protocol.md, sections 3 and 4).
 //!
-//! Parse, don't validate: a [`Message`] holds only what the specification allows, and no input makes parsing panic or
-//! allocate more than the frame it came in.
+//! Parse, don't validate: a [`Message`] holds only what the specification allows, and no input makes parsing
+//! panic or allocate more than the frame it came in.
 
 use std::io;
 
@@ -78,7 +78,8 @@ pub enum Message {
     Info(Kind, Meta),
     /// Answer to `List`: one entry, its path relative to the folder.
     Entry(Vec<u8>, Kind, Meta),
-    /// Answer to `List`: that was all; so many entries were left out because they are neither file nor folder.
+    /// Answer to `List`: that was all; so many entries were left out because they are neither file nor
+    /// folder.
     EndList(u64),
     /// Either side: this request has failed.
     Error(FileError),
@@ -264,8 +265,8 @@ impl Fields<'_> {
     }
 }
 
-/// Reads the next message; an `Error` message comes back as [`TransferError::Remote`], the end of the stream as a lost
-/// connection: no exchange of this protocol ends while a message is waited for.
+/// Reads the next message; an `Error` message comes back as [`TransferError::Remote`], the end of the stream
+/// as a lost connection: no exchange of this protocol ends while a message is waited for.
 pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Message, TransferError> {
     let frame = frames::read(reader).await.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => TransferError::Protocol(error.to_string()),

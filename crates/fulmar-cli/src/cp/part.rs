@@ -1,9 +1,10 @@
 //! One file being received: the part beside its final name, and the step from the one to the other.
 //!
-//! A file is received under a temporary name beside its final one and takes that only when it is complete, verified and
-//! on disk. What is there of it is found again by its *content*: the receiver offers the hash of what it has, and the
-//! sender goes on from there only if its own file begins with the same bytes. So no record of the source is needed
-//! beside it, and a changed source or a part spoiled by a power cut is simply sent anew.
+//! A file is received under a temporary name beside its final one and takes that only when it is complete,
+//! verified and on disk. What is there of it is found again by its *content*: the receiver offers the hash of
+//! what it has, and the sender goes on from there only if its own file begins with the same bytes. So no
+//! record of the source is needed beside it, and a changed source or a part spoiled by a power cut is simply
+//! sent anew.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -54,7 +55,8 @@ pub struct Partial {
 }
 
 impl Place {
-    /// Bytes that are there under the final or the temporary name: what hashing will have to go through, on both sides.
+    /// Bytes that are there under the final or the temporary name: what hashing will have to go through, on
+    /// both sides.
     pub fn present_bytes(&self) -> u64 {
         let length = |name: &Path| self.folder.metadata(name).map_or(0, |metadata| metadata.len());
         length(&self.part_name()).max(length(&self.name))
@@ -72,7 +74,8 @@ impl Place {
             }
             _ => self.explain(&e),
         })?;
-        // The one who had the lock before may have renamed the file meanwhile: then this is no longer the part.
+        // The one who had the lock before may have renamed the file meanwhile: then this is no longer the
+        // part.
         if !self.is_still_named(&part, &part_name) {
             return Err(FileError::new(
                 FileCode::Busy,

@@ -1,7 +1,7 @@
 //! A peer that does not move is given up: bytes have to come, or to be taken, within a time.
 //!
-//! The connection's own timeout does not see it: a client that is stopped in the middle of a file, or never meant to send
-//! it, still answers as a connection.
+//! The connection's own timeout does not see it: a client that is stopped in the middle of a file, or never
+//! meant to send it, still answers as a connection.
 
 use std::io;
 use std::pin::Pin;

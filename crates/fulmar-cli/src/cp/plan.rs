@@ -1,4 +1,5 @@
-//! What to copy where: the command line's paths become a list of folders and files, as `cp -r` would place them.
+//! What to copy where: the command line's paths become a list of folders and files, as `cp -r` would place
+//! them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

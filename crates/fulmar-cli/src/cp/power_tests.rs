@@ -1,8 +1,8 @@
-//! Power cuts. Everything a receiver does to the disk is written down; then the power is cut after each step, for every disk
-//! that may be left: of names, those since the folder was last synced may be there or not, in the order they were made; of a
-//! file's content, what came since it was last synced may be there or not, step by step. Under the final name there is the
-//! old file or the new one, always, and the new one once it was said to be stored. And from whatever is left, the same
-//! copy again gives the file.
+//! Power cuts. Everything a receiver does to the disk is written down; then the power is cut after each step,
+//! for every disk that may be left: of names, those since the folder was last synced may be there or not, in
+//! the order they were made; of a file's content, what came since it was last synced may be there or not,
+//! step by step. Under the final name there is the old file or the new one, always, and the new one once it
+//! was said to be stored. And from whatever is left, the same copy again gives the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -19,7 +19,8 @@ pub struct Progress {
     pub files: AtomicU64,
 }
 
-/// The part of one attempt at one file. An attempt that fails takes its share back, for the next will count it again.
+/// The part of one attempt at one file. An attempt that fails takes its share back, for the next will count
+/// it again.
 #[derive(Debug)]
 pub struct FileProgress {
     all: Arc<Progress>,

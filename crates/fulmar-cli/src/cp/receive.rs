@@ -1,8 +1,8 @@
 //! The receiving half of one file: what there is of it already, the bytes, the check, the final name.
 //!
-//! The same code receives for the server (`Put`) and for the client (`Get`). Writing and hashing happen on threads,
-//! a batch at a time behind the network, so a slow disk slows the sender down through flow control, and a sender that stops
-//! holds no thread.
+//! The same code receives for the server (`Put`) and for the client (`Get`). Writing and hashing happen on
+//! threads, a batch at a time behind the network, so a slow disk slows the sender down through flow control,
+//! and a sender that stops holds no thread.
 
 use std::time::Duration;
 
@@ -85,7 +85,8 @@ where
     Ok(Outcome { hash, resumed_bytes: start, size_bytes: meta.size_bytes })
 }
 
-/// Opens the part; waits a little for another receiver that is on its way out, a replaced request for instance.
+/// Opens the part; waits a little for another receiver that is on its way out, a replaced request for
+/// instance.
 async fn open_patiently(place: Place, meta: Meta) -> Result<Partial, TransferError> {
     let is_resumable = meta.size_bytes > ASK_ABOVE_BYTES;
     for _ in 0..BUSY_RETRIES {
@@ -125,7 +126,8 @@ async fn receive_body<R: AsyncRead + Unpin>(
     }
 }
 
-/// Writes behind the network: a batch at a time, on a thread that is held only while there is something to write.
+/// Writes behind the network: a batch at a time, on a thread that is held only while there is something to
+/// write.
 struct Behind {
     /// At rest, or gone with an error that has been told.
     file: Option<Writer>,

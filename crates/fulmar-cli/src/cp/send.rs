@@ -1,8 +1,8 @@
 //! The sending half of one file: what it is, from where on, the bytes, their hash.
 //!
-//! The same code sends for the client (`Put`) and for the server (`Get`), and knows no network: anything that reads and
-//! writes will do. Threads fetch and hash a batch ahead of the network; while the data go out, the answer is listened
-//! for, so that a full disk over there ends the sending at once.
+//! The same code sends for the client (`Put`) and for the server (`Get`), and knows no network: anything that
+//! reads and writes will do. Threads fetch and hash a batch ahead of the network; while the data go out, the
+//! answer is listened for, so that a full disk over there ends the sending at once.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,11 +18,12 @@ use super::part::hash_prefix;
 use super::progress::FileProgress;
 use super::work::{begin, blocking, finished};
 
-/// Files up to this size are sent at once, without waiting to hear what the receiver has of them: asking would take
-/// longer than sending on any path worth the name.
+/// Files up to this size are sent at once, without waiting to hear what the receiver has of them: asking
+/// would take longer than sending on any path worth the name.
 pub const ASK_ABOVE_BYTES: u64 = 64 * 1024;
 
-/// Bytes of a file in one message: enough for the hash's widest kernels, little enough that progress is seen on slow paths.
+/// Bytes of a file in one message: enough for the hash's widest kernels, little enough that progress is seen
+/// on slow paths.
 const CHUNK_BYTES: u64 = 32 * 1024;
 
 /// Chunks read in one go; as many are read ahead of the network.
@@ -63,8 +64,8 @@ pub struct Outcome {
     pub size_bytes: u64,
 }
 
-/// Sends one file and waits until it is stored over there. On failure the other side has been told, as far as the
-/// connection allows. The writer stays open.
+/// Sends one file and waits until it is stored over there. On failure the other side has been told, as far as
+/// the connection allows. The writer stays open.
 pub async fn send<R, W>(
     reader: &mut R,
     writer: &mut W,

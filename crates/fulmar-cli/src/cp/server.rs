@@ -1,6 +1,7 @@
 //! The serving side of the copy protocol: one request per stream, confined to the root.
 //!
-//! Knows streams as anything that reads and writes; connections and identities are the business of `fulmar serve`.
+//! Knows streams as anything that reads and writes; connections and identities are the business of
+//! `fulmar serve`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -76,8 +77,8 @@ impl Served {
         Self { progress: Arc::clone(progress), ..self }
     }
 
-    /// Serves one request stream to its end, once the client has room for one more. Errors have been told to the client, as
-    /// far as possible.
+    /// Serves one request stream to its end, once the client has room for one more. Errors have been told to
+    /// the client, as far as possible.
     pub async fn handle<R, W>(
         &self,
         client: &str,
@@ -224,8 +225,9 @@ impl Served {
         result
     }
 
-    /// A client that was cut off and comes again finds its own earlier request still waiting for data that will not
-    /// come. The later one is right. Another client's is left alone: its lock makes this one wait, then fail as busy.
+    /// A client that was cut off and comes again finds its own earlier request still waiting for data that
+    /// will not come. The later one is right. Another client's is left alone: its lock makes this one wait,
+    /// then fail as busy.
     fn replace_earlier(&self, client: &str, key: PathBuf) -> oneshot::Receiver<()> {
         let (replace, replaced) = oneshot::channel();
         let mut receiving = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::cp::message::{Kind, Meta};
 
-/// Sends raw bytes as a request stream; returns what the server says about it and the messages that came back.
+/// Sends raw bytes as a request stream; returns what the server says about it and the messages that came
+/// back.
 async fn ask_raw(
     served: &Served,
     bytes: &[u8],

@@ -1,8 +1,8 @@
 //! A folder that requests are confined to, and the files being received in it.
 //!
-//! Every path is opened relative to the folder (`openat2` with `RESOLVE_BENEATH` where the kernel has it, through
-//! cap-std), so neither `..` nor a symbolic link leads out: the client keeps a server's names inside the destination
-//! with the same code as the server keeps a client's inside its root.
+//! Every path is opened relative to the folder (`openat2` with `RESOLVE_BENEATH` where the kernel has it,
+//! through cap-std), so neither `..` nor a symbolic link leads out: the client keeps a server's names inside
+//! the destination with the same code as the server keeps a client's inside its root.
 
 use std::fs::File;
 use std::io;
@@ -146,7 +146,8 @@ impl Store {
     }
 }
 
-/// A path from the wire as one below the folder: `.` for the folder itself. A leading `/` means the folder, too.
+/// A path from the wire as one below the folder: `.` for the folder itself. A leading `/` means the folder,
+/// too.
 fn relative(path: &[u8]) -> Result<PathBuf, FileError> {
     let shown = || crate::units::printable(&String::from_utf8_lossy(path));
     if path.len() > PATH_BYTES_MAX || path.contains(&0) {
@@ -169,7 +170,8 @@ fn relative(path: &[u8]) -> Result<PathBuf, FileError> {
 }
 
 fn explain(path: &Path, error: &io::Error) -> FileError {
-    // cap-std reports a path that leads out as a permission error of its own making, without a number of the system.
+    // cap-std reports a path that leads out as a permission error of its own making, without a number of the
+    // system.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         return FileError::new(FileCode::Outside, format!("{}: leads out of the folder", path.display()));
     }

@@ -20,7 +20,8 @@ pub enum Location {
 impl FromStr for Location {
     type Err = String;
 
-    /// As `scp` does: the part before the first colon is a host, unless a slash comes earlier. `./a:b` is a file here.
+    /// As `scp` does: the part before the first colon is a host, unless a slash comes earlier. `./a:b` is a
+    /// file here.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("an empty name".into());

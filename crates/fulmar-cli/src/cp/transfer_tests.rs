@@ -1,4 +1,5 @@
-//! Both halves of the exchange against each other, and each against a peer that misbehaves, over a pipe in memory.
+//! Both halves of the exchange against each other, and each against a peer that misbehaves, over a pipe in
+//! memory.
 
 use std::fs;
 use std::path::Path;
@@ -122,7 +123,8 @@ async fn the_receiver_s_error_ends_the_sending_at_once() {
     assert!(matches!(sent.unwrap_err(), TransferError::Remote(e) if e.code == FileCode::Full));
 }
 
-/// What the receiver answers to a sender that says these messages about a file of 10 bytes, and what it leaves behind.
+/// What the receiver answers to a sender that says these messages about a file of 10 bytes, and what it
+/// leaves behind.
 async fn receive_script(messages: &[Message]) -> (Result<Outcome, TransferError>, usize) {
     let b = tempfile::tempdir().unwrap();
     let ((mut ar, mut aw), (mut br, mut bw)) = pipes();

@@ -10,8 +10,8 @@ use super::store::{Entry, Store};
 /// Deepest folder that is descended into.
 const DEPTH_MAX: usize = 256;
 
-/// Names every file and folder below one, folders before what is in them. A part, or a file that has the name of one, comes
-/// as `Other`: it is not to be copied, and whoever wants it is to hear so.
+/// Names every file and folder below one, folders before what is in them. A part, or a file that has the name
+/// of one, comes as `Other`: it is not to be copied, and whoever wants it is to hear so.
 #[derive(Debug)]
 pub struct Walk {
     store: Arc<Store>,

@@ -1,5 +1,5 @@
-//! Work that may block: hashing, reading, writing. It runs on threads of its own, and holds one only while it works: nothing
-//! here waits for a peer. What one client makes a server do at once is bounded.
+//! Work that may block: hashing, reading, writing. It runs on threads of its own, and holds one only while it
+//! works: nothing here waits for a peer. What one client makes a server do at once is bounded.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

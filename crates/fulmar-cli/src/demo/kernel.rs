@@ -1,4 +1,5 @@
-//! The kernel's TCP on the same road: a bridge of its own with the same link and the same losses, moved at the same time.
+//! The kernel's TCP on the same road: a bridge of its own with the same link and the same losses, moved at
+//! the same time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

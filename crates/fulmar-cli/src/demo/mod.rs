@@ -1,9 +1,9 @@
 //! `fulmar demo`: a file crosses a path that loses packets, on this machine, before your eyes.
 //!
-//! A server, a client and a relay between them run in one program. The relay moves `fulmar-net`'s links in real time, so
-//! it needs no privileges. After the copy with one profile, a second one gets the same path for as long. With `--tcp` the
-//! kernel's TCP copies the same file at the same time, over a path that is equal down to the losses: those are bridges of
-//! the laboratory, which need root.
+//! A server, a client and a relay between them run in one program. The relay moves `fulmar-net`'s links in
+//! real time, so it needs no privileges. After the copy with one profile, a second one gets the same path for
+//! as long. With `--tcp` the kernel's TCP copies the same file at the same time, over a path that is equal
+//! down to the losses: those are bridges of the laboratory, which need root.
 
 mod back;
 mod display;
@@ -25,13 +25,14 @@ use display::Display;
 use race::{Course, Run};
 use road::Road;
 
-/// IP packets of 1500 bytes carry about this share of payload (20 + 8 bytes of IP and UDP, some 40 of Fulmar).
+/// IP packets of 1500 bytes carry about this share of payload (20 + 8 bytes of IP and UDP, some 40 of
+/// Fulmar).
 const PAYLOAD_SHARE: f64 = 0.955;
 
 /// See a file cross a lossy path on this machine, beside CUBIC on the same path.
 ///
-/// Nothing has to be set up: server, client, and the path between them live in this one program, with keys made for the
-/// occasion.
+/// Nothing has to be set up: server, client, and the path between them live in this one program, with keys
+/// made for the occasion.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Capacity of the path, each way
@@ -64,7 +65,8 @@ pub struct Args {
     /// What to send with afterwards on the same path for as long; `none` to leave that out
     #[arg(long, default_value = "cubic", value_parser = parse_rival)]
     against: String,
-    /// Real kernel TCP beside it, live, instead of a second profile: cubic, bbr, reno, or several by commas. Needs root
+    /// Real kernel TCP beside it, live, instead of a second profile: cubic, bbr, reno, or several by commas.
+    /// Needs root
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "CC", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
     #[arg(default_missing_value = "cubic", conflicts_with = "against")]

@@ -1,5 +1,5 @@
-//! What lies between the two ends of a run: a relay in user space, which needs no privileges, or a bridge between network
-//! namespaces, over which the kernel's TCP can go as well. Both move the same model.
+//! What lies between the two ends of a run: a relay in user space, which needs no privileges, or a bridge
+//! between network namespaces, over which the kernel's TCP can go as well. Both move the same model.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 

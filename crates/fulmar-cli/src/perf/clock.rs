@@ -1,8 +1,9 @@
 //! Time that two ends can compare.
 //!
-//! Two programs on one machine share its monotonic clock, which is exact. On two machines the offset between the clocks
-//! is estimated from the fastest of several exchanges, taking both ways to be equally long (RFC 5905, section 8); the
-//! error is at most half of that exchange's RTT. A report says which of the two it rests on.
+//! Two programs on one machine share its monotonic clock, which is exact. On two machines the offset between
+//! the clocks is estimated from the fastest of several exchanges, taking both ways to be equally long (RFC
+//! 5905, section 8); the error is at most half of that exchange's RTT. A report says which of the two it
+//! rests on.
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ pub enum Relation {
     },
 }
 
-/// One exchange: asked at `sent_ns` by our clock, answered at `their_ns` by theirs, answer here at `received_ns`.
+/// One exchange: asked at `sent_ns` by our clock, answered at `their_ns` by theirs, answer here at
+/// `received_ns`.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange {
     /// Our clock.

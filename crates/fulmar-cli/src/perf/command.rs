@@ -16,8 +16,9 @@ const SECONDS_DEFAULT: f64 = 10.0;
 
 /// Measures a path: `fulmar perf -s` on one machine, `fulmar perf -c HOST` on the other.
 ///
-/// Goodput is what the receiving application got, from its first to its last byte. With --messages, a message of --size
-/// bytes is due at each --interval, and what is reported are percentiles of the time until each was delivered in order.
+/// Goodput is what the receiving application got, from its first to its last byte. With --messages, a message
+/// of --size bytes is due at each --interval, and what is reported are percentiles of the time until each was
+/// delivered in order.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Wait for clients, and measure with each

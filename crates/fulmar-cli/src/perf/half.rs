@@ -1,4 +1,5 @@
-//! The sending and the receiving half of a measurement: streams, and what goes through them. Both ends have both.
+//! The sending and the receiving half of a measurement: streams, and what goes through them. Both ends have
+//! both.
 
 use std::sync::Arc;
 use std::time::Duration;

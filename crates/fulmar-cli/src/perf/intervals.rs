@@ -1,8 +1,9 @@
 //! The intervals of a measurement, as the receiver's reports tell them.
 //!
-//! An interval ends when the receiver says so, by its own clock: reports that were held up by a loss arrive together, and by
-//! the clock of who hears them the second would have lasted microseconds. The rest after the last report is an interval
-//! of its own only if it is long enough for a rate to mean something; iperf3 draws the same line.
+//! An interval ends when the receiver says so, by its own clock: reports that were held up by a loss arrive
+//! together, and by the clock of who hears them the second would have lasted microseconds. The rest after the
+//! last report is an interval of its own only if it is long enough for a rate to mean something; iperf3 draws
+//! the same line.
 
 use std::time::Duration;
 

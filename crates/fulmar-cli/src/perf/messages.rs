@@ -1,7 +1,8 @@
 //! A thin flow: a message at each interval, and how long each takes to be delivered in order.
 //!
-//! A message carries the moment it was *due*. When the transport falls behind and a write has to wait, the waiting is
-//! part of the delay, as it is for whoever waits for the message ("coordinated omission" otherwise hides it).
+//! A message carries the moment it was *due*. When the transport falls behind and a write has to wait, the
+//! waiting is part of the delay, as it is for whoever waits for the message ("coordinated omission" otherwise
+//! hides it).
 
 use std::sync::Arc;
 use std::time::Duration;

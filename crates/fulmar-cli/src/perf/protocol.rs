@@ -1,4 +1,5 @@
-//! What the two ends of a measurement say to each other on the control stream: JSON in frames (docs/perf-protocol.md).
+//! What the two ends of a measurement say to each other on the control stream: JSON in frames
+//! (docs/perf-protocol.md).
 //!
 //! A server believes nothing of it beyond the bounds given here.
 
@@ -114,7 +115,8 @@ pub struct Received {
     pub messages: Option<Delays>,
 }
 
-/// Delay of messages, from the moment they were due to be sent until they were delivered in order, in milliseconds.
+/// Delay of messages, from the moment they were due to be sent until they were delivered in order, in
+/// milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     /// Messages delivered.

@@ -1,4 +1,5 @@
-//! The program that is run: started with the library before its C library, told what we are told, and outlived.
+//! The program that is run: started with the library before its C library, told what we are told, and
+//! outlived.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;

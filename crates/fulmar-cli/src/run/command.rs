@@ -22,12 +22,12 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(10);
 
 /// Runs a program whose TCP connections, and the names they go to, leave at a gateway.
 ///
-/// The program needs no setting and knows nothing of it: a library is put before its C library. Connections to this machine,
-/// Unix sockets and UDP are left alone. Statically linked programs, those written in Go, and setuid programs cannot be
-/// carried; `fulmar proxy`, `fulmar transparent` and `fulmar tun` are for them.
+/// The program needs no setting and knows nothing of it: a library is put before its C library. Connections
+/// to this machine, Unix sockets and UDP are left alone. Statically linked programs, those written in Go, and
+/// setuid programs cannot be carried; `fulmar proxy`, `fulmar transparent` and `fulmar tun` are for them.
 ///
-/// Standard output is the program's, so nothing is said there when it starts; its exit code, or the signal that ends it, is
-/// passed on.
+/// Standard output is the program's, so nothing is said there when it starts; its exit code, or the signal
+/// that ends it, is passed on.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How to reach the gateway.

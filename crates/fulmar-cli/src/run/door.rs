@@ -1,10 +1,12 @@
 //! How a program's own socket becomes connected at the moment when the gateway has reached the target.
 //!
-//! A *door* is a port of loopback whose listener discards what knocks: by a packet filter of one instruction that takes
-//! nothing, or, where filters are not for everybody, because its queue is full. A socket that connects to it stays in `SYN_SENT`, as on a path to a far host. When the target has answered, a
-//! second socket is bound to the door's port and connects to the waiting one: both have sent a SYN, which is TCP's
-//! simultaneous open (RFC 9293, section 3.5), and both are connected at once. If the target has refused, the waiting socket,
-//! of which there is a duplicate here, is taken back (`connect` to no address), and whoever waits for it wakes up.
+//! A *door* is a port of loopback whose listener discards what knocks: by a packet filter of one instruction
+//! that takes nothing, or, where filters are not for everybody, because its queue is full. A socket that
+//! connects to it stays in `SYN_SENT`, as on a path to a far host. When the target has answered, a second
+//! socket is bound to the door's port and connects to the waiting one: both have sent a SYN, which is TCP's
+//! simultaneous open (RFC 9293, section 3.5), and both are connected at once. If the target has refused, the
+//! waiting socket, of which there is a duplicate here, is taken back (`connect` to no address), and whoever
+//! waits for it wakes up.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,7 +30,8 @@ const KNOCK_STEP: Duration = Duration::from_millis(1);
 /// How long the kernel may take to connect two sockets of this machine.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long a socket that was taken back is watched: a signal at that moment lets the kernel begin `connect` once more.
+/// How long a socket that was taken back is watched: a signal at that moment lets the kernel begin `connect`
+/// once more.
 const RETURN_TIME: Duration = Duration::from_millis(200);
 
 /// A port of loopback for each family that this machine has.
@@ -61,8 +64,8 @@ impl Listener {
         Ok(Self { _socket: socket, _filling: None, address })
     }
 
-    /// A queue of length zero has room for one connection (Linux counts so), and while that is not accepted, every SYN is
-    /// dropped.
+    /// A queue of length zero has room for one connection (Linux counts so), and while that is not accepted,
+    /// every SYN is dropped.
     fn with_full_queue(ip: IpAddr) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(SocketAddr::new(ip, 0)), Type::STREAM, None)?;
         let address = listen(&socket, ip, 0)?;
@@ -123,14 +126,15 @@ impl Door {
         tokio::time::timeout(OPEN_TIME_MAX, other.connect(knocking)).await.map_err(late)?
     }
 
-    /// Gives up a socket that knocks: it is as after a failed `connect`. Watches for a moment, as long as `may_return`, that it
-    /// does not knock again by itself.
+    /// Gives up a socket that knocks: it is as after a failed `connect`. Watches for a moment, as long as
+    /// `may_return`, that it does not knock again by itself.
     pub(super) async fn turn_away(&self, socket: &OwnedFd, may_return: impl Fn() -> bool) {
         let ends = tokio::time::Instant::now() + RETURN_TIME;
         while may_return() && tokio::time::Instant::now() < ends {
             if is_knocking(socket)
                 && rustix::net::connect_unspec(socket) == Err(Errno::BUSY)
-                // Kernels that take no socket back in which a thread waits (Linux 6.4): a reset is the next best thing.
+                // Kernels that take no socket back in which a thread waits (Linux 6.4): a reset is the next
+                // best thing.
                 && let Ok(stream) = self.open(socket).await
             {
                 let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
@@ -152,7 +156,8 @@ pub(super) async fn knocks(socket: &OwnedFd) -> bool {
     true
 }
 
-/// A socket that is neither connected nor connecting counts as hung up; one in `SYN_SENT` has nothing to report.
+/// A socket that is neither connected nor connecting counts as hung up; one in `SYN_SENT` has nothing to
+/// report.
 fn is_knocking(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::OUT)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

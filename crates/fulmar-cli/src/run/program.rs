@@ -1,5 +1,5 @@
-//! Which program is to run, and whether it can be carried: a library can be put before dynamically linked programs only, and
-//! never before those that get rights from their file.
+//! Which program is to run, and whether it can be carried: a library can be put before dynamically linked
+//! programs only, and never before those that get rights from their file.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -58,7 +58,8 @@ fn find(program: &OsStr) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| Failure::File(format!("{}: not found in PATH", program.display())))
 }
 
-/// A program that gets rights from its file is started without preloaded libraries (ld.so(8), "secure-execution mode").
+/// A program that gets rights from its file is started without preloaded libraries (ld.so(8),
+/// "secure-execution mode").
 fn check_rights(path: &Path) -> Result<(), Failure> {
     let file = fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());

@@ -1,4 +1,5 @@
-//! `fulmar transparent`: the TCP connections of a whole machine, or of a network behind it, through a gateway.
+//! `fulmar transparent`: the TCP connections of a whole machine, or of a network behind it, through a
+//! gateway.
 
 pub mod rules;
 
@@ -33,11 +34,12 @@ enum Handling {
     None,
 }
 
-/// Hands the TCP connections of this machine, or of machines it forwards for, to a gateway: programs need no setting.
+/// Hands the TCP connections of this machine, or of machines it forwards for, to a gateway: programs need no
+/// setting.
 ///
-/// Linux does it by nftables (package nftables; as root, or with CAP_NET_ADMIN). Connections within this machine are left
-/// alone, and so is everything that is not TCP: names are looked up as ever. A connection is accepted before its target has
-/// been reached, so that a target that refuses shows as a reset.
+/// Linux does it by nftables (package nftables; as root, or with CAP_NET_ADMIN). Connections within this
+/// machine are left alone, and so is everything that is not TCP: names are looked up as ever. A connection is
+/// accepted before its target has been reached, so that a target that refuses shows as a reset.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How to reach the gateway.

@@ -140,7 +140,8 @@ impl Rules {
         text
     }
 
-    /// What is left alone, in lines of a chain; `is_own` for the one that sees only this machine's own packets.
+    /// What is left alone, in lines of a chain; `is_own` for the one that sees only this machine's own
+    /// packets.
     fn exceptions(&self, is_own: bool) -> Vec<String> {
         let mut lines = vec!["meta l4proto != tcp return".to_owned()];
         // What stays on this machine, or goes to no single one. Our own answers go back as they came.

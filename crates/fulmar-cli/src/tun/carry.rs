@@ -8,7 +8,8 @@
 //! | `in-order` | one behind the other on the stream that opened the tunnel | coded, repaired, in order |
 //! | `unreliable` | as datagrams | neither coded nor repaired |
 //!
-//! On streams each packet has its length before it (16 bits); small packets that are there at the same time share a stream.
+//! On streams each packet has its length before it (16 bits); small packets that are there at the same time
+//! share a stream.
 
 use std::fmt;
 use std::io;
@@ -72,8 +73,8 @@ impl fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    /// Carries packets both ways until the connection or the device fails, and tells why. `recv` and `send` are the rest of the
-    /// stream that opened the tunnel.
+    /// Carries packets both ways until the connection or the device fails, and tells why. `recv` and `send`
+    /// are the rest of the stream that opened the tunnel.
     pub async fn carry<R, W>(&self, recv: R, send: W, mut inbox: Inbox) -> io::Error
     where
         R: AsyncRead + Unpin,
@@ -189,7 +190,8 @@ impl Tunnel {
         self.traffic.count(self.outward.back(), packet.len());
         match self.device.send(packet).await {
             Ok(_) => Ok(()),
-            // What is no IP packet the kernel does not take; a device that is down, neither. Both are as lost.
+            // What is no IP packet the kernel does not take; a device that is down, neither. Both are as
+            // lost.
             Err(error) if matches!(error.raw_os_error(), Some(EINVAL | EIO)) => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,5 +1,6 @@
-//! TCP connections through the tunnel are told how long its packets may be: the maximum segment size that either end offers
-//! is lowered to what the tunnel carries (RFC 4459, section 3.2). So nothing depends on ICMP, which firewalls like to drop.
+//! TCP connections through the tunnel are told how long its packets may be: the maximum segment size that
+//! either end offers is lowered to what the tunnel carries (RFC 4459, section 3.2). So nothing depends on
+//! ICMP, which firewalls like to drop.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
@@ -59,7 +60,8 @@ fn find_option(options: &[u8]) -> Option<usize> {
 fn replace(packet: &mut [u8], tcp_at: usize, at: usize, new: u16) {
     let old = u16::from_be_bytes([packet[at], packet[at + 1]]);
     packet[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    // The number may lie across two of the words that are summed: then each of its bytes counts in the other half.
+    // The number may lie across two of the words that are summed: then each of its bytes counts in the other
+    // half.
     let (old, new) =
         if (at - tcp_at).is_multiple_of(2) { (old, new) } else { (old.swap_bytes(), new.swap_bytes()) };
     let sum_at = tcp_at + TCP_CHECKSUM_AT;

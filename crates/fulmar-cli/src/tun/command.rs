@@ -33,15 +33,15 @@ const NAME_BYTES_MAX: usize = 15;
 
 /// Carries IP packets of any protocol to a gateway and back, by a TUN device at either end.
 ///
-/// Needs root, or CAP_NET_ADMIN, here, and a gateway that was started with --tun NETWORK. The device, its addresses and routes
-/// are gone when this program ends, however it ends.
+/// Needs root, or CAP_NET_ADMIN, here, and a gateway that was started with --tun NETWORK. The device, its
+/// addresses and routes are gone when this program ends, however it ends.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// What goes through the tunnel: a network, or `default` for everything; may be given several times. The gateway's end
-    /// always does
+    /// What goes through the tunnel: a network, or `default` for everything; may be given several times. The
+    /// gateway's end always does
     #[arg(long = "route", value_name = "NETWORK")]
     routes: Vec<Route>,
     /// How packets travel, both ways

@@ -24,11 +24,12 @@ pub const MTU_MIN: u16 = 1280;
 /// What a gateway can be told about tunnels for packets.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct TunArgs {
-    /// Carry IP packets as well (`fulmar tun`), of clients that may reach everything, with addresses from this IPv4 network;
-    /// needs root, or CAP_NET_ADMIN
+    /// Carry IP packets as well (`fulmar tun`), of clients that may reach everything, with addresses from
+    /// this IPv4 network; needs root, or CAP_NET_ADMIN
     #[arg(long, value_name = "NETWORK")]
     tun: Option<Pool>,
-    /// Let packets of tunnels go on from here, with this machine's address: forwarding and masquerading, until the end
+    /// Let packets of tunnels go on from here, with this machine's address: forwarding and masquerading,
+    /// until the end
     #[arg(long, requires = "tun")]
     tun_nat: bool,
 }
@@ -49,7 +50,8 @@ impl TunArgs {
         if self.is_wanted() { self } else { other }
     }
 
-    /// Has the gateway offer tunnels, and makes the changes that let packets go on; they last as long as what is returned.
+    /// Has the gateway offer tunnels, and makes the changes that let packets go on; they last as long as what
+    /// is returned.
     pub fn offer(&self, gateway: &Gateway) -> Result<Option<Changed>, Failure> {
         let Some(pool) = &self.tun else { return Ok(None) };
         // Found out now, not by the first client.
@@ -160,7 +162,8 @@ impl Opened {
     }
 }
 
-/// Lets packets of tunnels leave the gateway for elsewhere, with its own address: forwarding and masquerading.
+/// Lets packets of tunnels leave the gateway for elsewhere, with its own address: forwarding and
+/// masquerading.
 fn masquerade(network: &str) -> Vec<Change> {
     let mut changes = Vec::new();
     for (family, file) in [("ipv4", "ip_forward"), ("ipv6", "conf/all/forwarding")] {

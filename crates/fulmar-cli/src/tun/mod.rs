@@ -1,4 +1,5 @@
-//! `fulmar tun`: IP packets of any protocol through a gateway, so that *unmodified IP traffic is coded below TCP*.
+//! `fulmar tun`: IP packets of any protocol through a gateway, so that *unmodified IP traffic is coded below
+//! TCP*.
 //!
 //! | part | decides |
 //! |---|---|

@@ -46,7 +46,8 @@ impl Pool {
         format!("{}/{}", Ipv4Addr::from(self.first), self.length)
     }
 
-    /// Addresses for one more tunnel; those whose client had `wish` before, if they are free. `None` if all are taken.
+    /// Addresses for one more tunnel; those whose client had `wish` before, if they are free. `None` if all
+    /// are taken.
     pub fn lease(&self, wish: Option<Ipv4Addr>) -> Option<Lease> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |address: Ipv4Addr| u32::from(address).checked_sub(self.first).map(|offset| offset / 2);
@@ -73,7 +74,8 @@ impl Lease {
     /// The gateway's end and the client's.
     pub fn v6(&self) -> (Ipv6Addr, Ipv6Addr) {
         let [a, b, c, d] = PREFIX_V6;
-        // Tunnels of several gateways meet in nobody's routing table: the IPv4 network is part of the address.
+        // Tunnels of several gateways meet in nobody's routing table: the IPv4 network is part of the
+        // address.
         let (high, low) = ((self.pool.first >> 16) as u16, self.pool.first as u16);
         let end = |last: u32| Ipv6Addr::new(a, b, c, d, high, low, (last >> 16) as u16, last as u16);
         (end(2 * self.number), end(2 * self.number + 1))

@@ -29,8 +29,8 @@ impl std::str::FromStr for Route {
 const HALVES: [(&str, &str); 4] =
     [("-4", "0.0.0.0/1"), ("-4", "128.0.0.0/1"), ("-6", "::/1"), ("-6", "8000::/1")];
 
-/// The changes that send `routes` through `device`, and the packets to `gateway` as before. Routes through a device go with
-/// it, so that only the gateway's has to be undone.
+/// The changes that send `routes` through `device`, and the packets to `gateway` as before. Routes through a
+/// device go with it, so that only the gateway's has to be undone.
 pub fn changes(routes: &[Route], device: &str, gateway: IpAddr) -> Vec<Change> {
     let own = if routes.is_empty() { None } else { beside(gateway) };
     let through = |(family, network): (&str, &str)| {

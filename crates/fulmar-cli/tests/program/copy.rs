@@ -180,8 +180,8 @@ fn a_server_that_only_gives() {
     assert_same(&there.join("g"), &here.join("g"));
 }
 
-/// A file size limit stands for a full disk: it needs no privileges. (SIGXFSZ is ignored by the shell, and so by the
-/// program it starts, which then gets EFBIG from the write.)
+/// A file size limit stands for a full disk: it needs no privileges. (SIGXFSZ is ignored by the shell, and so
+/// by the program it starts, which then gets EFBIG from the write.)
 fn limited(home: &Home, kilobytes: u32, arguments: &[&str]) -> std::process::Command {
     let mut command = home.command(&[]);
     let program = command.get_program().to_owned();

@@ -1,4 +1,5 @@
-//! Copies that are cut off and go on. A relay of limited rate between the programs makes sure that there is a middle.
+//! Copies that are cut off and go on. A relay of limited rate between the programs makes sure that there is a
+//! middle.
 
 use std::fs;
 use std::net::SocketAddr;

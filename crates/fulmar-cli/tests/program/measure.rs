@@ -134,7 +134,8 @@ fn the_demo_without_a_terminal_and_with_a_file() {
 #[test]
 fn the_demo_beside_the_kernels_tcp() {
     let home = Home::empty();
-    // Longer than the second after which TCP tries again to connect: the path is the same each time, and may lose that.
+    // Longer than the second after which TCP tries again to connect: the path is the same each time, and may
+    // lose that.
     let path = ["--rate", "50M", "--rtt", "10ms", "--loss", "5", "--size", "16M"];
     let outcome = home.run(&[&["demo", "--json", "--tcp=cubic,reno"], &path[..]].concat());
     if outcome.stderr().contains("it needs root") {

@@ -1,5 +1,5 @@
-//! What the README and the guide say of the program is true: commands parse, the example compiles (a documentation test
-//! of the library), files exist.
+//! What the README and the guide say of the program is true: commands parse, the example compiles (a
+//! documentation test of the library), files exist.
 
 use std::path::Path;
 

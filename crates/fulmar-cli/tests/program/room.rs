@@ -1,4 +1,5 @@
-//! Network namespaces of the tests' own, so that nothing leaves the machine and addresses that are not loopback exist.
+//! Network namespaces of the tests' own, so that nothing leaves the machine and addresses that are not
+//! loopback exist.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// A namespace in which `setup`, lines of a shell, was done. `None`, and said so, where that is not allowed.
+    /// A namespace in which `setup`, lines of a shell, was done. `None`, and said so, where that is not
+    /// allowed.
     pub(crate) fn new(setup: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root may make network namespaces");

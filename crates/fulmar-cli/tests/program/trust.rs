@@ -68,7 +68,8 @@ fn a_server_whose_key_has_changed_is_never_trusted() {
     assert!(!there.join("f").exists());
 }
 
-/// `known_hosts` goes before everything: a server there that comes with this machine's own key is another one.
+/// `known_hosts` goes before everything: a server there that comes with this machine's own key is another
+/// one.
 #[test]
 fn the_own_key_is_not_believed_where_another_is_known() {
     let (alice, bob, here, there) = (Home::new(), Home::new(), Folder::new(), Folder::new());
@@ -101,8 +102,8 @@ fn a_list_of_clients_that_others_may_write_to_is_refused() {
     copy().fails_with(4);
 }
 
-/// Whoever reads a connection's id on the way may ask anybody for a reset with it: only the server itself may have the
-/// answer that the client believes, and it has the same after a restart.
+/// Whoever reads a connection's id on the way may ask anybody for a reset with it: only the server itself may
+/// have the answer that the client believes, and it has the same after a restart.
 #[test]
 fn nobody_answers_for_another_server() {
     let (home, there) = (Home::new(), Folder::new());

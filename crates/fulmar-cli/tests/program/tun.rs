@@ -75,7 +75,8 @@ fn packets_of_any_protocol_arrive_however_they_travel() {
     let before = stage.routes();
     for delivery in ["any-order", "in-order", "unreliable"] {
         let mut tunnel = stage.tunnel(&["--delivery", delivery, "--route", "203.0.113.0/24"]);
-        // ICMP, of both families, at the largest size that fits (1380 with headers); then longer ones, in fragments.
+        // ICMP, of both families, at the largest size that fits (1380 with headers); then longer ones, in
+        // fragments.
         stage.near(&format!("ping -c 3 -i 0.1 -W 5 -M do -s 1352 {}", tunnel.gateway_v4));
         stage.near(&format!("ping -c 2 -i 0.1 -W 5 -s 8000 {}", tunnel.gateway_v4));
         stage.near(&format!("ping -c 2 -i 0.1 -W 5 -s 500 {}", tunnel.gateway_v6));

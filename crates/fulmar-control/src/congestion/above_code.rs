@@ -27,7 +27,8 @@ impl AboveCode {
         Self { inner, duplicate_acks: None }
     }
 
-    /// `inner` above a code, where the third duplicate ACK is the sign of a loss and nothing is asked for before it.
+    /// `inner` above a code, where the third duplicate ACK is the sign of a loss and nothing is asked for
+    /// before it.
     pub fn by_duplicate_acks(inner: Box<dyn CongestionController>) -> Self {
         Self { inner, duplicate_acks: Some(0) }
     }

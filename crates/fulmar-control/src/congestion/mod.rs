@@ -71,8 +71,8 @@ pub trait CongestionController: Debug + Send {
         None
     }
 
-    /// Times it entered fast recovery (RFC 5681 3.2): reduced its window for a loss, other than after a timeout.
-    /// `None` where the algorithm has no such thing.
+    /// Times it entered fast recovery (RFC 5681 3.2): reduced its window for a loss, other than after a
+    /// timeout. `None` where the algorithm has no such thing.
     fn recoveries(&self) -> Option<u64> {
         None
     }

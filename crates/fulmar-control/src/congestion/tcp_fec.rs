@@ -6,12 +6,12 @@
 //! NewReno.
 //!
 //! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per
-//! window, and so is a real mark, which a TCP-FEC sender could not tell from it. Slow start ends with it, as with
-//! any ECN-echo, also with r = 1, which reduces nothing: where it went on, the first queue that overflows took
-//! hundreds of packets, and Table 5.3 had 0.6 instead of 24 Mb/s. Chapters 3 and 4 have no notice at all
-//! ([`TcpFec::unnotified`]). Losses that wait for their group's repair are not answered: that is the
-//! suppression of duplicate ACKs. Nothing is undone: reordering has no effect here unless repair had to be
-//! asked for.
+//! window, and so is a real mark, which a TCP-FEC sender could not tell from it. Slow start ends with it, as
+//! with any ECN-echo, also with r = 1, which reduces nothing: where it went on, the first queue that
+//! overflows took hundreds of packets, and Table 5.3 had 0.6 instead of 24 Mb/s. Chapters 3 and 4 have no
+//! notice at all ([`TcpFec::unnotified`]). Losses that wait for their group's repair are not answered: that
+//! is the suppression of duplicate ACKs. Nothing is undone: reordering has no effect here unless repair had
+//! to be asked for.
 //!
 //! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
 

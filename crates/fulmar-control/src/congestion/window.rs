@@ -122,8 +122,8 @@ impl<T: Copy> Epoch<T> {
         feedback.ecn_ce_packets > 0 && !self.covers(feedback.newest_acked_sent_at)
     }
 
-    /// Do the packets of `feedback` that a code could not repair begin a new event? However late that is found,
-    /// it counts from when they were sent.
+    /// Do the packets of `feedback` that a code could not repair begin a new event? However late that is
+    /// found, it counts from when they were sent.
     pub(super) fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
         feedback.unrepairable_packets > 0 && !self.covers(feedback.unrepairable_dated())
     }

@@ -163,8 +163,8 @@ mod tests {
     }
 
     /// One step by hand, m = 1, lambda = 1: samples 0.2, 0.4. x = (1, 0.2), P x = (100, 20), error 0.4, and
-    /// scale = 1 + 100 + 4 = 105: theta = (100, 20) / 105 * 0.4 = (0.380952, 0.076190). The prediction after 0.4
-    /// is 0.380952 + 0.4 * 0.076190 = 0.411429.
+    /// scale = 1 + 100 + 4 = 105: theta = (100, 20) / 105 * 0.4 = (0.380952, 0.076190). The prediction after
+    /// 0.4 is 0.380952 + 0.4 * 0.076190 = 0.411429.
     #[test]
     fn one_step_of_least_squares() {
         let mut estimator = estimator(1, 1.0);

@@ -40,7 +40,8 @@ const TAIL_RESIDUAL: f64 = 5e-3;
 const BULK_SHARE: f64 = 0.5;
 /// Weight of one feedback in that share.
 const LIMITED_GAIN: f64 = 1.0 / 32.0;
-/// Repair schedules a thin flow may have, sparse to dense: source symbols, then repair symbols. The last is for latency.
+/// Repair schedules a thin flow may have, sparse to dense: source symbols, then repair symbols. The last is
+/// for latency.
 const SCHEDULES: [(u32, u32); 11] =
     [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (3, 2), (1, 1), (1, 2), (1, 3)];
 /// Share of a round trip within which a hole is to be closed.

@@ -1,9 +1,10 @@
 //! How fast holes are filled: what the sender learns of them decides.
 //!
-//! Source: RFC 6675 (a scoreboard of selective acknowledgements: every hole is known, and filled as the window
-//! allows), RFC 6582 (NewReno: a partial ACK tells of one hole, so that a round trip goes by for each). Our ACKs
-//! are selective always; a sender that is to stand for a TCP without SACK paces itself by this. After a
-//! retransmission timeout TCP goes back and fills all holes in slow start, whatever it was told.
+//! Source: RFC 6675 (a scoreboard of selective acknowledgements: every hole is known, and filled as the
+//! window allows), RFC 6582 (NewReno: a partial ACK tells of one hole, so that a round trip goes by for
+//! each). Our ACKs are selective always; a sender that is to stand for a TCP without SACK paces itself by
+//! this. After a retransmission timeout TCP goes back and fills all holes in slow start, whatever it was
+//! told.
 //!
 //! What is not imitated of TCP without SACK: sending again, after a timeout, what arrived.
 

@@ -93,8 +93,8 @@ impl TcpFecGroups {
         Self { size, begun_at: 0, deal: None, due: None, ratio: 0.0, suppresses: true, pace }
     }
 
-    /// The same, which asks for every hole at once unless it `suppresses` what a group may repair (the source's
-    /// "fec-dup" does not), and fills those it asks for so fast.
+    /// The same, which asks for every hole at once unless it `suppresses` what a group may repair (the
+    /// source's "fec-dup" does not), and fills those it asks for so fast.
     pub fn asking(self, suppresses: bool, retransmissions: Retransmissions) -> Self {
         Self { suppresses, pace: Pace::new(retransmissions), ..self }
     }

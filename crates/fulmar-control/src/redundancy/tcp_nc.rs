@@ -141,8 +141,8 @@ impl TcpNcCombinations {
         }
     }
 
-    /// TCP's window is full of packets that the receiver has not seen. What has left the path leaves room in it only
-    /// when it was seen: TCP does not know better.
+    /// TCP's window is full of packets that the receiver has not seen. What has left the path leaves room in
+    /// it only when it was seen: TCP does not know better.
     fn is_window_full(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         let span = [opportunity.unacked_symbols, opportunity.missing_symbols, opportunity.recovering_symbols]
             .into_iter()
@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(line(1.25, true, 6), "ssssrs");
     }
 
-    /// TCP above the code: packets that were not seen fill its window, and only a timeout or the third duplicate ACK
-    /// has one sent again.
+    /// TCP above the code: packets that were not seen fill its window, and only a timeout or the third
+    /// duplicate ACK has one sent again.
     #[test]
     fn what_r_does_not_make_good_waits_for_tcp() {
         let config = TcpNcConfig { asks_by_tcp: true, ..TcpNcConfig::default() };

@@ -15,7 +15,8 @@ fn seconds() -> f64 {
     BEGUN.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-/// The runs of an attack are the same call by call, and of each call the fastest counts: the machine has other work too.
+/// The runs of an attack are the same call by call, and of each call the fastest counts: the machine has
+/// other work too.
 const RUNS: usize = 15;
 
 pub fn all(report: &mut Report) {

@@ -19,7 +19,8 @@ pub struct Isal {
 
 impl Isal {
     pub fn load() -> Option<Self> {
-        // SAFETY: libisal runs no code when it is loaded but feature detection, and the types are those of erasure_code.h.
+        // SAFETY: libisal runs no code when it is loaded but feature detection, and the types are those of
+        // erasure_code.h.
         unsafe {
             let library = Library::new("libisal.so.2").ok()?;
             Some(Self {
@@ -67,7 +68,8 @@ impl Isal {
         let mut inverse = vec![0; k * k];
         gb_per_s(k * SYMBOL, || {
             let mut present = matrix[r * k..(k + r) * k].to_vec();
-            // SAFETY: square matrices of k, r rows of the inverse, k sources and r restored symbols of SYMBOL bytes each.
+            // SAFETY: square matrices of k, r rows of the inverse, k sources and r restored symbols of SYMBOL
+            // bytes each.
             unsafe {
                 (self.invert)(present.as_mut_ptr(), inverse.as_mut_ptr(), k as i32);
                 (self.init_tables)(k as i32, r as i32, inverse.as_mut_ptr(), tables.as_mut_ptr());

@@ -1,7 +1,9 @@
-//! Speed of the codes beside ISA-L's and other crates', in one run on one core: GB/s of source bytes, in cache.
+//! Speed of the codes beside ISA-L's and other crates', in one run on one core: GB/s of source bytes, in
+//! cache.
 //!
-//! `fulmar-fec-compare [--json FILE] [--quick]`, `--hostile`, or `fulmar-fec-compare --repeat WHAT TIMES` for `instructions.sh`. Each figure is the best of many short rounds, which is what a shared machine
-//! disturbs least; compare ratios. `FULMAR_GF` chooses our kernel.
+//! `fulmar-fec-compare [--json FILE] [--quick]`, `--hostile`, or `fulmar-fec-compare --repeat WHAT TIMES` for
+//! `instructions.sh`. Each figure is the best of many short rounds, which is what a shared machine disturbs
+//! least; compare ratios. `FULMAR_GF` chooses our kernel.
 
 mod hostile;
 mod isal;

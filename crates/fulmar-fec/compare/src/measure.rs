@@ -21,7 +21,8 @@ pub fn gb_per_s(bytes: usize, mut call: impl FnMut()) -> f64 {
     bytes as f64 / best.as_secs_f64() / 1e9
 }
 
-/// MB/s of `bytes` per call that takes milliseconds: the best of 200, of which some fall between two interruptions.
+/// MB/s of `bytes` per call that takes milliseconds: the best of 200, of which some fall between two
+/// interruptions.
 pub fn mb_per_s(bytes: usize, mut call: impl FnMut()) -> f64 {
     let mut best = Duration::MAX;
     for _ in 0..200 {

@@ -18,8 +18,8 @@ pub struct DfcpBlock {
 }
 
 impl DfcpBlock {
-    /// Computes the check bytes over `message`, of at most 63536 bytes; `ldpc` is the generator's state for this block
-    /// ([`super::ldpc_state`]).
+    /// Computes the check bytes over `message`, of at most 63536 bytes; `ldpc` is the generator's state for
+    /// this block ([`super::ldpc_state`]).
     pub fn new(message: &[u8], ldpc: Taus88) -> Result<Self, CodeError> {
         if message.len() > MESSAGE_BYTES {
             return Err(CodeError::TooLong);
@@ -30,7 +30,8 @@ impl DfcpBlock {
         Ok(Self { inputs, associations: Associations::new() })
     }
 
-    /// Fills a segment with coded bytes; `state` is the generator's state before it, which the segment's header carries.
+    /// Fills a segment with coded bytes; `state` is the generator's state before it, which the segment's
+    /// header carries.
     pub fn segment(&mut self, state: Taus88, out: &mut [u8]) {
         let Ok(inputs) = self.inputs.as_slice().try_into() else { return };
         let count = out.len();
@@ -66,8 +67,9 @@ pub struct DfcpReceiver {
     work: Work,
 }
 
-/// Work for a coded byte, for one of the bytes it is the XOR of, for an edge of the graph, and for a byte that the outer code
-/// covers. Measured: a block of 69,000 coded bytes takes some 6 ms, and 16 units are 1 ns.
+/// Work for a coded byte, for one of the bytes it is the XOR of, for an edge of the graph, and for a byte
+/// that the outer code covers. Measured: a block of 69,000 coded bytes takes some 6 ms, and 16 units are 1
+/// ns.
 const PER_CODED: usize = 512;
 const PER_DRAW: usize = 32;
 const PER_EDGE: usize = 48;
@@ -79,8 +81,8 @@ const STEP_EDGES: usize = 4096;
 const STEP_DUE: usize = 4096;
 
 impl DfcpReceiver {
-    /// Of the message, only the first `message_bytes` may be other than zero. A receiver holds at most `coded_bytes_max`
-    /// coded bytes; the expected need is 1.05 x 65536.
+    /// Of the message, only the first `message_bytes` may be other than zero. A receiver holds at most
+    /// `coded_bytes_max` coded bytes; the expected need is 1.05 x 65536.
     pub fn new(message_bytes: usize, ldpc: Taus88, coded_bytes_max: usize) -> Self {
         Self {
             ldpc,
@@ -153,9 +155,9 @@ impl DfcpReceiver {
         self.peeling.unknown()
     }
 
-    /// Draws conclusions until there are none left, or about `work_max` is done. Returns whether none are left. High degrees
-    /// and then LDPC join as soon as they have few unknown bytes each. All LDPC equations are entered at once, which is for a
-    /// call that has done nothing else.
+    /// Draws conclusions until there are none left, or about `work_max` is done. Returns whether none are
+    /// left. High degrees and then LDPC join as soon as they have few unknown bytes each. All LDPC equations
+    /// are entered at once, which is for a call that has done nothing else.
     pub(super) fn advance(&mut self, work_max: u64, is_first: bool) -> Result<bool, CodeError> {
         let begin = self.work.total();
         let end = begin.saturating_add(work_max);
@@ -240,8 +242,8 @@ impl DfcpReceiver {
         }
         for (check, sum) in sums.into_iter().enumerate() {
             let unknown = &unknown[starts[check] as usize..ends[check] as usize];
-            // At most a sixteenth of the 80 or so bytes of a check are unknown. Should one have more than an equation can
-            // count, the others have to do.
+            // At most a sixteenth of the 80 or so bytes of a check are unknown. Should one have more than an
+            // equation can count, the others have to do.
             if unknown.len() < 255 {
                 let own = (MESSAGE_BYTES + check) as u16;
                 self.peeling.add(unknown.iter().copied().chain([own]), sum)?;
@@ -278,8 +280,8 @@ impl Visitor for Collect<'_> {
     }
 }
 
-/// A coded byte of high degree waits until of its bytes only so many are still unknown on average: before, it would only be
-/// carried along.
+/// A coded byte of high degree waits until of its bytes only so many are still unknown on average: before, it
+/// would only be carried along.
 const UNKNOWN_EACH: usize = 8;
 /// Kinds of coded bytes that wait: up to degree 19, up to 66. Those below 10 do not.
 const WAITING: [core::ops::RangeInclusive<usize>; 2] = [10..=19, 20..=DEGREE_MAX];

@@ -1,8 +1,9 @@
 //! DFCP's Raptor as a [`Decoder`]: blocks side by side, in bounded memory and in bounded steps.
 //!
-//! A receiver holds 2.6 MB for its block, whose segments are 70 kB. So a few blocks have receivers, those that were there
-//! first; the others keep their segments until one is free. Every call gives receivers a bounded amount of work, the segment
-//! that came and a few of those that wait; what its last segment leads to in a block takes two or three calls.
+//! A receiver holds 2.6 MB for its block, whose segments are 70 kB. So a few blocks have receivers, those
+//! that were there first; the others keep their segments until one is free. Every call gives receivers a
+//! bounded amount of work, the segment that came and a few of those that wait; what its last segment leads to
+//! in a block takes two or three calls.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;

@@ -1,4 +1,5 @@
-//! A block of DFCP on its way in: its segments as they came, and, once it is its turn, the receiver that decodes them.
+//! A block of DFCP on its way in: its segments as they came, and, once it is its turn, the receiver that
+//! decodes them.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -7,7 +8,8 @@ use alloc::vec::Vec;
 use super::{DfcpReceiver, Taus88, segment_state};
 use crate::{CodeError, RepairKey};
 
-/// Coded bytes that a block may collect. The most that one of a thousand needed is 71,500; one that needs more begins again.
+/// Coded bytes that a block may collect. The most that one of a thousand needed is 71,500; one that needs
+/// more begins again.
 const CODED_BYTES_MAX: usize = 65536 + 65536 / 4;
 /// A receiver is worth its memory from so many coded bytes on.
 const RECEIVE_BYTES_MIN: usize = 16 << 10;
@@ -84,8 +86,8 @@ impl Incoming {
         self.receiver.is_none() || (self.is_concluded && self.waiting_keys.is_empty())
     }
 
-    /// Lets the receiver draw conclusions, or else gives it one of the segments that wait. Returns what was done, and whether
-    /// the receiver has room.
+    /// Lets the receiver draw conclusions, or else gives it one of the segments that wait. Returns what was
+    /// done, and whether the receiver has room.
     pub(super) fn advance(
         &mut self,
         segment: &mut Vec<u8>,

@@ -1,10 +1,11 @@
 //! The outer code: 2000 check bytes over 63536 message bytes (thesis, section 3.7.2).
 //!
-//! For each message byte a degree is drawn, then as many distinct check bytes, into which the message byte is XORed. The
-//! thesis says "according to the given probability distribution" and does not give it. Here it is that of the pre-code in the
-//! paper its Omega comes from (Shokrollahi, "Raptor codes", 2006, section VI): edge degrees (2 x + 3 x^2) / 5, which means
-//! that half of the bytes have degree 2 and half have degree 3. The highest bit of a draw decides, a repeated check is
-//! dropped and drawn again, and a draw means the check `draw mod 2000`.
+//! For each message byte a degree is drawn, then as many distinct check bytes, into which the message byte is
+//! XORed. The thesis says "according to the given probability distribution" and does not give it. Here it is
+//! that of the pre-code in the paper its Omega comes from (Shokrollahi, "Raptor codes", 2006, section VI):
+//! edge degrees (2 x + 3 x^2) / 5, which means that half of the bytes have degree 2 and half have degree 3.
+//! The highest bit of a draw decides, a repeated check is dropped and drawn again, and a draw means the check
+//! `draw mod 2000`.
 
 use super::taus88::{Draws, Taus88};
 
@@ -13,9 +14,11 @@ pub const MESSAGE_BYTES: usize = 63536;
 /// Check bytes of a block.
 pub const CHECK_BYTES: usize = 2000;
 
-/// Calls `edges` with every message byte, its degree of 2 or 3, and three check bytes, of which the first so many count.
+/// Calls `edges` with every message byte, its degree of 2 or 3, and three check bytes, of which the first so
+/// many count.
 ///
-/// There are always three, so that a caller can do the same for both degrees: the processor cannot guess which it will be.
+/// There are always three, so that a caller can do the same for both degrees: the processor cannot guess
+/// which it will be.
 #[inline(always)]
 pub(super) fn for_each_message_byte(state: Taus88, mut edges: impl FnMut(usize, usize, [usize; 3])) {
     let mut draws = Draws::new(state);

@@ -1,4 +1,5 @@
-//! The inner code: which of the 65536 input bytes are XORed to one coded byte (thesis, section 3.7.3 and Table 3.1).
+//! The inner code: which of the 65536 input bytes are XORed to one coded byte (thesis, section 3.7.3 and
+//! Table 3.1).
 
 use alloc::boxed::Box;
 
@@ -37,7 +38,8 @@ const fn ends() -> [u32; 10] {
     ends
 }
 
-/// What a draw means by its highest 8 bits, which is all but when an interval ends among those that share them.
+/// What a draw means by its highest 8 bits, which is all but when an interval ends among those that share
+/// them.
 static BY_HIGH_BITS: [Class; 256] = by_high_bits();
 
 const fn by_high_bits() -> [Class; 256] {
@@ -75,7 +77,8 @@ fn class(draw: u32) -> Class {
     if class.number == UNSURE.number { class_of(draw) } else { class }
 }
 
-/// Coded bytes taken together, at most: what the draws at hand are enough for, and seldom more than one to be redrawn.
+/// Coded bytes taken together, at most: what the draws at hand are enough for, and seldom more than one to be
+/// redrawn.
 const BATCH: usize = 512;
 
 /// A coded byte of a batch.
@@ -108,8 +111,9 @@ pub(super) trait Visitor {
 
 /// The associations of the coded bytes of a segment.
 ///
-/// A processor cannot guess a degree, and one wrong guess costs as much as five inputs. So a batch of coded bytes is first
-/// walked through and sorted by degree, and what is done then is done for one degree after the other.
+/// A processor cannot guess a degree, and one wrong guess costs as much as five inputs. So a batch of coded
+/// bytes is first walked through and sorted by degree, and what is done then is done for one degree after the
+/// other.
 #[derive(Debug)]
 pub(super) struct Associations {
     draws: Draws,
@@ -149,7 +153,8 @@ impl Associations {
         }
     }
 
-    /// Has every one of the `count` coded bytes of a segment visited; `state` is the generator's state before it.
+    /// Has every one of the `count` coded bytes of a segment visited; `state` is the generator's state before
+    /// it.
     ///
     /// A coded byte takes a draw for the degree, then draws modulo 65536, repeated ones dropped.
     #[inline(always)]
@@ -178,7 +183,8 @@ impl Associations {
     }
 }
 
-/// Sorts coded bytes by degree, at most `count`, as long as their draws are certainly there; returns where the next starts.
+/// Sorts coded bytes by degree, at most `count`, as long as their draws are certainly there; returns where
+/// the next starts.
 #[inline(never)]
 fn walk(batches: &mut [Batch; 10], draws: &[u32], count: usize) -> Start {
     batches.iter_mut().for_each(|batch| batch.len = 0);

@@ -1,13 +1,15 @@
 //! The Raptor code of DFCP (Solymos, BME 2014, sections 3.7 and 3.10), over bytes.
 //!
-//! A block is 63536 user bytes, padded with zeros, and 2000 LDPC check bytes over them; every byte sent is the XOR of some of
-//! these 65536 (LT). [`DfcpBlock`] and [`DfcpReceiver`] are that code alone, with the generator states that DFCP's headers
-//! carry. [`DfcpRaptor`] is the same as a [`Code`]: the symbols of a block, each padded to the symbol size, are the user
-//! bytes, and a repair symbol is one segment of coded bytes whose key seeds the generator. Source symbols are never sent.
+//! A block is 63536 user bytes, padded with zeros, and 2000 LDPC check bytes over them; every byte sent is
+//! the XOR of some of these 65536 (LT). [`DfcpBlock`] and [`DfcpReceiver`] are that code alone, with the
+//! generator states that DFCP's headers carry. [`DfcpRaptor`] is the same as a [`Code`]: the symbols of a
+//! block, each padded to the symbol size, are the user bytes, and a repair symbol is one segment of coded
+//! bytes whose key seeds the generator. Source symbols are never sent.
 //!
-//! Three differences, all at the receiver, none on the wire. Where the thesis acknowledges a block it could not decode and
-//! reports an error (section 3.10.1), here the receiver keeps collecting until it can. The padding is known to be zero, so a
-//! short block needs no more than a full one. Belief propagation runs on arrival, not once at a threshold.
+//! Three differences, all at the receiver, none on the wire. Where the thesis acknowledges a block it could
+//! not decode and reports an error (section 3.10.1), here the receiver keeps collecting until it can. The
+//! padding is known to be zero, so a short block needs no more than a full one. Belief propagation runs on
+//! arrival, not once at a threshold.
 
 mod block;
 mod decoder;
@@ -42,9 +44,9 @@ const SEGMENT_BYTES_MAX: usize = 2048;
 /// Most symbols in a block, however short they are.
 const SYMBOLS_MAX: u32 = 1024;
 
-/// The generator's state for the LDPC code of a block: a function of the state exchanged when connecting, and the block's
-/// number (thesis, section 3.8.3). The thesis does not give the function; here the number is mixed into all three components,
-/// and six draws follow.
+/// The generator's state for the LDPC code of a block: a function of the state exchanged when connecting, and
+/// the block's number (thesis, section 3.8.3). The thesis does not give the function; here the number is
+/// mixed into all three components, and six draws follow.
 pub fn ldpc_state(initial: Taus88, block: u32) -> Taus88 {
     let (s1, s2, s3) = initial.parts();
     let mixed = [1, 2, 3].map(|i| block.wrapping_mul(69069).wrapping_add(i).wrapping_mul(69069));

@@ -1,9 +1,11 @@
-//! Belief propagation over erasures: an equation with one unknown byte gives that byte, which leaves its other equations.
+//! Belief propagation over erasures: an equation with one unknown byte gives that byte, which leaves its
+//! other equations.
 //!
-//! The thesis (section 3.10) keeps a list for each degree, walks all lists until nothing changes, then does the LDPC step, and
-//! so on. That ends where this ends, at the point where no equation has exactly one unknown byte, but walks the lists many
-//! times. Here each byte knows its equations, and each equation is 32 bits: the XOR of the indices of its unknown bytes, the
-//! XOR of the values, and their number. A known byte is taken out without looking at the others.
+//! The thesis (section 3.10) keeps a list for each degree, walks all lists until nothing changes, then does
+//! the LDPC step, and so on. That ends where this ends, at the point where no equation has exactly one
+//! unknown byte, but walks the lists many times. Here each byte knows its equations, and each equation is 32
+//! bits: the XOR of the indices of its unknown bytes, the XOR of the values, and their number. A known byte
+//! is taken out without looking at the others.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,7 +14,8 @@ use super::lt::INPUTS;
 
 /// A list's end.
 const NONE: u32 = u32::MAX;
-/// Equations of a byte that are found in one place: it has 3.1 on average when a block is decoded, more than this in 1 %.
+/// Equations of a byte that are found in one place: it has 3.1 on average when a block is decoded, more than
+/// this in 1 %.
 const NEAR: usize = 8;
 /// Equations that can be found there: 16 bits number them. A block is decoded with hardly more.
 const NEAR_EQUATIONS: usize = 1 << 16;
@@ -43,14 +46,15 @@ pub(super) struct Peeling {
     unknown: usize,
     /// XOR of indices << 16 | XOR of values << 8 | number of unknown bytes.
     equations: Vec<u32>,
-    /// By byte: its first equations, in one piece. Entering one reads nothing but the count, so that the processor need not
-    /// wait for memory.
+    /// By byte: its first equations, in one piece. Entering one reads nothing but the count, so that the
+    /// processor need not wait for memory.
     near: Vec<[u16; NEAR]>,
     /// By byte: the first of its further edges.
     heads: Vec<u32>,
     /// Further edges: equation, and next edge of the same byte.
     far: Vec<(u32, u32)>,
-    /// Equations with one unknown byte are the first `ripple_len`. There is room for one more than there are equations.
+    /// Equations with one unknown byte are the first `ripple_len`. There is room for one more than there are
+    /// equations.
     ripple: Vec<u32>,
     ripple_len: usize,
     /// Edges entered so far, and edges followed since they were last asked for.
@@ -58,7 +62,8 @@ pub(super) struct Peeling {
     followed: usize,
 }
 
-/// What taking the bytes of a batch out of their equations comes to: equations, and what changes in each but the number.
+/// What taking the bytes of a batch out of their equations comes to: equations, and what changes in each but
+/// the number.
 struct Edges {
     equations: [u16; (BATCH + 1) * NEAR],
     changes: [u32; (BATCH + 1) * NEAR],
@@ -137,7 +142,8 @@ impl Peeling {
         Ok(())
     }
 
-    /// As [`Peeling::add`], of many bytes of which a few are unknown: the known ones are taken out first, without a guess at any.
+    /// As [`Peeling::add`], of many bytes of which a few are unknown: the known ones are taken out first,
+    /// without a guess at any.
     pub(super) fn add_mostly_known(&mut self, indices: &[u16], value: u8) -> Result<(), Contradiction> {
         let (mut unknown, mut count, mut value) = ([0; 256], 0u8, u16::from(value));
         for index in indices {
@@ -169,10 +175,11 @@ impl Peeling {
         self.heads[byte] = self.far.len() as u32 - 1;
     }
 
-    /// Takes known bytes out of equations until nothing follows any more, or `edges_max` edges or so have been followed.
+    /// Takes known bytes out of equations until nothing follows any more, or `edges_max` edges or so have
+    /// been followed.
     ///
-    /// A byte at a time would wait for memory three times in a row: equation, byte, its equations. So bytes are taken in
-    /// batches, whose accesses do not wait for each other, and no step depends on a guess.
+    /// A byte at a time would wait for memory three times in a row: equation, byte, its equations. So bytes
+    /// are taken in batches, whose accesses do not wait for each other, and no step depends on a guess.
     pub(super) fn run(&mut self, edges_max: usize) -> Result<(), Contradiction> {
         let mut is_consistent = true;
         let mut edges =
@@ -201,8 +208,8 @@ impl Peeling {
         self.ripple_len == 0
     }
 
-    /// Enters the byte that an equation gives, unless another equation of the batch has given it. Near equations are noted,
-    /// far ones changed at once.
+    /// Enters the byte that an equation gives, unless another equation of the batch has given it. Near
+    /// equations are noted, far ones changed at once.
     #[inline(always)]
     fn determine(&mut self, equation: u32, edges: &mut Edges) -> bool {
         let state = self.equations[equation as usize];

@@ -1,8 +1,9 @@
-//! L'Ecuyer's combined Tausworthe generator taus88 ("Maximally equidistributed combined Tausworthe generators", 1996), the
-//! generator of Linux in DFCP's time.
+//! L'Ecuyer's combined Tausworthe generator taus88 ("Maximally equidistributed combined Tausworthe
+//! generators", 1996), the generator of Linux in DFCP's time.
 //!
-//! One draw takes from the draw before it, so a processor has nothing to do side by side. But each component is linear over
-//! GF(2): its words also satisfy recurrences that reach far back, of which many steps can be taken at once ([`LAGS`]).
+//! One draw takes from the draw before it, so a processor has nothing to do side by side. But each component
+//! is linear over GF(2): its words also satisfy recurrences that reach far back, of which many steps can be
+//! taken at once ([`LAGS`]).
 
 use alloc::boxed::Box;
 
@@ -20,7 +21,8 @@ pub struct Taus88 {
 }
 
 impl Taus88 {
-    /// A state from a header. Components below their minimum (2, 8, 16) would stay at zero for ever, so they are raised.
+    /// A state from a header. Components below their minimum (2, 8, 16) would stay at zero for ever, so they
+    /// are raised.
     pub fn from_parts(s1: u32, s2: u32, s3: u32) -> Self {
         let raise = |s: u32, min: u32| if s < min { s + min } else { s };
         Self { s1: raise(s1, 2), s2: raise(s2, 8), s3: raise(s3, 16) }
@@ -31,7 +33,8 @@ impl Taus88 {
         (self.s1, self.s2, self.s3)
     }
 
-    /// A state from one number, as Linux and GSL seed it: a multiplicative generator, then six draws to warm up.
+    /// A state from one number, as Linux and GSL seed it: a multiplicative generator, then six draws to warm
+    /// up.
     pub fn seeded(seed: u32) -> Self {
         let multiply = |x: u32| x.wrapping_mul(69069);
         let s1 = Self::from_parts(multiply(seed), 8, 16).s1;
@@ -63,11 +66,12 @@ fn step(state: Taus88) -> Taus88 {
 
 /// For each component: every word is the XOR of the words so far back.
 ///
-/// The bits of the first satisfy x^31 + x^13 + 1, and a word is 12 bits further than the one before. With A = x^31 and
-/// B = x^13, (A + B)^3 + 1 = A^3 + A^2 B + A B^2 + B^3 + 1 is a multiple whose exponents are all multiples of 3, and squaring
-/// multiplies the exponents by 2: squared five times, they are 12 times 248, 200, 152, 104 and 0. The second has x^29 + x^2 + 1
-/// and 4 bits a word: squared five times, 4 times 232, 16 and 0. For the third, x^28 + x^3 + 1 and 17 bits, a search over all
-/// multiples of five terms found the shortest of which no lag is short.
+/// The bits of the first satisfy x^31 + x^13 + 1, and a word is 12 bits further than the one before. With A =
+/// x^31 and B = x^13, (A + B)^3 + 1 = A^3 + A^2 B + A B^2 + B^3 + 1 is a multiple whose exponents are all
+/// multiples of 3, and squaring multiplies the exponents by 2: squared five times, they are 12 times 248,
+/// 200, 152, 104 and 0. The second has x^29 + x^2 + 1 and 4 bits a word: squared five times, 4 times 232, 16
+/// and 0. For the third, x^28 + x^3 + 1 and 17 bits, a search over all multiples of five terms found the
+/// shortest of which no lag is short.
 const LAGS: [&[usize]; 3] = [&[48, 96, 144, 248], &[216, 232], &[124, 230, 287, 289]];
 
 /// Words kept from before: the longest lag, and more than the longest run of draws looked at together.
@@ -154,7 +158,8 @@ mod tests {
 
     #[test]
     fn the_published_sequence() {
-        // GNU Scientific Library, rng/test.c: gsl_rng_taus2 with seed 1 yields 2733957125 as its 10,000th draw.
+        // GNU Scientific Library, rng/test.c: gsl_rng_taus2 with seed 1 yields 2733957125 as its 10,000th
+        // draw.
         let mut state = Taus88::seeded(1);
         (1..10_000).for_each(|_| {
             state.draw();

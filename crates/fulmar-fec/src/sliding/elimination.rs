@@ -1,12 +1,14 @@
 //! Incremental Gauss-Jordan elimination over the symbols that are missing, and over nothing else.
 //!
-//! Known symbols are taken out of an equation before it comes here, so a row has one coefficient per *missing* symbol: ten
-//! losses among 256 symbols are a system of ten columns. Columns have no order; the lowest id in a row is its pivot.
+//! Known symbols are taken out of an equation before it comes here, so a row has one coefficient per
+//! *missing* symbol: ten losses among 256 symbols are a system of ten columns. Columns have no order; the
+//! lowest id in a row is its pivot.
 //!
-//! Invariants (reduced row echelon form): every row has at least two terms; its pivot has coefficient 1 and occurs in no
-//! other row; a symbol that occurs in some row has a column.
+//! Invariants (reduced row echelon form): every row has at least two terms; its pivot has coefficient 1 and
+//! occurs in no other row; a symbol that occurs in some row has a column.
 //!
-//! A call reads or writes every byte of the system a few times at most, and [`SYSTEM_BYTES_MAX`] bounds these bytes.
+//! A call reads or writes every byte of the system a few times at most, and [`SYSTEM_BYTES_MAX`] bounds these
+//! bytes.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -130,8 +132,8 @@ impl Elimination {
         core::mem::take(&mut self.determined)
     }
 
-    /// The columns of missing symbols, ascending by id, into `out`. Those that have none get one. Whether there is room for all:
-    /// at most `columns_max`.
+    /// The columns of missing symbols, ascending by id, into `out`. Those that have none get one. Whether
+    /// there is room for all: at most `columns_max`.
     pub(super) fn columns_of(&mut self, ids: &[u64], columns_max: usize, out: &mut Vec<u32>) -> bool {
         out.clear();
         let Some(first) = ids.first() else { return true };
@@ -154,7 +156,8 @@ impl Elimination {
         true
     }
 
-    /// Makes columns for the `new` ones of `ids` that have none, and puts them into their places from `from` on.
+    /// Makes columns for the `new` ones of `ids` that have none, and puts them into their places from `from`
+    /// on.
     fn merge(&mut self, from: usize, ids: &[u64], new: usize, out: &mut [u32]) {
         for (id, column) in ids.iter().zip(out.iter_mut()).filter(|(_, column)| **column == u32::MAX) {
             *column = self.free.pop().unwrap_or_else(|| {
@@ -292,7 +295,8 @@ impl Elimination {
         self.position(id).is_ok_and(|at| self.pivots[self.columns[at].1 as usize])
     }
 
-    /// Rows over the symbols first..end alone: the degrees of freedom they have about these, if none reaches beyond `end`.
+    /// Rows over the symbols first..end alone: the degrees of freedom they have about these, if none reaches
+    /// beyond `end`.
     pub(super) fn rows_within(&self, first: u64, end: u64) -> u32 {
         self.work.add(self.rows.len() * STEP);
         let pivot = |row: &&Equation| self.ids[row.pivot as usize];
@@ -310,8 +314,9 @@ impl Elimination {
         self.rows.iter().map(|row| self.ids[row.pivot as usize]).max()
     }
 
-    /// Drops the row with the highest pivot: what is lost first has to be decoded first, and a decoder full of equations about
-    /// later symbols must not refuse the ones that would help. Its columns are still there.
+    /// Drops the row with the highest pivot: what is lost first has to be decoded first, and a decoder full
+    /// of equations about later symbols must not refuse the ones that would help. Its columns are still
+    /// there.
     pub(super) fn drop_highest(&mut self, buffers: &mut Buffers) {
         self.work.add(self.rows.len() * STEP);
         let pivot = |index: &usize| self.ids[self.rows[*index].pivot as usize];
@@ -363,7 +368,8 @@ impl Elimination {
         equation.terms().min_by_key(|column| self.ids[*column as usize])
     }
 
-    /// Takes all pivots out of an equation. Pivots occur in their own rows only, so one pass does it, in any order.
+    /// Takes all pivots out of an equation. Pivots occur in their own rows only, so one pass does it, in any
+    /// order.
     fn reduce(&self, new: &mut Equation) {
         self.work.add(self.bytes());
         for rows in self.rows.chunks(BATCH) {

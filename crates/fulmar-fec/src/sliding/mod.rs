@@ -1,11 +1,12 @@
-//! One decoder for every linear code over a stream of symbols: sources are copied into a ring, repair symbols become
-//! equations over what is missing.
+//! One decoder for every linear code over a stream of symbols: sources are copied into a ring, repair symbols
+//! become equations over what is missing.
 //!
-//! Cost of a source symbol when nothing is missing: one copy, one bit, no allocation. Of a repair symbol: nothing if all it
-//! covers is known, otherwise one fused product over the known symbols it covers, and one row operation per pending equation.
-//! Whatever a peer sends, the product is over [`PRODUCT_BYTES_MAX`] at most and the equations are [`SYSTEM_BYTES_MAX`] at most.
-//! Memory: `symbols_max` symbols, `equations_max` equations of at most one symbol and `symbols_max` coefficients each, and
-//! one bit per id between the lowest undecoded one and the newest ([`crate::REACH`]); little of it before it is needed.
+//! Cost of a source symbol when nothing is missing: one copy, one bit, no allocation. Of a repair symbol:
+//! nothing if all it covers is known, otherwise one fused product over the known symbols it covers, and one
+//! row operation per pending equation. Whatever a peer sends, the product is over [`PRODUCT_BYTES_MAX`] at
+//! most and the equations are [`SYSTEM_BYTES_MAX`] at most. Memory: `symbols_max` symbols, `equations_max`
+//! equations of at most one symbol and `symbols_max` coefficients each, and one bit per id between the lowest
+//! undecoded one and the newest ([`crate::REACH`]); little of it before it is needed.
 
 mod elimination;
 mod store;
@@ -104,8 +105,8 @@ impl<R: Rows> SlidingDecoder<R> {
         }
     }
 
-    /// Takes the known symbols out of the value and writes down what is missing. The value, unless a known symbol has been
-    /// forgotten or they are too many.
+    /// Takes the known symbols out of the value and writes down what is missing. The value, unless a known
+    /// symbol has been forgotten or they are too many.
     fn value(&mut self, cover: Cover<'_>, repair: &[u8]) -> Result<Result<Vec<u8>, Innovation>, CodeError> {
         let Scratch { row, missing, factors: missing_factors, .. } = &mut self.scratch;
         missing.clear();

@@ -1,10 +1,11 @@
-//! The bytes of the newest symbols, by id: one copy per symbol, no allocation in steady state, nothing held when idle.
+//! The bytes of the newest symbols, by id: one copy per symbol, no allocation in steady state, nothing held
+//! when idle.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Of the symbols retained, one in this many may be older than the newest ones: late arrivals, to which repair that was
-/// asked for is the most likely to refer.
+/// Of the symbols retained, one in this many may be older than the newest ones: late arrivals, to which
+/// repair that was asked for is the most likely to refer.
 const LATE_SHARE: usize = 8;
 /// Spare buffers kept although nothing is retained.
 const SPARE_MIN: usize = 4;
@@ -106,7 +107,8 @@ impl Store {
         buffer.extend_from_slice(symbol);
     }
 
-    /// Moves the ring forward until its slot `index` is the last one it may have; returns the new index of that slot.
+    /// Moves the ring forward until its slot `index` is the last one it may have; returns the new index of
+    /// that slot.
     fn slide(&mut self, index: u64) -> usize {
         let steps = index - (self.ring_max as u64 - 1);
         for _ in 0..steps.min(self.ring.len() as u64) {

@@ -1,5 +1,5 @@
-//! The equations, in systems that have nothing to do with each other: one for each block that is on its way, or a single one
-//! where covers are free.
+//! The equations, in systems that have nothing to do with each other: one for each block that is on its way,
+//! or a single one where covers are free.
 //!
 //! So a block costs what its own length costs, and what it lacks is a subtraction.
 
@@ -163,7 +163,8 @@ impl Systems {
         Ok(Fate::Dropped)
     }
 
-    /// Rows of later blocks go before rows of the one that begins at `first`. Returns the memory that the others hold.
+    /// Rows of later blocks go before rows of the one that begins at `first`. Returns the memory that the
+    /// others hold.
     fn make_room(&mut self, first: u64, terms: &Terms<'_>, buffers: &mut Buffers) -> usize {
         let own = self.open.get(&first).map(|system| &*system.equations);
         let buffer_bytes = buffers.symbol_bytes();

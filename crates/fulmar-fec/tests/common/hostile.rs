@@ -1,5 +1,5 @@
-//! A hostile peer made from bytes: any code with any parameters, any symbol size, any limits, anything in any order. Fuzz targets
-//! and an ordinary test call it.
+//! A hostile peer made from bytes: any code with any parameters, any symbol size, any limits, anything in any
+//! order. Fuzz targets and an ordinary test call it.
 
 use fulmar_fec::*;
 
@@ -50,7 +50,8 @@ struct Peer<'a> {
     bytes: Vec<u8>,
 }
 
-/// Runs a decoder against the peer. No call may do more than it is allowed, hold more than it is allowed, or panic.
+/// Runs a decoder against the peer. No call may do more than it is allowed, hold more than it is allowed, or
+/// panic.
 pub fn drive(data: &[u8]) {
     let mut input = Input(data);
     let id = input.byte() as usize % PARAMETERS.len();

@@ -1,14 +1,16 @@
 //! The loops, written once for all instruction sets.
 //!
-//! A tile is some vectors of some outputs, held in registers while every input is read once. Lengths that are no multiple
-//! of a vector cost one more vector, never a byte loop: the last vector of a string is taken flush with its end, its sum is
-//! computed before the loop changes the bytes it shares with the vector before, and stored after.
+//! A tile is some vectors of some outputs, held in registers while every input is read once. Lengths that are
+//! no multiple of a vector cost one more vector, never a byte loop: the last vector of a string is taken
+//! flush with its end, its sum is computed before the loop changes the bytes it shares with the vector
+//! before, and stored after.
 
 use super::lanes::{Lanes, Plain};
 
 /// Outputs of inputs of unequal length handled at once.
 const OUTPUTS: usize = 8;
-/// Inputs handled in one pass over the outputs: their tiles and their pages should be found in the first-level caches.
+/// Inputs handled in one pass over the outputs: their tiles and their pages should be found in the
+/// first-level caches.
 const INPUTS: usize = 64;
 
 /// Some outputs, some inputs, and their coefficients.
@@ -113,7 +115,8 @@ pub(super) unsafe fn dot_block<L: Lanes>(block: &mut DotBlock<'_, '_>) {
         let left = block.outputs.len() - from;
         let stride = block.outputs.len();
         let is_plain = left >= 8 && block.coefficients[from..].iter().step_by(stride).all(|c| *c == 1);
-        // SAFETY: the features are those the caller vouches for; as many outputs are left as the functions take.
+        // SAFETY: the features are those the caller vouches for; as many outputs are left as the functions
+        // take.
         unsafe {
             from += match (left, L::REGISTERS) {
                 (8.., 32) if is_plain => rows::<L, 8, 2, true>(block, from),
@@ -134,8 +137,8 @@ pub(super) unsafe fn dot_block<L: Lanes>(block: &mut DotBlock<'_, '_>) {
     }
 }
 
-/// Multiplies all inputs into the `R` outputs from `from` on, in tiles of `T` vectors. Returns `R`. With `PLAIN`, all
-/// coefficients of the first of these outputs are 1.
+/// Multiplies all inputs into the `R` outputs from `from` on, in tiles of `T` vectors. Returns `R`. With
+/// `PLAIN`, all coefficients of the first of these outputs are 1.
 ///
 /// # Safety
 /// As [`dot_block`]; `from + R` outputs are there.
@@ -153,8 +156,9 @@ unsafe fn rows<L: Lanes, const R: usize, const T: usize, const PLAIN: bool>(
         len: block.len,
         is_sum: block.is_sum,
     };
-    // SAFETY: all outputs and inputs are at least `len` long (`for_each_block` gathers only inputs of that length,
-    // `check_dot` compares the outputs with the inputs). Outputs are `&mut`, so they overlap neither each other nor an input.
+    // SAFETY: all outputs and inputs are at least `len` long (`for_each_block` gathers only inputs of that
+    // length, `check_dot` compares the outputs with the inputs). Outputs are `&mut`, so they overlap neither
+    // each other nor an input.
     unsafe {
         if rows.len < L::WIDTH {
             rows.short();
@@ -306,7 +310,8 @@ impl<L: Lanes, const R: usize, const PLAIN: bool> Rows<'_, L, R, PLAIN> {
     }
 }
 
-/// destination = coefficient * destination, or destination += coefficient * source with a source of the same length.
+/// destination = coefficient * destination, or destination += coefficient * source with a source of the same
+/// length.
 ///
 /// # Safety
 /// The processor has the features of `L`, and the caller enables them.
@@ -322,8 +327,8 @@ pub(super) unsafe fn map<L: Lanes>(destination: &mut [u8], source: Option<&[u8]>
         None => to.cast_const(),
     };
     let is_sum = source.is_some();
-    // SAFETY: every offset is followed by at least as many bytes as are accessed, because both strings are `len` long.
-    // Without a source, `from` is derived from `to`, so reads and writes go through one borrow.
+    // SAFETY: every offset is followed by at least as many bytes as are accessed, because both strings are
+    // `len` long. Without a source, `from` is derived from `to`, so reads and writes go through one borrow.
     unsafe {
         let factor = L::factor(L::index(coefficient));
         if len < L::WIDTH {
@@ -348,7 +353,8 @@ pub(super) unsafe fn map<L: Lanes>(destination: &mut [u8], source: Option<&[u8]>
     }
 }
 
-/// What one vector of a destination becomes. A function and not a closure: it has to be inlined to have the features.
+/// What one vector of a destination becomes. A function and not a closure: it has to be inlined to have the
+/// features.
 ///
 /// # Safety
 /// As [`map`].

@@ -8,8 +8,9 @@ use super::tables::{MATRICES, NIBBLES, Nibbles};
 /// A vector of bytes.
 ///
 /// # Safety
-/// Every method requires that the processor has the features of the set, and that it is inlined into a function that
-/// enables them. Pointers must be valid for `WIDTH` bytes, or for the `n` given; no alignment is needed.
+/// Every method requires that the processor has the features of the set, and that it is inlined into a
+/// function that enables them. Pointers must be valid for `WIDTH` bytes, or for the `n` given; no alignment
+/// is needed.
 pub(super) trait Lanes {
     /// The vector.
     type V: Copy;
@@ -23,7 +24,8 @@ pub(super) trait Lanes {
     const WIDTH: usize;
     /// Vector registers.
     const REGISTERS: usize;
-    /// Whether a vector made ready is two, its low and its high halves of bytes. Making it so should serve many outputs.
+    /// Whether a vector made ready is two, its low and its high halves of bytes. Making it so should serve
+    /// many outputs.
     const IS_SPLIT: bool;
     /// Whether the XOR of three vectors is one instruction.
     const HAS_XOR3: bool;
@@ -38,7 +40,8 @@ pub(super) trait Lanes {
     unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn ready(v: Self::V) -> Self::Ready;
     fn index(coefficient: u8) -> Self::Index;
-    /// The coefficients of `R` outputs from `from` on, of every input: they are in `coefficients`, `stride` for each input.
+    /// The coefficients of `R` outputs from `from` on, of every input: they are in `coefficients`, `stride`
+    /// for each input.
     #[inline(always)]
     fn indices<'a, const R: usize>(
         coefficients: &'a [u8],
@@ -72,8 +75,8 @@ fn gather<'a, I, const R: usize>(
     &space[..inputs]
 }
 
-/// Coefficients as offsets into the tables of nibbles: to multiply by the size of a table takes a port that the shuffles and
-/// XORs of the loop need.
+/// Coefficients as offsets into the tables of nibbles: to multiply by the size of a table takes a port that
+/// the shuffles and XORs of the loop need.
 macro_rules! nibble_offsets {
     () => {
         type Index = u16;
@@ -384,7 +387,8 @@ impl Lanes for Avx512 {
     }
 }
 
-/// The vectors of `L` without coefficients: every product is the vector itself, so that sums of products are plain XOR.
+/// The vectors of `L` without coefficients: every product is the vector itself, so that sums of products are
+/// plain XOR.
 pub(super) struct Plain<L>(PhantomData<L>);
 
 impl<L: Lanes> Lanes for Plain<L> {

@@ -1,7 +1,7 @@
 //! Kernels for x86-64: one loop, four instruction sets.
 //!
-//! [`Lanes`] is what differs between them, [`fused`] what they share. The entry points compile that loop once per set of
-//! processor features; they are handed out only after the features were found ([`crate::kernel`]).
+//! [`Lanes`] is what differs between them, [`fused`] what they share. The entry points compile that loop once
+//! per set of processor features; they are handed out only after the features were found ([`crate::kernel`]).
 #![allow(unsafe_code)]
 
 mod fused;
@@ -13,7 +13,8 @@ use crate::{elimination, recurrence};
 use fused::DotBlock;
 use lanes::{Avx2, Avx512, Gfni, Ssse3};
 
-/// Whether this processor has a feature: asked at run time with `std`, decided by the compiler's flags without.
+/// Whether this processor has a feature: asked at run time with `std`, decided by the compiler's flags
+/// without.
 macro_rules! has {
     ($feature:tt) => {{
         #[cfg(feature = "std")]
@@ -39,7 +40,8 @@ macro_rules! kernel {
             /// The processor has the features named.
             #[target_feature(enable = $features)]
             unsafe fn dot_block(block: &mut DotBlock<'_, '_>) {
-                // SAFETY: the features that the lanes need are enabled here, and the caller has found them present.
+                // SAFETY: the features that the lanes need are enabled here, and the caller has found them
+                // present.
                 unsafe { fused::dot_block::<$lanes>(block) }
             }
 
@@ -47,7 +49,8 @@ macro_rules! kernel {
             /// The processor has the features named.
             #[target_feature(enable = $features)]
             unsafe fn map(destination: &mut [u8], source: Option<&[u8]>, coefficient: u8) {
-                // SAFETY: the features that the lanes need are enabled here, and the caller has found them present.
+                // SAFETY: the features that the lanes need are enabled here, and the caller has found them
+                // present.
                 unsafe { fused::map::<$lanes>(destination, source, coefficient) }
             }
 
@@ -61,7 +64,8 @@ macro_rules! kernel {
                 columns: &[usize],
             ) -> Option<usize> {
                 let mul_add = |to: &mut [u8], from: &[u8], c: u8| {
-                    // SAFETY: the features that the lanes need are enabled here, and the caller has found them present.
+                    // SAFETY: the features that the lanes need are enabled here, and the caller has found
+                    // them present.
                     unsafe { fused::map::<$lanes>(to, Some(from), c) }
                 };
                 let scale = |to: &mut [u8], c: u8| {

@@ -2,8 +2,8 @@
 
 use crate::field::mul_by_definition;
 
-/// `NIBBLES[c]` = the products c * 0..16, then c * (0..16 << 4): what a byte shuffle looks up (Plank, Greenan, Miller,
-/// "Screaming fast Galois field arithmetic using Intel SIMD instructions", FAST 2013).
+/// `NIBBLES[c]` = the products c * 0..16, then c * (0..16 << 4): what a byte shuffle looks up (Plank,
+/// Greenan, Miller, "Screaming fast Galois field arithmetic using Intel SIMD instructions", FAST 2013).
 pub(super) static NIBBLES: [Nibbles; 256] = nibbles();
 
 /// One coefficient's two 16-byte tables.
@@ -29,8 +29,9 @@ const fn nibbles() -> [Nibbles; 256] {
     tables
 }
 
-/// `MATRICES[c]` = multiplication by c as the 8x8 bit matrix that GF2P8AFFINEQB takes: byte 7 - i holds the row that
-/// gives bit i of the product (Intel SDM, "GF2P8AFFINEQB"). Unlike GF2P8MULB it is not tied to the AES polynomial.
+/// `MATRICES[c]` = multiplication by c as the 8x8 bit matrix that GF2P8AFFINEQB takes: byte 7 - i holds the
+/// row that gives bit i of the product (Intel SDM, "GF2P8AFFINEQB"). Unlike GF2P8MULB it is not tied to the
+/// AES polynomial.
 pub(super) static MATRICES: [u64; 256] = matrices();
 
 const fn matrices() -> [u64; 256] {

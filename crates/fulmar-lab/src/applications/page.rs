@@ -1,4 +1,5 @@
-//! The page of all applications: for each a table of every number, link by link and way by way, and whether its bounds hold.
+//! The page of all applications: for each a table of every number, link by link and way by way, and whether
+//! its bounds hold.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

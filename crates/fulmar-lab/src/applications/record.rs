@@ -1,4 +1,5 @@
-//! What was found, kept as it comes: a line of JSON for each run, so that an interrupted sweep goes on where it was.
+//! What was found, kept as it comes: a line of JSON for each run, so that an interrupted sweep goes on where
+//! it was.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -56,8 +57,8 @@ pub struct Book {
 }
 
 impl Book {
-    /// Opens the book of a folder, which is made if it is not there. Half a line at the end, of a run that was cut off, is
-    /// left out.
+    /// Opens the book of a folder, which is made if it is not there. Half a line at the end, of a run that
+    /// was cut off, is left out.
     ///
     /// # Errors
     /// If it cannot be read.

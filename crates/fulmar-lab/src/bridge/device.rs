@@ -1,8 +1,10 @@
-//! Where the bridge meets a network: a TUN device, or an interface of this machine to which an endpoint is wired.
+//! Where the bridge meets a network: a TUN device, or an interface of this machine to which an endpoint is
+//! wired.
 //!
-//! Both hand over packets behind a `virtio_net_hdr`. A [`Wire`] is a packet socket (packet(7)) on an Ethernet interface: its
-//! IP packets go through the model, all other frames (ARP above all) straight to the other side. The bridge is
-//! transparent: it learns which Ethernet header belongs to which address from the frames it reads.
+//! Both hand over packets behind a `virtio_net_hdr`. A [`Wire`] is a packet socket (packet(7)) on an Ethernet
+//! interface: its IP packets go through the model, all other frames (ARP above all) straight to the other
+//! side. The bridge is transparent: it learns which Ethernet header belongs to which address from the frames
+//! it reads.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -75,8 +77,8 @@ impl Device {
         }
     }
 
-    /// Frames that the kernel dropped because they were not read in time, since this was asked before. Devices of namespaces
-    /// count them for themselves.
+    /// Frames that the kernel dropped because they were not read in time, since this was asked before.
+    /// Devices of namespaces count them for themselves.
     pub(super) fn take_drops(&self) -> io::Result<u64> {
         match self {
             Self::Tun(_) => Ok(0),
@@ -135,7 +137,8 @@ impl Wire {
         if neighbours.len() < NEIGHBOURS_MAX || neighbours.contains_key(&destination) {
             neighbours.insert(destination, ethernet);
         }
-        // The header moves up to the packet; what it counts from the frame's start now counts from the packet's.
+        // The header moves up to the packet; what it counts from the frame's start now counts from the
+        // packet's.
         buffer.copy_within(..HEADER_BYTES, ETHERNET_BYTES);
         let packet = &mut buffer[ETHERNET_BYTES..length];
         shift(packet, 2, |bytes| bytes.saturating_sub(ETHERNET_BYTES as u16));

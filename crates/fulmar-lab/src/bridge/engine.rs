@@ -1,10 +1,12 @@
 //! The thread that moves the model in real time between the two devices.
 //!
-//! It waits until a device has packets or the model has something due, never longer than it takes to notice a command. How
-//! late each packet leaves is recorded: the difference between the time the model says and the time after it was written.
+//! It waits until a device has packets or the model has something due, never longer than it takes to notice a
+//! command. How late each packet leaves is recorded: the difference between the time the model says and the
+//! time after it was written.
 //!
-//! Setting a timer costs several microseconds in a virtual machine, more than moving a packet. So waits shorter than
-//! [`TICK`] become as long, like the interrupt moderation of a network card; that lateness is recorded like any other.
+//! Setting a timer costs several microseconds in a virtual machine, more than moving a packet. So waits
+//! shorter than [`TICK`] become as long, like the interrupt moderation of a network card; that lateness is
+//! recorded like any other.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};

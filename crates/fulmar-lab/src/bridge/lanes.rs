@@ -1,5 +1,6 @@
-//! Several paths side by side over one pair of ends: transports that are compared do not share a link, but meet the same
-//! losses. A packet's lane is told by its port at the receiving end, [`super::LANE_PORT`] plus the lane.
+//! Several paths side by side over one pair of ends: transports that are compared do not share a link, but
+//! meet the same losses. A packet's lane is told by its port at the receiving end, [`super::LANE_PORT`] plus
+//! the lane.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

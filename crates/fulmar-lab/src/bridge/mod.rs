@@ -1,7 +1,8 @@
-//! Real time: the same network model between two network namespaces, so that the kernel's TCP and any program meet it.
+//! Real time: the same network model between two network namespaces, so that the kernel's TCP and any program
+//! meet it.
 //!
-//! `namespace` makes the ends, `packet` cuts what the kernel hands over into packets, `engine` moves the model. A run of
-//! which the machine could not keep the times is invalid: [`Bridge::finish`] says so.
+//! `namespace` makes the ends, `packet` cuts what the kernel hands over into packets, `engine` moves the
+//! model. A run of which the machine could not keep the times is invalid: [`Bridge::finish`] says so.
 
 mod device;
 mod engine;
@@ -30,7 +31,8 @@ use engine::{Control, Engine, Report};
 pub const CLIENT_ADDRESS: [u8; 4] = [10, 77, 0, 1];
 /// Address of the receiving end.
 pub const SERVER_ADDRESS: [u8; 4] = [10, 77, 0, 2];
-/// A run is invalid if more than one packet in a hundred is later than this, unless the caller says otherwise.
+/// A run is invalid if more than one packet in a hundred is later than this, unless the caller says
+/// otherwise.
 pub const LATENESS_P99_MAX: Duration = Duration::from_millis(1);
 
 /// A link in real time between two namespaces.
@@ -46,7 +48,8 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Makes the namespaces and starts to move packets; with `is_faultless`, without loss, marks or jitter for now.
+    /// Makes the namespaces and starts to move packets; with `is_faultless`, without loss, marks or jitter
+    /// for now.
     ///
     /// # Errors
     /// If the link cannot be, or the kernel refuses.

@@ -1,7 +1,8 @@
 //! The two ends of the bridge: a network namespace each, with a TUN device in it.
 //!
-//! The namespaces have no names. They live as long as a thread is in them or a descriptor to them is open, and the
-//! devices as long as theirs, so the kernel removes everything when the process ends, however it ends.
+//! The namespaces have no names. They live as long as a thread is in them or a descriptor to them is open,
+//! and the devices as long as theirs, so the kernel removes everything when the process ends, however it
+//! ends.
 
 use std::fs::File;
 use std::io;
@@ -63,7 +64,8 @@ fn settle(tcp: TcpSettings) -> io::Result<()> {
     let set = |name: &str, value: &str| std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value);
     set("tcp_sack", if tcp.has_sack { "1" } else { "0" })?;
     set("tcp_ecn", if tcp.has_ecn { "1" } else { "0" })?;
-    // What one run learned about the path must not help the next; and memory must not be what limits a transport.
+    // What one run learned about the path must not help the next; and memory must not be what limits a
+    // transport.
     set("tcp_no_metrics_save", "1")?;
     set("tcp_rmem", "4096 131072 67108864")?;
     set("tcp_wmem", "4096 65536 67108864")
@@ -106,8 +108,8 @@ impl End {
     }
 }
 
-/// Gets the right to make namespaces: as root there is nothing to do; others become root of a user namespace of their own.
-/// To be called while the process has one thread.
+/// Gets the right to make namespaces: as root there is nothing to do; others become root of a user namespace
+/// of their own. To be called while the process has one thread.
 ///
 /// # Errors
 /// In words that say what is needed.

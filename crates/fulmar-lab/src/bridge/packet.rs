@@ -1,9 +1,10 @@
-//! An IP packet as it comes from a TUN device and goes to another: behind a `virtio_net_hdr` (virtio 1.2, 5.1.6), its
-//! transport checksum left for later, and cut to what a link carries.
+//! An IP packet as it comes from a TUN device and goes to another: behind a `virtio_net_hdr` (virtio 1.2,
+//! 5.1.6), its transport checksum left for later, and cut to what a link carries.
 //!
-//! The kernel hands over up to 64 KiB at once where it would leave segmentation to a network card. [`split`] does what the
-//! card does, so that every packet meets the link alone. A packet whose checksum was not computed yet is written on like
-//! that: the receiving kernel then trusts it. A packet that is to be damaged gets its checksum first.
+//! The kernel hands over up to 64 KiB at once where it would leave segmentation to a network card. [`split`]
+//! does what the card does, so that every packet meets the link alone. A packet whose checksum was not
+//! computed yet is written on like that: the receiving kernel then trusts it. A packet that is to be damaged
+//! gets its checksum first.
 
 use fulmar_net::{Direction, Ecn, Payload};
 

@@ -17,11 +17,11 @@ use crate::sim;
 use crate::statistics::Summary;
 use crate::traffic::Traffic;
 
-/// Shows whether virtual and real time agree: profiles in the simulator, and the program `fulmar` with the same profile over
-/// the bridge. Needs root or user namespaces.
+/// Shows whether virtual and real time agree: profiles in the simulator, and the program `fulmar` with the
+/// same profile over the bridge. Needs root or user namespaces.
 ///
-/// Ends with an error if the means differ by more than the bound, and by more than chance explains (the sum of both 95 %
-/// confidence intervals).
+/// Ends with an error if the means differ by more than the bound, and by more than chance explains (the sum
+/// of both 95 % confidence intervals).
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]

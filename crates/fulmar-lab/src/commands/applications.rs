@@ -9,10 +9,11 @@ use super::progress::Bar;
 use crate::applications::{self, Application, Book, Cell, Selection, Way, Workshop};
 use crate::bridge;
 
-/// Run unmodified programs over the link in real time: through Fulmar, over the kernel's TCP, through other tunnels
+/// Run unmodified programs over the link in real time: through Fulmar, over the kernel's TCP, through other
+/// tunnels
 ///
-/// What there is: experiments/applications and docs/lab.md. A run that was made is not made again; what cannot run here is
-/// named and left out. Needs root or user namespaces.
+/// What there is: experiments/applications and docs/lab.md. A run that was made is not made again; what
+/// cannot run here is named and left out. Needs root or user namespaces.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab applications --list

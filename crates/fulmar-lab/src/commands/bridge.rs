@@ -42,8 +42,8 @@ impl Common {
 
 /// Run the kernel's TCP over the same link in real time (root, or user namespaces)
 ///
-/// Sender and receiver are threads of this program in two network namespaces; the model moves every packet between them. A
-/// run whose packets the machine could not move in time is called invalid.
+/// Sender and receiver are threads of this program in two network namespaces; the model moves every packet
+/// between them. A run whose packets the machine could not move in time is called invalid.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab tcp --cc cubic,bbr --rate 100M --rtt 20ms -t 15
@@ -105,8 +105,8 @@ pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
 
 /// Run any two programs over the same link in real time (root, or user namespaces)
 ///
-/// In the commands, {server} and {client} stand for the addresses of the ends. The server runs first and is ended when the
-/// client has ended; nothing that either has started outlives the run.
+/// In the commands, {server} and {client} stand for the addresses of the ends. The server runs first and is
+/// ended when the client has ended; nothing that either has started outlives the run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   fulmar-lab bridge --loss 2% --server 'iperf3 -s' --client 'iperf3 -c {server} -J -t 10' --json")]

@@ -15,9 +15,10 @@ use crate::traffic::Traffic;
 
 /// Compare two profiles, or two commits, seed by seed, with a paired test
 ///
-/// Both meet the same losses packet by packet, so the test sees differences that means would hide. Two names of profiles are
-/// compared in this program. Anything else is taken for commits (HEAD~3, a branch, a tag; `.` is this program itself): each
-/// is built once and kept in a cache, and runs the same experiment with the same seeds.
+/// Both meet the same losses packet by packet, so the test sees differences that means would hide. Two names
+/// of profiles are compared in this program. Anything else is taken for commits (HEAD~3, a branch, a tag; `.`
+/// is this program itself): each is built once and kept in a cache, and runs the same experiment with the
+/// same seeds.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab compare auto cubic --loss 1% --seeds 10
@@ -35,7 +36,8 @@ pub(super) struct Args {
     /// Traffic of the flow
     #[arg(long, default_value = "bulk")]
     traffic: Traffic,
-    /// What is compared, by commas [default: goodput_mbps,wire_ratio,queue_delay_p99_ms, or what the experiment measures]
+    /// What is compared, by commas [default: goodput_mbps,wire_ratio,queue_delay_p99_ms, or what the
+    /// experiment measures]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = measure)]
     measure: Vec<String>,
     /// Runs of each side, with seeds 1, 2 ..

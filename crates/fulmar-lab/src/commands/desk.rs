@@ -38,8 +38,9 @@ struct PageArgs {
 
 /// Sit down at the laboratory: a page on which transports are compared, on this machine
 ///
-/// A controller and two agents, with the bridge between them. As root, or where users may make namespaces, with the kernel's
-/// TCP; otherwise in virtual time and through a relay. The first line printed is the page's URL. docs/operator.md.
+/// A controller and two agents, with the bridge between them. As root, or where users may make namespaces,
+/// with the kernel's TCP; otherwise in virtual time and through a relay. The first line printed is the page's
+/// URL. docs/operator.md.
 #[derive(clap::Args, Debug)]
 pub(super) struct OperatorArgs {
     #[command(flatten)]
@@ -48,8 +49,8 @@ pub(super) struct OperatorArgs {
 
 /// The machine in the middle: link conditions, agents, results, and the page
 ///
-/// Agents at both ends find it by its address and are let in by their keys (authorized_keys, as with every Fulmar server). Its
-/// two interfaces lead to the sender's side and to the receiver's. docs/operator.md.
+/// Agents at both ends find it by its address and are let in by their keys (authorized_keys, as with every
+/// Fulmar server). Its two interfaces lead to the sender's side and to the receiver's. docs/operator.md.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   fulmar-lab controller --bridge eth1,eth2 --control 192.168.1.1:4748")]

@@ -19,7 +19,8 @@ const RECENT_TIME: Duration = Duration::from_secs(60);
 pub(super) struct Bar {
     name: String,
     is_terminal: bool,
-    /// The last words, and how much had been done by then: the pace of late is the best guess at what is to come.
+    /// The last words, and how much had been done by then: the pace of late is the best guess at what is to
+    /// come.
     recent: VecDeque<(Instant, u64)>,
     shown_at: Option<Instant>,
 }

@@ -14,8 +14,9 @@ use crate::traffic::Traffic;
 
 /// Run flows of any profile over a link in virtual time: exact, repeatable, no privileges
 ///
-/// Real protocol cores with real encryption at both ends; only the network and the clock are a model, so a run is a function
-/// of its flags, its seed and the program. With several flows, lists given by commas are dealt out in turns.
+/// Real protocol cores with real encryption at both ends; only the network and the clock are a model, so a
+/// run is a function of its flags, its seed and the program. With several flows, lists given by commas are
+/// dealt out in turns.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab sim --profile auto --rate 100M --rtt 20ms --loss 5% --burst 5 -t 15
@@ -26,7 +27,8 @@ pub(super) struct Args {
     /// Profile of each flow, by commas: auto,tcp-fec-interleave:g=2,r=0.7,cubic (see `fulmar profiles`)
     #[arg(long, default_value = "auto")]
     profile: Profiles,
-    /// Traffic of each flow, by commas: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s, web:100ms/30kB
+    /// Traffic of each flow, by commas: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s,
+    /// web:100ms/30kB
     #[arg(long, default_value = "bulk", value_delimiter = ',')]
     traffic: Vec<Traffic>,
     /// Number of flows
@@ -71,7 +73,8 @@ pub(super) fn seconds(text: &str) -> Result<Duration, parse::ParseError> {
     parse::duration(text).or_else(|error| parse::duration(&format!("{text}s")).map_err(|_| error))
 }
 
-/// Profiles by commas, of which there are some in profiles: what has no setting's equals sign begins the next one.
+/// Profiles by commas, of which there are some in profiles: what has no setting's equals sign begins the next
+/// one.
 #[derive(Clone, Debug)]
 pub(super) struct Profiles(pub(super) Vec<Profile>);
 

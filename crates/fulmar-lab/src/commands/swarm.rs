@@ -12,12 +12,12 @@ use super::progress::Bar;
 
 /// Hunt for seeds that break the protocol's rules, on all cores
 ///
-/// Each seed draws a path, its faults, both ends' settings and all that their applications do.
-/// First with faults: bytes arrive equal and in order, bounds hold, nothing panics. Then without: everything finishes in
+/// Each seed draws a path, its faults, both ends' settings and all that their applications do. First with
+/// faults: bytes arrive equal and in order, bounds hold, nothing panics. Then without: everything finishes in
 /// bounded time. A seed that fails is printed with the command that repeats it, and with its plan.
 ///
-/// With --enemy each seed draws instead hostile ends with valid keys, strangers and observers against honest ends, whose memory and
-/// work must stay within bounds; what cost most is told at the end.
+/// With --enemy each seed draws instead hostile ends with valid keys, strangers and observers against honest
+/// ends, whose memory and work must stay within bounds; what cost most is told at the end.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  fulmar-lab swarm                       # 10,000 seeds\n  fulmar-lab swarm --seeds 1000000..2000000 --for 1h\n  fulmar-lab swarm --seed 4711           # one run again, with its plan\n  fulmar-lab swarm --enemy --seeds 1000000"

@@ -1,5 +1,5 @@
-//! Two profiles, or two commits of this project, over the same experiment: both meet the same draws seed by seed, so a paired
-//! test sees differences that means would hide.
+//! Two profiles, or two commits of this project, over the same experiment: both meet the same draws seed by
+//! seed, so a paired test sees differences that means would hide.
 
 mod build;
 mod pairs;
@@ -91,7 +91,8 @@ impl Side {
     }
 }
 
-/// Two words of the command line as two sides: profiles if both are, commits otherwise (`.` is this program itself).
+/// Two words of the command line as two sides: profiles if both are, commits otherwise (`.` is this program
+/// itself).
 ///
 /// # Errors
 /// If they are neither, or commits cannot be built.

@@ -1,4 +1,5 @@
-//! The state that every page sees: runs and their samples, agents, the queue. Whatever changes it tells all pages.
+//! The state that every page sees: runs and their samples, agents, the queue. Whatever changes it tells all
+//! pages.
 //!
 //! An event is written once, however many pages listen. A page that does not keep up gets the state anew.
 

@@ -1,7 +1,7 @@
 //! What controller and agents say to each other, on one stream of a Fulmar connection.
 //!
-//! A message is its length and that of the bytes beside it (both 32 bits, big-endian), itself in JSON, and the bytes: parts
-//! of a picture, on their way to the sender and back from the receiver.
+//! A message is its length and that of the bytes beside it (both 32 bits, big-endian), itself in JSON, and
+//! the bytes: parts of a picture, on their way to the sender and back from the receiver.
 
 use std::net::SocketAddr;
 

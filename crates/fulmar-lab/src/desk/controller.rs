@@ -1,5 +1,5 @@
-//! The program between the ends: it lets agents in, applies what the path does, runs what is in the queue, and serves the
-//! page.
+//! The program between the ends: it lets agents in, applies what the path does, runs what is in the queue,
+//! and serves the page.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

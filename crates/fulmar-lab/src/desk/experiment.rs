@@ -315,7 +315,8 @@ mod tests {
         }
     }
 
-    /// Whether files can say how each way differs is the laboratory's affair; what they cannot say is refused, not bent.
+    /// Whether files can say how each way differs is the laboratory's affair; what they cannot say is
+    /// refused, not bent.
     #[test]
     fn ways_that_differ_are_saved_as_they_are_or_not_at_all() {
         let back: &[&[(&str, &str)]] = &[

@@ -60,8 +60,8 @@ impl Picture {
 /// Whether a part of it shows the whole.
 fn is_progressive(content_type: &str, bytes: &[u8]) -> bool {
     match content_type {
-        // PNG (RFC 2083, 4.1.1): the last byte of the header. GIF: a bit of the first picture's descriptor, which is
-        // not looked for.
+        // PNG (RFC 2083, 4.1.1): the last byte of the header. GIF: a bit of the first picture's descriptor,
+        // which is not looked for.
         "image/png" => bytes.get(28) == Some(&1),
         "image/jpeg" => jpeg_frame(bytes) == Some(0xc2),
         _ => false,

@@ -1,9 +1,9 @@
 //! The operator's desk: the laboratory as a page in a browser, on one machine or on several.
 //!
-//! Three programs in one, as in the test harness of the LT-TCP thesis (Hourt 2014, 2.1): an [`agent`] at each end sends and
-//! receives, the [`controller`] between them applies what the path does, runs experiments in eight steps, keeps their
-//! results and serves the page; [`operator`] is all three on one machine. What the page speaks with the controller
-//! is docs/operator-api.md, in code [`types`].
+//! Three programs in one, as in the test harness of the LT-TCP thesis (Hourt 2014, 2.1): an [`agent`] at each
+//! end sends and receives, the [`controller`] between them applies what the path does, runs experiments in
+//! eight steps, keeps their results and serves the page; [`operator`] is all three on one machine. What the
+//! page speaks with the controller is docs/operator-api.md, in code [`types`].
 //!
 //! | module | what |
 //! |---|---|

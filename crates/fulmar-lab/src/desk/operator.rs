@@ -1,9 +1,9 @@
-//! All three on one machine: a controller, and two agents in namespaces with the bridge between them. What they say to each
-//! other goes over loopback, a network apart from that of data.
+//! All three on one machine: a controller, and two agents in namespaces with the bridge between them. What
+//! they say to each other goes over loopback, a network apart from that of data.
 //!
-//! Nothing stays behind. Agents die with this program (their parent's death is a signal to them), namespaces and devices
-//! have no names and go with their last user, and the folder of keys is named after this process: the next start removes
-//! those of processes that are gone.
+//! Nothing stays behind. Agents die with this program (their parent's death is a signal to them), namespaces
+//! and devices have no names and go with their last user, and the folder of keys is named after this process:
+//! the next start removes those of processes that are gone.
 
 use std::io;
 use std::net::SocketAddr;

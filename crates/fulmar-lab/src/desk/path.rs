@@ -7,7 +7,8 @@ use fulmar_net::{LinkConfig, parse};
 use super::types::{Link, Path, PathChange, Refusal};
 use crate::link::LinkSpec;
 
-/// What a link can be told: name, title, default, example, and whether it can be moved while a run is under way.
+/// What a link can be told: name, title, default, example, and whether it can be moved while a run is under
+/// way.
 pub(crate) const KEYS: [(&str, &str, &str, &str, bool); 12] = [
     ("rate", "Rate", "100M", "1G", true),
     ("delay", "Delay, one way", "10ms", "125ms", true),

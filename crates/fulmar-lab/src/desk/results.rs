@@ -1,4 +1,5 @@
-//! What was published and what was measured, as one table: the files of the report, with the experiments they belong to.
+//! What was published and what was measured, as one table: the files of the report, with the experiments they
+//! belong to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -212,8 +213,8 @@ fn unmeasured(bound: &Bound) -> ResultCell {
     }
 }
 
-/// By bounds where the experiment sets some, and otherwise by the published values: reproduced if the typical cell is within
-/// [`FACTOR_MAX`] of its value.
+/// By bounds where the experiment sets some, and otherwise by the published values: reproduced if the typical
+/// cell is within [`FACTOR_MAX`] of its value.
 fn verdict(cells: &[ResultCell]) -> Verdict {
     if cells.iter().all(|cell| cell.measured.is_none()) {
         return Verdict::NotMeasured;

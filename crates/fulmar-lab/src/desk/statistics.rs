@@ -12,7 +12,8 @@ fn of_flow(spec: &Spec, flow: usize, transfers: &[Transfer]) -> Statistics {
     let counting: Vec<&Transfer> = (transfers.iter())
         .filter(|t| t.flow == flow && matches!(t.status, Ending::Complete | Ending::Time | Ending::GaveUp))
         .collect();
-    // The thesis' rule concerns the times of whole transfers; of equal times it can only concern what arrived in them.
+    // The thesis' rule concerns the times of whole transfers; of equal times it can only concern what arrived
+    // in them.
     let is_timed = matches!(spec.amount, Amount::Bytes(_));
     let value = |t: &Transfer| if is_timed { t.time_s } else { t.goodput_mbps };
     let ruled: Vec<&Transfer> =

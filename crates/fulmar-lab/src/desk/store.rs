@@ -1,5 +1,5 @@
-//! Runs on disk: a folder for each, with `run.json` (what was run, and how it ended), `experiment.toml`, and the transfers and
-//! samples as lines of JSON, which are added when a transfer ends.
+//! Runs on disk: a folder for each, with `run.json` (what was run, and how it ended), `experiment.toml`, and
+//! the transfers and samples as lines of JSON, which are added when a transfer ends.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -140,7 +140,8 @@ fn lines<T: DeserializeOwned>(path: &Path, from: usize, count_max: usize) -> Vec
     lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
 }
 
-/// A time of the calendar (UTC) in digits that sort: `20261122-023000`. By Howard Hinnant's `civil_from_days`.
+/// A time of the calendar (UTC) in digits that sort: `20261122-023000`. By Howard Hinnant's
+/// `civil_from_days`.
 pub(crate) fn calendar(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400 + 719_468, unix_s % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -72,7 +72,8 @@ pub struct Experiment {
     pub published: Vec<Published>,
     /// What the source claims of these figures.
     pub claims: Vec<Claim>,
-    /// The settings of the cells that others are relative to: where the buffer is ample, for `performance_utilisation`.
+    /// The settings of the cells that others are relative to: where the buffer is ample, for
+    /// `performance_utilisation`.
     pub reference: Option<BTreeMap<String, String>>,
     /// How to draw.
     pub plot: Plot,

@@ -1,4 +1,5 @@
-//! Experiments: one file per table or figure, run cell by cell, kept so that an interrupted run goes on where it was.
+//! Experiments: one file per table or figure, run cell by cell, kept so that an interrupted run goes on where
+//! it was.
 
 mod claim;
 mod file;

@@ -206,8 +206,8 @@ impl Task {
         !matches!(self, Self::Sim(_))
     }
 
-    /// What tells runs apart: two tasks of the same content are the same run, whatever the cell is called (a burst length
-    /// without loss changes nothing).
+    /// What tells runs apart: two tasks of the same content are the same run, whatever the cell is called (a
+    /// burst length without loss changes nothing).
     pub fn hash(&self) -> ScenarioHash {
         ScenarioHash::of(&self.words())
     }

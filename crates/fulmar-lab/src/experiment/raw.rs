@@ -1,4 +1,5 @@
-//! An experiment file as it is read: fields with their places, checked one by one, so that a mistake is told with its line.
+//! An experiment file as it is read: fields with their places, checked one by one, so that a mistake is told
+//! with its line.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

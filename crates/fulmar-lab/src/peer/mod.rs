@@ -1,8 +1,8 @@
 //! Other transports over the bridge: kcptun, NORM, QUIC, whatever a pair of commands can start.
 //!
-//! One small file describes each (`experiments/peers/NAME.toml`, see docs/lab.md): its commands, where its output says the
-//! goodput, what has to be installed, and in words how it was configured. Commands may be parametrised by a *choice*:
-//! `quinn:bbr` is the peer `quinn` with `{choice}` replaced by `bbr`.
+//! One small file describes each (`experiments/peers/NAME.toml`, see docs/lab.md): its commands, where its
+//! output says the goodput, what has to be installed, and in words how it was configured. Commands may be
+//! parametrised by a *choice*: `quinn:bbr` is the peer `quinn` with `{choice}` replaced by `bbr`.
 
 mod run;
 

@@ -1,5 +1,5 @@
-//! The relay over loopback. What is asserted does not depend on how fast the machine is: links without rate, patterns
-//! instead of chance, generous waits.
+//! The relay over loopback. What is asserted does not depend on how fast the machine is: links without rate,
+//! patterns instead of chance, generous waits.
 
 use super::*;
 use fulmar_net::{Ecn, Intervals, Loss, LossPattern, Order, Probability};
@@ -184,7 +184,8 @@ fn a_taken_address_is_an_error() {
 }
 
 /// Not a test but a measurement, for a quiet machine:
-/// `cargo test --release -p fulmar-cli relay_speed -- --ignored --nocapture`. `RELAY_MBIT` sets the rate each way.
+/// `cargo test --release -p fulmar-cli relay_speed -- --ignored --nocapture`. `RELAY_MBIT` sets the rate each
+/// way.
 #[test]
 #[ignore = "measures instead of testing"]
 fn relay_speed() {
@@ -197,7 +198,8 @@ fn relay_speed() {
     client.send_to(&[0], relay.local_addr()).expect("sent");
     let (_, upstream) = receive(&server);
 
-    // 1372 + 28 bytes each; as many per millisecond as the rate wants. Then a second without, to end the receivers.
+    // 1372 + 28 bytes each; as many per millisecond as the rate wants. Then a second without, to end the
+    // receivers.
     let blast = |socket: &Arc<UdpSocket>, to| {
         let socket = Arc::clone(socket);
         std::thread::spawn(move || {

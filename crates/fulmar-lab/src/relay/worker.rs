@@ -30,7 +30,8 @@ struct Client {
     last_heard: Instant,
 }
 
-/// Who uses the relay. Clients have numbers that are never used again: a packet for one that is gone is dropped.
+/// Who uses the relay. Clients have numbers that are never used again: a packet for one that is gone is
+/// dropped.
 struct Clients {
     server: SocketAddr,
     known_max: usize,

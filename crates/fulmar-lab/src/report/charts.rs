@@ -1,4 +1,5 @@
-//! Which plots an experiment gets: its first measure over the sweep, and values over time if they were recorded.
+//! Which plots an experiment gets: its first measure over the sweep, and values over time if they were
+//! recorded.
 
 use super::chapter::{Chapter, Row};
 use super::svg::{Chart, Line};

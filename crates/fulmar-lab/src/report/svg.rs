@@ -1,7 +1,8 @@
-//! Plots as SVG, drawn here: lines with markers and error bars, published values hollow and dashed beside them.
+//! Plots as SVG, drawn here: lines with markers and error bars, published values hollow and dashed beside
+//! them.
 //!
-//! Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; each line has a marker of its own
-//! as well. Text and axes are dark or light as the reader's ground is light or dark.
+//! Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; each line has a
+//! marker of its own as well. Text and axes are dark or light as the reader's ground is light or dark.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! The applications at the two ends: one writes as its kind of traffic says, the other reads and measures.
 //!
-//! Every transfer begins with eight bytes that number it, so that the reader knows which one a new stream carries. Data
-//! are counted, not compared: that they arrive unharmed is what the authenticated packets see to, and the protocol's own
-//! tests check.
+//! Every transfer begins with eight bytes that number it, so that the reader knows which one a new stream
+//! carries. Data are counted, not compared: that they arrive unharmed is what the authenticated packets see
+//! to, and the protocol's own tests check.
 
 use std::collections::VecDeque;
 use std::time::Duration;

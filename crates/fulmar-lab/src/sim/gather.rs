@@ -69,8 +69,8 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
     }
 }
 
-/// Delays of messages, times of transfers, and how many of either are not there yet. A message that has waited longer than
-/// a round trip beyond its way counts as delayed by that much at least.
+/// Delays of messages, times of transfers, and how many of either are not there yet. A message that has
+/// waited longer than a round trip beyond its way counts as delayed by that much at least.
 fn delays(world: &World<'_>, index: usize) -> (Option<Delays>, Option<Delays>, u64) {
     let Pair { writer, reader, .. } = &world.pairs[index];
     let rtt = world.scenario.rtt(&world.scenario.flows[index]);

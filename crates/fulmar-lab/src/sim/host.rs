@@ -42,7 +42,8 @@ pub(super) fn keys() -> Keys {
     Keys { client: Arc::new(client), server: Arc::new(server) }
 }
 
-/// A connection, and when it wants to be called as of the last [`Host::settle`]: asking costs as much as sealing a packet.
+/// A connection, and when it wants to be called as of the last [`Host::settle`]: asking costs as much as
+/// sealing a packet.
 struct Slot {
     connection: Box<Connection>,
     wake: Option<Instant>,
@@ -163,7 +164,8 @@ impl Host {
         }
     }
 
-    /// What happened on the connections since the last call. The vector should be given back by [`Self::recycle`].
+    /// What happened on the connections since the last call. The vector should be given back by
+    /// [`Self::recycle`].
     pub(super) fn take_events(&mut self) -> Vec<(ConnectionHandle, Event)> {
         for (index, slot) in self.connections.iter_mut().enumerate() {
             let Some(slot) = slot else { continue };
@@ -188,7 +190,8 @@ impl Host {
         })
     }
 
-    /// Tells the endpoint what its connections have to say, forgets those that are gone, and notes their wake-up times.
+    /// Tells the endpoint what its connections have to say, forgets those that are gone, and notes their
+    /// wake-up times.
     pub(super) fn settle(&mut self) {
         for (index, entry) in self.connections.iter_mut().enumerate() {
             let Some(slot) = entry else { continue };

@@ -1,10 +1,11 @@
 //! Virtual time: protocol cores at the ends of the network model, one event after the other.
 //!
-//! A run is a function of (scenario, seed): every draw follows from the seed, and events at the same time are handled in
-//! the order of hosts. Nothing here reads a clock.
+//! A run is a function of (scenario, seed): every draw follows from the seed, and events at the same time are
+//! handled in the order of hosts. Nothing here reads a clock.
 //!
-//! Each step goes to the earliest of: a packet arrives, a connection's timer, an application's. What a host can send after
-//! it was touched it sends at once, as a driver with an idle processor would. Cost of a step: O(log of hosts).
+//! Each step goes to the earliest of: a packet arrives, a connection's timer, an application's. What a host
+//! can send after it was touched it sends at once, as a driver with an idle processor would. Cost of a step:
+//! O(log of hosts).
 
 mod app;
 mod gather;
@@ -157,7 +158,8 @@ impl<'a> World<'a> {
         self.pairs.iter().all(|pair| pair.reader.meter.has_ended)
     }
 
-    /// Ends all connections over links without faults (LT-TCP, section 2.1, steps 6 and 7). True if they have ended.
+    /// Ends all connections over links without faults (LT-TCP, section 2.1, steps 6 and 7). True if they have
+    /// ended.
     fn part(&mut self) -> bool {
         self.wires.set_faults(self.now, false);
         let now = self.now;

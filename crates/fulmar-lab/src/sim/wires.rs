@@ -42,7 +42,8 @@ impl Payload for Packet {
     }
 }
 
-/// The network, whose time begins with the run: a black-out at 10 s is 10 s after the start. Host 2 i is the sender of flow i, host 2 i + 1 its receiver.
+/// The network, whose time begins with the run: a black-out at 10 s is 10 s after the start. Host 2 i is the
+/// sender of flow i, host 2 i + 1 its receiver.
 pub(super) struct Wires {
     network: Network<Packet>,
     nodes: Vec<NodeId>,

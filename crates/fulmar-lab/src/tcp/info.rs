@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::sys;
 
-/// The part of `struct tcp_info` that the laboratory uses: counts and current values of one connection. Fields the kernel does not know are zero.
+/// The part of `struct tcp_info` that the laboratory uses: counts and current values of one connection.
+/// Fields the kernel does not know are zero.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Congestion window.
@@ -52,8 +53,8 @@ impl TcpInfo {
             if let Some(bytes) = bytes.get(at..at + width) {
                 value[..width].copy_from_slice(bytes);
             }
-            // The kernel's words are the machine's; all machines with TUN that this runs on are little-endian or fill
-            // the value from its most significant end.
+            // The kernel's words are the machine's; all machines with TUN that this runs on are little-endian
+            // or fill the value from its most significant end.
             if cfg!(target_endian = "big") {
                 u64::from_be_bytes(value) >> (64 - 8 * width)
             } else {

@@ -1,8 +1,9 @@
-//! Kernel TCP over the bridge: sender and receiver are threads of this process, each in its namespace, so nothing has to be
-//! installed and both ends share a clock.
+//! Kernel TCP over the bridge: sender and receiver are threads of this process, each in its namespace, so
+//! nothing has to be installed and both ends share a clock.
 //!
-//! Congestion control is set for each socket by name; Nagle's algorithm is off for messages. Everything else is as Linux has
-//! it, but for the sockets' memory (up to 64 MiB instead of 6), so that windows are never what limits a run.
+//! Congestion control is set for each socket by name; Nagle's algorithm is off for messages. Everything else
+//! is as Linux has it, but for the sockets' memory (up to 64 MiB instead of 6), so that windows are never
+//! what limits a run.
 
 mod info;
 mod netstat;
@@ -241,7 +242,8 @@ fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Recei
     let mut delays = received.message_delays;
     let unfinished = sent.messages.saturating_sub(received.messages);
     if flow.traffic.has_messages() {
-        // Those that never came were delayed by a run's length at most, and by the longest delay seen at least.
+        // Those that never came were delayed by a run's length at most, and by the longest delay seen at
+        // least.
         let longest = delays.iter().max().copied().unwrap_or(scenario.duration);
         let overdue = unfinished.saturating_sub(in_flight_messages(scenario, flow));
         delays.extend(std::iter::repeat_n(longest, overdue as usize));

@@ -1,11 +1,12 @@
-//! What the kernel counts for a network namespace as a whole (`/proc/net/netstat`). A run has namespaces of its own, so the
-//! counts are the run's.
+//! What the kernel counts for a network namespace as a whole (`/proc/net/netstat`). A run has namespaces of
+//! its own, so the counts are the run's.
 
 use std::io;
 
 use crate::bridge::End;
 
-/// Times senders at this end entered fast recovery, by duplicate ACKs or by SACK (tcp_enter_recovery in Linux).
+/// Times senders at this end entered fast recovery, by duplicate ACKs or by SACK (tcp_enter_recovery in
+/// Linux).
 pub(super) fn fast_recoveries(end: &End) -> io::Result<u64> {
     let table = end.spawn(|| std::fs::read_to_string("/proc/thread-self/net/netstat")).join();
     let table = table.unwrap_or_else(|_| Err(io::Error::other("the reading thread died")))?;

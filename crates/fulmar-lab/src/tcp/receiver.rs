@@ -57,7 +57,8 @@ pub(super) fn run(
             Ok(length) if now < times.end => {
                 received.meter.on_bytes(length as u64, now);
                 count.store(received.meter.total_bytes, Ordering::Relaxed);
-                // A transfer is over when all of it is there, not when the end of the connection is (LT-TCP, 2.1).
+                // A transfer is over when all of it is there, not when the end of the connection is (LT-TCP,
+                // 2.1).
                 if matches!(traffic, Traffic::Fixed { bytes } if received.meter.total_bytes >= bytes) {
                     received.meter.has_ended = true;
                     return Ok(received);

@@ -72,8 +72,9 @@ impl Sender {
         }
     }
 
-    /// Writes until `end` after the beginning, or until everything is written; then waits for `is_over`, so that what is
-    /// under way can still arrive. With `parts_in_order` it stays until the other end has closed the connection as well.
+    /// Writes until `end` after the beginning, or until everything is written; then waits for `is_over`, so
+    /// that what is under way can still arrive. With `parts_in_order` it stays until the other end has closed
+    /// the connection as well.
     pub(super) fn run(
         mut self,
         end: Duration,

@@ -1,4 +1,5 @@
-//! What needs no rights: who is let in, what is refused, runs in virtual time, and that every page sees the same.
+//! What needs no rights: who is let in, what is refused, runs in virtual time, and that every page sees the
+//! same.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! Figure 2.1 of the LT-TCP thesis: two endpoints, a bridge between them, and a control network apart from that of data.
-//! Three network namespaces are the machines; agents and controller are let in by keys as between real ones.
+//! Figure 2.1 of the LT-TCP thesis: two endpoints, a bridge between them, and a control network apart from
+//! that of data. Three network namespaces are the machines; agents and controller are let in by keys as
+//! between real ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,5 @@
-//! Over the bridge, with both agents as programs. Without the right to make namespaces these tests say so and pass.
+//! Over the bridge, with both agents as programs. Without the right to make namespaces these tests say so and
+//! pass.
 
 use std::time::{Duration, Instant};
 
@@ -120,8 +121,9 @@ fn nothing_stays_behind_a_program_that_was_killed() {
     assert_eq!((keys(desk.child.id()), keys(next.child.id())), (0, 1), "the next start does");
 }
 
-/// The page, `fulmar-lab run` and virtual time are three ways to one number, on a machine that can keep real time. Whether this one
-/// can is measured beside: kernel TCP from a file has what the link allows. Without that the test says so and passes.
+/// The page, `fulmar-lab run` and virtual time are three ways to one number, on a machine that can keep real
+/// time. Whether this one can is measured beside: kernel TCP from a file has what the link allows. Without
+/// that the test says so and passes.
 #[test]
 fn the_same_transfer_has_the_same_goodput_from_the_page_from_a_file_and_in_virtual_time() {
     let desk = Desk::operator();
@@ -144,8 +146,8 @@ fn the_same_transfer_has_the_same_goodput_from_the_page_from_a_file_and_in_virtu
     });
 }
 
-/// Holds two goodputs to 5 % of each other, in one of a few attempts, of which those count in which the third shows that the
-/// machine kept its times.
+/// Holds two goodputs to 5 % of each other, in one of a few attempts, of which those count in which the third
+/// shows that the machine kept its times.
 fn agree(what: &str, measure: impl Fn() -> (f64, f64, f64)) {
     const ATTEMPTS_MAX: u32 = 4;
     // 1448 of 1500 bytes at 5 Mbit/s.

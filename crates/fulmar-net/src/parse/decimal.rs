@@ -8,8 +8,8 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// The number at the start of a text, and the rest without space around it. `None` if the text does not start with a
-    /// number, or has more digits than 64 bits hold.
+    /// The number at the start of a text, and the rest without space around it. `None` if the text does not
+    /// start with a number, or has more digits than 64 bits hold.
     pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -12,8 +12,8 @@
 //! | [`model`] | whole queues, losses, stalls, policers |
 //! | [`trace`] | rates and losses over time |
 //!
-//! The functions have the shape that `clap`'s `value_parser` wants. Numbers are read as decimal fractions, never as
-//! floating point, so `0.1` is a tenth.
+//! The functions have the shape that `clap`'s `value_parser` wants. Numbers are read as decimal fractions,
+//! never as floating point, so `0.1` is a tenth.
 
 mod decimal;
 pub mod model;

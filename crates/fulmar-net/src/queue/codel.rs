@@ -1,7 +1,8 @@
 //! Controlled delay: which packets are dropped or marked because packets have waited too long for too long.
 //!
-//! Source: RFC 8289, section 5 (the names in backquotes are those of its pseudocode). A packet that can be marked is
-//! marked instead of dropped and sent at once, as in Linux. The control law `interval / sqrt(count)` is in integers.
+//! Source: RFC 8289, section 5 (the names in backquotes are those of its pseudocode). A packet that can be
+//! marked is marked instead of dropped and sent at once, as in Linux. The control law
+//! `interval / sqrt(count)` is in integers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -122,8 +123,8 @@ impl Control {
         head.item
     }
 
-    /// Drops or marks the first packet. If the last dropping state was not long ago, the drop rate that controlled the
-    /// queue then is the one to start from.
+    /// Drops or marks the first packet. If the last dropping state was not long ago, the drop rate that
+    /// controlled the queue then is the one to start from.
     fn start_dropping<P: Payload>(
         &mut self,
         law: Law,

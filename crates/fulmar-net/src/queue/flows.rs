@@ -8,8 +8,8 @@ use super::fifo::Fifo;
 use super::limit::Bound;
 use crate::stats::{Backlog, LinkStats};
 
-/// Lists by key. A flow exists while it has packets; its list is then reused. Invariants: every flow in `index` has at
-/// least one packet, `total` is the sum over all lists.
+/// Lists by key. A flow exists while it has packets; its list is then reused. Invariants: every flow in
+/// `index` has at least one packet, `total` is the sum over all lists.
 #[derive(Clone, Debug)]
 pub(super) struct Flows<P, S> {
     index: BTreeMap<u64, usize>,
@@ -72,9 +72,9 @@ impl<P, S: Default> Flows<P, S> {
         (item, is_last)
     }
 
-    /// Buffer stealing (McKenney 1990; Shreedhar and Varghese 1995): while there is more than the bound allows, the flow
-    /// with most bytes loses its newest packet. Among equals the one in `arrived` loses. Calls `emptied` for each flow
-    /// that has none left.
+    /// Buffer stealing (McKenney 1990; Shreedhar and Varghese 1995): while there is more than the bound
+    /// allows, the flow with most bytes loses its newest packet. Among equals the one in `arrived` loses.
+    /// Calls `emptied` for each flow that has none left.
     pub(super) fn shed(
         &mut self,
         bound: Bound,

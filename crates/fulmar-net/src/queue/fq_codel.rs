@@ -1,8 +1,8 @@
 //! Flow queueing with controlled delay: hashed flows, served in turn, each under CoDel.
 //!
-//! Source: RFC 8290, sections 4.1 (enqueueing, new and old flows), 4.2 (dequeueing) and 5.2 (parameters). Differs in one point: when
-//! the whole queue is full, one packet is dropped from the head of the longest flow for each packet that arrives (RFC
-//! 8290 section 4.1); Linux drops up to 64 at once to save time.
+//! Source: RFC 8290, sections 4.1 (enqueueing, new and old flows), 4.2 (dequeueing) and 5.2 (parameters).
+//! Differs in one point: when the whole queue is full, one packet is dropped from the head of the longest
+//! flow for each packet that arrives (RFC 8290 section 4.1); Linux drops up to 64 at once to save time.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -160,7 +160,8 @@ impl<P: Payload> Discipline<P> for FqCodel<P> {
                 flow.credits -= i64::from(item.bytes);
                 return Some(item);
             }
-            // RFC 8290 section 4.2: an empty new flow first goes to the old ones, so that it cannot jump the line again.
+            // RFC 8290 section 4.2: an empty new flow first goes to the old ones, so that it cannot jump the
+            // line again.
             let was_new = flow.line == Line::New;
             self.leave_line(index);
             if was_new && !self.old.is_empty() {

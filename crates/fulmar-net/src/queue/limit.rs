@@ -12,8 +12,9 @@ pub enum QueueLimit {
     Bytes(u64),
     /// Packets of any size.
     Packets(u64),
-    /// Thousandths of the bandwidth-delay product: the link's highest rate times `rtt`, or times twice the link's own
-    /// delay without one. Never less than one packet of 1500 bytes; no limit on a link of unlimited rate.
+    /// Thousandths of the bandwidth-delay product: the link's highest rate times `rtt`, or times twice the
+    /// link's own delay without one. Never less than one packet of 1500 bytes; no limit on a link of
+    /// unlimited rate.
     Bdp {
         /// 1000 is one bandwidth-delay product.
         milli: u32,

@@ -1,11 +1,11 @@
 //! Random early detection: which arriving packets are marked or dropped before the queue is full.
 //!
 //! Source: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM ToN 1993,
-//! sections 4 and 11 (averaging over idle time, uniform spacing of marks); "gentle" after Floyd 2000; ECN after RFC 3168
-//! section 7: above the upper threshold packets are dropped, never marked.
+//! sections 4 and 11 (averaging over idle time, uniform spacing of marks); "gentle" after Floyd 2000; ECN
+//! after RFC 3168 section 7: above the upper threshold packets are dropped, never marked.
 //!
-//! Works in bytes; a threshold of n packets counts as n times 1500 bytes. The average is kept in fixed point, so a run
-//! is the same on every machine.
+//! Works in bytes; a threshold of n packets counts as n times 1500 bytes. The average is kept in fixed point,
+//! so a run is the same on every machine.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -25,8 +25,8 @@ pub struct RedConfig {
     pub limit: QueueLimit,
     /// Below this average nothing happens.
     pub min: QueueLimit,
-    /// At this average packets are marked with `max_probability`; above, more and more are dropped, and all at twice this
-    /// average.
+    /// At this average packets are marked with `max_probability`; above, more and more are dropped, and all
+    /// at twice this average.
     pub max: QueueLimit,
     /// Probability at the upper threshold.
     pub max_probability: Probability,
@@ -37,7 +37,8 @@ pub struct RedConfig {
 }
 
 impl RedConfig {
-    /// The usual proportions for a queue of a given size: thresholds at 1/12 and 1/4 of the limit, 10 %, weight 1/512, ECN.
+    /// The usual proportions for a queue of a given size: thresholds at 1/12 and 1/4 of the limit, 10 %,
+    /// weight 1/512, ECN.
     pub const fn for_limit(limit: QueueLimit) -> Self {
         Self {
             limit,
@@ -131,8 +132,8 @@ impl<P> Red<P> {
         let since_mark = self.since_mark;
         self.since_mark += 1;
         let p_q32 = self.base_probability_q32(average);
-        // p_a = p_b / (1 - count p_b), count being the packets not marked since (section 7, method 2): distances between
-        // marks are uniform. (Figure 2 of the paper counts one more.)
+        // p_a = p_b / (1 - count p_b), count being the packets not marked since (section 7, method 2):
+        // distances between marks are uniform. (Figure 2 of the paper counts one more.)
         let left = ONE_Q32.saturating_sub(since_mark.saturating_mul(p_q32));
         if u128::from(self.rng.draw() >> 32) * u128::from(left) >= u128::from(p_q32) << 32 {
             return Verdict::Accept;
@@ -141,7 +142,8 @@ impl<P> Red<P> {
         if above_max { Verdict::Drop } else { Verdict::Mark }
     }
 
-    /// Rises from 0 at the lower threshold to `max_q32` at the upper, and from there to 1 at twice the upper ("gentle").
+    /// Rises from 0 at the lower threshold to `max_q32` at the upper, and from there to 1 at twice the upper
+    /// ("gentle").
     fn base_probability_q32(&self, average: u64) -> u64 {
         let part = |whole: u64, over: u64, span: u64| {
             (u128::from(whole) * u128::from(over) / u128::from(span)) as u64
@@ -213,8 +215,8 @@ mod tests {
         Queued { arrived: Instant::ZERO, bytes: PACKET_BYTES, packet }
     }
 
-    /// A queue that stays at `packets` while `trials` pass through, with an average that follows at once. Gaps between
-    /// marks, and drops.
+    /// A queue that stays at `packets` while `trials` pass through, with an average that follows at once.
+    /// Gaps between marks, and drops.
     fn gaps_at(packets: u64, trials: u64) -> (Vec<u64>, u64) {
         let config = RedConfig {
             limit: QueueLimit::Packets(1000),

@@ -1,9 +1,10 @@
 //! Flows in turn: deficit round robin (DRR) and stochastic fair queueing (SFQ).
 //!
-//! Sources: Shreedhar and Varghese, "Efficient Fair Queueing using Deficit Round Robin", SIGCOMM 1995: a flow may send
-//! its quantum of bytes per round and carries over what it could not use. McKenney, "Stochastic Fairness Queueing",
-//! INFOCOM 1990: flows are hashed into a fixed number of lists, which send one packet per round. Both take from the longest
-//! list when the buffer is full. The hash of SFQ is fixed by the link's seed; McKenney changes it now and then.
+//! Sources: Shreedhar and Varghese, "Efficient Fair Queueing using Deficit Round Robin", SIGCOMM 1995: a flow
+//! may send its quantum of bytes per round and carries over what it could not use. McKenney, "Stochastic
+//! Fairness Queueing", INFOCOM 1990: flows are hashed into a fixed number of lists, which send one packet per
+//! round. Both take from the longest list when the buffer is full. The hash of SFQ is fixed by the link's
+//! seed; McKenney changes it now and then.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,9 +1,10 @@
 //! Weighted fair queueing: the packet that would finish first if flows shared the link bit by bit.
 //!
-//! Source: Demers, Keshav and Shenker, SIGCOMM 1989, with the self-clocked virtual time of Golestani, "A Self-Clocked
-//! Fair Queueing Scheme for Broadband Applications", INFOCOM 1994: virtual time is the finish tag of the packet in
-//! service, so no fluid model has to be followed and the link's rate may change. `F = max(V, F of the flow's previous
-//! packet) + bytes / weight`. When the buffer is full the longest list loses its newest packet.
+//! Source: Demers, Keshav and Shenker, SIGCOMM 1989, with the self-clocked virtual time of Golestani, "A
+//! Self-Clocked Fair Queueing Scheme for Broadband Applications", INFOCOM 1994: virtual time is the finish
+//! tag of the packet in service, so no fluid model has to be followed and the link's rate may change.
+//! `F = max(V, F of the flow's previous packet) + bytes / weight`. When the buffer is full the longest list
+//! loses its newest packet.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

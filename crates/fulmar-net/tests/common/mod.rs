@@ -97,8 +97,8 @@ pub fn assert_conserved(link: &Link<Probe>) {
     assert_eq!(entered, left, "{stats:?}");
 }
 
-/// That `hits` of `trials` is what probability `p` would give: within 4 standard deviations, which chance exceeds once
-/// in 16,000.
+/// That `hits` of `trials` is what probability `p` would give: within 4 standard deviations, which chance
+/// exceeds once in 16,000.
 pub fn assert_binomial(hits: u64, trials: u64, p: f64) {
     let expected = trials as f64 * p;
     let deviation = (expected * (1.0 - p)).sqrt();

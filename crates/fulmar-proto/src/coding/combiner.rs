@@ -12,7 +12,8 @@ use crate::wire::frame;
 pub(super) struct Combiner {
     code: Arc<dyn Code>,
     encoder: Option<Box<dyn Encoder>>,
-    /// Length of every repair symbol, of a code that sends nothing else; elsewhere they are as long as what they cover.
+    /// Length of every repair symbol, of a code that sends nothing else; elsewhere they are as long as what
+    /// they cover.
     fixed_bytes: Option<usize>,
 }
 

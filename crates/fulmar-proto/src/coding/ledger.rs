@@ -1,7 +1,8 @@
 //! What was sent and what is known of it: the books under every way of covering symbols.
 //!
-//! The ring of source symbols with the state of each, the symbols that travel in pieces, and the counts. A strategy decides
-//! what covers a lost symbol; that it was sent, lost, sent again and delivered is booked here, once.
+//! The ring of source symbols with the state of each, the symbols that travel in pieces, and the counts. A
+//! strategy decides what covers a lost symbol; that it was sent, lost, sent again and delivered is booked
+//! here, once.
 
 use fulmar_fec::{SymbolId, Symbols};
 
@@ -64,8 +65,8 @@ impl Ledger {
         }
     }
 
-    /// Appends a copy of `id` to `packet`, or a piece of it where it no longer fits: the path has come to carry less than
-    /// when it was made. Not booked yet: [`Self::on_copied`] follows.
+    /// Appends a copy of `id` to `packet`, or a piece of it where it no longer fits: the path has come to
+    /// carry less than when it was made. Not booked yet: [`Self::on_copied`] follows.
     pub(super) fn put_copy(
         &mut self,
         id: SymbolId,
@@ -80,7 +81,8 @@ impl Ledger {
         parts::put_piece(&mut self.parts, id, bytes, packet, space_bytes).map(Content::Part)
     }
 
-    /// A copy or a piece left. The symbol it brings, if the symbol is under way again: as a whole, or with its last piece.
+    /// A copy or a piece left. The symbol it brings, if the symbol is under way again: as a whole, or with
+    /// its last piece.
     pub(super) fn on_copied(&mut self, content: Content) -> Option<SymbolId> {
         let id = match content {
             Content::Copy(id) => id,

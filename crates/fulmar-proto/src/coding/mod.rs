@@ -1,10 +1,11 @@
 //! The coding layer: makes source symbols arrive.
 //!
-//! Above it, frames are packed into symbols and taken out of them; below it, packets are lost. [`Coding`] owns the sending
-//! half: the code, the policy that says how much repair there is, the rule for the length of blocks, and the books of what
-//! was sent (`ledger`). At each chance to send it turns the policy's choice into a packet: a new symbol, a copy, a
-//! combination. What covers lost symbols is one of two strategies: `sliding` for windows of symbols, `blocks` for blocks.
-//! [`SymbolReceiver`] decodes, delivers each symbol once, the moment it is known, and reports what it lacks.
+//! Above it, frames are packed into symbols and taken out of them; below it, packets are lost. [`Coding`]
+//! owns the sending half: the code, the policy that says how much repair there is, the rule for the length of
+//! blocks, and the books of what was sent (`ledger`). At each chance to send it turns the policy's choice
+//! into a packet: a new symbol, a copy, a combination. What covers lost symbols is one of two strategies:
+//! `sliding` for windows of symbols, `blocks` for blocks. [`SymbolReceiver`] decodes, delivers each symbol
+//! once, the moment it is known, and reports what it lacks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +43,8 @@ use blocks::BlockSender;
 use sliding::SlidingSender;
 use strategy::{Reported, Strategy};
 
-/// So many choices of the policy are tried for one packet: one may be impossible, as a combination of symbols that no longer
-/// fit a packet.
+/// So many choices of the policy are tried for one packet: one may be impossible, as a combination of symbols
+/// that no longer fit a packet.
 const CHOICES_MAX: usize = 4;
 
 /// Symbols that wait to be sent.
@@ -73,8 +74,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// It can be cut to fit beside an ACK: a new symbol, where symbols may have any length. Everything else wants a packet of
-    /// its own.
+    /// It can be cut to fit beside an ACK: a new symbol, where symbols may have any length. Everything else
+    /// wants a packet of its own.
     pub fn is_cuttable(&self) -> bool {
         self.is_cuttable
     }
@@ -111,8 +112,8 @@ impl Coding {
         }
     }
 
-    /// The code that was agreed on, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
-    /// Before the first symbol.
+    /// The code that was agreed on, for symbols of at most `symbol_bytes`, towards a receiver that retains
+    /// `reach_symbols`. Before the first symbol.
     pub fn set_code(&mut self, code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) {
         self.strategy = strategy(code, symbol_bytes, reach_symbols);
     }
@@ -182,8 +183,8 @@ impl Coding {
         }
     }
 
-    /// Appends what `turn` says to `packet`, in at most `space_bytes`, and books it. `None`: it could not be carried out, nor
-    /// could anything that the policy would have in its place.
+    /// Appends what `turn` says to `packet`, in at most `space_bytes`, and books it. `None`: it could not be
+    /// carried out, nor could anything that the policy would have in its place.
     pub fn emit(
         &mut self,
         turn: Turn,
@@ -224,8 +225,8 @@ impl Coding {
         self.strategy.emit_probe(packet, space_bytes)
     }
 
-    /// Books what became of packets, those that arrived first, and what the receiver said in the newest ACK. Returns its part
-    /// of the feedback record.
+    /// Books what became of packets, those that arrived first, and what the receiver said in the newest ACK.
+    /// Returns its part of the feedback record.
     pub fn settle(
         &mut self,
         now: Instant,
@@ -249,8 +250,8 @@ impl Coding {
         Ok(news)
     }
 
-    /// The sender cannot tell which of the combinations that arrived were redundant, so the receiver's report decides. Its own
-    /// count stands in where an ACK brings no report, until the next one sets it right.
+    /// The sender cannot tell which of the combinations that arrived were redundant, so the receiver's report
+    /// decides. Its own count stands in where an ACK brings no report, until the next one sets it right.
     fn count_dof(&mut self, news: &mut News, has_report: bool) {
         news.duplicate_acks = news.dof_redundant;
         if let Some(reported) = self.strategy.reported().filter(|_| has_report) {
@@ -307,7 +308,8 @@ impl Coding {
     }
 }
 
-/// The strategy that suits `code`, for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
+/// The strategy that suits `code`, for symbols of at most `symbol_bytes`, towards a receiver that retains
+/// `reach_symbols`.
 fn strategy(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Box<dyn Strategy> {
     match code.shape().geometry {
         Geometry::Block { .. } => Box::new(BlockSender::new(code, symbol_bytes, reach_symbols)),

@@ -1,8 +1,9 @@
 //! Symbols in parts: for a path that has come to carry less than a symbol was made for (docs/wire.md 5.4.5).
 //!
-//! A symbol is never cut for coding, and its id and bytes never change. Only its copy may travel in several packets, when
-//! it fits none: pieces of any length, which the receiver puts together. Needed only after the path's MTU has shrunk, so
-//! both sides hold at most [`PARTIAL_MAX`] such symbols, and nothing here is tuned for speed.
+//! A symbol is never cut for coding, and its id and bytes never change. Only its copy may travel in several
+//! packets, when it fits none: pieces of any length, which the receiver puts together. Needed only after the
+//! path's MTU has shrunk, so both sides hold at most [`PARTIAL_MAX`] such symbols, and nothing here is tuned
+//! for speed.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +43,8 @@ pub(super) struct PartsOut {
 }
 
 impl PartsOut {
-    /// The next piece of `id`, a symbol of `len` bytes, at most `bytes_max` long: the first that is not under way, or else
-    /// the first that has not arrived. `None` if too many symbols are in parts already.
+    /// The next piece of `id`, a symbol of `len` bytes, at most `bytes_max` long: the first that is not under
+    /// way, or else the first that has not arrived. `None` if too many symbols are in parts already.
     pub(super) fn poll(&mut self, id: SymbolId, len: usize, bytes_max: usize) -> Option<Piece> {
         if self.symbols.len() >= PARTIAL_MAX && !self.symbols.contains_key(&id) {
             return None;
@@ -69,7 +70,8 @@ impl PartsOut {
         symbol.acked.first_gap(0, symbol.len).is_none()
     }
 
-    /// A piece was lost: what has not arrived is to be sent again, the pieces under way included, which may be too long now.
+    /// A piece was lost: what has not arrived is to be sent again, the pieces under way included, which may
+    /// be too long now.
     pub(super) fn on_lost(&mut self, piece: Piece) {
         if let Some(symbol) = self.symbols.get_mut(&piece.id) {
             symbol.sent = symbol.acked.clone();
@@ -82,7 +84,8 @@ impl PartsOut {
     }
 }
 
-/// Appends the next piece of symbol `id`, of which `bytes` are the bytes, to a packet with `space_bytes` left.
+/// Appends the next piece of symbol `id`, of which `bytes` are the bytes, to a packet with `space_bytes`
+/// left.
 pub(super) fn put_piece(
     parts: &mut PartsOut,
     id: SymbolId,
@@ -111,8 +114,8 @@ pub(super) struct PartsIn {
 }
 
 impl PartsIn {
-    /// A piece of `id`, a symbol of `len` bytes, arrived. Returns the symbol if it is complete. `is_known` says which symbols
-    /// have become known in other ways.
+    /// A piece of `id`, a symbol of `len` bytes, arrived. Returns the symbol if it is complete. `is_known`
+    /// says which symbols have become known in other ways.
     pub(super) fn insert(
         &mut self,
         id: SymbolId,

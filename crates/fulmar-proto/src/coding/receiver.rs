@@ -50,7 +50,8 @@ pub struct SymbolReceiver {
     parts: PartsIn,
     /// The decoder had no room for the newest repair symbol.
     has_dropped: bool,
-    /// Blocks that repair symbols told of and that are not decoded, by first symbol; `None` where the code has no blocks.
+    /// Blocks that repair symbols told of and that are not decoded, by first symbol; `None` where the code
+    /// has no blocks.
     open: Option<BTreeMap<SymbolId, u32>>,
     stats: ReceiverStats,
 }
@@ -235,8 +236,8 @@ impl SymbolReceiver {
     }
 }
 
-/// The lowest blocks that are not decoded, as many as an ACK can name. Those that are, are forgotten. The decoder is asked a
-/// bounded number of times, whatever blocks a peer has told of.
+/// The lowest blocks that are not decoded, as many as an ACK can name. Those that are, are forgotten. The
+/// decoder is asked a bounded number of times, whatever blocks a peer has told of.
 fn open_blocks(open: &mut BTreeMap<SymbolId, u32>, decoder: &dyn Decoder) -> Vec<OpenWindow> {
     let below = decoder.decoded_below();
     let mut windows: Vec<OpenWindow> = Vec::new();

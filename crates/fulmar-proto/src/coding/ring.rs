@@ -18,7 +18,8 @@ pub(super) enum SymbolState {
     Missing,
     /// Lost, but a combination in flight or arrived will restore it (see `sets`).
     Covered,
-    /// The sender's count of equations says that the receiver has decoded it. Kept until the receiver says so.
+    /// The sender's count of equations says that the receiver has decoded it. Kept until the receiver says
+    /// so.
     Inferred,
     /// The receiver has it.
     Delivered,
@@ -55,7 +56,8 @@ pub(super) struct Held {
     pub(super) set: Option<SetNumber>,
 }
 
-/// Symbols from the oldest one not delivered to the newest, with the bytes of all that may still be asked for.
+/// Symbols from the oldest one not delivered to the newest, with the bytes of all that may still be asked
+/// for.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     symbols: VecDeque<Held>,
@@ -153,7 +155,8 @@ impl Ring {
         }
     }
 
-    /// Drops delivered symbols at the front. When nothing is left, memory goes too: idle connections hold none.
+    /// Drops delivered symbols at the front. When nothing is left, memory goes too: idle connections hold
+    /// none.
     pub(super) fn pop_delivered(&mut self) {
         while self.symbols.front().is_some_and(|held| held.state == SymbolState::Delivered) {
             self.release_bytes(SymbolId(self.base));

@@ -1,8 +1,8 @@
 //! Sets of missing symbols that a combination covers: the sender's count of the receiver's rank.
 //!
-//! Of a set of m symbols each was copied, and one or more combinations over exactly the set were added. Whatever m of
-//! these packets arrive restore the set. So the sender can tell from acknowledged packet numbers alone whether a lost
-//! copy must be sent again, and when the set is decoded.
+//! Of a set of m symbols each was copied, and one or more combinations over exactly the set were added.
+//! Whatever m of these packets arrive restore the set. So the sender can tell from acknowledged packet
+//! numbers alone whether a lost copy must be sent again, and when the set is decoded.
 
 use std::collections::VecDeque;
 

@@ -10,7 +10,8 @@ pub trait Source {
     /// Packs one symbol of at most `bytes_max`; leaves it empty if there is nothing to send.
     fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize);
 
-    /// What the streams favour whose data went into the symbol packed last; `None` where they leave it to the connection.
+    /// What the streams favour whose data went into the symbol packed last; `None` where they leave it to the
+    /// connection.
     fn favor(&self) -> Option<Favor> {
         None
     }

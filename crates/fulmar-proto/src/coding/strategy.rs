@@ -37,13 +37,14 @@ impl Reported {
 
 /// A way of covering symbols with repair: windows or blocks, over one [`Ledger`].
 ///
-/// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the receiver
-/// lacks, shows that to the redundancy policy as an [`Opportunity`], and carries out its choice.
+/// Decides nothing about time or rate. It is told which packets arrived and which were lost, counts what the
+/// receiver lacks, shows that to the redundancy policy as an [`Opportunity`], and carries out its choice.
 pub(super) trait Strategy: Debug + Send {
     /// What was sent and what is known of it.
     fn ledger(&self) -> &Ledger;
 
-    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived or is lost.
+    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived
+    /// or is lost.
     fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
 
     /// When a symbol known missing is to be sent again, whatever the counts say.
@@ -51,7 +52,8 @@ pub(super) trait Strategy: Debug + Send {
         None
     }
 
-    /// A block begins with the next source symbol: its length must be planned before. Never where the code has no blocks.
+    /// A block begins with the next source symbol: its length must be planned before. Never where the code
+    /// has no blocks.
     fn needs_plan(&self) -> bool {
         false
     }
@@ -67,8 +69,8 @@ pub(super) trait Strategy: Debug + Send {
     /// There is no more data for now.
     fn on_data_exhausted(&mut self) {}
 
-    /// Carries out `choice`: appends a frame of at most `space_bytes` to `packet`. `None`: there was nothing to carry, or it
-    /// does not fit; then nothing has changed.
+    /// Carries out `choice`: appends a frame of at most `space_bytes` to `packet`. `None`: there was nothing
+    /// to carry, or it does not fit; then nothing has changed.
     fn emit(
         &mut self,
         now: Instant,
@@ -78,20 +80,23 @@ pub(super) trait Strategy: Debug + Send {
         source: &mut dyn Source,
     ) -> Option<Content>;
 
-    /// What the probe timeout sends, whatever policy and deficit say: what helps most if all that is under way was lost.
+    /// What the probe timeout sends, whatever policy and deficit say: what helps most if all that is under
+    /// way was lost.
     fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content>;
 
-    /// A packet arrived, which had been declared lost if `was_lost`. True if it added a degree of freedom at the receiver.
+    /// A packet arrived, which had been declared lost if `was_lost`. True if it added a degree of freedom at
+    /// the receiver.
     fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool;
 
     /// A packet was lost.
     fn on_lost(&mut self, now: Instant, content: Content);
 
-    /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are now known
-    /// to be repaired.
+    /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are
+    /// now known to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
-    /// Symbols, since this was last called, whose packet is now known to be lost and that repair had restored before that.
+    /// Symbols, since this was last called, whose packet is now known to be lost and that repair had restored
+    /// before that.
     fn take_repaired_early(&mut self) -> u32 {
         0
     }
@@ -101,6 +106,7 @@ pub(super) trait Strategy: Debug + Send {
         None
     }
 
-    /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked does not suffice.
+    /// Symbols for which repair has to be asked, since this was last called: what was sent for them unasked
+    /// does not suffice.
     fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> Unrepairable;
 }

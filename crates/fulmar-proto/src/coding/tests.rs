@@ -293,15 +293,16 @@ fn degrees_of_freedom_are_those_that_the_receiver_reports() {
     }
 }
 
-/// Two packets in a row are lost and every combination covers two symbols: the first of the two is never seen, so that the ACK
-/// of TCP/NC stands still there, whatever comes.
+/// Two packets in a row are lost and every combination covers two symbols: the first of the two is never
+/// seen, so that the ACK of TCP/NC stands still there, whatever comes.
 #[test]
 fn the_ack_stands_at_the_first_symbol_not_seen() {
     let news = Combined::new(1.0, 2).send(12, &[4, 5]);
     assert_eq!((news.dof_delivered, news.dof_redundant, news.duplicate_acks), (10, 0, 6));
 }
 
-/// fmax = 1: the packet of a symbol is lost and the repair right behind it arrives, before anybody knows of the loss.
+/// fmax = 1: the packet of a symbol is lost and the repair right behind it arrives, before anybody knows of
+/// the loss.
 #[test]
 fn the_repair_of_a_group_of_one_recovers() {
     let mut pair = Pair::new(XorGroups::new(1, 64).unwrap());

@@ -83,7 +83,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The code this end sends with: its own. A server that follows its clients named none, and takes the client's.
+    /// The code this end sends with: its own. A server that follows its clients named none, and takes the
+    /// client's.
     fn code_to_send(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
         if self.side.is_server() && self.config.follows_peer_profile {
             let theirs = AgreedCode::of_peer(peer, &self.config)?;
@@ -92,8 +93,8 @@ impl Connection {
         Ok(AgreedCode::own(&self.own_code, &self.config))
     }
 
-    /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know yet: it is the
-    /// client's own.
+    /// The code the peer sends with. A server that follows its clients cannot name it, for it does not know
+    /// yet: it is the client's own.
     fn code_to_decode(&self, peer: &Parameters) -> Result<AgreedCode, TransportError> {
         if self.side.is_client() && peer.codes_sent.is_empty() {
             let mut own = AgreedCode::own(&self.own_code, &self.config);

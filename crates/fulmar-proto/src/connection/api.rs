@@ -86,7 +86,8 @@ impl Connection {
         self.streams.set_priority(id, priority)
     }
 
-    /// What one stream favours, whatever the connection's profile says (`favor`). Only the default profile's policy heeds it.
+    /// What one stream favours, whatever the connection's profile says (`favor`). Only the default profile's
+    /// policy heeds it.
     pub fn set_favor(&mut self, id: StreamId, favor: Favor) -> Result<(), ClosedStream> {
         self.streams.set_favor(id, favor)
     }
@@ -142,8 +143,8 @@ impl Connection {
         }
     }
 
-    /// Closes in order: takes no more data, delivers everything written so far, then closes. A peer that has gone is waited
-    /// for until the idle timeout.
+    /// Closes in order: takes no more data, delivers everything written so far, then closes. A peer that has
+    /// gone is waited for until the idle timeout.
     pub fn shutdown(&mut self, now: Instant, code: u64, reason: Bytes) {
         if self.state.is_closed() || self.shutdown.is_some() {
             return;
@@ -262,7 +263,8 @@ impl Connection {
         self.handshake.session.export_keying_material(out, label, context)
     }
 
-    /// Changes keys as soon as the peer has acknowledged a packet under the current ones. False if that is not yet so.
+    /// Changes keys as soon as the peer has acknowledged a packet under the current ones. False if that is
+    /// not yet so.
     pub fn initiate_key_update(&mut self) -> bool {
         self.keys.as_mut().is_some_and(|keys| keys.initiate_update().is_ok())
     }

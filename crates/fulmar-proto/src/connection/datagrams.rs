@@ -72,7 +72,8 @@ impl Datagrams {
         !self.outgoing.is_empty()
     }
 
-    /// The next one to send, if it takes at most `bytes_max`. One that no longer fits any packet is dropped: the path shrank.
+    /// The next one to send, if it takes at most `bytes_max`. One that no longer fits any packet is dropped:
+    /// the path shrank.
     pub(super) fn poll_send(&mut self, bytes_max: usize, packet_bytes_max: usize) -> Option<Bytes> {
         while self.outgoing.front()?.len() > packet_bytes_max {
             self.pop();

@@ -1,5 +1,5 @@
-//! What an ACK, or the lack of one, sets going: recovery finds out what became of packets, coding what that means for
-//! symbols, and both learn from the one record that comes of it.
+//! What an ACK, or the lack of one, sets going: recovery finds out what became of packets, coding what that
+//! means for symbols, and both learn from the one record that comes of it.
 
 use super::Connection;
 use crate::coding::Content;

@@ -1,4 +1,5 @@
-//! Datagrams out before the handshake is over, and after the connection is: flights of handshake packets, closes.
+//! Datagrams out before the handshake is over, and after the connection is: flights of handshake packets,
+//! closes.
 
 use super::Connection;
 use super::handshake::Level;
@@ -60,7 +61,8 @@ impl Connection {
         let span = header.put(number, buf);
         let frames_start = buf.len();
         let frames_limit = limit - TAG_BYTES;
-        // An ACK goes with every repetition, too: the one before may be lost, and with it the first RTT there is.
+        // An ACK goes with every repetition, too: the one before may be lost, and with it the first RTT there
+        // is.
         if space.received.has_news() || (space.send.has_pending() && space.received.largest().is_some()) {
             let delay_us = space.received.delay_us(now);
             let room = frames_limit - buf.len();
@@ -104,7 +106,8 @@ impl Connection {
         let start = buf.len();
         let limit = start + HANDSHAKE_DATAGRAM_BYTES;
         if !self.is_confirmed {
-            // The application's reason is not for Initial and Handshake packets, which are not confidential to it yet.
+            // The application's reason is not for Initial and Handshake packets, which are not confidential
+            // to it yet.
             let plain = match &close {
                 Close::Application { .. } => {
                     Close::Transport(TransportError::new(TransportErrorCode::NoError, ""))

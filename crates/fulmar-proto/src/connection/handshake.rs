@@ -1,9 +1,10 @@
 //! The handshake: TLS bytes in Initial and Handshake packets, repeated until they get through.
 //!
-//! There is no loss detection here. A flight is a few packets; whatever of it is not acknowledged when the timer fires is
-//! sent again: early and at an even pace at first, for a burst of losses takes so many packets, not so much time; then ever
-//! more seldom. The pace is even on the average only: what comes and goes by the clock, as a microwave oven does with the
-//! mains, would else take every flight or none. That survives any loss that leaves something through.
+//! There is no loss detection here. A flight is a few packets; whatever of it is not acknowledged when the
+//! timer fires is sent again: early and at an even pace at first, for a burst of losses takes so many
+//! packets, not so much time; then ever more seldom. The pace is even on the average only: what comes and
+//! goes by the clock, as a microwave oven does with the mains, would else take every flight or none. That
+//! survives any loss that leaves something through.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,9 +18,9 @@ use crate::recovery::{AckPolicy, Received, Timeout};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, Side, TransportError};
 
-/// A flight is repeated after so long while no RTT is known. RFC 9002 6.2.2 waits a second, and doubles that. On a path that
-/// loses a tenth of the packets in bursts of ten, one opening packet in a thousand needs 50 repetitions: these take 5 s, and
-/// cost a datagram each, at most 160 kbit/s.
+/// A flight is repeated after so long while no RTT is known. RFC 9002 6.2.2 waits a second, and doubles that.
+/// On a path that loses a tenth of the packets in bursts of ten, one opening packet in a thousand needs 50
+/// repetitions: these take 5 s, and cost a datagram each, at most 160 kbit/s.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(60);
 /// So often a flight is repeated at that pace, before the timer grows.
 const EVEN_REPEATS: u32 = 32;
@@ -31,8 +32,8 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(4);
 /// The client's last flight is sent so often again within a round trip.
 const LAST_FLIGHT_COPIES: u32 = 2;
 
-/// How long to wait for an answer after `expiries` without one, where `first` is the first wait and `draw` is random: up to
-/// a quarter more or less, so that nothing periodic meets every repetition.
+/// How long to wait for an answer after `expiries` without one, where `first` is the first wait and `draw` is
+/// random: up to a quarter more or less, so that nothing periodic meets every repetition.
 fn patience(first: Duration, expiries: u32, draw: u64) -> Duration {
     // From a millisecond the growth ends after 71 steps.
     let steps = expiries.saturating_sub(EVEN_REPEATS).min(71);
@@ -54,7 +55,8 @@ pub(super) struct Space {
     pub(super) received: Received,
     pub(super) send: CryptoSend,
     pub(super) receive: CryptoReceive,
-    /// A packet is to be sent although there is nothing to say: it proves to the server that this address receives.
+    /// A packet is to be sent although there is nothing to say: it proves to the server that this address
+    /// receives.
     pub(super) needs_ping: bool,
     next_number: u64,
     sent: VecDeque<SentFlight>,
@@ -243,7 +245,8 @@ impl Handshake {
             self.expiries = 0;
             self.flight_at = None;
         }
-        // A repeated ACK is late. What the peer says of that is believed by half, for nothing else is known of the path yet.
+        // A repeated ACK is late. What the peer says of that is believed by half, for nothing else is known
+        // of the path yet.
         let elapsed = largest_at.map(|at| now - at);
         Ok(elapsed.map(|elapsed| elapsed - Duration::from_micros(ack.delay_us).min(elapsed / 2)))
     }
@@ -258,8 +261,9 @@ impl Handshake {
         [&self.initial, &self.handshake].into_iter().flatten().any(|space| space.has_pending())
     }
 
-    /// How long to wait for an answer at first, where an RTT is known. The client's last flight is repeated sooner than it
-    /// can be acknowledged, a few hundred bytes: all that the server has of the application waits for it.
+    /// How long to wait for an answer at first, where an RTT is known. The client's last flight is repeated
+    /// sooner than it can be acknowledged, a few hundred bytes: all that the server has of the application
+    /// waits for it.
     pub(super) fn first_wait(&self, side: Side, rtt: &RttEstimator) -> Option<Duration> {
         if !rtt.has_sample() {
             return None;
@@ -271,8 +275,8 @@ impl Handshake {
         Some(Timeout::Probe.base(rtt))
     }
 
-    /// Arms the timer after a flight, or for the client as long as the server may be waiting for it (RFC 9002 6.2.2.1).
-    /// `draw` is random.
+    /// Arms the timer after a flight, or for the client as long as the server may be waiting for it (RFC 9002
+    /// 6.2.2.1). `draw` is random.
     pub(super) fn arm(
         &mut self,
         now: Instant,
@@ -294,7 +298,8 @@ impl Handshake {
         self.flight_at
     }
 
-    /// If the timer has expired: everything that is not acknowledged is to be sent again, a ping if there is nothing.
+    /// If the timer has expired: everything that is not acknowledged is to be sent again, a ping if there is
+    /// nothing.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.flight_at.is_none_or(|at| at > now) {
             return;

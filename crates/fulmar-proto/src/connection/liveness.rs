@@ -1,4 +1,5 @@
-//! Whether the peer is still there: idle timeout, keep-alive, and the deadline of the handshake (RFC 9000 10.1).
+//! Whether the peer is still there: idle timeout, keep-alive, and the deadline of the handshake (RFC 9000
+//! 10.1).
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ impl Liveness {
         self.has_sent_since_heard = false;
     }
 
-    /// A packet left that elicits an ACK. The first after hearing from the peer restarts the idle timer (RFC 9000 10.1).
+    /// A packet left that elicits an ACK. The first after hearing from the peer restarts the idle timer (RFC
+    /// 9000 10.1).
     pub(super) fn on_eliciting_sent(&mut self, now: Instant) {
         if !self.has_sent_since_heard {
             self.has_sent_since_heard = true;

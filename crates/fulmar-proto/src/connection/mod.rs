@@ -1,9 +1,9 @@
-//! One connection: recovery, coding, streams and crypto wired together. Each of them is a struct of its own; here is only
-//! what passes between them.
+//! One connection: recovery, coding, streams and crypto wired together. Each of them is a struct of its own;
+//! here is only what passes between them.
 //!
-//! `receive` opens packets and hands out frames, `feedback` turns ACKs into the record the algorithms are fed, `transmit`
-//! fills packets, `timers` keeps time, `handshake` agrees on keys, `path` holds what is measured, `close` ends it, `api`
-//! is the application's side.
+//! `receive` opens packets and hands out frames, `feedback` turns ACKs into the record the algorithms are
+//! fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys, `path` holds what is
+//! measured, `close` ends it, `api` is the application's side.
 
 mod agree;
 mod api;
@@ -254,7 +254,8 @@ impl Connection {
         self.rng.next_u64()
     }
 
-    /// A symbol arrived: its memory is kept for repair symbols that refer to it, and for as long as any may be under way.
+    /// A symbol arrived: its memory is kept for repair symbols that refer to it, and for as long as any may
+    /// be under way.
     fn on_symbol_received(&mut self, now: Instant) {
         let rtt = self.path.recovery.rtt().smoothed();
         self.release_at = Some(now + std::time::Duration::from_secs(1) + rtt * 4);

@@ -50,8 +50,8 @@ impl Path {
         Self { remote, local_ip, validation, recovery, received_bytes: 0, sent_bytes: 0 }
     }
 
-    /// The peer has another address, from which `received_bytes` have come. If only its port changed (NAT rebinding), what
-    /// was measured still holds (RFC 9000 9.4).
+    /// The peer has another address, from which `received_bytes` have come. If only its port changed (NAT
+    /// rebinding), what was measured still holds (RFC 9000 9.4).
     pub(super) fn rebind(
         &mut self,
         remote: SocketAddr,
@@ -73,7 +73,8 @@ impl Path {
         self.sent_bytes += bytes;
     }
 
-    /// Bytes that may still be sent, of which `written` are in a buffer already: bounded until the address is validated.
+    /// Bytes that may still be sent, of which `written` are in a buffer already: bounded until the address is
+    /// validated.
     pub(super) fn room_bytes(&self, written: usize) -> usize {
         match self.validation {
             Validation::Done => usize::MAX,

@@ -18,7 +18,8 @@ use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError, Transp
 const EARLY_BYTES_MAX: usize = 16 * 1500;
 
 impl Connection {
-    /// A datagram for this connection arrived. It is decrypted in place; what it held afterwards has no meaning.
+    /// A datagram for this connection arrived. It is decrypted in place; what it held afterwards has no
+    /// meaning.
     pub fn handle_datagram(&mut self, now: Instant, meta: &DatagramMeta, datagram: &mut [u8]) {
         if matches!(self.state, State::Draining { .. } | State::Drained) {
             return;
@@ -110,7 +111,8 @@ impl Connection {
         self.handshake.restart(PacketKeys::initial(&retry.scid, Side::Client));
     }
 
-    /// The server does not know the token of its Retry (any more). True if this client asks it again, as if for the first time.
+    /// The server does not know the token of its Retry (any more). True if this client asks it again, as if
+    /// for the first time.
     fn begin_anew(&mut self) -> bool {
         let fresh = ConnectionId::new(self.draw().to_be_bytes());
         let is_begun = self.cids.restart(fresh);
@@ -149,7 +151,8 @@ impl Connection {
             // RFC 9001 4.9.1.
             self.handshake.discard(Level::Initial);
             if matches!(self.path.validation, Validation::ByHandshake) && meta.remote == self.path.remote {
-                // RFC 9000 8.1: the client can only have this key if it received at its address, the only one so far.
+                // RFC 9000 8.1: the client can only have this key if it received at its address, the only one
+                // so far.
                 self.path.validation = Validation::Done;
             }
         }
@@ -259,7 +262,8 @@ impl Connection {
         }
     }
 
-    /// The peer is known to have finished the handshake: its keys are no longer needed (RFC 9001 4.1.2, 4.9.2).
+    /// The peer is known to have finished the handshake: its keys are no longer needed (RFC 9001 4.1.2,
+    /// 4.9.2).
     pub(super) fn on_confirmed(&mut self) {
         if !self.is_confirmed {
             self.is_confirmed = true;

@@ -21,7 +21,8 @@ use crate::{ConnectionId, Side, TransportError};
 const INITIAL_STREAM_WINDOW_BYTES: u64 = 4 << 20;
 const INITIAL_WINDOW_BYTES: u64 = 6 << 20;
 
-/// What a connection receives besides symbols and datagrams: symbols in parts, handshake, packets that came early.
+/// What a connection receives besides symbols and datagrams: symbols in parts, handshake, packets that came
+/// early.
 const OTHER_BYTES: usize = 1 << 20;
 
 /// Longest symbol that fits any UDP datagram.
@@ -81,13 +82,14 @@ pub(super) fn path_limits(config: &TransportConfig) -> recovery::PathLimits {
     }
 }
 
-/// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`, in packets to an id of `cid_bytes`: with the longest
-/// header that a repair symbol over it can have, it fills a packet.
+/// Bytes of a full source symbol where UDP payloads may have `mtu_bytes`, in packets to an id of `cid_bytes`:
+/// with the longest header that a repair symbol over it can have, it fills a packet.
 pub(super) fn symbol_bytes(mtu_bytes: u16, cid_bytes: usize) -> usize {
     usize::from(mtu_bytes) - short_header_bytes(cid_bytes) - TAG_BYTES - REPAIR_HEADER_BYTES_MAX
 }
 
-/// The length of symbols that all have one: it must fit every path from the start, to any id the other end may choose.
+/// The length of symbols that all have one: it must fit every path from the start, to any id the other end
+/// may choose.
 fn fixed_symbol_bytes(config: &TransportConfig) -> usize {
     symbol_bytes(config.initial_mtu_bytes, ConnectionId::LEN_MAX)
 }
@@ -141,7 +143,8 @@ impl AgreedCode {
         if peer.codes_decoded.contains(&self.code.shape().id) { self } else { Self::own(&none(), config) }
     }
 
-    /// What its decoder may hold. Blocks wait for a round trip, each with its own equations; a window has few.
+    /// What its decoder may hold. Blocks wait for a round trip, each with its own equations; a window has
+    /// few.
     pub(super) fn limits(&self, config: &TransportConfig) -> DecoderLimits {
         let equations_max = match self.code.shape().geometry {
             Geometry::Block { .. } => (config.decoder_symbols / 4).max(WINDOW_SYMBOLS),

@@ -58,8 +58,9 @@ pub struct ConnectionStats {
     pub acks_received: u64,
     /// Packets declared lost.
     pub lost_packets: u64,
-    /// Times the congestion controller entered fast recovery. Of a controller that has none, times a loss was found that
-    /// belonged to no earlier one: its packet was sent after the loss before had been found (RFC 6582 3.2; RFC 9002 7.3.2).
+    /// Times the congestion controller entered fast recovery. Of a controller that has none, times a loss was
+    /// found that belonged to no earlier one: its packet was sent after the loss before had been found (RFC
+    /// 6582 3.2; RFC 9002 7.3.2).
     pub recoveries: u64,
     /// Packets declared lost that arrived after all.
     pub spurious_packets: u64,
@@ -110,7 +111,8 @@ impl ConnectionStats {
         ratio(self.coding_sent.lost, self.coding_sent.sources)
     }
 
-    /// Share of source symbols for which repair had to be asked for: loss that proactive repair did not cover.
+    /// Share of source symbols for which repair had to be asked for: loss that proactive repair did not
+    /// cover.
     pub fn loss_after_repair(&self) -> f64 {
         ratio(self.coding_sent.unrepaired, self.coding_sent.sources)
     }

@@ -91,7 +91,8 @@ impl Connection {
         may_send.then(|| self.received.timeout()).flatten()
     }
 
-    /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is one.
+    /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is
+    /// one.
     fn on_path_failed(&mut self, now: Instant) {
         match self.previous_path.take() {
             Some((remote, local_ip)) => self.path.rebind(remote, local_ip, Validation::Done, 0),

@@ -1,4 +1,5 @@
-//! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave, never before.
+//! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave,
+//! never before.
 
 use fulmar_control::Favor;
 
@@ -73,7 +74,8 @@ impl Draft {
     }
 }
 
-/// The streams as a source of symbols. What this end asks of the other's ACKs goes first, then connection ids.
+/// The streams as a source of symbols. What this end asks of the other's ACKs goes first, then connection
+/// ids.
 struct Outflow<'a> {
     streams: &'a mut Streams,
     cids: &'a mut Cids,
@@ -108,8 +110,8 @@ impl Source for Outflow<'_> {
 }
 
 impl Connection {
-    /// Appends up to `segments_max` datagrams of equal size (the last may be shorter) to the empty `buf`. `None`: there is
-    /// nothing to send before the next event or [`Self::poll_timeout`].
+    /// Appends up to `segments_max` datagrams of equal size (the last may be shorter) to the empty `buf`.
+    /// `None`: there is nothing to send before the next event or [`Self::poll_timeout`].
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -198,8 +200,8 @@ impl Connection {
         }
         let Some(mut draft) = self.begin(buf, start, room) else { return false };
         self.put_control(now, &mut draft, buf);
-        // Only a new symbol can be cut to fit beside an ACK. Everything else gets a packet of its own after it: nothing is
-        // booked before it is in a packet, so the policy is simply asked again.
+        // Only a new symbol can be cut to fit beside an ACK. Everything else gets a packet of its own after
+        // it: nothing is booked before it is in a packet, so the policy is simply asked again.
         if is_ack_due || (self.received.has_news() && payload.is_cuttable()) {
             self.put_ack(now, &mut draft, buf);
         }
@@ -255,7 +257,8 @@ impl Connection {
     fn put_control(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
         if let Some(token) = self.path_response.take() {
             frame::put_path_response(buf, token);
-            // It comes again if it is lost; but challenges that are never acknowledged must not fill this end's memory.
+            // It comes again if it is lost; but challenges that are never acknowledged must not fill this
+            // end's memory.
             draft.is_ack_eliciting |= self.path.recovery.outstanding_packets() < RESPONSES_TRACKED_MAX;
         }
         if let Some(token) = self.path.poll_challenge(now) {
@@ -269,8 +272,8 @@ impl Connection {
     }
 
     fn put_ack(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
-        // An ACK may be all the peer waits for, and its packets are all this end may send for: whoever is acknowledged has been
-        // challenged too, so that not both fall silent (docs/wire.md 5.5.2).
+        // An ACK may be all the peer waits for, and its packets are all this end may send for: whoever is
+        // acknowledged has been challenged too, so that not both fall silent (docs/wire.md 5.5.2).
         if let Some(token) = self.path.challenge()
             && draft.is_empty(buf)
         {

@@ -1,11 +1,13 @@
-//! What an end brings to the handshake: its identity, whom it trusts, and which application protocol it speaks.
+//! What an end brings to the handshake: its identity, whom it trusts, and which application protocol it
+//! speaks.
 //!
-//! Decides the parameters of TLS: version 1.3 only; AES-128-GCM before AES-256-GCM before ChaCha20-Poly1305 (the first is
-//! the fastest where the processor helps, and every suite is strong enough); X25519 before P-256 and P-384; no tickets, no
-//! resumption and no early data, so every connection proves its identities anew.
+//! Decides the parameters of TLS: version 1.3 only; AES-128-GCM before AES-256-GCM before ChaCha20-Poly1305
+//! (the first is the fastest where the processor helps, and every suite is strong enough); X25519 before
+//! P-256 and P-384; no tickets, no resumption and no early data, so every connection proves its identities
+//! anew.
 //!
-//! Raw public keys (RFC 7250) and X.509 do not mix in one connection: an end that uses the one fails the handshake with an
-//! end that uses the other.
+//! Raw public keys (RFC 7250) and X.509 do not mix in one connection: an end that uses the one fails the
+//! handshake with an end that uses the other.
 
 use super::identity::Identity;
 use super::verify::{ClientKeyVerifier, ServerKeyVerifier, VerifyPeer};
@@ -55,8 +57,8 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// In SSH's manner: the server proves to hold a key that `verify_server` accepts; the client shows `identity` to a
-    /// server that asks. The server's name is not sent.
+    /// In SSH's manner: the server proves to hold a key that `verify_server` accepts; the client shows
+    /// `identity` to a server that asks. The server's name is not sent.
     pub fn raw_key(identity: Option<&Identity>, verify_server: Arc<dyn VerifyPeer>) -> Self {
         let provider = provider();
         let verifier = ServerKeyVerifier {
@@ -77,8 +79,8 @@ impl ClientConfig {
         Self::finish(tls, true)
     }
 
-    /// With certificates: the server's has to lead to one of `roots` and to have the right name, by the time `clock` tells;
-    /// the client shows `identity` to a server that asks.
+    /// With certificates: the server's has to lead to one of `roots` and to have the right name, by the time
+    /// `clock` tells; the client shows `identity` to a server that asks.
     pub fn x509(
         roots: RootCertStore,
         identity: Option<X509Identity>,
@@ -113,8 +115,9 @@ impl ClientConfig {
         self
     }
 
-    /// Writes the secrets of every connection to the file that the environment names in `SSLKEYLOGFILE`, for those who
-    /// debug with a packet dump. Reads the environment and, if it is set, opens the file: I/O, hence only on request.
+    /// Writes the secrets of every connection to the file that the environment names in `SSLKEYLOGFILE`, for
+    /// those who debug with a packet dump. Reads the environment and, if it is set, opens the file: I/O,
+    /// hence only on request.
     pub fn with_key_log(mut self) -> Self {
         Arc::make_mut(&mut self.tls).key_log = Arc::new(KeyLogFile::new());
         self
@@ -154,8 +157,8 @@ impl ServerConfig {
         Self::finish(tls, true)
     }
 
-    /// With certificates: the server shows `identity`; with `client_roots`, a client has to show a certificate that leads
-    /// to one of them, by the time `clock` tells.
+    /// With certificates: the server shows `identity`; with `client_roots`, a client has to show a
+    /// certificate that leads to one of them, by the time `clock` tells.
     pub fn x509(
         identity: X509Identity,
         client_roots: Option<RootCertStore>,
@@ -227,8 +230,9 @@ fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// aws-lc encrypts with AES-NI or with AVX-512; between the two are processors that have wide AES and no AVX-512 (AMD Zen 3,
-/// Intel's without AVX-512), for which ring has a kernel: 1,452 bytes of AES-128-GCM take it 0.30 us there, aws-lc 0.55.
+/// aws-lc encrypts with AES-NI or with AVX-512; between the two are processors that have wide AES and no
+/// AVX-512 (AMD Zen 3, Intel's without AVX-512), for which ring has a kernel: 1,452 bytes of AES-128-GCM take
+/// it 0.30 us there, aws-lc 0.55.
 fn cipher_suites() -> Vec<SupportedCipherSuite> {
     let (aes_128, aes_256) = if has_wide_aes_without_avx512() {
         (ring::cipher_suite::TLS13_AES_128_GCM_SHA256, ring::cipher_suite::TLS13_AES_256_GCM_SHA384)
@@ -267,8 +271,8 @@ impl TimeProvider for NoClock {
     }
 }
 
-/// A client that would show a raw key if it had one. To say so is what makes a server that asks for a key answer "a key is
-/// required" rather than that the ends have nothing in common.
+/// A client that would show a raw key if it had one. To say so is what makes a server that asks for a key
+/// answer "a key is required" rather than that the ends have nothing in common.
 #[derive(Debug)]
 struct NoRawKey;
 

@@ -1,4 +1,5 @@
-//! Identities: Ed25519 keys (RFC 8032) that TLS carries as raw public keys (RFC 7250), and how people see them.
+//! Identities: Ed25519 keys (RFC 8032) that TLS carries as raw public keys (RFC 7250), and how people see
+//! them.
 //!
 //! | form | looks like |
 //! |---|---|
@@ -6,7 +7,8 @@
 //! | public key | `fulmar-ed25519 BASE64 comment`, BASE64 being the 32 bytes of the key |
 //! | fingerprint | `SHA256:` and the base64 of the SHA-256 of the key's SubjectPublicKeyInfo, without padding |
 //!
-//! `openssl pkey -in KEY -pubout -outform DER | openssl dgst -sha256 -binary | base64` prints the fingerprint too, padded.
+//! `openssl pkey -in KEY -pubout -outform DER | openssl dgst -sha256 -binary | base64` prints the fingerprint
+//! too, padded.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};

@@ -1,7 +1,8 @@
 //! Packet and header protection with one set of keys (RFC 9001 5). docs/wire.md, section 3.
 //!
-//! Decides whether a packet is authentic, and takes off or puts on its protection in place: nothing is allocated as long as
-//! the buffer has room for the tag. Invariant: a packet that opens was sealed by the peer, byte for byte.
+//! Decides whether a packet is authentic, and takes off or puts on its protection in place: nothing is
+//! allocated as long as the buffer has room for the tag. Invariant: a packet that opens was sealed by the
+//! peer, byte for byte.
 
 use crate::error::{TransportError, TransportErrorCode};
 use crate::ids::{ConnectionId, PacketNumber, Side};
@@ -10,7 +11,8 @@ use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, Versio
 use std::fmt;
 use std::ops::Range;
 
-/// The salts and labels of the key derivation. Those of QUIC v1 (RFC 9001 5.2): its published vectors then test ours.
+/// The salts and labels of the key derivation. Those of QUIC v1 (RFC 9001 5.2): its published vectors then
+/// test ours.
 pub(super) const KEY_DERIVATION: Version = Version::V1;
 
 /// Why a packet could not be sealed.
@@ -19,7 +21,8 @@ pub enum SealError {
     /// A packet with a long header holds at most [`LONG_REST_BYTES_MAX`] bytes after its length.
     #[error("packet too long for its length field")]
     TooLong,
-    /// The keys protected as many packets as they may, and the peer acknowledged none that would allow new ones.
+    /// The keys protected as many packets as they may, and the peer acknowledged none that would allow new
+    /// ones.
     #[error("keys used up")]
     KeysUsedUp,
     /// The cipher refused; only a payload of gigabytes makes it.
@@ -39,13 +42,15 @@ impl From<SealError> for TransportError {
 /// Why a packet could not be opened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Forged, damaged, for keys that are gone or for keys that are not there yet: to be discarded in silence.
+    /// Forged, damaged, for keys that are gone or for keys that are not there yet: to be discarded in
+    /// silence.
     #[error("not authentic")]
     NotAuthentic,
     /// Authentic, but bits have values that no packet may have.
     #[error("reserved header bits")]
     ReservedBits,
-    /// Authentic, but under keys that the peer may not use for this packet number (RFC 9001 6.4) or not yet (6.2).
+    /// Authentic, but under keys that the peer may not use for this packet number (RFC 9001 6.4) or not yet
+    /// (6.2).
     #[error("keys were updated out of turn")]
     KeyUpdate,
     /// More forgeries were tried than these keys withstand (RFC 9001 6.6).
@@ -73,8 +78,9 @@ pub struct PacketKeys {
 }
 
 impl PacketKeys {
-    /// The keys of Initial packets: they follow from the destination connection id of the client's first packet, or of its
-    /// first after a Retry (RFC 9001 5.2). They keep out accidents and the blind; they are no secret.
+    /// The keys of Initial packets: they follow from the destination connection id of the client's first
+    /// packet, or of its first after a Retry (RFC 9001 5.2). They keep out accidents and the blind; they are
+    /// no secret.
     pub fn initial(dcid: &ConnectionId, side: Side) -> Self {
         Self::from_rustls(initial_suite().keys(dcid.as_bytes(), rustls_side(side), KEY_DERIVATION))
     }
@@ -83,14 +89,16 @@ impl PacketKeys {
         Self { local: keys.local, remote: keys.remote }
     }
 
-    /// Protects the packet that starts at `span` and ends with `buf`: fills in its length, encrypts the frames, appends the
-    /// tag and covers the packet number. `number` is the one the header was put with, and never used twice.
+    /// Protects the packet that starts at `span` and ends with `buf`: fills in its length, encrypts the
+    /// frames, appends the tag and covers the packet number. `number` is the one the header was put with, and
+    /// never used twice.
     pub fn seal(&self, number: PacketNumber, buf: &mut Vec<u8>, span: HeaderSpan) -> Result<(), SealError> {
         seal(&*self.local.header, &*self.local.packet, number, buf, span)
     }
 
-    /// Takes off the protection of `packet`, which has its number at `pn_offset`; `expected` is one more than the highest
-    /// received in its space. Gives the full number and where the frames stand. On an error the content of `packet` is lost.
+    /// Takes off the protection of `packet`, which has its number at `pn_offset`; `expected` is one more than
+    /// the highest received in its space. Gives the full number and where the frames stand. On an error the
+    /// content of `packet` is lost.
     pub fn open(
         &self,
         packet: &mut [u8],
@@ -141,14 +149,16 @@ pub(super) fn seal(
     let tag = packet_key.encrypt_in_place(number.0, header, payload).map_err(|_| SealError::Cipher)?;
     buf.extend_from_slice(tag.as_ref());
 
-    // RFC 9001 5.4.2: the sample starts four bytes after the packet number does, which is where our payload starts.
+    // RFC 9001 5.4.2: the sample starts four bytes after the packet number does, which is where our payload
+    // starts.
     let (header, payload) = buf[span.start..].split_at_mut(span.payload_start() - span.start);
     let (first, rest) = header.split_first_mut().ok_or(SealError::Cipher)?;
     let covered = &mut rest[span.pn_offset - span.start - 1..];
     header_key.encrypt_in_place(&payload[..SAMPLE_BYTES], first, covered).map_err(|_| SealError::Cipher)
 }
 
-/// Takes off header protection and tells the packet's number. Neither is to be trusted before the packet opens.
+/// Takes off header protection and tells the packet's number. Neither is to be trusted before the packet
+/// opens.
 pub(super) fn uncover(
     header_key: &dyn HeaderProtectionKey,
     packet: &mut [u8],

@@ -1,7 +1,8 @@
 //! Who the peer is, and what keeps everybody else out. docs/wire.md, sections 3 and 4.
 //!
-//! TLS 1.3 through [`rustls::quic`] agrees on keys and proves identities (RFC 9001); packets are protected with those keys;
-//! servers hold what they need for stateless answers - Retry tokens and stateless resets - in two static keys.
+//! TLS 1.3 through [`rustls::quic`] agrees on keys and proves identities (RFC 9001); packets are protected
+//! with those keys; servers hold what they need for stateless answers - Retry tokens and stateless resets -
+//! in two static keys.
 //!
 //! | question | answered by |
 //! |---|---|
@@ -11,12 +12,14 @@
 //! | does the client own its address? | [`TokenKey`], [`retry`] |
 //! | is the connection forgotten at the other end? | [`ResetKey`], [`ResetToken`] |
 //!
-//! Replay is not decided here: a packet opens as often as it comes, and the receiver discards numbers it has seen.
+//! Replay is not decided here: a packet opens as often as it comes, and the receiver discards numbers it has
+//! seen.
 //!
-//! **Randomness.** Functions of this module that need random bytes take a generator. The TLS library and the key exchange
-//! inside it use the system's generator, and nothing can be passed in: two runs with one seed exchange different handshake
-//! bytes. With raw public keys every handshake message has the same *length* in every run, so a run in virtual time is
-//! still a function of its seed in all that can be measured; ECDSA signatures in X.509 vary by a byte or two.
+//! **Randomness.** Functions of this module that need random bytes take a generator. The TLS library and the
+//! key exchange inside it use the system's generator, and nothing can be passed in: two runs with one seed
+//! exchange different handshake bytes. With raw public keys every handshake message has the same *length* in
+//! every run, so a run in virtual time is still a function of its seed in all that can be measured; ECDSA
+//! signatures in X.509 vary by a byte or two.
 
 mod config;
 mod identity;

@@ -1,7 +1,8 @@
 //! Stateless reset: how an end that has lost a connection says so (RFC 9000 10.3). docs/wire.md, section 4.
 //!
-//! Decides what token belongs to a connection id, and when and how long a reset is. A reset looks like a packet with a
-//! short header; its last 16 bytes are the token that the receiver got, encrypted, when the connection was alive.
+//! Decides what token belongs to a connection id, and when and how long a reset is. A reset looks like a
+//! packet with a short header; its last 16 bytes are the token that the receiver got, encrypted, when the
+//! connection was alive.
 
 use crate::ids::ConnectionId;
 use crate::wire::packet::SHORT_PACKET_BYTES_MIN;
@@ -17,8 +18,9 @@ pub const RESET_BYTES_MIN: usize = SHORT_PACKET_BYTES_MIN;
 /// Bytes of a reset in answer to a packet longer than that: as a short packet with a small frame or two.
 pub const RESET_BYTES_USUAL: usize = 41;
 
-/// The secret of a server from which the reset tokens of all its connection ids follow. To outlive a restart it has to be
-/// stored; with a new one, connections from before the restart time out instead of ending at once.
+/// The secret of a server from which the reset tokens of all its connection ids follow. To outlive a restart
+/// it has to be stored; with a new one, connections from before the restart time out instead of ending at
+/// once.
 #[derive(Clone)]
 pub struct ResetKey(hmac::Key);
 
@@ -43,10 +45,11 @@ impl ResetKey {
         ResetToken(token)
     }
 
-    /// Appends the reset that answers a packet of `trigger_bytes` to the unknown `cid`, and tells whether there is one.
+    /// Appends the reset that answers a packet of `trigger_bytes` to the unknown `cid`, and tells whether
+    /// there is one.
     ///
-    /// RFC 9000 10.3.3: it is always shorter than what it answers, so two ends that have both forgotten do not go on
-    /// for ever. A packet of [`RESET_BYTES_MIN`] or less has no answer.
+    /// RFC 9000 10.3.3: it is always shorter than what it answers, so two ends that have both forgotten do
+    /// not go on for ever. A packet of [`RESET_BYTES_MIN`] or less has no answer.
     pub fn put_reset(
         &self,
         cid: &ConnectionId,
@@ -97,8 +100,8 @@ impl ResetToken {
         &self.0
     }
 
-    /// What would be the token if `datagram` is a reset; `None` if it cannot be one. To be taken *before* the datagram is
-    /// opened, which destroys it, and compared if that fails.
+    /// What would be the token if `datagram` is a reset; `None` if it cannot be one. To be taken *before* the
+    /// datagram is opened, which destroys it, and compared if that fails.
     pub fn at_end_of(datagram: &[u8]) -> Option<Self> {
         if datagram.len() < RESET_BYTES_MIN || datagram[0] & 0x80 != 0 {
             return None;

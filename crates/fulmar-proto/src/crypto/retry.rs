@@ -1,7 +1,9 @@
-//! Retry: a server's stateless request to come again with a token (RFC 9000 8.1.2, 17.2.5). docs/wire.md, section 2.
+//! Retry: a server's stateless request to come again with a token (RFC 9000 8.1.2, 17.2.5). docs/wire.md,
+//! section 2.
 //!
-//! Decides whether a Retry answers the packet this client sent. Its integrity tag is AES-128-GCM over nothing, with a key
-//! everybody knows, as in RFC 9001 5.8: it keeps out accidents and those who did not see the Initial packet.
+//! Decides whether a Retry answers the packet this client sent. Its integrity tag is AES-128-GCM over
+//! nothing, with a key everybody knows, as in RFC 9001 5.8: it keeps out accidents and those who did not see
+//! the Initial packet.
 
 use crate::ids::ConnectionId;
 use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_of, put_long, valid_cid};
@@ -42,8 +44,9 @@ impl From<Malformed> for RetryError {
     }
 }
 
-/// Appends the datagram that answers an Initial packet from `client_cid` to `original_dcid`: it asks the client to come
-/// again, to `new_cid` (which must be another than `original_dcid`) and with `token` (which must not be empty).
+/// Appends the datagram that answers an Initial packet from `client_cid` to `original_dcid`: it asks the
+/// client to come again, to `new_cid` (which must be another than `original_dcid`) and with `token` (which
+/// must not be empty).
 pub fn put(
     client_cid: &ConnectionId,
     new_cid: &ConnectionId,
@@ -122,7 +125,8 @@ mod tests {
         }
     }
 
-    /// 2.2: without a token or with the same connection id there is nothing to come again with, even if the tag is valid.
+    /// 2.2: without a token or with the same connection id there is nothing to come again with, even if the
+    /// tag is valid.
     #[test]
     fn a_retry_that_changes_nothing_is_refused() {
         let (client, new, original) = cids();

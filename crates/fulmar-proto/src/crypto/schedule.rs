@@ -1,10 +1,12 @@
 //! The keys of 1-RTT packets and their updates (RFC 9001 6). docs/wire.md, section 3.
 //!
-//! Decides which generation of keys a packet is sealed with and opened with, and when a new generation begins. The
-//! connection seals, opens and says what was acknowledged; updates happen on their own before a key is used up.
+//! Decides which generation of keys a packet is sealed with and opened with, and when a new generation
+//! begins. The connection seals, opens and says what was acknowledged; updates happen on their own before a
+//! key is used up.
 //!
-//! Invariants: packet numbers grow with generations in both directions; this end is never two generations ahead of
-//! what the peer acknowledged; at most three generations of read keys are held, so memory is constant.
+//! Invariants: packet numbers grow with generations in both directions; this end is never two generations
+//! ahead of what the peer acknowledged; at most three generations of read keys are held, so memory is
+//! constant.
 
 use super::keys::{self, OpenError, SealError};
 use crate::ids::PacketNumber;
@@ -35,7 +37,8 @@ pub struct KeySchedule {
     header_remote: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// Made in advance, so that the time a packet takes does not tell whether its key phase was forged (RFC 9001 9.5).
+    /// Made in advance, so that the time a packet takes does not tell whether its key phase was forged (RFC
+    /// 9001 9.5).
     next: PacketKeySet,
     secrets: Secrets,
     /// Read keys of the generation before, for packets that were overtaken.
@@ -74,7 +77,8 @@ struct Receiving {
 }
 
 impl KeySchedule {
-    /// How long old read keys are kept after the peer was seen using new ones, in probe timeouts (RFC 9001 6.5).
+    /// How long old read keys are kept after the peer was seen using new ones, in probe timeouts (RFC 9001
+    /// 6.5).
     pub const KEEP_PREVIOUS_PTOS: u32 = 3;
 
     pub(super) fn new(keys: Keys, mut secrets: Secrets) -> Self {
@@ -107,8 +111,8 @@ impl KeySchedule {
         self.update_after_packets = packets.max(1);
     }
 
-    /// Protects the packet that starts at `span` and ends with `buf`, as [`super::PacketKeys::seal`] does, with the current
-    /// keys. Numbers must be given in increasing order.
+    /// Protects the packet that starts at `span` and ends with `buf`, as [`super::PacketKeys::seal`] does,
+    /// with the current keys. Numbers must be given in increasing order.
     pub fn seal(
         &mut self,
         number: PacketNumber,
@@ -131,10 +135,10 @@ impl KeySchedule {
         Ok(())
     }
 
-    /// Takes off the protection of `packet`, as [`super::PacketKeys::open`] does, with the keys its key phase and number
-    /// call for; follows an update of the peer. `pto` is the current probe timeout: overtaken packets under old keys open
-    /// for [`Self::KEEP_PREVIOUS_PTOS`] of it. A packet comes in as often as it is delivered: whoever calls discards
-    /// numbers received before.
+    /// Takes off the protection of `packet`, as [`super::PacketKeys::open`] does, with the keys its key phase
+    /// and number call for; follows an update of the peer. `pto` is the current probe timeout: overtaken
+    /// packets under old keys open for [`Self::KEEP_PREVIOUS_PTOS`] of it. A packet comes in as often as it
+    /// is delivered: whoever calls discards numbers received before.
     pub fn open(
         &mut self,
         packet: &mut [u8],
@@ -203,8 +207,8 @@ impl KeySchedule {
         pto: Duration,
     ) -> Result<Range<usize>, OpenError> {
         let frames = keys::open(&*self.next.remote, packet, pn_offset, number)?;
-        // RFC 9001 6.2: an update needs an acknowledgement under the current keys, and none can have been sent; 6.4: newer
-        // keys for a lower number.
+        // RFC 9001 6.2: an update needs an acknowledgement under the current keys, and none can have been
+        // sent; 6.4: newer keys for a lower number.
         if self.sending.sealed_packets == 0 || self.receiving.highest.is_some_and(|highest| number < highest)
         {
             return Err(OpenError::KeyUpdate);
@@ -230,8 +234,8 @@ impl KeySchedule {
 
     /// Begins a new generation of keys at this end; the peer follows when it sees the first packet under it.
     ///
-    /// RFC 9001 6.1: not before the peer acknowledged a packet under the current keys. That also confirms the handshake
-    /// (4.1.2), which the first update has to wait for.
+    /// RFC 9001 6.1: not before the peer acknowledged a packet under the current keys. That also confirms the
+    /// handshake (4.1.2), which the first update has to wait for.
     pub fn initiate_update(&mut self) -> Result<(), UpdateTooEarly> {
         if !self.sending.is_acked {
             return Err(UpdateTooEarly);

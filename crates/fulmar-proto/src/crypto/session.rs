@@ -1,7 +1,7 @@
 //! The TLS handshake of one connection (RFC 8446, carried as RFC 9001 4 says).
 //!
-//! Decides when keys become available and whether the peer is who it must be. Handshake bytes go in and out in order and
-//! without gaps; packets, repetition and reordering are the connection's business.
+//! Decides when keys become available and whether the peer is who it must be. Handshake bytes go in and out
+//! in order and without gaps; packets, repetition and reordering are the connection's business.
 
 use super::config::{ClientConfig, ServerConfig};
 use super::identity::PublicKey;
@@ -26,14 +26,15 @@ pub enum StartError {
     Config(String),
 }
 
-/// Keys that a step of the handshake made available. Handshake data written after it belongs in packets under them.
+/// Keys that a step of the handshake made available. Handshake data written after it belongs in packets under
+/// them.
 #[derive(Debug)]
 pub enum KeyChange {
     /// For Handshake packets.
     Handshake(PacketKeys),
-    /// For 1-RTT packets. A server has them before the client proved its identity: until its handshake is complete it must
-    /// not open such packets (RFC 9001 5.7), and whatever it sends goes to a stranger. A client whose handshake is complete
-    /// may still be refused by the server.
+    /// For 1-RTT packets. A server has them before the client proved its identity: until its handshake is
+    /// complete it must not open such packets (RFC 9001 5.7), and whatever it sends goes to a stranger. A
+    /// client whose handshake is complete may still be refused by the server.
     OneRtt(Box<KeySchedule>),
 }
 
@@ -57,8 +58,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the handshake at the client. `server_name` is what the server is to be verified as: a DNS name or an IP
-    /// address, without a port. `parameters` go to the server as they are, authenticated by the handshake.
+    /// Starts the handshake at the client. `server_name` is what the server is to be verified as: a DNS name
+    /// or an IP address, without a port. `parameters` go to the server as they are, authenticated by the
+    /// handshake.
     pub fn start_client(
         config: &ClientConfig,
         server_name: &str,
@@ -95,9 +97,9 @@ impl Session {
         self.side
     }
 
-    /// Takes the next handshake bytes from the peer, in order; those of Initial and those of Handshake packets in calls of
-    /// their own. An error is to be sent to the peer as it is and ends the
-    /// connection; call [`Self::write_handshake`] after success.
+    /// Takes the next handshake bytes from the peer, in order; those of Initial and those of Handshake
+    /// packets in calls of their own. An error is to be sent to the peer as it is and ends the connection;
+    /// call [`Self::write_handshake`] after success.
     pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -113,7 +115,8 @@ impl Session {
             && let Some(refusal) = cause.downcast_ref::<Refusal>()
         {
             self.refusal = Some(refusal.clone());
-            // rustls would say certificate_unknown to all; the alert travels in our frame, so the choice is ours.
+            // rustls would say certificate_unknown to all; the alert travels in our frame, so the choice is
+            // ours.
             return TransportError::new(
                 TransportErrorCode::Tls(refusal.alert(self.side)),
                 refusal.to_string(),
@@ -125,8 +128,9 @@ impl Session {
         }
     }
 
-    /// Appends handshake bytes for the peer to `out`. With a [`KeyChange`], what was appended still belongs under the keys
-    /// before it; call again for what belongs under the new ones, until nothing is appended and no keys come.
+    /// Appends handshake bytes for the peer to `out`. With a [`KeyChange`], what was appended still belongs
+    /// under the keys before it; call again for what belongs under the new ones, until nothing is appended
+    /// and no keys come.
     pub fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
         Some(match self.tls.write_hs(out)? {
             rustls::quic::KeyChange::Handshake { keys } => {
@@ -178,8 +182,8 @@ impl Session {
         }
     }
 
-    /// Fills `out` with bytes that only the two ends know, for `label` and `context` (RFC 8446 7.5). Fails while the
-    /// handshake lasts.
+    /// Fills `out` with bytes that only the two ends know, for `label` and `context` (RFC 8446 7.5). Fails
+    /// while the handshake lasts.
     pub fn export_keying_material(
         &self,
         out: &mut [u8],

@@ -129,7 +129,8 @@ fn raw_keys_on_both_sides() {
     assert_eq!((pair.client.alpn(), pair.server.alpn()), (Some(ALPN_DEFAULT), Some(ALPN_DEFAULT)));
     assert_eq!(pair.server.server_name(), None);
     assert_eq!((pair.handshake.len(), pair.one_rtt.len()), (2, 2));
-    // Small enough for one Initial datagram each way: raw keys save a round trip under the amplification limit.
+    // Small enough for one Initial datagram each way: raw keys save a round trip under the amplification
+    // limit.
     assert!(pair.sent_bytes.iter().all(|bytes| *bytes < 1000), "{:?}", pair.sent_bytes);
 
     let dcid = ConnectionId::new([4; 8]);
@@ -294,7 +295,8 @@ proptest! {
         prop_assert!(session.is_handshaking() && session.peer_identity().is_none());
     }
 
-    /// Nor does a changed byte anywhere in the handshake: it fails, or it was not one that matters to the keys.
+    /// Nor does a changed byte anywhere in the handshake: it fails, or it was not one that matters to the
+    /// keys.
     #[test]
     fn a_changed_handshake_gives_no_keys_that_fit(flight in 0usize..4, at in any::<proptest::sample::Index>(), bit in 0u8..8) {
         let (client, server) = configs();

@@ -1,7 +1,8 @@
-//! Retry tokens: a client's proof that it receives what is sent to its address (RFC 9000 8.1). docs/wire.md, section 4.
+//! Retry tokens: a client's proof that it receives what is sent to its address (RFC 9000 8.1). docs/wire.md,
+//! section 4.
 //!
-//! Decides whether a token was given by this server, to this address, for this attempt, and lately. The server keeps
-//! nothing but the key. A token is a nonce of 12 bytes, then AES-256-GCM-SIV (RFC 8452) over:
+//! Decides whether a token was given by this server, to this address, for this attempt, and lately. The
+//! server keeps nothing but the key. A token is a nonce of 12 bytes, then AES-256-GCM-SIV (RFC 8452) over:
 //!
 //! ```text
 //!   1      kind: 1, retry
@@ -11,8 +12,8 @@
 //!   1+n    connection id the client was told to use
 //! ```
 //!
-//! GCM-SIV because nonces are random and a server under load gives tokens without end: a nonce that comes twice
-//! reveals nothing but two equal tokens.
+//! GCM-SIV because nonces are random and a server under load gives tokens without end: a nonce that comes
+//! twice reveals nothing but two equal tokens.
 
 use crate::ids::ConnectionId;
 use crate::wire::{Malformed, Reader};
@@ -79,8 +80,8 @@ impl TokenKey {
         self.lifetime = lifetime;
     }
 
-    /// A token for the client at `address`, whose first Initial packet went to `original_dcid` and whose next ones are to
-    /// go to `retry_scid`.
+    /// A token for the client at `address`, whose first Initial packet went to `original_dcid` and whose next
+    /// ones are to go to `retry_scid`.
     pub fn seal(
         &self,
         address: SocketAddr,

@@ -1,7 +1,8 @@
-//! Whom to let in: the policy as a trait, and what carries it into the TLS library (RFC 7250, RFC 8446 4.4.2).
+//! Whom to let in: the policy as a trait, and what carries it into the TLS library (RFC 7250, RFC 8446
+//! 4.4.2).
 //!
-//! A policy sees a key that the peer has not proved to hold yet; the TLS library checks the proof right after, and the
-//! handshake fails without it. Only Ed25519 keys and signatures are accepted.
+//! A policy sees a key that the peer has not proved to hold yet; the TLS library checks the proof right
+//! after, and the handshake fails without it. Only Ed25519 keys and signatures are accepted.
 
 use super::identity::{Fingerprint, PublicKey};
 use crate::ids::Side;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 
 /// Decides whether a peer's key is acceptable: `known_hosts` and `authorized_keys` are policies.
 ///
-/// Called once per handshake, in the middle of handling a packet: it must not block. A policy that has to ask somebody
-/// refuses, and the connection is tried again once there is an answer.
+/// Called once per handshake, in the middle of handling a packet: it must not block. A policy that has to ask
+/// somebody refuses, and the connection is tried again once there is an answer.
 pub trait VerifyPeer: fmt::Debug + Send + Sync {
     /// Whether the holder of `key` may be talked to. At a client `name` is the server's name as given to
     /// [`super::Session::start_client`]; at a server it is empty, a client having no name.
@@ -129,7 +130,8 @@ impl ServerCertVerifier for ServerKeyVerifier {
 
 /// A server's check of a client's raw key; without a policy the client is not asked for one.
 ///
-/// The library's own "no client authentication" would turn away a client that offers raw keys only, so both cases are here.
+/// The library's own "no client authentication" would turn away a client that offers raw keys only, so both
+/// cases are here.
 #[derive(Debug)]
 pub(super) struct ClientKeyVerifier {
     pub(super) policy: Option<Arc<dyn VerifyPeer>>,

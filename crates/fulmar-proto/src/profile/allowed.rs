@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use super::{PROFILE_NAMES, Profile, ProfileError};
 
-/// Profiles that a server follows its clients in, besides those that obey congestion. Some of the published ones do not, and
-/// settings can keep any from it: a client that names such a one has the server flood whoever holds the client's address.
+/// Profiles that a server follows its clients in, besides those that obey congestion. Some of the published
+/// ones do not, and settings can keep any from it: a client that names such a one has the server flood
+/// whoever holds the client's address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AllowedProfiles {
     /// None.

@@ -100,7 +100,8 @@ fn chosen_controller(values: &Values) -> &'static Controller {
     chosen(const { &CONTROLLERS }, values, "cc")
 }
 
-/// Whether what `values` describe sends less when packets are lost or delayed, so that a stranger may choose it.
+/// Whether what `values` describe sends less when packets are lost or delayed, so that a stranger may choose
+/// it.
 pub(super) fn obeys(values: &Values) -> bool {
     let windows = [values.integer("iw"), values.integer("wmin")];
     chosen_controller(values).obeys && windows.into_iter().all(|packets| packets <= OBEYING_PACKETS_MAX)

@@ -43,7 +43,8 @@ pub struct Setting {
     pub kind: Kind,
     /// Its value where a profile says nothing else.
     pub default: &'static str,
-    /// The setting that chooses the module it belongs to, and the values that choose it; `None` if it always applies.
+    /// The setting that chooses the module it belongs to, and the values that choose it; `None` if it always
+    /// applies.
     pub belongs_to: Option<(&'static str, &'static [&'static str])>,
     /// What it does, in a line.
     pub text: &'static str,

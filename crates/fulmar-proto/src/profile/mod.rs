@@ -1,9 +1,10 @@
 //! A profile: a named choice of modules on the one engine, with their settings.
 //!
 //! [`Profile::parse`] reads what a command line or an experiment says: `auto`, `ctcp:proactive=1.5`,
-//! `tcp-fec-interleave:g=3,l=30,r=0.7`, `lt-tcp:loss=oracle,p=0.05`. A profile ([`Family`]) is a row of values of settings
-//! ([`Setting`]); some settings choose modules, the others belong to a module and can be given only where it is
-//! chosen. So every recombination is one line of text, which the other end reads from the handshake.
+//! `tcp-fec-interleave:g=3,l=30,r=0.7`, `lt-tcp:loss=oracle,p=0.05`. A profile ([`Family`]) is a row of
+//! values of settings ([`Setting`]); some settings choose modules, the others belong to a module and can be
+//! given only where it is chosen. So every recombination is one line of text, which the other end reads from
+//! the handshake.
 //!
 //! [`ProfileBuilder`] does the same from code, and beneath both a `Profile` is a plain struct of makers:
 //! `Profile { code: other.code.clone(), ..Profile::auto() }`.
@@ -42,7 +43,8 @@ pub use values::Values;
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
 #[derive(Clone)]
 pub struct Profile {
-    /// What it was made from, `name:setting=value,..`: on the command line, in statistics, and for a server to follow.
+    /// What it was made from, `name:setting=value,..`: on the command line, in statistics, and for a server
+    /// to follow.
     pub name: String,
     /// The erasure code.
     pub code: Arc<dyn Code>,
@@ -56,19 +58,20 @@ pub struct Profile {
     pub sizing: Make<dyn Sizing>,
     /// Loss detection and timeouts.
     pub recovery: RecoveryConfig,
-    /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a client's wish
-    /// without being told that it may ([`AllowedProfiles`]).
+    /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a
+    /// client's wish without being told that it may ([`AllowedProfiles`]).
     pub obeys_congestion: bool,
 }
 
 impl Profile {
-    /// The default: a sliding-window random linear code and congestion control that tells loss from congestion.
+    /// The default: a sliding-window random linear code and congestion control that tells loss from
+    /// congestion.
     pub fn auto() -> Self {
         Self::parse("auto").unwrap_or_else(|_| unreachable!("tests build every profile"))
     }
 
-    /// The same profile, favouring `favor` where the application says nothing else of a stream. An error if its redundancy
-    /// policy is another than the default's, or if it says so already.
+    /// The same profile, favouring `favor` where the application says nothing else of a stream. An error if
+    /// its redundancy policy is another than the default's, or if it says so already.
     pub fn favoring(&self, favor: Favor) -> Result<Self, ProfileError> {
         ProfileBuilder::parse(&self.name)?.set("favor", favor)?.build()
     }
@@ -113,7 +116,8 @@ impl ProfileBuilder {
         Ok(builder)
     }
 
-    /// One setting. An error if there is none of that name, if it was set before, or if the value is out of its range.
+    /// One setting. An error if there is none of that name, if it was set before, or if the value is out of
+    /// its range.
     pub fn set(mut self, setting: &str, value: impl fmt::Display) -> Result<Self, ProfileError> {
         let known = SETTINGS.iter().find(|known| known.name == setting);
         let known = known.ok_or_else(|| ProfileError::UnknownSetting { setting: setting.into() })?;
@@ -130,7 +134,8 @@ impl ProfileBuilder {
         Ok(self)
     }
 
-    /// All settings with their values. An error if one belongs to a module that was not chosen, or if they do not go together.
+    /// All settings with their values. An error if one belongs to a module that was not chosen, or if they do
+    /// not go together.
     pub fn values(&self) -> Result<Values, ProfileError> {
         let values = Values::resolve(self.family, &self.given)?;
         conflicts::check(&values)?;

@@ -170,8 +170,8 @@ fn text_and_builder_agree() {
     assert_eq!("ctcp:".parse::<Profile>().unwrap().name, "ctcp");
 }
 
-/// Any text at all, and any settings of the list with any of a few values: a profile or a reason, never a panic, and what
-/// is a profile is the same profile when read again.
+/// Any text at all, and any settings of the list with any of a few values: a profile or a reason, never a
+/// panic, and what is a profile is the same profile when read again.
 #[test]
 fn random_settings_are_a_profile_or_refused() {
     use proptest::prelude::*;
@@ -218,7 +218,8 @@ fn random_settings_are_a_profile_or_refused() {
     });
 }
 
-/// A path with nothing queued on which packets add nothing: the printed algorithm keeps R, the text's raises it.
+/// A path with nothing queued on which packets add nothing: the printed algorithm keeps R, the text's raises
+/// it.
 #[test]
 fn both_readings_of_algorithm_1_run() {
     for (reading, expected) in [("printed", 0.1), ("text", 0.3)] {

@@ -12,7 +12,8 @@ use super::settings::SETTINGS;
 pub struct Values(BTreeMap<&'static str, Value>);
 
 impl Values {
-    /// What was given, else what the profile says, else the default. An error for what was given and does not apply.
+    /// What was given, else what the profile says, else the default. An error for what was given and does not
+    /// apply.
     pub(super) fn resolve(family: &Family, given: &[(&Setting, String)]) -> Result<Self, ProfileError> {
         let mut values = Self(BTreeMap::new());
         // A setting that chooses stands before those it chooses, so one pass is enough.

@@ -1,8 +1,9 @@
 //! How the peer is asked to space its ACKs (after draft-ietf-quic-ack-frequency).
 //!
-//! Decides how many packets and how much time an ACK may wait for. Too few ACKs make a sender blind, too many cost both ends
-//! time. On a path back that loses nothing there are about eight per round trip. Where ACKs are lost in bursts there are as
-//! many as make a silence longer than a quarter of a round trip improbable: a burst takes packets, so many ACKs make it short.
+//! Decides how many packets and how much time an ACK may wait for. Too few ACKs make a sender blind, too many
+//! cost both ends time. On a path back that loses nothing there are about eight per round trip. Where ACKs
+//! are lost in bursts there are as many as make a silence longer than a quarter of a round trip improbable: a
+//! burst takes packets, so many ACKs make it short.
 
 use std::time::Duration;
 
@@ -60,7 +61,8 @@ impl AckSpacing {
         self.pending.take()
     }
 
-    /// Whether the last symbol of a flight may ask to be acknowledged at once: not every one of a trickle at high speed may.
+    /// Whether the last symbol of a flight may ask to be acknowledged at once: not every one of a trickle at
+    /// high speed may.
     pub fn may_ask_now(&mut self, now: Instant, rtt: Duration) -> bool {
         let may = now - self.asked_at > rtt / PER_ROUND_MIN;
         if may {
@@ -97,8 +99,8 @@ fn repeats(way_back: &Channel) -> u8 {
     u8::try_from(repeats).unwrap_or(AckPolicy::REPEATS_MAX)
 }
 
-/// The fewest ACKs a round trip with which a quarter of it seldom passes without one. Of n ACKs, n p / E begin a burst, which
-/// takes n / 4 of them with probability P(lost | lost)^(n / 4 - 1).
+/// The fewest ACKs a round trip with which a quarter of it seldom passes without one. Of n ACKs, n p / E
+/// begin a burst, which takes n / 4 of them with probability P(lost | lost)^(n / 4 - 1).
 fn acks_per_round(way_back: &Channel) -> u32 {
     if way_back.loss() < LOSS_MIN {
         return PER_ROUND_MIN;

@@ -4,20 +4,22 @@ use std::time::Duration;
 
 use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 
-/// A probe timeout doubles no further than this, though at least once. RFC 8085 3.1.1 allows a packet every 3 s on a path of
-/// which nothing is known; here an RTT is, and a path that was gone is found again within a second. A black-out of 10 s
-/// costs 26 packets.
+/// A probe timeout doubles no further than this, though at least once. RFC 8085 3.1.1 allows a packet every 3
+/// s on a path of which nothing is known; here an RTT is, and a path that was gone is found again within a
+/// second. A black-out of 10 s costs 26 packets.
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_millis(500);
 
 /// What follows when nothing is acknowledged for long.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// RFC 9002 6.2: a probe, after about 1.5 RTT where the RTT is steady or not. Nothing counts as lost by it.
+    /// RFC 9002 6.2: a probe, after about 1.5 RTT where the RTT is steady or not. Nothing counts as lost by
+    /// it.
     ///
-    /// RFC 9002 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is cheap and waiting
-    /// is not: the variance counts up to half an RTT.
+    /// RFC 9002 has srtt + 4 rttvar. A probe here is a repair symbol and costs no window, so being wrong is
+    /// cheap and waiting is not: the variance counts up to half an RTT.
     Probe,
-    /// RFC 6298: after srtt + 4 rttvar, within bounds and doubled each time, everything under way counts as lost.
+    /// RFC 6298: after srtt + 4 rttvar, within bounds and doubled each time, everything under way counts as
+    /// lost.
     Retransmission {
         /// Before there is an RTT (2.1).
         initial: Duration,
@@ -31,8 +33,8 @@ pub enum Timeout {
 /// Settings of loss recovery.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryConfig {
-    /// A packet counts as lost when one sent so many later was acknowledged (RFC 9002 6.1.1; LT-TCP, Hourt 2014, section 3.3),
-    /// at least 1. Grows while reordering shows it to be too small.
+    /// A packet counts as lost when one sent so many later was acknowledged (RFC 9002 6.1.1; LT-TCP, Hourt
+    /// 2014, section 3.3), at least 1. Grows while reordering shows it to be too small.
     pub reordering_packets: u32,
     /// What silence means.
     pub timeout: Timeout,

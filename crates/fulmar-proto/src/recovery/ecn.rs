@@ -59,7 +59,8 @@ impl EcnState {
         }
     }
 
-    /// Packets sent with ECT(0) were lost. If all of the first ones are, the path may be dropping marked packets.
+    /// Packets sent with ECT(0) were lost. If all of the first ones are, the path may be dropping marked
+    /// packets.
     pub fn on_lost(&mut self, packets: u32) {
         if let Phase::Testing { sent, lost } = &mut self.phase {
             *lost += packets;
@@ -69,8 +70,8 @@ impl EcnState {
         }
     }
 
-    /// An ACK that raised the largest acknowledged newly acknowledges `newly_acked_ect0` packets sent with ECT(0).
-    /// Returns the packets newly reported as marked CE. RFC 9000 13.4.2.1.
+    /// An ACK that raised the largest acknowledged newly acknowledges `newly_acked_ect0` packets sent with
+    /// ECT(0). Returns the packets newly reported as marked CE. RFC 9000 13.4.2.1.
     pub fn on_ack(&mut self, newly_acked_ect0: u64, reported: Option<EcnCounts>) -> u64 {
         if self.mark().is_none() {
             return 0;

@@ -23,7 +23,8 @@ pub enum Fate<T> {
 #[derive(Debug)]
 #[must_use]
 pub struct Findings<T> {
-    /// Fates of packets: first those that arrived, in the order of the ACK's ranges; then those that are lost, ascending.
+    /// Fates of packets: first those that arrived, in the order of the ACK's ranges; then those that are
+    /// lost, ascending.
     pub fates: Vec<Fate<T>>,
     /// The ACK is of a larger packet number than any before: what else it says is the newest word.
     pub is_newest: bool,
@@ -65,7 +66,8 @@ impl<T: Copy> Recovery<T> {
         if let Some(newest) = newest {
             self.on_newest_acked(now, ack, &newest, &mut findings);
             (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
-            // RFC 6298 5.7: a timeout that was too short stays doubled until a packet is acknowledged within it.
+            // RFC 6298 5.7: a timeout that was too short stays doubled until a packet is acknowledged within
+            // it.
             if !(newest.was_lost && matches!(self.timeout, Timeout::Retransmission { .. })) {
                 self.silence = Silence::default();
             }
@@ -75,7 +77,8 @@ impl<T: Copy> Recovery<T> {
         Ok(findings)
     }
 
-    /// The record is complete: everyone is told. Returns it for the policies above, with the path as it is now.
+    /// The record is complete: everyone is told. Returns it for the policies above, with the path as it is
+    /// now.
     pub fn finish(&mut self, findings: Findings<T>, news: News) -> (Feedback, PathView) {
         let mut feedback = findings.feedback;
         self.scratch = findings.fates;
@@ -214,8 +217,8 @@ impl<T: Copy> Recovery<T> {
         };
     }
 
-    /// Every packet under way counts as having left. The estimator hears of it, for it will hear of those that arrive after
-    /// all: it would take back what it never counted.
+    /// Every packet under way counts as having left. The estimator hears of it, for it will hear of those
+    /// that arrive after all: it would take back what it never counted.
     pub(super) fn lose_all(&mut self, findings: &mut Findings<T>) {
         while let Some(lost) = self.sent.declare_oldest_lost() {
             self.apply_lost(&lost, findings);
@@ -251,9 +254,9 @@ impl<T: Copy> Recovery<T> {
         findings.fates.push(Fate::Lost(cargo));
     }
 
-    /// The one place that counts bursts: a burst is a run of losses between two packets that arrived, however many passes it
-    /// takes to find it, and is counted with its first packet. Losses are found in the order of sending, so a run goes on
-    /// if the packet before was the last one found lost.
+    /// The one place that counts bursts: a burst is a run of losses between two packets that arrived, however
+    /// many passes it takes to find it, and is counted with its first packet. Losses are found in the order
+    /// of sending, so a run goes on if the packet before was the last one found lost.
     fn is_new_run(&self, ordinal: u32) -> bool {
         self.newest_lost.is_none_or(|newest| newest.wrapping_add(1) != ordinal)
     }

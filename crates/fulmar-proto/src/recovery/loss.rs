@@ -1,9 +1,10 @@
 //! Loss detection: which packets are lost, given which were acknowledged (RFC 9002 6.1).
 //!
-//! By packets: lost when a packet sent `threshold` later was acknowledged. By time: lost when a later packet was
-//! acknowledged and more than 9/8 RTT have passed. Both adapt to reordering: when a packet declared lost arrives after
-//! all, the packet threshold grows to what would have spared it and the time threshold by a quarter of the RTT
-//! (RFC 8985 6.2, RACK's reordering window), and both shrink back slowly. A declared loss is never final.
+//! By packets: lost when a packet sent `threshold` later was acknowledged. By time: lost when a later packet
+//! was acknowledged and more than 9/8 RTT have passed. Both adapt to reordering: when a packet declared lost
+//! arrives after all, the packet threshold grows to what would have spared it and the time threshold by a
+//! quarter of the RTT (RFC 8985 6.2, RACK's reordering window), and both shrink back slowly. A declared loss
+//! is never final.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ pub struct LossDetector {
 }
 
 impl LossDetector {
-    /// A detector that begins with, and never goes below, a packet threshold of `reordering_packets` (RFC 9002 6.1.1:
-    /// kPacketThreshold, 3).
+    /// A detector that begins with, and never goes below, a packet threshold of `reordering_packets` (RFC
+    /// 9002 6.1.1: kPacketThreshold, 3).
     pub fn new(reordering_packets: u32) -> Self {
         let threshold_min_packets = u64::from(reordering_packets.max(1));
         Self {
@@ -53,13 +54,14 @@ impl LossDetector {
         self.threshold_packets
     }
 
-    /// How long after its sending a packet counts as lost once a later one was acknowledged, given the larger of the
-    /// latest and the smoothed RTT.
+    /// How long after its sending a packet counts as lost once a later one was acknowledged, given the larger
+    /// of the latest and the smoothed RTT.
     pub fn delay(&self, rtt: Duration) -> Duration {
         (rtt * self.window_eighths / 8).max(GRANULARITY)
     }
 
-    /// Declares the next packet lost that is lost at `now`; where there is none, says when time will decide next.
+    /// Declares the next packet lost that is lost at `now`; where there is none, says when time will decide
+    /// next.
     pub fn poll<T: Copy>(
         &self,
         now: Instant,

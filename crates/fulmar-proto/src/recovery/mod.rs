@@ -1,10 +1,11 @@
-//! Loss recovery below the coding layer: when a packet may leave, which packets arrived, which are lost, how fast they are
-//! delivered.
+//! Loss recovery below the coding layer: when a packet may leave, which packets arrived, which are lost, how
+//! fast they are delivered.
 //!
-//! [`Recovery`] owns all that is known of one path's traffic, and all of its timers: packets under way, loss detection, rate
-//! samples, RTT, ECN, path MTU, loss estimate, congestion controller, pacer, the spacing of ACKs. Each of these questions is
-//! a struct of its own with its own tests. What a packet carries is somebody else's affair: an opaque `T` comes back with
-//! its [`Fate`]. Nothing here retransmits: a lost packet is a fact for the layer above and for the controllers.
+//! [`Recovery`] owns all that is known of one path's traffic, and all of its timers: packets under way, loss
+//! detection, rate samples, RTT, ECN, path MTU, loss estimate, congestion controller, pacer, the spacing of
+//! ACKs. Each of these questions is a struct of its own with its own tests. What a packet carries is somebody
+//! else's affair: an opaque `T` comes back with its [`Fate`]. Nothing here retransmits: a lost packet is a
+//! fact for the layer above and for the controllers.
 //!
 //! ```text
 //! permit(now, bytes)       may a packet leave?

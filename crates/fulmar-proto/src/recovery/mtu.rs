@@ -1,8 +1,8 @@
 //! Path-MTU discovery by probing (DPLPMTUD, RFC 8899), made for paths that lose packets at random.
 //!
-//! A probe that gets lost says little where every tenth packet is lost, so a size is given up only after several losses
-//! whose count grows with the loss rate. And the path shrinks only when full-sized packets vanish while small ones
-//! pass: random loss takes both alike.
+//! A probe that gets lost says little where every tenth packet is lost, so a size is given up only after
+//! several losses whose count grows with the loss rate. And the path shrinks only when full-sized packets
+//! vanish while small ones pass: random loss takes both alike.
 
 use std::time::Duration;
 
@@ -165,8 +165,8 @@ impl MtuDiscovery {
 
     /// A packet sent at `sent_at` was lost. True if the path has shrunk and the size fell back to 1200 bytes.
     ///
-    /// A loss is declared because something later arrived: small packets pass. The count alone would be met by a burst, or by
-    /// chance on a path that loses half; the time is not.
+    /// A loss is declared because something later arrived: small packets pass. The count alone would be met
+    /// by a burst, or by chance on a path that loses half; the time is not.
     pub fn on_lost(&mut self, sent_at: Instant, bytes: u32, rtt: Duration) -> bool {
         if bytes <= u32::from(BASE_BYTES) || self.current_bytes <= BASE_BYTES {
             return false;
@@ -191,7 +191,8 @@ impl MtuDiscovery {
 mod tests {
     use super::*;
 
-    /// Runs the search on a path of `path_bytes` on which the packets for which `is_lost` says so are lost too.
+    /// Runs the search on a path of `path_bytes` on which the packets for which `is_lost` says so are lost
+    /// too.
     fn search(path_bytes: u16, limit_bytes: u16, loss: f64, mut is_lost: impl FnMut() -> bool) -> u16 {
         let mut mtu = MtuDiscovery::new(BASE_BYTES, limit_bytes);
         let mut number = 0;
@@ -209,7 +210,8 @@ mod tests {
         mtu.current_bytes()
     }
 
-    /// The sender's own bound may be below what every path carries (Sato 2019, Table 5.1: segments of 1000 bytes).
+    /// The sender's own bound may be below what every path carries (Sato 2019, Table 5.1: segments of 1000
+    /// bytes).
     #[test]
     fn a_sender_may_make_smaller_packets_than_the_path_takes() {
         let limits = PathLimits { initial_mtu_bytes: BASE_BYTES, mtu_max_bytes: 1472, is_ecn_enabled: false };

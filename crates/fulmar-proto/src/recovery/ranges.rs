@@ -4,8 +4,8 @@ use std::ops::Range;
 
 /// A set of `u64`, held as sorted ranges that neither touch nor overlap.
 ///
-/// Insertion at or near the upper end, the common case, costs constant time; elsewhere it is logarithmic in the number
-/// of ranges plus the moving of those above.
+/// Insertion at or near the upper end, the common case, costs constant time; elsewhere it is logarithmic in
+/// the number of ranges plus the moving of those above.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
     /// Ascending.

@@ -1,7 +1,8 @@
 //! Delivery rate samples (draft-cheng-iccrg-delivery-rate-estimation; BBR draft 4.1).
 //!
-//! The rate at which data were delivered between the sending of a packet and its ACK, taken over the longer of the
-//! time it took to send them and the time it took to acknowledge them, so that ACK compression cannot inflate it.
+//! The rate at which data were delivered between the sending of a packet and its ACK, taken over the longer
+//! of the time it took to send them and the time it took to acknowledge them, so that ACK compression cannot
+//! inflate it.
 
 use fulmar_control::RateSample;
 use fulmar_units::Instant;
@@ -26,7 +27,8 @@ pub struct RateSampler {
     first_sent_at: Instant,
     /// While `delivered_bytes` is below this, samples were taken with too little data to send.
     app_limited_until: u64,
-    /// Packet-timed round trips: one ends when a packet is acknowledged that was sent after the last one ended.
+    /// Packet-timed round trips: one ends when a packet is acknowledged that was sent after the last one
+    /// ended.
     round: u64,
     round_ends_at_bytes: u64,
 }

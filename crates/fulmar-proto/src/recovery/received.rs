@@ -1,8 +1,8 @@
 //! The receiving end of acknowledgement: what arrived, and when to say so.
 //!
-//! Decides when an ACK is due (RFC 9000 13.2; spacing asked for by the peer after draft-ietf-quic-ack-frequency), and
-//! is the replay protection: a packet number is accepted once. Bounded: at most [`RANGES_MAX`] ranges are remembered,
-//! and what is below them counts as received.
+//! Decides when an ACK is due (RFC 9000 13.2; spacing asked for by the peer after
+//! draft-ietf-quic-ack-frequency), and is the replay protection: a packet number is accepted once. Bounded:
+//! at most [`RANGES_MAX`] ranges are remembered, and what is below them counts as received.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ const RANGES_MAX: usize = 256;
 
 /// Packets no further apart than so many times the longest delay of an ACK are a flow.
 const FLOWING_DELAYS: u32 = 16;
-/// From so many packets on that were acknowledged and asked for nothing, an ACK asks to be acknowledged now and again.
+/// From so many packets on that were acknowledged and asked for nothing, an ACK asks to be acknowledged now
+/// and again.
 const UNANSWERED_MANY: u64 = 8;
 
 /// How the peer wants its packets acknowledged.
@@ -137,8 +138,9 @@ impl Received {
         let is_flowing = self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
         self.repeats_left = if is_flowing { self.policy.repeats } else { 0 };
         self.eliciting_at = Some(now);
-        // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed, that would be
-        // nearly every packet, so gaps count as one more packet each toward the regular ACK instead.
+        // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed,
+        // that would be nearly every packet, so gaps count as one more packet each toward the regular ACK
+        // instead.
         let is_gap = previous_max.is_some_and(|max| number.0 != max + 1);
         if is_gap {
             self.gap_reports += 1;
@@ -225,8 +227,9 @@ impl Received {
         self.is_due_now = false;
     }
 
-    /// The peer has received an ACK that reported everything up to `largest`: ranges far below need no more reporting
-    /// (RFC 9000 13.2.4). The highest ranges stay, for replay protection and for packets that come late.
+    /// The peer has received an ACK that reported everything up to `largest`: ranges far below need no more
+    /// reporting (RFC 9000 13.2.4). The highest ranges stay, for replay protection and for packets that come
+    /// late.
     pub fn on_ack_acked(&mut self, largest: PacketNumber) {
         const KEEP: usize = 32;
         if self.ranges.range_count() > KEEP {

@@ -14,8 +14,9 @@ const PROBES_PER_ROUND: u32 = 16;
 /// After so many probe timeouts without a word nothing leaves but probes.
 const BLIND_AFTER_TIMEOUTS: u32 = 4;
 
-/// So many packets are remembered until their fate is known, some 8 MiB: with packets of 1472 bytes 95 MB under way. More may
-/// not leave, however small they are and whatever the congestion controller says; probes may, which are few.
+/// So many packets are remembered until their fate is known, some 8 MiB: with packets of 1472 bytes 95 MB
+/// under way. More may not leave, however small they are and whatever the congestion controller says; probes
+/// may, which are few.
 const REMEMBERED_MAX: usize = (1 << 16) - (1 << 10);
 
 /// Whether a packet may leave now.
@@ -43,8 +44,8 @@ impl<T: Copy> Recovery<T> {
         self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
     }
 
-    /// Nothing was heard of what left for so long that only probes may follow, whatever the congestion controller says: the
-    /// peer may be gone, or never have been there.
+    /// Nothing was heard of what left for so long that only probes may follow, whatever the congestion
+    /// controller says: the peer may be gone, or never have been there.
     fn is_blind(&self, now: Instant) -> bool {
         self.unheard_since.is_some_and(|since| {
             now - since > self.probe_timeout(self.acks.delay(), 0) * BLIND_AFTER_TIMEOUTS
@@ -115,7 +116,8 @@ impl<T: Copy> Recovery<T> {
         self.sent.largest_acked().is_some()
     }
 
-    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search is worth its packet.
+    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search is
+    /// worth its packet.
     pub fn poll_mtu_probe(&mut self, now: Instant, is_active: bool) -> Option<Probe> {
         if !self.may_probe_mtu() || !(self.mtu.is_searching() || is_active) {
             return None;
@@ -130,7 +132,8 @@ impl<T: Copy> Recovery<T> {
         self.mtu.on_probe_sent(number, probe);
     }
 
-    /// A probe that a timeout earned is to leave, whatever window and pacer say. Its number in the row of timeouts.
+    /// A probe that a timeout earned is to leave, whatever window and pacer say. Its number in the row of
+    /// timeouts.
     pub fn probe_due(&self, now: Instant) -> Option<u32> {
         (self.probes_pending > 0 && self.next_probe_at.is_none_or(|at| at <= now))
             .then_some(self.probe_expiries)
@@ -144,9 +147,9 @@ impl<T: Copy> Recovery<T> {
         spacing.max(paced.unwrap_or_default()).min(self.rtt.smoothed())
     }
 
-    /// A burst of losses may take all that a window lets leave, on a path that holds few packets: then nothing that follows
-    /// shows that it is over. Where the controller knows the path's rate and paces by it, so many more may leave as probably
-    /// outlive a burst.
+    /// A burst of losses may take all that a window lets leave, on a path that holds few packets: then
+    /// nothing that follows shows that it is over. Where the controller knows the path's rate and paces by
+    /// it, so many more may leave as probably outlive a burst.
     pub(super) fn learn_burst_room(&mut self) {
         self.burst_room_bytes = 0;
         let loss = self.loss.view();
@@ -156,7 +159,8 @@ impl<T: Copy> Recovery<T> {
         }
     }
 
-    /// Such a probe is about to leave. The next follows at a distance: a queue may be too short for all of them.
+    /// Such a probe is about to leave. The next follows at a distance: a queue may be too short for all of
+    /// them.
     pub fn take_probe(&mut self, now: Instant) {
         self.probes_pending = self.probes_pending.saturating_sub(1);
         self.next_probe_at = (self.probes_pending > 0).then(|| now + self.probe_spacing());

@@ -1,8 +1,9 @@
 //! Packets sent and not yet forgotten, in order of their numbers.
 //!
-//! Only what somebody wants to hear of again takes room. Acknowledged packets leave holes that are skipped by path
-//! compression, so an ACK costs time in proportion to what it newly acknowledges, not to the window. A packet declared lost
-//! stays for a while: if it is acknowledged after all, the loss was spurious and is taken back.
+//! Only what somebody wants to hear of again takes room. Acknowledged packets leave holes that are skipped by
+//! path compression, so an ACK costs time in proportion to what it newly acknowledges, not to the window. A
+//! packet declared lost stays for a while: if it is acknowledged after all, the loss was spurious and is
+//! taken back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub struct SentPacket<T> {
     pub cargo: Cargo<T>,
     /// It left with ECT(0).
     pub is_ect: bool,
-    /// How many packets that elicit an ACK left before it, probes for a larger MTU left out: neighbours in a run of losses.
+    /// How many packets that elicit an ACK left before it, probes for a larger MTU left out: neighbours in a
+    /// run of losses.
     pub ordinal: u32,
     /// State for the delivery rate.
     pub stamp: Stamp,
@@ -207,7 +209,8 @@ impl<T: Copy> SentPackets<T> {
         self.entries.capacity() * size_of::<(u64, Entry<T>)>()
     }
 
-    /// Forgets what can no longer matter: acknowledged packets at the front, and lost ones sent longer than `retention` ago.
+    /// Forgets what can no longer matter: acknowledged packets at the front, and lost ones sent longer than
+    /// `retention` ago.
     pub fn forget_front(&mut self, now: Instant, retention: Duration) {
         loop {
             match self.entries.front() {

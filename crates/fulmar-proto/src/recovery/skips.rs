@@ -1,7 +1,7 @@
 //! Packet numbers that are left out, so that nobody acknowledges what has not arrived (RFC 9000 21.4).
 //!
-//! A peer that acknowledges ahead of what it receives opens the window for a flood at whoever holds its address. It cannot
-//! know which numbers are missing, and an ACK for one of those ends the connection.
+//! A peer that acknowledges ahead of what it receives opens the window for a flood at whoever holds its
+//! address. It cannot know which numbers are missing, and an ACK for one of those ends the connection.
 
 use std::collections::VecDeque;
 

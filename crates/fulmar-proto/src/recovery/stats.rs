@@ -6,8 +6,9 @@
 pub struct RecoveryStats {
     /// Packets declared lost.
     pub lost_packets: u64,
-    /// Times the congestion controller entered fast recovery. Of a controller that has none, times a loss was found that
-    /// belonged to no earlier one: its packet was sent after the loss before had been found (RFC 6582 3.2; RFC 9002 7.3.2).
+    /// Times the congestion controller entered fast recovery. Of a controller that has none, times a loss was
+    /// found that belonged to no earlier one: its packet was sent after the loss before had been found (RFC
+    /// 6582 3.2; RFC 9002 7.3.2).
     pub recoveries: u64,
     /// Packets declared lost that arrived after all.
     pub spurious_packets: u64,

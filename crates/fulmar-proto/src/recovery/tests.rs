@@ -153,8 +153,8 @@ impl Chain {
     }
 }
 
-/// One packet a millisecond over a round trip of 50 ms, an ACK for every `every` packets that arrive. Returns packets and
-/// bursts lost, and what the engine told and the estimator says of them.
+/// One packet a millisecond over a round trip of 50 ms, an ACK for every `every` packets that arrive. Returns
+/// packets and bursts lost, and what the engine told and the estimator says of them.
 fn lose_in_bursts(loss: f64, burst: f64, every: u64, seed: u64) -> ((u64, u64), (u64, u64), f64) {
     const PACKETS: u64 = 20_000;
     const DELAY: u64 = 50;
@@ -206,8 +206,8 @@ fn burst_lengths_are_what_they_are_however_acks_cut_them() {
     }
 }
 
-/// After a timeout everything under way is taken for lost, and what arrives after all is taken back: the estimator hears of
-/// both. A hundred packets arrive, ten are lost in silence, of which five come back late.
+/// After a timeout everything under way is taken for lost, and what arrives after all is taken back: the
+/// estimator hears of both. A hundred packets arrive, ten are lost in silence, of which five come back late.
 #[test]
 fn the_estimator_hears_of_what_a_timeout_declares_lost() {
     let mut path = Path::new(RTO);

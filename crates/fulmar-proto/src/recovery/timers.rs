@@ -9,7 +9,8 @@ use crate::Instant;
 
 /// So many packets probe at once, at most: the initial window (RFC 9002 7.2).
 pub(super) const PROBES_MAX: u32 = 10;
-/// A timeout sends so many probes that this is the probability that all are lost, in a burst that still lasts.
+/// A timeout sends so many probes that this is the probability that all are lost, in a burst that still
+/// lasts.
 pub(super) const PROBES_LOST: f64 = 0.2;
 /// Silence that a burst of losses explains with less probability is taken for a black-out.
 const BURST_EXPLAINS: f64 = 1e-3;
@@ -30,8 +31,8 @@ pub(super) struct Silence {
 }
 
 impl<T: Copy> Recovery<T> {
-    /// When [`Self::on_loss_timer`], [`Self::on_probe_timer`] or the pacer is due. `is_awaiting`: something is under way whose
-    /// fate only an ACK can tell.
+    /// When [`Self::on_loss_timer`], [`Self::on_probe_timer`] or the pacer is due. `is_awaiting`: something
+    /// is under way whose fate only an ACK can tell.
     pub fn timeout(&self, is_awaiting: bool) -> Option<Instant> {
         let recovery_at = self.loss_at.or_else(|| self.probe_at(is_awaiting));
         [recovery_at, self.next_probe_at, self.pacer_at].into_iter().flatten().min()
@@ -63,8 +64,9 @@ impl<T: Copy> Recovery<T> {
         Some(findings)
     }
 
-    /// The probe timeout (RFC 9002 6.2), or the retransmission timeout (RFC 6298). The controllers hear of the timeout, not of
-    /// the losses that it stands for; the layer above must hear of those, so the findings are settled, but not finished.
+    /// The probe timeout (RFC 9002 6.2), or the retransmission timeout (RFC 6298). The controllers hear of
+    /// the timeout, not of the losses that it stands for; the layer above must hear of those, so the findings
+    /// are settled, but not finished.
     pub fn on_probe_timer(&mut self, now: Instant, is_awaiting: bool) -> Option<Findings<T>> {
         if self.loss_at.is_some() || self.probe_at(is_awaiting).is_none_or(|at| at > now) {
             return None;
@@ -86,8 +88,8 @@ impl<T: Copy> Recovery<T> {
         self.last_eliciting_at = now;
         let mut findings = self.findings(now);
         if gives_up {
-            // Every packet counts as having left (RFC 5681 3.1; LT-TCP, Hourt 2014, section 3.5). An ACK that comes late takes
-            // these losses back.
+            // Every packet counts as having left (RFC 5681 3.1; LT-TCP, Hourt 2014, section 3.5). An ACK that
+            // comes late takes these losses back.
             self.lose_all(&mut findings);
         }
         let view = self.view();
@@ -101,8 +103,8 @@ impl<T: Copy> Recovery<T> {
         self.timeout.doubled(self.probe_base + ack_delay, expiries)
     }
 
-    /// By how much of itself a timeout is longer, an eighth at most; another after each: at an even pace probes would meet
-    /// every burst of something periodic.
+    /// By how much of itself a timeout is longer, an eighth at most; another after each: at an even pace
+    /// probes would meet every burst of something periodic.
     fn unevenness(&self) -> f64 {
         /// Multiples of the golden ratio, taken modulo 1, fill the interval most evenly.
         const GOLDEN: f64 = 0.618_033_988_75;
@@ -120,10 +122,11 @@ impl<T: Copy> Recovery<T> {
         Some(self.last_eliciting_at + timeout.mul_f64(1.0 + self.unevenness()))
     }
 
-    /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the last. But a burst of
-    /// losses is counted in packets, and probes meet it one by one as long as it lasts, theirs or that of the ACKs that answer
-    /// them. So they are as many as probably outlive it, and timeouts are not doubled, until more probes are lost than any
-    /// burst explains: from then on this is a black-out, and timeouts double up to a bound.
+    /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the
+    /// last. But a burst of losses is counted in packets, and probes meet it one by one as long as it lasts,
+    /// theirs or that of the ACKs that answer them. So they are as many as probably outlive it, and timeouts
+    /// are not doubled, until more probes are lost than any burst explains: from then on this is a black-out,
+    /// and timeouts double up to a bound.
     fn probes_for_silence(&mut self) -> u32 {
         let loss = self.loss.view();
         let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });

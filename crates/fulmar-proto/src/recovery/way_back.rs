@@ -1,7 +1,8 @@
 //! What the path back does to packets: seen in the numbers of those that arrive here.
 //!
-//! A sender learns nothing while its ACKs are lost, and a burst takes them by number, not by time: on a path whose ACKs are
-//! few, ten lost in a row are a long silence. How often and for how long that happens, the gaps in the packet numbers tell.
+//! A sender learns nothing while its ACKs are lost, and a burst takes them by number, not by time: on a path
+//! whose ACKs are few, ten lost in a row are a long silence. How often and for how long that happens, the
+//! gaps in the packet numbers tell.
 
 use fulmar_control::{Channel, LossView};
 
@@ -9,7 +10,8 @@ use crate::PacketNumber;
 
 /// Packets after which what was seen has faded to a third.
 const MEMORY_PACKETS: f64 = 2048.0;
-/// What is left of what was seen after one packet more: `exp(-1 / MEMORY_PACKETS)`, which almost every packet needs.
+/// What is left of what was seen after one packet more: `exp(-1 / MEMORY_PACKETS)`, which almost every packet
+/// needs.
 const KEPT_BY_ONE: f64 = 0.999_511_837_939_889_4;
 /// Fewer packets say nothing.
 const WEIGHT_MIN: f64 = 20.0;

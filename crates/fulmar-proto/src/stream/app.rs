@@ -16,8 +16,8 @@ use std::time::Duration;
 pub struct ClosedStream;
 
 impl Streams {
-    /// Opens a stream, or `None` if the peer allows no more now; an `Available` event will come. The peer learns of
-    /// the stream by its first frame.
+    /// Opens a stream, or `None` if the peer allows no more now; an `Available` event will come. The peer
+    /// learns of the stream by its first frame.
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
         self.table.open(dir)
     }

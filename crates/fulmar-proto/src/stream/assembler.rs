@@ -1,15 +1,17 @@
 //! Puts the bytes of a stream back in order.
 //!
-//! Bytes that continue what is there go straight into one queue. Others wait in runs, one run per stretch without a
-//! gap, so what is held besides the bytes is in proportion to the gaps; the caller bounds [`Assembler::runs`].
-//! Each symbol arrives exactly once, hence no byte twice: an overlap is the sender's fault, not a retransmission.
+//! Bytes that continue what is there go straight into one queue. Others wait in runs, one run per stretch
+//! without a gap, so what is held besides the bytes is in proportion to the gaps; the caller bounds
+//! [`Assembler::runs`]. Each symbol arrives exactly once, hence no byte twice: an overlap is the sender's
+//! fault, not a retransmission.
 
 use super::chunks::{ChunkQueue, Pool};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Runs up to this long are copied to the run before them once they touch, so that a sender of tiny fragments cannot
-/// leave many runs behind. Longer ones stay apart until they are in order. Bounds the work of one insertion.
+/// Runs up to this long are copied to the run before them once they touch, so that a sender of tiny fragments
+/// cannot leave many runs behind. Longer ones stay apart until they are in order. Bounds the work of one
+/// insertion.
 const JOIN_BYTES_MAX: usize = 2048;
 
 /// A byte was received twice.

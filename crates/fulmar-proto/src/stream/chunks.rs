@@ -1,12 +1,13 @@
-//! A queue of bytes in chunks: what the application wrote and no symbol carries yet, or what arrived and was not read.
+//! A queue of bytes in chunks: what the application wrote and no symbol carries yet, or what arrived and was
+//! not read.
 //!
-//! One copy in, and out again either by one copy or, as [`Bytes`], by none. Chunks are sized by what is queued, from
-//! [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`]: a short message costs little, a gigabyte passes through chunks of one
-//! size, which a [`Pool`] keeps: an allocator would give them back to the system, and the system clear their pages again. An
-//! empty queue owns no memory.
+//! One copy in, and out again either by one copy or, as [`Bytes`], by none. Chunks are sized by what is
+//! queued, from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`]: a short message costs little, a gigabyte passes
+//! through chunks of one size, which a [`Pool`] keeps: an allocator would give them back to the system, and
+//! the system clear their pages again. An empty queue owns no memory.
 //!
-//! Invariant: the memory held is at most a constant times the bytes queued, plus one chunk, however the bytes came in
-//! (see [`ChunkQueue::append`]).
+//! Invariant: the memory held is at most a constant times the bytes queued, plus one chunk, however the bytes
+//! came in (see [`ChunkQueue::append`]).
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -15,7 +16,8 @@ use std::collections::VecDeque;
 const CHUNK_BYTES_MIN: usize = 64;
 /// Largest chunk allocated. Below the size from which allocators map pages of their own (128 KiB in glibc).
 const CHUNK_BYTES_MAX: usize = 64 << 10;
-/// Chunks shorter than this are copied when queues are joined: a handle and its allocation would cost as much.
+/// Chunks shorter than this are copied when queues are joined: a handle and its allocation would cost as
+/// much.
 const LINK_BYTES_MIN: usize = 512;
 
 /// Chunks kept for reuse: what one turn of the receiving task may bring.
@@ -103,8 +105,8 @@ impl ChunkQueue {
 
     /// Appends what `other` holds, mostly without copying.
     ///
-    /// A chunk is linked only if it is longer than the room left in the chunk before it, which the link wastes: so at
-    /// most half of the memory is waste, and each byte is copied at most once more.
+    /// A chunk is linked only if it is longer than the room left in the chunk before it, which the link
+    /// wastes: so at most half of the memory is waste, and each byte is copied at most once more.
     pub(super) fn append(&mut self, mut other: Self, pool: &mut Pool) {
         while let Some(chunk) = other.full.pop_front() {
             self.push_chunk(chunk, pool);

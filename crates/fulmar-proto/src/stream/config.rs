@@ -1,8 +1,8 @@
 //! What an application may set, and what the two ends tell each other in the handshake.
 
 /// Limits of this end. Each bounds memory: what the peer can make this end hold is at most
-/// `connection_window_bytes_max` of data (twice that in allocations), `fragments_max` fragments, and one small record
-/// per stream; what the application can make it hold is `send_buffer_bytes_max`.
+/// `connection_window_bytes_max` of data (twice that in allocations), `fragments_max` fragments, and one
+/// small record per stream; what the application can make it hold is `send_buffer_bytes_max`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamConfig {
@@ -18,8 +18,8 @@ pub struct StreamConfig {
     pub connection_window_bytes: u64,
     /// What that grows to on a fast and long path.
     pub connection_window_bytes_max: u64,
-    /// Stretches of bytes beyond a gap, over all streams: about 200 bytes each beside the data. A sound sender leaves
-    /// one per lost symbol.
+    /// Stretches of bytes beyond a gap, over all streams: about 200 bytes each beside the data. A sound
+    /// sender leaves one per lost symbol.
     pub fragments_max: u64,
     /// Bytes of one stream taken from the application and not sent yet.
     pub stream_send_buffer_bytes_max: u64,

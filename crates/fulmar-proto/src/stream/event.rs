@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// There is something to read: data, the end, or a reset. Comes once after the stream was opened, and then only
-    /// after a read that found nothing.
+    /// There is something to read: data, the end, or a reset. Comes once after the stream was opened, and
+    /// then only after a read that found nothing.
     Readable(StreamId),
     /// A stream whose last write was refused probably takes data again.
     Writable(StreamId),
-    /// The peer does not want what is written, for the reason `code`; what was not sent yet is gone. Does not come
-    /// after the stream was finished or reset.
+    /// The peer does not want what is written, for the reason `code`; what was not sent yet is gone. Does not
+    /// come after the stream was finished or reset.
     Stopped {
         /// Which stream.
         id: StreamId,
@@ -42,8 +42,8 @@ impl StreamEvent {
     }
 }
 
-/// Events not taken yet. Streams see to it that they add no event twice; events that concern a forgotten stream are
-/// dropped before they outnumber the streams.
+/// Events not taken yet. Streams see to it that they add no event twice; events that concern a forgotten
+/// stream are dropped before they outnumber the streams.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: VecDeque<StreamEvent>,
@@ -79,7 +79,8 @@ impl Events {
         self.queue.len()
     }
 
-    /// Drops events of streams that are gone, once there are too many: constant work per stream on the average.
+    /// Drops events of streams that are gone, once there are too many: constant work per stream on the
+    /// average.
     pub(super) fn compact(&mut self, streams: usize, is_live: impl Fn(StreamId) -> bool) {
         if self.queue.len() > 2 * EVENTS_PER_STREAM * streams + STALE_MAX {
             self.queue.retain(|event| event.stream().is_none_or(&is_live));

@@ -1,11 +1,12 @@
 //! How much may be sent: the credit an end announces for what it receives, and how the credit grows.
 //!
-//! A window is moved forward when half of it is consumed (RFC 9000 4.2). If a quarter of it went in less than a round
-//! trip, the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of Chromium's
-//! `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a sender that starts up
-//! sends 2.8 times as much in each round trip, and news of a larger window travel for half of one. So a window ends at
-//! about four times what the path holds, room for the round trip that repair takes, and the window of a slow reader stays
-//! small. It also doubles when half of it is used up while the reader waits for a gap to close.
+//! A window is moved forward when half of it is consumed (RFC 9000 4.2). If a quarter of it went in less than
+//! a round trip, the window may be what limits the sender, and it doubles at once, up to a maximum: the rule
+//! of Chromium's `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a
+//! sender that starts up sends 2.8 times as much in each round trip, and news of a larger window travel for
+//! half of one. So a window ends at about four times what the path holds, room for the round trip that repair
+//! takes, and the window of a slow reader stays small. It also doubles when half of it is used up while the
+//! reader waits for a gap to close.
 
 use crate::wire::VARINT_MAX;
 use fulmar_units::Instant;
@@ -62,9 +63,10 @@ impl RecvWindow {
         }
     }
 
-    /// Data up to `highest` were received while the reader waits for what is missing before them: it is not the reader that
-    /// is slow. If half of the credit is used up, the window doubles at once. Where packets get lost, a window consumed in
-    /// bursts, whenever a gap closes, would seem slow although it is what limits the sender.
+    /// Data up to `highest` were received while the reader waits for what is missing before them: it is not
+    /// the reader that is slow. If half of the credit is used up, the window doubles at once. Where packets
+    /// get lost, a window consumed in bursts, whenever a gap closes, would seem slow although it is what
+    /// limits the sender.
     pub(super) fn on_gap(&mut self, highest: u64) {
         if self.max.saturating_sub(highest) < self.window_bytes / 2 {
             self.double();

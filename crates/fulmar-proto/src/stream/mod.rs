@@ -1,12 +1,13 @@
-//! Streams: ordered bytes of many streams to and from the frames inside symbols, with flow control (RFC 9000 2-4).
+//! Streams: ordered bytes of many streams to and from the frames inside symbols, with flow control (RFC 9000
+//! 2-4).
 //!
-//! What differs from QUIC: the layer below delivers every symbol exactly once, in any order. So nothing here is ever
-//! sent again; bytes are dropped when they are packed; flow-control updates, resets and stop requests are never lost;
-//! and a byte that arrives twice is the peer's fault.
+//! What differs from QUIC: the layer below delivers every symbol exactly once, in any order. So nothing here
+//! is ever sent again; bytes are dropped when they are packed; flow-control updates, resets and stop requests
+//! are never lost; and a byte that arrives twice is the peer's fault.
 //!
 //! [`Streams`] is wiring. Rules live in the parts: `table` which streams there are, `send` and `recv` the two
-//! halves, `assembler` order, `flow` credit, `schedule` turns, `chunks` memory, `event` what the application learns.
-//! Every operation on a stream costs O(log n) in the number of streams, and `has_pending` O(1).
+//! halves, `assembler` order, `flow` credit, `schedule` turns, `chunks` memory, `event` what the application
+//! learns. Every operation on a stream costs O(log n) in the number of streams, and `has_pending` O(1).
 
 mod app;
 mod assembler;

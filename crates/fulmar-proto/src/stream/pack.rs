@@ -6,7 +6,8 @@ use crate::Dir;
 use crate::wire::symbol::{SymbolFrame, put_stream_header};
 use fulmar_control::Favor;
 
-/// Space that any one frame fits in: [`Streams::fill`] with at least this much packs something if anything is pending.
+/// Space that any one frame fits in: [`Streams::fill`] with at least this much packs something if anything is
+/// pending.
 pub const FILL_BYTES_MIN: usize = 1 + 3 * 8;
 
 /// What a symbol favours that carries data of two streams.
@@ -23,8 +24,8 @@ impl Streams {
         !self.control.is_empty() || (!self.schedule.is_empty() && self.sending.credit() > 0)
     }
 
-    /// Appends the frames of one symbol, at most `space_bytes`: control frames, then streams by priority and in turn,
-    /// as many as fit. The frames stay in memory no longer; the symbol must be delivered.
+    /// Appends the frames of one symbol, at most `space_bytes`: control frames, then streams by priority and
+    /// in turn, as many as fit. The frames stay in memory no longer; the symbol must be delivered.
     pub fn fill(&mut self, out: &mut Vec<u8>, space_bytes: usize) {
         let start = out.len();
         let limit = start + space_bytes;
@@ -36,7 +37,8 @@ impl Streams {
         self.counts.symbols_filled += u64::from(out.len() > start);
     }
 
-    /// What the streams favour whose data the last [`Self::fill`] packed; `None` where they leave it to the connection.
+    /// What the streams favour whose data the last [`Self::fill`] packed; `None` where they leave it to the
+    /// connection.
     pub fn filled_favor(&self) -> Option<Favor> {
         self.filled_favor
     }

@@ -142,7 +142,8 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// Counts what lies between the highest offset so far and `end` against flow control; returns how much it is.
+    /// Counts what lies between the highest offset so far and `end` against flow control; returns how much it
+    /// is.
     fn count(&mut self, end: u64, shared: &mut RecvShared) -> Result<u64, TransportError> {
         let news = end.saturating_sub(self.highest);
         if end > self.window.max() {

@@ -1,7 +1,8 @@
-//! Whose turn it is: streams by priority, in turn within a priority; and the small frames that wait to be sent.
+//! Whose turn it is: streams by priority, in turn within a priority; and the small frames that wait to be
+//! sent.
 //!
-//! Both are ordered sets: O(log n), no entry twice, and an entry can be withdrawn exactly, so "is there anything to
-//! send" is never answered by a stale entry.
+//! Both are ordered sets: O(log n), no entry twice, and an entry can be withdrawn exactly, so "is there
+//! anything to send" is never answered by a stale entry.
 
 use crate::{Dir, StreamId};
 use std::cmp::Reverse;
@@ -54,8 +55,8 @@ impl Schedule {
     }
 }
 
-/// A frame without data that waits to be sent, in the order in which they go. What it says is looked up when it is
-/// packed, so it says the latest.
+/// A frame without data that waits to be sent, in the order in which they go. What it says is looked up when
+/// it is packed, so it says the latest.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Control {
     MaxData,

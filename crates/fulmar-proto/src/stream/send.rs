@@ -1,10 +1,11 @@
 //! The sending half of a stream (RFC 9000 3.1), and what the connection allows all of them together.
 //!
-//! A byte leaves memory when it is packed into a symbol: from then on the coding layer answers for it. So "Data Sent"
-//! and "Reset Sent" are the last states here.
+//! A byte leaves memory when it is packed into a symbol: from then on the coding layer answers for it. So
+//! "Data Sent" and "Reset Sent" are the last states here.
 //!
-//! A write is taken only as far as the peer's credit for the stream goes, so every queued byte may be sent as far as
-//! its stream is concerned, and a stream whose reader is slow does not fill the buffer that it shares with others.
+//! A write is taken only as far as the peer's credit for the stream goes, so every queued byte may be sent as
+//! far as its stream is concerned, and a stream whose reader is slow does not fill the buffer that it shares
+//! with others.
 
 use super::chunks::{ChunkQueue, Pool};
 use super::schedule::Turn;
@@ -85,8 +86,9 @@ impl SendShared {
         self.max.saturating_sub(self.sent)
     }
 
-    /// Takes the writers out of `waiting` that the room there is now suffices for: the highest priorities first, so
-    /// that they get ahead of those that fill the buffer. All, if the buffer is empty: nothing else would wake them.
+    /// Takes the writers out of `waiting` that the room there is now suffices for: the highest priorities
+    /// first, so that they get ahead of those that fill the buffer. All, if the buffer is empty: nothing else
+    /// would wake them.
     pub(super) fn take_wakeable(&mut self) -> impl Iterator<Item = StreamId> {
         let share = (self.queued_max / 2).clamp(1, WAKE_BYTES);
         let room = self.queued_max.saturating_sub(self.queued);
@@ -197,8 +199,8 @@ impl SendHalf {
         self.wait_for(wait, id, shared);
     }
 
-    /// The writer waits for this stream, and there is room again: half of the buffer, so that it is not woken for
-    /// every symbol.
+    /// The writer waits for this stream, and there is room again: half of the buffer, so that it is not woken
+    /// for every symbol.
     pub(super) fn take_writable(&mut self, shared: &SendShared) -> bool {
         let queued = self.queue.len() as u64;
         let is_writable = self.wait == Wait::Stream
@@ -287,8 +289,8 @@ impl SendHalf {
         self.queue.is_empty()
     }
 
-    /// Length and FIN of the next STREAM frame in `space_bytes`, of which the data are at most `credit`. `None` if it
-    /// does not fit well; a frame that opens a symbol (`is_first`) fits with a single byte.
+    /// Length and FIN of the next STREAM frame in `space_bytes`, of which the data are at most `credit`.
+    /// `None` if it does not fit well; a frame that opens a symbol (`is_first`) fits with a single byte.
     pub(super) fn plan(
         &self,
         id: StreamId,

@@ -1,7 +1,7 @@
 //! Which streams there are, were and may be (RFC 9000 2.1, 3, 4.6).
 //!
-//! Streams of a kind are opened in order, so those that are gone are what the counters say less what is in the map.
-//! A stream the peer opened takes no memory of its own before something happens on it.
+//! Streams of a kind are opened in order, so those that are gone are what the counters say less what is in
+//! the map. A stream the peer opened takes no memory of its own before something happens on it.
 
 use super::config::{STREAMS_MAX, StreamConfig};
 use super::flow::RecvWindow;
@@ -70,8 +70,8 @@ impl Table {
         }
     }
 
-    /// The peer's initial MAX_STREAM_DATA. Streams that are open get it too: that happens once, in the handshake, when
-    /// there can hardly be one. Returns them.
+    /// The peer's initial MAX_STREAM_DATA. Streams that are open get it too: that happens once, in the
+    /// handshake, when there can hardly be one. Returns them.
     pub(super) fn set_peer_stream_max(&mut self, max: u64) -> Vec<StreamId> {
         self.peer_stream_max = max;
         let halves =
@@ -109,8 +109,8 @@ impl Table {
         Some(id)
     }
 
-    /// Checks that there may be a frame for this `half` of a stream, and opens the stream if it is the peer's and new.
-    /// Whether it was new.
+    /// Checks that there may be a frame for this `half` of a stream, and opens the stream if it is the peer's
+    /// and new. Whether it was new.
     pub(super) fn touch(&mut self, id: StreamId, half: Half) -> Result<bool, TransportError> {
         let (dir, is_local) = (id.dir(), id.initiator() == self.side);
         if dir == Dir::Uni && is_local != (half == Half::Send) {
@@ -177,8 +177,8 @@ impl Table {
         is_done
     }
 
-    /// Whether the peer is to be allowed more streams: when an eighth of what it may have at once has closed, so that
-    /// it always may have nearly all and a frame pays for several.
+    /// Whether the peer is to be allowed more streams: when an eighth of what it may have at once has closed,
+    /// so that it always may have nearly all and a frame pays for several.
     pub(super) fn advance_max(&mut self, dir: Dir) -> bool {
         let remote = &mut self.remote[dir as usize];
         let max = (remote.closed + remote.concurrent_max).min(STREAMS_MAX);

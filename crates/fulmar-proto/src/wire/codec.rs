@@ -20,7 +20,8 @@ pub const fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Appends `value` as a varint (RFC 9000 16). `value` must not exceed [`VARINT_MAX`]; a larger one is cut to it.
+/// Appends `value` as a varint (RFC 9000 16). `value` must not exceed [`VARINT_MAX`]; a larger one is cut to
+/// it.
 pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     debug_assert!(value <= VARINT_MAX);
     match varint_len(value) {

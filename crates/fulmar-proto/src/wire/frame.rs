@@ -1,7 +1,7 @@
 //! Frames inside packets: everything that is not worth repeating (docs/wire.md 5).
 //!
-//! Each is parsed once into a state that can only be valid. The frame that carries a symbol is the last of its packet
-//! and reaches to its end.
+//! Each is parsed once into a state that can only be valid. The frame that carries a symbol is the last of
+//! its packet and reaches to its end.
 
 use std::fmt;
 
@@ -38,8 +38,8 @@ pub const SET_SYMBOLS_MAX: usize = 64;
 pub const SOURCE_HEADER_BYTES: usize = 5;
 /// Most bytes of a SOURCE_PART frame before its piece.
 pub const PART_HEADER_BYTES_MAX: usize = 1 + 4 + 4 + 4;
-/// Most bytes of a repair frame before its payload. A symbol is shorter than a packet by this much, so that a repair
-/// symbol, which is as long as the longest symbol it covers, fits a packet too.
+/// Most bytes of a repair frame before its payload. A symbol is shorter than a packet by this much, so that a
+/// repair symbol, which is as long as the longest symbol it covers, fits a packet too.
 pub const REPAIR_HEADER_BYTES_MAX: usize = 15;
 
 /// One frame of a packet.
@@ -386,8 +386,8 @@ pub fn put_source_header(out: &mut Vec<u8>, id: SymbolId) {
     out.extend_from_slice(&(id.0 as u32).to_be_bytes());
 }
 
-/// Appends the header of a SOURCE_PART frame of at most [`PART_HEADER_BYTES_MAX`] bytes; the piece follows to the end of the
-/// packet.
+/// Appends the header of a SOURCE_PART frame of at most [`PART_HEADER_BYTES_MAX`] bytes; the piece follows to
+/// the end of the packet.
 pub fn put_part_header(out: &mut Vec<u8>, id: SymbolId, len: usize, start: usize) {
     out.push(SOURCE_PART);
     out.extend_from_slice(&(id.0 as u32).to_be_bytes());
@@ -404,7 +404,8 @@ pub fn put_repair_window_header(out: &mut Vec<u8>, code: CodeId, window: Window,
     put_varint(out, u64::from(window.len));
 }
 
-/// Appends the header of a repair frame over a set, which must not be empty; the payload follows to the end of the packet.
+/// Appends the header of a repair frame over a set, which must not be empty; the payload follows to the end
+/// of the packet.
 pub fn put_repair_set_header(out: &mut Vec<u8>, code: CodeId, ids: &[SymbolId], key: RepairKey) {
     out.push(REPAIR_SET);
     out.push(code.0);
@@ -414,7 +415,8 @@ pub fn put_repair_set_header(out: &mut Vec<u8>, code: CodeId, ids: &[SymbolId], 
     ids.windows(2).for_each(|pair| put_varint(out, pair[1].0 - pair[0].0 - 1));
 }
 
-/// How many of the ascending `ids` a set header of at most [`REPAIR_HEADER_BYTES_MAX`] bytes can name with key `key`.
+/// How many of the ascending `ids` a set header of at most [`REPAIR_HEADER_BYTES_MAX`] bytes can name with
+/// key `key`.
 pub fn set_prefix_that_fits(ids: &[SymbolId], key: RepairKey) -> usize {
     let mut bytes = 1 + 1 + 4 + varint_len(u64::from(key.0)) + 1;
     let more = ids.windows(2).take(SET_SYMBOLS_MAX - 1).take_while(|pair| {
@@ -462,7 +464,8 @@ pub fn put_close(out: &mut Vec<u8>, close: &Close, space_bytes: usize) {
 }
 
 /// Appends an ACK of `ranges` (inclusive, from the largest down, not touching each other), as many of them as
-/// [`ACK_RANGES_MAX`] and `space_bytes` allow; false, with nothing appended, if not even one fits or there is none.
+/// [`ACK_RANGES_MAX`] and `space_bytes` allow; false, with nothing appended, if not even one fits or there is
+/// none.
 pub fn put_ack(
     out: &mut Vec<u8>,
     mut ranges: impl Iterator<Item = (PacketNumber, PacketNumber)> + Clone,

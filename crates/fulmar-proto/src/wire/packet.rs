@@ -1,7 +1,8 @@
 //! Packets: what stands before the frames. docs/wire.md, section 1.
 //!
-//! Decides where a packet's fields lie; nothing here knows a key. A packet is one of these (numbers are big-endian, sizes
-//! in bytes; `p` marks bits that header protection covers, see [`crate::crypto::PacketKeys`]):
+//! Decides where a packet's fields lie; nothing here knows a key. A packet is one of these (numbers are
+//! big-endian, sizes in bytes; `p` marks bits that header protection covers, see
+//! [`crate::crypto::PacketKeys`]):
 //!
 //! ```text
 //! long header, as RFC 8999 5.1 for every version        | Initial, Handshake: then
@@ -19,9 +20,10 @@
 //!   16    authentication tag                            |   4 each       versions the server speaks
 //! ```
 //!
-//! Without protection the covered bits are `0011` in a long header and `00K11` in a short one, `K` the key phase; the ends
-//! agree with RFC 9000 17, where the last two say that the packet number has four bytes. Long packets may stand one after
-//! the other in a datagram; one with a short header has no length, so it ends the datagram.
+//! Without protection the covered bits are `0011` in a long header and `00K11` in a short one, `K` the key
+//! phase; the ends agree with RFC 9000 17, where the last two say that the packet number has four bytes. Long
+//! packets may stand one after the other in a datagram; one with a short header has no length, so it ends the
+//! datagram.
 
 use super::codec::{Malformed, Reader, put_varint, varint_len};
 use crate::ids::{ConnectionId, PacketNumber};
@@ -89,7 +91,8 @@ impl LongType {
     }
 }
 
-/// What can be told of a datagram's first packet without a key: enough to find its connection, or to answer without one.
+/// What can be told of a datagram's first packet without a key: enough to find its connection, or to answer
+/// without one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Peeked<'a> {
     /// A long header of this version.
@@ -126,7 +129,8 @@ pub enum Peeked<'a> {
     },
 }
 
-/// Looks at the first packet of `datagram`, whatever its version. Connection ids that the receiver chose have `cid_bytes`.
+/// Looks at the first packet of `datagram`, whatever its version. Connection ids that the receiver chose have
+/// `cid_bytes`.
 pub fn peek(datagram: &[u8], cid_bytes: usize) -> Result<Peeked<'_>, Malformed> {
     let mut reader = Reader::new(datagram);
     let first = reader.u8()?;
@@ -201,8 +205,9 @@ pub struct ProtectedPacket {
     pub end: usize,
 }
 
-/// Reads the outer fields of the first packet in `bytes`. One without a packet number (Retry, version negotiation) or of
-/// another version is [`Malformed`] here: [`peek`] tells them apart. Connection ids that the receiver chose have `cid_bytes`.
+/// Reads the outer fields of the first packet in `bytes`. One without a packet number (Retry, version
+/// negotiation) or of another version is [`Malformed`] here: [`peek`] tells them apart. Connection ids that
+/// the receiver chose have `cid_bytes`.
 pub fn parse(bytes: &[u8], cid_bytes: usize) -> Result<ProtectedPacket, Malformed> {
     let mut reader = Reader::new(bytes);
     let first = reader.u8()?;
@@ -245,8 +250,8 @@ fn protected(
 
 /// The packets of one datagram, in order, each with its bytes.
 ///
-/// Ends at the first that cannot be parsed, and at one for another connection id than the first (RFC 9000 12.2): such a
-/// packet was not put there by the peer this datagram is from.
+/// Ends at the first that cannot be parsed, and at one for another connection id than the first (RFC 9000
+/// 12.2): such a packet was not put there by the peer this datagram is from.
 #[derive(Debug)]
 pub struct Packets<'a> {
     rest: &'a mut [u8],
@@ -349,8 +354,8 @@ fn put_length_later(out: &mut Vec<u8>) -> usize {
     offset
 }
 
-/// Appends the fields that every version's long header starts with (RFC 8999 5.1). Connection ids of more than 255 bytes
-/// do not exist.
+/// Appends the fields that every version's long header starts with (RFC 8999 5.1). Connection ids of more
+/// than 255 bytes do not exist.
 pub(crate) fn put_long(first: u8, version: u32, dcid: &[u8], scid: &[u8], out: &mut Vec<u8>) {
     out.push(first);
     out.extend_from_slice(&version.to_be_bytes());
@@ -381,14 +386,15 @@ impl HeaderSpan {
     }
 }
 
-/// Whether the bits that protection covered have the values they must have, once the packet is known to be authentic.
+/// Whether the bits that protection covered have the values they must have, once the packet is known to be
+/// authentic.
 pub(crate) fn covered_bits_are_valid(first: u8) -> bool {
     let (mask, value) = if first & FORM_LONG == 0 { SHORT_COVERED } else { LONG_COVERED };
     first & mask == value
 }
 
-/// Appends a version negotiation packet (RFC 8999 6) in answer to a long header with these connection ids: `dcid` is the
-/// client's source, `scid` its destination. `random` fills the bits that mean nothing.
+/// Appends a version negotiation packet (RFC 8999 6) in answer to a long header with these connection ids:
+/// `dcid` is the client's source, `scid` its destination. `random` fills the bits that mean nothing.
 pub fn put_version_negotiation(dcid: &[u8], scid: &[u8], random: u8, out: &mut Vec<u8>) {
     // RFC 9000 17.2.1: the fixed bit SHOULD be set, for those who multiplex by it.
     put_long(FORM_LONG | FIXED | random, 0, dcid, scid, out);

@@ -1,7 +1,7 @@
 //! Frames inside source symbols: everything that must arrive (docs/wire.md 6).
 //!
-//! A symbol delivers its frames exactly once, in any order with respect to other symbols. A zero byte ends it: what a
-//! code recovers is padded with zeros, so every frame states its own length.
+//! A symbol delivers its frames exactly once, in any order with respect to other symbols. A zero byte ends
+//! it: what a code recovers is padded with zeros, so every frame states its own length.
 
 use super::packet::{cid_of, valid_cid};
 use super::{Malformed, Reader, put_varint, varint_len};
@@ -97,7 +97,8 @@ pub struct NewConnectionId {
     pub reset_token: [u8; 16],
 }
 
-/// Appends what comes before the data of a STREAM frame that carries `len` bytes; the caller appends the data.
+/// Appends what comes before the data of a STREAM frame that carries `len` bytes; the caller appends the
+/// data.
 pub fn put_stream_header(out: &mut Vec<u8>, id: StreamId, offset: u64, len: usize, fin: bool) {
     out.push(if fin { STREAM_FIN } else { STREAM });
     put_varint(out, id.0);

@@ -93,8 +93,8 @@ fn messages_are_repaired_the_sooner_the_more_latency_is_favoured() {
     assert!(throughput.1 < balanced.1 && balanced.1 < latency.1, "{results:?}");
 }
 
-/// Bulk data get no repair ahead of loss, so a message amid them waits for a round trip when it is lost; not if its stream
-/// favours latency.
+/// Bulk data get no repair ahead of loss, so a message amid them waits for a round trip when it is lost; not
+/// if its stream favours latency.
 #[test]
 fn a_stream_that_favours_latency_is_not_held_up_by_loss_amid_bulk_data() {
     let slow = |favor: Option<Favor>| {

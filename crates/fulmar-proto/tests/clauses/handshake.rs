@@ -75,8 +75,8 @@ fn wire_5_2_3_the_handshake_gets_through_half_of_all_packets_lost_both_ways() {
     assert!(slowest < Duration::from_secs(60), "the slowest of a hundred took {slowest:?}");
 }
 
-/// A microwave oven radiates for half of each period of the mains; other machines have other periods. Whatever their phase,
-/// they must not meet every repetition of a flight, nor every answer.
+/// A microwave oven radiates for half of each period of the mains; other machines have other periods.
+/// Whatever their phase, they must not meet every repetition of a flight, nor every answer.
 #[test]
 fn wire_5_2_3_no_periodic_interferer_takes_every_flight() {
     for period_ms in [10, 14, 20, 35, 60, 70, 120] {

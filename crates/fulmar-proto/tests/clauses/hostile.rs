@@ -113,7 +113,8 @@ fn rfc_9000_21_4_an_ack_of_a_number_that_was_skipped_ends_the_connection() {
     let mut world = flooding(TransportConfig::default(), TransportConfig::default());
     let begin = world.server.only().stats().sent_datagrams;
     set_link(&mut world, Direction::Backward, link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE)));
-    // Everything is acknowledged before it can have arrived. Numbers are no lower than the count of datagrams.
+    // Everything is acknowledged before it can have arrived. Numbers are no lower than the count of
+    // datagrams.
     for _ in 0..1000 {
         let sent = world.server.only().stats().sent_datagrams;
         if world.server.only().is_closed() {

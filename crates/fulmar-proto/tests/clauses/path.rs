@@ -255,8 +255,8 @@ fn a_path_as_wide_as_jumbo_frames_is_used() {
     assert_eq!(world.client.only().stats().mtu_bytes, 8952);
 }
 
-/// The last symbol of a flight asks for an ACK by a PING: one byte more, also where the symbol fits exactly beside this
-/// end's own ACK.
+/// The last symbol of a flight asks for an ACK by a PING: one byte more, also where the symbol fits exactly
+/// beside this end's own ACK.
 #[test]
 fn no_datagram_is_longer_than_the_path_carries() {
     let mut transport = TransportConfig::default();

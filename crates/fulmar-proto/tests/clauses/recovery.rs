@@ -18,8 +18,8 @@ fn losing(link: LinkConfig, lost: impl IntoIterator<Item = usize>) -> LinkConfig
 #[test]
 fn the_lost_tail_of_a_message_is_repaired_within_about_one_and_a_half_round_trips() {
     const RTT: Duration = Duration::from_millis(100);
-    // Half a round trip there, 1.5 until the probe, half back. Of several packets the probe restores one, and its ACK tells
-    // of the others.
+    // Half a round trip there, 1.5 until the probe, half back. Of several packets the probe restores one, and
+    // its ACK tells of the others.
     for (name, lost, limit) in
         PROFILES.iter().flat_map(|&name| [(name, 1, RTT * 5 / 2), (name, 3, RTT * 7 / 2)])
     {
@@ -72,7 +72,8 @@ fn repair_that_is_asked_for_is_as_much_as_was_lost() {
 
 #[test]
 fn rfc_6582_losses_of_packets_under_way_together_are_one_recovery() {
-    // 20 Mbit/s and 20 ms: some 35 packets are under way, so the loss of the 10th is known long before the 70th is sent.
+    // 20 Mbit/s and 20 ms: some 35 packets are under way, so the loss of the 10th is known long before the
+    // 70th is sent.
     for (lost, recoveries) in [(&[10, 14, 15, 16][..], 1), (&[10, 70], 2)] {
         let mut world = World::new(1, link(20, 20), profile("newreno"), profile("newreno"));
         world.connected();
@@ -123,7 +124,8 @@ fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
 
 #[test]
 fn poll_timeout_is_the_time_of_the_next_action() {
-    // Rule 5 of the core. The world asks in between whether there is something to send, and refuses to be called for nothing.
+    // Rule 5 of the core. The world asks in between whether there is something to send, and refuses to be
+    // called for nothing.
     for name in PROFILES {
         let mut world = World::new(1, lossy(20, 20, 10), profile(name), profile(name));
         world.checks_silence = true;

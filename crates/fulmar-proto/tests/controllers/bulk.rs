@@ -102,7 +102,8 @@ fn auto_fits_any_queue() {
     }
 }
 
-/// Independent losses only: under bursts the rows with fewer ACKs do not reach the floors (0.66 to 0.91, some runs below 0.1).
+/// Independent losses only: under bursts the rows with fewer ACKs do not reach the floors (0.66 to 0.91, some
+/// runs below 0.1).
 #[test]
 fn auto_keeps_its_rate_with_acks_as_asked() {
     for loss in [0.0, 0.01, 0.05, 0.1, 0.2] {

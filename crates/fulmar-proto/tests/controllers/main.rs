@@ -1,5 +1,5 @@
-//! Congestion controllers under the contract that they meet in the product: `Recovery` asks and tells them, and the packets
-//! cross a modelled link. Each test has a floor and a ceiling.
+//! Congestion controllers under the contract that they meet in the product: `Recovery` asks and tells them,
+//! and the packets cross a modelled link. Each test has a floor and a ceiling.
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 mod bottleneck;

@@ -71,7 +71,8 @@ fn cubic_and_auto_live_together_in_short_queues() {
     }
 }
 
-/// With fewer ACKs CUBIC is left less of a short queue: 0.135 to 0.195 was measured, a third or more with an ACK per packet.
+/// With fewer ACKs CUBIC is left less of a short queue: 0.135 to 0.195 was measured, a third or more with an
+/// ACK per packet.
 #[test]
 fn cubic_is_left_something_with_acks_as_asked() {
     for (link, seconds) in [(Link::new(100, 20), 25.0), (Link::new(20, 100), 45.0)] {

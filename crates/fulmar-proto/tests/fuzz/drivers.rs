@@ -1,5 +1,5 @@
-//! Entry points that take any bytes: the fuzz targets of `fuzz/` and an ordinary test call them. None may panic, and each
-//! checks what must hold of whatever was accepted.
+//! Entry points that take any bytes: the fuzz targets of `fuzz/` and an ordinary test call them. None may
+//! panic, and each checks what must hold of whatever was accepted.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -138,7 +138,8 @@ impl Source for Symbols {
     }
 }
 
-/// Acknowledgements, losses and reports of the receiver, in any order: packets in flight and symbols missing are counted right.
+/// Acknowledgements, losses and reports of the receiver, in any order: packets in flight and symbols missing
+/// are counted right.
 pub fn acks(data: &[u8]) {
     let mut input = Input(data);
     let choice = Arc::new(Mutex::new(Choice::Source));
@@ -279,7 +280,8 @@ pub fn symbols(data: &[u8]) {
     }
 }
 
-/// A whole connection, to either end of which any datagrams and any frames under the right keys are given while it works.
+/// A whole connection, to either end of which any datagrams and any frames under the right keys are given
+/// while it works.
 pub fn connection(data: &[u8]) {
     let mut transport = TransportConfig::default();
     transport.receive_window_bytes(100_000).expect("in range");

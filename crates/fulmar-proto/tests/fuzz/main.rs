@@ -20,8 +20,8 @@ fn random_bytes(seed: u64, len_max: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Calls `drive` with what fuzzing has found worth keeping for `target`, if there is any, and with `count` random inputs, which
-/// follow from `FULMAR_FUZZ_FIRST`.
+/// Calls `drive` with what fuzzing has found worth keeping for `target`, if there is any, and with `count`
+/// random inputs, which follow from `FULMAR_FUZZ_FIRST`.
 fn fuzz(target: &str, count: u64, len_max: u64, drive: fn(&[u8])) {
     let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
     for entry in std::fs::read_dir(folder).into_iter().flatten() {

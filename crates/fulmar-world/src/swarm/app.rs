@@ -1,5 +1,6 @@
-//! The applications of both ends. They act on events alone, so an event that does not come shows as a run that does not
-//! end; and they see both sides of every stream, so each read is checked against what was written.
+//! The applications of both ends. They act on events alone, so an event that does not come shows as a run
+//! that does not end; and they see both sides of every stream, so each read is checked against what was
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

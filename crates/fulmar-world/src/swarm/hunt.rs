@@ -33,8 +33,8 @@ thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs every seed of the range on all cores, but begins none after `time_max`. `tell` hears of each run as it ends,
-/// from one thread at a time, and may break the hunt off.
+/// Runs every seed of the range on all cores, but begins none after `time_max`. `tell` hears of each run as
+/// it ends, from one thread at a time, and may break the hunt off.
 ///
 /// A run that panics has failed; its message is kept instead of printed.
 pub fn hunt(
@@ -87,7 +87,8 @@ fn attempt(seed: u64, run: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
         .map_err(|_| Failure { seed, reason: LAST_PANIC.take().unwrap_or_default() })
 }
 
-/// While `work` goes on, panics of runs are kept for their reports; those of other threads are printed as ever.
+/// While `work` goes on, panics of runs are kept for their reports; those of other threads are printed as
+/// ever.
 fn quietly(work: impl FnOnce()) {
     let usual = std::sync::Arc::new(panic::take_hook());
     let others = usual.clone();

@@ -1,8 +1,9 @@
 //! The swarm: one seed draws a path, its faults, both ends' settings and everything their applications do.
 //!
-//! Each run has two phases. Safety, with faults: the bytes of every stream come out equal and in order, bounds hold,
-//! nothing panics, and no connection ends that was not told to. Liveness, without faults: everything finishes within a
-//! bounded time, streams are forgotten, memory is given back, and then there is silence.
+//! Each run has two phases. Safety, with faults: the bytes of every stream come out equal and in order,
+//! bounds hold, nothing panics, and no connection ends that was not told to. Liveness, without faults:
+//! everything finishes within a bounded time, streams are forgotten, memory is given back, and then there is
+//! silence.
 //!
 //! `fulmar-lab swarm` runs seeds by the million; an ordinary test of the protocol runs the first thousand.
 

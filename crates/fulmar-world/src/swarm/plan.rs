@@ -1,4 +1,5 @@
-//! What one seed stands for. Everything is drawn before the run, so a plan can be read when its run has failed.
+//! What one seed stands for. Everything is drawn before the run, so a plan can be read when its run has
+//! failed.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ pub struct Plan {
 pub(super) struct EndPlan {
     pub(super) transport: TransportConfig,
     pub(super) idle_timeout: Option<Duration>,
-    /// The smallest of the windows that the settings put between a writer here and its reader, or between a writer
-    /// there and its reader here.
+    /// The smallest of the windows that the settings put between a writer here and its reader, or between a
+    /// writer there and its reader here.
     pub(super) window_bytes: u64,
     /// Its own code sends source symbols.
     pub(super) is_systematic: bool,
@@ -99,8 +100,8 @@ pub(super) enum End {
     Vanish(Side, Duration),
 }
 
-/// Every profile. Timeouts stay below 5 s, as in the runs of LT-TCP's thesis, or a run would take too long to be proven
-/// alive; and no fountain fills a link of unknown rate as fast as the processor can.
+/// Every profile. Timeouts stay below 5 s, as in the runs of LT-TCP's thesis, or a run would take too long to
+/// be proven alive; and no fountain fills a link of unknown rate as fast as the processor can.
 const PROFILES: [&str; 13] = [
     "auto",
     "newreno",
@@ -184,7 +185,8 @@ impl Plan {
         let checks_silence = d.one_in(2);
         let mut ends = [draw_end(&mut d), draw_end(&mut d)];
         if changes.iter().any(|(_, change)| matches!(change, Change::Rebind)) {
-            // A client that only listens does not notice that its NAT has changed: it must say something now and again.
+            // A client that only listens does not notice that its NAT has changed: it must say something now
+            // and again.
             ends[0].transport.keep_alive(Some(d.millis(500, 10_000))).expect(IN_RANGE);
         }
         Self {
@@ -212,7 +214,8 @@ impl Plan {
         blocks * 72_000
     }
 
-    /// When everything must be done at the latest, without faults: what links, readers and timers take, many times over.
+    /// When everything must be done at the latest, without faults: what links, readers and timers take, many
+    /// times over.
     pub(super) fn patience(&self) -> Duration {
         let rate = [&self.forward, &self.backward].into_iter().filter_map(|l| l.rate.peak()).min();
         let bytes: u64 = self.flows.iter().map(|flow| flow.there.bytes + flow.back.bytes).sum();

@@ -1,4 +1,5 @@
-//! Profiles that nobody would think of: any code with any controller, estimator, policy, block size and timeout.
+//! Profiles that nobody would think of: any code with any controller, estimator, policy, block size and
+//! timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,8 @@ pub(super) fn draw_profile(d: &mut Draw) -> Profile {
 }
 
 fn draw_recovery(d: &mut Draw) -> RecoveryConfig {
-    // The thesis' runs of LT-TCP had 5 s as the longest; with 60 s a run would take too long to be proven alive.
+    // The thesis' runs of LT-TCP had 5 s as the longest; with 60 s a run would take too long to be proven
+    // alive.
     let retransmission = Timeout::Retransmission {
         initial: Duration::from_secs(1),
         min: d.millis(10, 1000),

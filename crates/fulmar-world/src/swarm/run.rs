@@ -160,7 +160,8 @@ impl Run<'_> {
         self.world.alarm = None;
         let end = self.world.now + DRAIN;
         let Self { plan, world, app, .. } = self;
-        // Without an idle timeout a connection whose peer went, or whose word of farewell was lost, stays as it was told to.
+        // Without an idle timeout a connection whose peer went, or whose word of farewell was lost, stays as
+        // it was told to.
         let is_over = world.run_until(end - world.now, |world| {
             // A client that had not heard of the server may have begun anew with it.
             end_if_due(world, plan, Duration::MAX);

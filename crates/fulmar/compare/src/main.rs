@@ -1,7 +1,9 @@
-//! Fulmar beside quinn on the loopback interface: each run in a process of its own, alternating, medians of the runs.
+//! Fulmar beside quinn on the loopback interface: each run in a process of its own, alternating, medians of
+//! the runs.
 //!
-//! `fulmar-compare [--json FILE] [--seconds 3] [--rounds 5] [--quick]` (`make bench-loopback`). Both get sockets and buffers of the same size,
-//! and a thread a side where not said otherwise. The datagrams are checked to be of the same size. Needs Linux.
+//! `fulmar-compare [--json FILE] [--seconds 3] [--rounds 5] [--quick]` (`make bench-loopback`). Both get
+//! sockets and buffers of the same size, and a thread a side where not said otherwise. The datagrams are
+//! checked to be of the same size. Needs Linux.
 
 mod fulmar_side;
 mod quinn_side;
@@ -52,7 +54,8 @@ const ROWS: &[Row] = &[
     Row { name: "datagrams_8972_", mtu_bytes: 8972, ..CLEAN },
     Row { name: "datagrams_65000_", mtu_bytes: 65_000, ..CLEAN },
 ];
-/// Who is compared: the name in the JSON, and the profile. quinn's congestion control is CUBIC, so is the first's.
+/// Who is compared: the name in the JSON, and the profile. quinn's congestion control is CUBIC, so is the
+/// first's.
 const WHO: &[(&str, &str)] = &[("fulmar", "cubic"), ("quinn", "quinn"), ("fulmar_auto", "auto")];
 
 struct Options {

@@ -1,4 +1,5 @@
-//! quinn as its users get it (ring, CUBIC), but for windows that are never what limits a run and datagrams of Fulmar's size.
+//! quinn as its users get it (ring, CUBIC), but for windows that are never what limits a run and datagrams of
+//! Fulmar's size.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};

@@ -57,7 +57,8 @@ fn runtime(name: &str, cores: usize) -> std::io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(cores).thread_name(name).enable_all().build()
 }
 
-/// Seconds of processor time that the threads of each side have used: server, client. Linux only; zero elsewhere.
+/// Seconds of processor time that the threads of each side have used: server, client. Linux only; zero
+/// elsewhere.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
     (threads_named("server"), threads_named("client"))
 }

@@ -15,8 +15,8 @@ use crate::clock;
 
 /// A connection this end opens: a future that gives it once the server has proved its identity.
 ///
-/// The server judges the client after that, so a client that is refused has a connection that ends at once; see
-/// [`Connection::closed`]. Dropping this gives the attempt up.
+/// The server judges the client after that, so a client that is refused has a connection that ends at once;
+/// see [`Connection::closed`]. Dropping this gives the attempt up.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Connecting(Option<Handle>);
@@ -48,7 +48,8 @@ impl Future for Connecting {
     }
 }
 
-/// A client that knocks: a future that gives the connection once the client has proved its identity and was let in.
+/// A client that knocks: a future that gives the connection once the client has proved its identity and was
+/// let in.
 ///
 /// The handshake goes on meanwhile. Dropping this turns the client away.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! The task of one connection: sends what may leave, keeps its timer, and hears of the end.
 //!
-//! Receiving is the endpoint's task's, which wakes this one; but a handshake is done here ([`super::inbox`]). Batches are made under the lock and sent without it.
+//! Receiving is the endpoint's task's, which wakes this one; but a handshake is done here ([`super::inbox`]).
+//! Batches are made under the lock and sent without it.
 //!
-//! **Timer.** Short waits, which pace what is sent, are for the endpoint's exact [`Alarms`](crate::alarm::Alarms); others for
-//! tokio. One that was set for an earlier time than is needed now is left alone: it rings for nothing once, which costs
-//! less than moving it for every batch.
+//! **Timer.** Short waits, which pace what is sent, are for the endpoint's exact
+//! [`Alarms`](crate::alarm::Alarms); others for tokio. One that was set for an earlier time than is needed
+//! now is left alone: it rings for nothing once, which costs less than moving it for every batch.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -267,7 +268,8 @@ impl Future for ConnectionDriver {
                 Turn::Blocked => return Poll::Pending,
                 Turn::Drained => return Poll::Ready(()),
                 Turn::Unfinished => {
-                    // Comes back only after the runtime has looked at its sockets: the ACKs that matter now are there.
+                    // Comes back only after the runtime has looked at its sockets: the ACKs that matter now
+                    // are there.
                     let _ = pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }

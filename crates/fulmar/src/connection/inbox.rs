@@ -1,8 +1,9 @@
 //! Where datagrams wait for a connection whose handshake is under way.
 //!
-//! A handshake costs a thousand times as much as a packet, and asks the application whom to trust. So the endpoint's receiving
-//! task leaves it to the connection's own: many handshakes spread over the cores, and none holds up anybody's packets.
-//! Afterwards datagrams are decrypted where they were received, which is faster.
+//! A handshake costs a thousand times as much as a packet, and asks the application whom to trust. So the
+//! endpoint's receiving task leaves it to the connection's own: many handshakes spread over the cores, and
+//! none holds up anybody's packets. Afterwards datagrams are decrypted where they were received, which is
+//! faster.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,8 @@ use std::task::{Context, Waker};
 
 use fulmar_proto::DatagramMeta;
 
-/// Bytes that wait at most; what comes beyond is lost, as it might be on the way. A handshake is a few datagrams.
+/// Bytes that wait at most; what comes beyond is lost, as it might be on the way. A handshake is a few
+/// datagrams.
 const BYTES_MAX: usize = 64 << 10;
 
 /// A datagram that waits.

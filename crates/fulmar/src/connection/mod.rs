@@ -23,9 +23,9 @@ use crate::{RecvStream, SendStream};
 
 /// A connection: streams and datagrams to one peer, encrypted and authenticated.
 ///
-/// Cloning gives another handle to the same connection. When the last handle is gone, and with it the last stream, the
-/// connection ends in order, with code 0: what was written is still delivered, for at most 30 seconds, as long as the
-/// runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
+/// Cloning gives another handle to the same connection. When the last handle is gone, and with it the last
+/// stream, the connection ends in order, with code 0: what was written is still delivered, for at most 30
+/// seconds, as long as the runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
 #[derive(Clone)]
 pub struct Connection(Handle);
 
@@ -89,8 +89,8 @@ impl Connection {
         RecvStream::new(self.0.clone(), id)
     }
 
-    /// Sends an unreliable datagram, once there is room in the queue: it may get lost or overtake others, and is never
-    /// sent again. Good for what is worthless when late.
+    /// Sends an unreliable datagram, once there is room in the queue: it may get lost or overtake others, and
+    /// is never sent again. Good for what is worthless when late.
     pub async fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
         let attempt = |state: &mut State| match try_send_datagram(state, &data) {
             Err(SendDatagramError::Full) => None,
@@ -118,17 +118,18 @@ impl Connection {
         self.0.lock().proto.datagram_bytes_max()
     }
 
-    /// Closes at once: what has not been delivered yet may be lost. The peer's application gets `code` and `reason`.
+    /// Closes at once: what has not been delivered yet may be lost. The peer's application gets `code` and
+    /// `reason`.
     pub fn close(&self, code: u64, reason: &[u8]) {
         let reason = Bytes::copy_from_slice(reason);
         self.0.act(|state| state.proto.close(clock::now(), code, reason));
     }
 
-    /// Closes in order: takes no more, delivers everything written so far, then closes. Resolves when all of that is done
-    /// and the peer has been told; fails if the connection ended in another way before.
+    /// Closes in order: takes no more, delivers everything written so far, then closes. Resolves when all of
+    /// that is done and the peer has been told; fails if the connection ended in another way before.
     ///
-    /// Streams not [finished](SendStream::finish) end at the peer with the connection's error. A peer that does not read
-    /// is waited for; wrap this into a timeout if there is a limit to patience.
+    /// Streams not [finished](SendStream::finish) end at the peer with the connection's error. A peer that
+    /// does not read is waited for; wrap this into a timeout if there is a limit to patience.
     pub async fn shutdown(&self, code: u64, reason: &[u8]) -> Result<(), ConnectionError> {
         let reason = Bytes::copy_from_slice(reason);
         self.0.act(|state| state.shutdown(clock::now(), code, reason));
@@ -172,7 +173,8 @@ impl Connection {
         self.0.lock().proto.rtt()
     }
 
-    /// Counts and current values: RTT, window, rate, loss before and after repair, overhead, MTU, state of coding.
+    /// Counts and current values: RTT, window, rate, loss before and after repair, overhead, MTU, state of
+    /// coding.
     pub fn stats(&self) -> ConnectionStats {
         self.0.lock().proto.stats()
     }

@@ -1,8 +1,8 @@
 //! What the handles, the tasks and the endpoint of one connection share.
 //!
-//! One mutex guards the protocol's state and who waits for it. Whoever holds it hands nothing to the scheduler: wakers are
-//! collected and called after it is released, so that nobody is woken only to wait for the lock.
-//! Lock order: the endpoint's state, then a connection's.
+//! One mutex guards the protocol's state and who waits for it. Whoever holds it hands nothing to the
+//! scheduler: wakers are collected and called after it is released, so that nobody is woken only to wait for
+//! the lock. Lock order: the endpoint's state, then a connection's.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -131,8 +131,8 @@ impl ConnectionShared {
         }
     }
 
-    /// The state. A panic of another holder leaves at worst one connection in disorder, which its timeout ends; to panic
-    /// as well, perhaps while dropping handles, would help nobody.
+    /// The state. A panic of another holder leaves at worst one connection in disorder, which its timeout
+    /// ends; to panic as well, perhaps while dropping handles, would help nobody.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -343,7 +343,8 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// A share in a connection, as every `Connection` and stream has one. The connection ends in order when the last one goes.
+/// A share in a connection, as every `Connection` and stream has one. The connection ends in order when the
+/// last one goes.
 pub(crate) struct Handle(Arc<ConnectionShared>);
 
 impl fmt::Debug for Handle {

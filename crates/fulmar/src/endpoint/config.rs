@@ -31,15 +31,17 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// The key of stateless resets. A server that has the same one after a restart tells its former clients at their next
-    /// packet that their connections are gone; without it they wait for their idle timeout. No two servers may have the same:
-    /// [`identity::ResetSecret`](crate::identity::ResetSecret) makes them. Default: a random one.
+    /// The key of stateless resets. A server that has the same one after a restart tells its former clients
+    /// at their next packet that their connections are gone; without it they wait for their idle timeout. No
+    /// two servers may have the same: [`identity::ResetSecret`](crate::identity::ResetSecret) makes them.
+    /// Default: a random one.
     pub fn reset_key(&mut self, key: [u8; 32]) -> &mut Self {
         self.reset_key = Some(key);
         self
     }
 
-    /// What the connections are called: a balancer before several servers can route by it. Default: 8 random bytes.
+    /// What the connections are called: a balancer before several servers can route by it. Default: 8 random
+    /// bytes.
     pub fn connection_ids(&mut self, ids: ConnectionIds) -> &mut Self {
         self.connection_ids = ids;
         self
@@ -51,28 +53,29 @@ impl EndpointConfig {
         self
     }
 
-    /// Whether the system is asked to cut batches into datagrams (GSO). It is found out by itself whether it can; `false`
-    /// is for networks that corrupt such batches. Default: yes.
+    /// Whether the system is asked to cut batches into datagrams (GSO). It is found out by itself whether it
+    /// can; `false` is for networks that corrupt such batches. Default: yes.
     pub fn segmentation_offload(&mut self, is_used: bool) -> &mut Self {
         self.may_segment = is_used;
         self
     }
 
-    /// Clients that may wait for [`Endpoint::accept`](crate::Endpoint::accept); more are turned away. Default: 4096.
+    /// Clients that may wait for [`Endpoint::accept`](crate::Endpoint::accept); more are turned away.
+    /// Default: 4096.
     pub fn incoming_max(&mut self, count: usize) -> &mut Self {
         self.incoming_max = count;
         self
     }
 
-    /// Sockets that a server receives on side by side, at most: each has buffers of its own. Default: as many as the runtime has
-    /// workers.
+    /// Sockets that a server receives on side by side, at most: each has buffers of its own. Default: as many
+    /// as the runtime has workers.
     pub fn sockets_max(&mut self, count: usize) -> &mut Self {
         self.sockets_max = count;
         self
     }
 
-    /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an application
-    /// fares on a bad network, tried without one. Default: none.
+    /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an
+    /// application fares on a bad network, tried without one. Default: none.
     pub fn lose_received_ppm(&mut self, ppm: u32) -> &mut Self {
         self.loss_ppm = ppm.min(1_000_000);
         self

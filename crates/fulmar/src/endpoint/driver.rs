@@ -1,12 +1,12 @@
-//! The tasks of one endpoint, one for each of its sockets: receive batches and hand their datagrams to the connections; the
-//! first one rings their alarms as well.
+//! The tasks of one endpoint, one for each of its sockets: receive batches and hand their datagrams to the
+//! connections; the first one rings their alarms as well.
 //!
-//! A datagram is decrypted where it was received; nothing is copied or queued on the way to its connection, whose lock is
-//! taken once for all consecutive datagrams of a batch. Handshakes are the exception: they are left to the connections' own
-//! tasks. Those who wait for a connection are woken once per batch.
+//! A datagram is decrypted where it was received; nothing is copied or queued on the way to its connection,
+//! whose lock is taken once for all consecutive datagrams of a batch. Handshakes are the exception: they are
+//! left to the connections' own tasks. Those who wait for a connection are woken once per batch.
 //!
-//! The endpoint's state is needed to find a datagram's connection, and let go before anything is decrypted. A panic in what
-//! a connection makes of a datagram ends that connection.
+//! The endpoint's state is needed to find a datagram's connection, and let go before anything is decrypted. A
+//! panic in what a connection makes of a datagram ends that connection.
 
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
@@ -170,7 +170,8 @@ impl Driver {
         }
     }
 
-    /// Finds out where some datagrams belong: the part that needs the endpoint's state. Nothing if there are none left.
+    /// Finds out where some datagrams belong: the part that needs the endpoint's state. Nothing if there are
+    /// none left.
     fn route<'a>(
         &mut self,
         now: Instant,

@@ -1,9 +1,11 @@
-//! Datagrams thrown away on purpose ([`EndpointConfig::lose_received_ppm`](super::EndpointConfig::lose_received_ppm)).
+//! Datagrams thrown away on purpose
+//! ([`EndpointConfig::lose_received_ppm`](super::EndpointConfig::lose_received_ppm)).
 
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// Draws for each datagram whether it is lost. The same fates at each start: what is measured with them can be repeated.
+/// Draws for each datagram whether it is lost. The same fates at each start: what is measured with them can
+/// be repeated.
 pub(super) struct Loss {
     generator: Pcg32,
     ppm: u32,

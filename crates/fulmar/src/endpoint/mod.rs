@@ -24,11 +24,12 @@ use shared::EndpointHandle;
 
 /// A UDP address with any number of connections on it, as client and as server.
 ///
-/// A server receives on all cores: beside its socket it opens others at the same address, one for each worker of the runtime,
-/// over which the system spreads its clients by their addresses (Linux; [`EndpointConfig::sockets_max`]).
+/// A server receives on all cores: beside its socket it opens others at the same address, one for each worker
+/// of the runtime, over which the system spreads its clients by their addresses (Linux;
+/// [`EndpointConfig::sockets_max`]).
 ///
-/// Cloning gives another handle to the same endpoint. Its tasks run in the tokio runtime it was made in, and end when the
-/// last handle and the last connection are gone.
+/// Cloning gives another handle to the same endpoint. Its tasks run in the tokio runtime it was made in, and
+/// end when the last handle and the last connection are gone.
 #[derive(Clone)]
 pub struct Endpoint(EndpointHandle);
 
@@ -39,8 +40,8 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that opens connections, bound to `address`: usually port 0 of `[::]` or `0.0.0.0`. One bound to an IPv6
-    /// wildcard reaches IPv4 peers as well, where the system allows it.
+    /// An endpoint that opens connections, bound to `address`: usually port 0 of `[::]` or `0.0.0.0`. One
+    /// bound to an IPv6 wildcard reaches IPv4 peers as well, where the system allows it.
     ///
     /// Must be called within a tokio runtime, as all that follow.
     pub fn client(address: SocketAddr) -> io::Result<Self> {
@@ -78,8 +79,8 @@ impl Endpoint {
         self.0.lock().proto.set_server(config.map(Arc::new));
     }
 
-    /// Opens a connection to `address`, whose server has to prove that it is `name`: a DNS name or an IP address, which
-    /// the settings' verification is asked about.
+    /// Opens a connection to `address`, whose server has to prove that it is `name`: a DNS name or an IP
+    /// address, which the settings' verification is asked about.
     pub fn connect(&self, address: SocketAddr, name: &str) -> Result<Connecting, ConnectError> {
         let config = self.0.lock().client_config.clone().ok_or(ConnectError::NoClientConfig)?;
         self.connect_with(&config, address, name)
@@ -113,13 +114,14 @@ impl Endpoint {
         }
     }
 
-    /// Closes all connections at once, with this code and reason, and takes no new ones. See also [`Self::wait_idle`].
+    /// Closes all connections at once, with this code and reason, and takes no new ones. See also
+    /// [`Self::wait_idle`].
     pub fn close(&self, code: u64, reason: &[u8]) {
         self.0.shared().close(code, Bytes::copy_from_slice(reason));
     }
 
-    /// Resolves when no connection is left: all have ended, and their peers had the time to hear of it. To be awaited
-    /// before the program ends.
+    /// Resolves when no connection is left: all have ended, and their peers had the time to hear of it. To be
+    /// awaited before the program ends.
     pub async fn wait_idle(&self) {
         loop {
             let mut notified = std::pin::pin!(self.0.idle.notified());
@@ -136,8 +138,8 @@ impl Endpoint {
         self.0.lock().socket.local_addr()
     }
 
-    /// Goes on with another socket: connections this end opened move with it, those it accepted are lost unless their
-    /// peers can send to it. On failure the old socket stays in use.
+    /// Goes on with another socket: connections this end opened move with it, those it accepted are lost
+    /// unless their peers can send to it. On failure the old socket stays in use.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
         self.0.shared().rebind(socket)
     }

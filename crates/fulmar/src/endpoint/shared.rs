@@ -1,7 +1,7 @@
 //! What the handles, the receiving task and the connections of one endpoint share.
 //!
-//! Nobody holds the endpoint's state and a connection's at the same time: who is at work on a connection, however long,
-//! holds up that connection only.
+//! Nobody holds the endpoint's state and a connection's at the same time: who is at work on a connection,
+//! however long, holds up that connection only.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -260,8 +260,8 @@ impl EndpointShared {
         self.lock().watch = Some(Watch(watching.abort_handle()));
     }
 
-    /// Nobody listens at these addresses: what is only beginning there ends. One word from the network, which somebody may
-    /// have forged, is no reason to end more.
+    /// Nobody listens at these addresses: what is only beginning there ends. One word from the network, which
+    /// somebody may have forged, is no reason to end more.
     fn on_refused(&self, refused: &[SocketAddr]) {
         let connections = self.lock().all_connections();
         let mut wakers = Wakers::new();

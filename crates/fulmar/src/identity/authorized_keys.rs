@@ -7,8 +7,9 @@ use fulmar_proto::crypto::{PublicKey, Refusal, VerifyPeer};
 
 use super::file::{self, Stamp, StoreError};
 
-/// The file `authorized_keys`: lines `[options] KEY comment`, with options as in SSH: `name` or `name="value"`, separated by
-/// commas. What they mean is the business of the services that the keys are let into.
+/// The file `authorized_keys`: lines `[options] KEY comment`, with options as in SSH: `name` or
+/// `name="value"`, separated by commas. What they mean is the business of the services that the keys are let
+/// into.
 #[derive(Clone, Debug)]
 pub struct AuthorizedKeys {
     path: PathBuf,
@@ -80,8 +81,8 @@ impl AuthorizedKeys {
     }
 }
 
-/// The options before a key, and what follows them. The first word that is not within quotes holds them, unless it is the
-/// kind of the key.
+/// The options before a key, and what follows them. The first word that is not within quotes holds them,
+/// unless it is the kind of the key.
 fn split_options(line: &str) -> Result<(Vec<KeyOption>, &str), String> {
     if PublicKey::from_line(line).is_ok() {
         return Ok((Vec::new(), line));
@@ -120,8 +121,8 @@ fn parse_option(text: &str) -> Result<KeyOption, String> {
 
 /// A server's policy: whoever holds the server's own identity, and who is in `authorized_keys`.
 ///
-/// A change of the file holds from the next client on. It is looked at for each, but read only when it has changed; one that
-/// others may write to lets nobody in.
+/// A change of the file holds from the next client on. It is looked at for each, but read only when it has
+/// changed; one that others may write to lets nobody in.
 #[derive(Debug)]
 pub struct AuthorizedClients {
     own: PublicKey,

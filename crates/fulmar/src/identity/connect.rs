@@ -1,7 +1,7 @@
 //! Connecting to a server that is known by its key, or is to become so.
 //!
-//! The protocol asks in the middle of a handshake, where nobody can wait for a person. So a server that is not known is
-//! refused first; whoever is responsible is asked; and with a yes the connection is begun anew.
+//! The protocol asks in the middle of a handshake, where nobody can wait for a person. So a server that is
+//! not known is refused first; whoever is responsible is asked; and with a yes the connection is begun anew.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -93,8 +93,8 @@ pub enum HostError {
 }
 
 impl Home {
-    /// Connects to `host` with this folder's identity. A server in `known_hosts`, or with the same identity, is trusted. About
-    /// one that is not there `ask` decides; after a yes it is there.
+    /// Connects to `host` with this folder's identity. A server in `known_hosts`, or with the same identity,
+    /// is trusted. About one that is not there `ask` decides; after a yes it is there.
     pub async fn connect(
         &self,
         endpoint: &Endpoint,

@@ -1,4 +1,5 @@
-//! Files of lines that people edit and several processes change: read as they are, replaced in one step under a lock.
+//! Files of lines that people edit and several processes change: read as they are, replaced in one step under
+//! a lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -148,8 +149,8 @@ impl Stamp {
         Self(fs::metadata(path).ok().map(|metadata| stamps(&metadata)))
     }
 
-    /// Whether a change that comes now is certain to give another: a clock that ticks in milliseconds may stand still
-    /// between two.
+    /// Whether a change that comes now is certain to give another: a clock that ticks in milliseconds may
+    /// stand still between two.
     pub(super) fn is_settled(&self, path: &Path) -> bool {
         let changed = fs::metadata(path).and_then(|metadata| metadata.modified());
         changed.map_or(self.0.is_none(), |at| at.elapsed().is_ok_and(|age| age > Duration::from_millis(100)))
@@ -171,8 +172,8 @@ fn stamps(metadata: &fs::Metadata) -> Vec<u64> {
     vec![modified.map_or(0, |at| at.as_nanos() as u64), metadata.len()]
 }
 
-/// Changes a file as a whole, while nobody else does. `edit` gets what it holds and gives what it shall hold; `None` leaves
-/// it alone.
+/// Changes a file as a whole, while nobody else does. `edit` gets what it holds and gives what it shall hold;
+/// `None` leaves it alone.
 pub(super) fn update(
     path: &Path,
     edit: impl FnOnce(&str) -> Result<Option<String>, StoreError>,

@@ -25,7 +25,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// The folder that `$FULMAR_HOME` names, or `fulmar` in the user's folder for configurations (`~/.config` on Linux).
+    /// The folder that `$FULMAR_HOME` names, or `fulmar` in the user's folder for configurations (`~/.config`
+    /// on Linux).
     pub fn locate() -> Result<Self, StoreError> {
         Self::choose(std::env::var_os(VARIABLE), || {
             Some(directories::BaseDirs::new()?.config_dir().join("fulmar"))
@@ -96,8 +97,9 @@ impl Home {
         }
     }
 
-    /// What the keys of this machine's servers for stateless resets are made from; made if there is nothing yet. A server that
-    /// is restarted with [`ResetSecret::key`] tells its former clients at once that their connections are gone.
+    /// What the keys of this machine's servers for stateless resets are made from; made if there is nothing
+    /// yet. A server that is restarted with [`ResetSecret::key`] tells its former clients at once that their
+    /// connections are gone.
     pub fn reset_secret(&self) -> Result<ResetSecret, StoreError> {
         ResetSecret::at(&self.path.join("reset_secret"))
     }
@@ -111,8 +113,8 @@ impl Home {
         Ok(ServerConfig { transport, ..ServerConfig::new(Arc::new(crypto)) })
     }
 
-    /// A server with this identity, which lets in who is in `authorized_keys`. Restarted, it tells its former clients at once
-    /// that their connections are gone.
+    /// A server with this identity, which lets in who is in `authorized_keys`. Restarted, it tells its former
+    /// clients at once that their connections are gone.
     pub fn server(&self, address: SocketAddr, transport: TransportConfig) -> Result<Endpoint, StoreError> {
         let server = self.server_config(transport)?;
         let secret = self.reset_secret()?;

@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// The port servers listen on unless told otherwise.
 pub const PORT_DEFAULT: u16 = 4747;
 
-/// A server as people name it: `example.org`, `example.org:4747`, `192.0.2.1:4747`, `[2001:db8::1]:4747`, `2001:db8::1`.
+/// A server as people name it: `example.org`, `example.org:4747`, `192.0.2.1:4747`, `[2001:db8::1]:4747`,
+/// `2001:db8::1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Host {
     name: String,

@@ -9,8 +9,8 @@ use super::host::{self, Host};
 
 /// The file `known_hosts`: lines `HOST:PORT KEY comment`, or `HOST KEY comment` for any port.
 ///
-/// A host may have several lines, and is believed if any of them has its key. Lines with the port go before those without:
-/// these count only if there are none of those.
+/// A host may have several lines, and is believed if any of them has its key. Lines with the port go before
+/// those without: these count only if there are none of those.
 #[derive(Clone, Debug)]
 pub struct KnownHosts {
     path: PathBuf,

@@ -11,16 +11,16 @@
 //!
 //! A KEY is `fulmar-ed25519 BASE64`. Empty lines and lines that begin with `#` are left alone.
 //!
-//! **Whom to trust.** An identity trusts itself: a peer that holds the same key is let in, and believed, without any entry,
-//! so one key copied to two machines is enough, unless `known_hosts` names another key for the server: that goes before
-//! everything. Otherwise a client has to be in `authorized_keys`, or it is refused, and a
-//! server in `known_hosts`, or somebody has to be asked. A server known under another key is an error that
-//! nobody is asked about.
+//! **Whom to trust.** An identity trusts itself: a peer that holds the same key is let in, and believed,
+//! without any entry, so one key copied to two machines is enough, unless `known_hosts` names another key for
+//! the server: that goes before everything. Otherwise a client has to be in `authorized_keys`, or it is
+//! refused, and a server in `known_hosts`, or somebody has to be asked. A server known under another key is
+//! an error that nobody is asked about.
 //!
 //! An `authorized_keys` that others than its owner may write to is refused: it decides who is let in.
 //!
-//! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at once. A server
-//! notices changes with the next client.
+//! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at
+//! once. A server notices changes with the next client.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -9,13 +9,13 @@ use aws_lc_rs::{hmac, rand};
 
 use super::file::{self, StoreError};
 
-/// A random value of this machine's own, kept beside the identity, from which every service at every address gets a key of its
-/// own for stateless resets.
+/// A random value of this machine's own, kept beside the identity, from which every service at every address
+/// gets a key of its own for stateless resets.
 ///
-/// A reset ends a connection and needs no more than the connection's id, which anybody on the way can read. So nobody but the
-/// one server may answer such a packet with a token that its clients believe: no other service of the same identity, no other
-/// address, no second machine that holds the same identity (or a copy of the whole folder: the system's `machine-id`
-/// is part of the key where there is one).
+/// A reset ends a connection and needs no more than the connection's id, which anybody on the way can read.
+/// So nobody but the one server may answer such a packet with a token that its clients believe: no other
+/// service of the same identity, no other address, no second machine that holds the same identity (or a copy
+/// of the whole folder: the system's `machine-id` is part of the key where there is one).
 #[derive(Clone)]
 pub struct ResetSecret {
     secret: [u8; 32],
@@ -63,7 +63,8 @@ impl ResetSecret {
     }
 }
 
-/// Nothing if there is no file, or one that was cut off: a power cut may leave it empty, and another is as good.
+/// Nothing if there is no file, or one that was cut off: a power cut may leave it empty, and another is as
+/// good.
 fn read(path: &Path) -> Result<Option<[u8; 32]>, StoreError> {
     let file = match std::fs::File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

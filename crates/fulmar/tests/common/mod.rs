@@ -1,4 +1,5 @@
-//! What the tests over real sockets share. Everything stays on the loopback interface; the only clock is a generous limit.
+//! What the tests over real sockets share. Everything stays on the loopback interface; the only clock is a
+//! generous limit.
 #![allow(dead_code, missing_docs, unreachable_pub)] // Not every test uses everything.
 
 use std::net::SocketAddr;

@@ -33,8 +33,8 @@ pub struct ClientArgs {
     /// auto]
     #[arg(long, value_parser = reach::parse_profile)]
     profile: Option<String>,
-    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair ahead of loss,
-    /// `throughput` none [default: balanced]
+    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair
+    /// ahead of loss, `throughput` none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
     /// Trust a gateway that is not known yet without asking, and remember its key

@@ -47,7 +47,8 @@ struct Point {
 }
 
 impl Point {
-    /// Packets sent since `earlier`, lost ones too: those passed the bottleneck, for its queue was not full yet.
+    /// Packets sent since `earlier`, lost ones too: those passed the bottleneck, for its queue was not full
+    /// yet.
     fn packets_since(&self, earlier: &Self) -> u32 {
         self.ordinal.wrapping_sub(earlier.ordinal)
     }

@@ -61,7 +61,8 @@ fn a_thin_flow_gets_as_much_repair_as_its_loss_needs() {
     assert_eq!(ratios[..2], [0.0, 0.0]);
     assert!((0.1..=0.4).contains(&ratios[2]), "{ratios:?}");
     assert!((0.25..=0.6).contains(&ratios[3]), "{ratios:?}");
-    // The walk of channel.rs: at 20 % one per source closes a hole in ten symbols, two in four. Seven are sent in 0.7 RTT.
+    // The walk of channel.rs: at 20 % one per source closes a hole in ten symbols, two in four. Seven are
+    // sent in 0.7 RTT.
     assert!((1.8..=2.1).contains(&ratios[4]), "{ratios:?}");
 }
 

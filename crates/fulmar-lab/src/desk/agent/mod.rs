@@ -1,8 +1,9 @@
-//! The program at each end: it sends and receives as the controller tells it, with any profile or the kernel's TCP.
+//! The program at each end: it sends and receives as the controller tells it, with any profile or the
+//! kernel's TCP.
 //!
-//! It finds the controller by its address and connects to it with Fulmar itself, over the control network; whom it lets in
-//! the controller decides by keys. Data go over the network with the bridge in it. When the controller is gone, everything
-//! under way is dropped, and the agent tries to find it again.
+//! It finds the controller by its address and connects to it with Fulmar itself, over the control network;
+//! whom it lets in the controller decides by keys. Data go over the network with the bridge in it. When the
+//! controller is gone, everything under way is dropped, and the agent tries to find it again.
 
 mod ground;
 mod job;

@@ -33,7 +33,8 @@ impl Outlet {
         }
     }
 
-    /// Nothing more will be written. Of TCP that is said when the faults are off, as the end of the connection.
+    /// Nothing more will be written. Of TCP that is said when the faults are off, as the end of the
+    /// connection.
     pub(super) fn finish(&mut self) {
         if let Self::Fulmar { stream, .. } = self {
             // The stream may be gone with its connection: then its end is known already.

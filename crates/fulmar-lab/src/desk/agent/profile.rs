@@ -1,4 +1,5 @@
-//! Connections of this protocol: for data between two agents, and to the controller. All ends know each other by key.
+//! Connections of this protocol: for data between two agents, and to the controller. All ends know each other
+//! by key.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -48,8 +49,8 @@ fn roomy() -> Result<TransportConfig, ConfigError> {
     Ok(transport)
 }
 
-/// Listens for the other agent. The endpoint of the transfer before has the port until it has taken leave of its peer, three
-/// probe timeouts: where a queue holds seconds, that takes seconds.
+/// Listens for the other agent. The endpoint of the transfer before has the port until it has taken leave of
+/// its peer, three probe timeouts: where a queue holds seconds, that takes seconds.
 pub(super) async fn listen(ground: &Ground, identity: &Identity, job: &Job) -> Result<Endpoint, String> {
     let crypto = crypto::ServerConfig::raw_key(identity, Some(Arc::new(Only(parse_key(&job.peer_key)?))));
     let server = ServerConfig { transport: transport(job)?, ..ServerConfig::new(Arc::new(crypto)) };

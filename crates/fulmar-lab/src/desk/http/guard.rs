@@ -1,8 +1,8 @@
 //! Who may ask: whoever has the token, from the program's own page or from no page at all.
 //!
-//! A browser sends cookies along with requests that other sites make it send, and a site may claim a name that leads to this
-//! machine. So a request has to name this program by address (or a name it was told), come from its own origin if it
-//! comes from any, and bring the token.
+//! A browser sends cookies along with requests that other sites make it send, and a site may claim a name
+//! that leads to this machine. So a request has to name this program by address (or a name it was told), come
+//! from its own origin if it comes from any, and bring the token.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ impl Guard {
         bare == "localhost" || bare.parse::<IpAddr>().is_ok() || self.names.iter().any(|known| known == bare)
     }
 
-    /// Whether it is this program's own page that asks, or a program that has no origin. Links to the page may be followed
-    /// from anywhere: the token decides.
+    /// Whether it is this program's own page that asks, or a program that has no origin. Links to the page
+    /// may be followed from anywhere: the token decides.
     fn is_own(&self, headers: &HeaderMap, is_page: bool) -> bool {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let Some(host) = text(HOST.as_str()).filter(|host| self.is_called(host)) else { return false };
@@ -126,7 +126,8 @@ pub(super) async fn check(State(desk): State<Arc<Desk>>, request: Request, next:
 /// The token goes into a cookie, and leaves the address.
 fn admitted(guard: &Guard) -> Response {
     let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", guard.cookie(), guard.token);
-    // Not answered by a redirection: a browser that came from elsewhere would not send the new cookie along with it.
+    // Not answered by a redirection: a browser that came from elsewhere would not send the new cookie along
+    // with it.
     let body =
         "<!doctype html><meta http-equiv=refresh content='0;url=/'><a href='/'>the operator's desk</a>";
     (StatusCode::OK, [(SET_COOKIE, cookie)], Html(body)).into_response()

@@ -1,4 +1,5 @@
-//! The page: what `make dashboard` has built, inside the program. A program that was built without it says how to get it.
+//! The page: what `make dashboard` has built, inside the program. A program that was built without it says
+//! how to get it.
 
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};

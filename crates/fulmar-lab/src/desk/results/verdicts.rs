@@ -1,5 +1,5 @@
-//! The report's own verdicts, where it has made a table of them (docs/results/README.md): a row for each published table or
-//! figure, with the experiments that repeat it.
+//! The report's own verdicts, where it has made a table of them (docs/results/README.md): a row for each
+//! published table or figure, with the experiments that repeat it.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ struct Line<'a> {
     evidence: &'a str,
 }
 
-/// The rows of the table, with what the experiments named there have measured; `None` if there is no such table.
+/// The rows of the table, with what the experiments named there have measured; `None` if there is no such
+/// table.
 pub(super) fn read(report: &Path, experiments: &[ResultRow]) -> Option<Vec<ResultRow>> {
     let text = std::fs::read_to_string(report.join("README.md")).ok()?;
     let rows: Vec<ResultRow> = text.lines().filter_map(line).map(|line| row(&line, experiments)).collect();

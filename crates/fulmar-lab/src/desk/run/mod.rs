@@ -86,8 +86,8 @@ impl Runner {
     }
 }
 
-/// What runs at a time: the number of the transfer, and the transports. In turn they alternate, so that a machine that
-/// changes its mood is fair to all.
+/// What runs at a time: the number of the transfer, and the transports. In turn they alternate, so that a
+/// machine that changes its mood is fair to all.
 fn rounds(spec: &Spec) -> Vec<(u32, Vec<usize>)> {
     let flows = 0..spec.transports.len();
     let of_transfer = |transfer| match spec.order {

@@ -1,4 +1,5 @@
-//! Other programs as transports, on this machine: they time themselves, and nothing is seen of them until the end.
+//! Other programs as transports, on this machine: they time themselves, and nothing is seen of them until the
+//! end.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! One transfer of one transport, or of several side by side, in the eight steps of the LT-TCP thesis (Hourt 2014, 2.1):
-//! configuration to the bridge, delay, handshake, losses, data, no losses, ends of connections, no delay.
+//! One transfer of one transport, or of several side by side, in the eight steps of the LT-TCP thesis (Hourt
+//! 2014, 2.1): configuration to the bridge, delay, handshake, losses, data, no losses, ends of connections,
+//! no delay.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

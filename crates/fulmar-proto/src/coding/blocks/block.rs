@@ -52,7 +52,8 @@ impl Block {
         }
     }
 
-    /// Packets that must still be sent: needed, less arrived, less under way (LT-TCP, Hourt 2014, sections 3.4 and 3.5).
+    /// Packets that must still be sent: needed, less arrived, less under way (LT-TCP, Hourt 2014, sections
+    /// 3.4 and 3.5).
     pub(super) fn count_lacking(&self) -> u32 {
         if self.is_decoded || self.is_open {
             return 0;
@@ -60,8 +61,8 @@ impl Block {
         self.needed.saturating_sub(self.arrived.saturating_add(self.in_flight))
     }
 
-    /// So much of it has arrived that it should have decoded long ago: twice what is needed, and a few beside it for the
-    /// shortest blocks.
+    /// So much of it has arrived that it should have decoded long ago: twice what is needed, and a few beside
+    /// it for the shortest blocks.
     pub(super) fn is_hopeless(&self) -> bool {
         !self.is_decoded && !self.is_open && self.arrived >= self.needed.saturating_mul(2).saturating_add(8)
     }

@@ -82,7 +82,8 @@ impl BlockSender {
         self.emit_coded(number, reason, packet, space_bytes)
     }
 
-    /// The next block in turn of those not known to be decoded (DFCP's round robin; Solymos 2014, section 3.8).
+    /// The next block in turn of those not known to be decoded (DFCP's round robin; Solymos 2014, section
+    /// 3.8).
     pub(super) fn next_in_turn(&mut self) -> Option<u64> {
         let is_candidate = |block: &Block| !block.is_decoded && !block.is_open;
         let end = self.base + self.blocks.len() as u64;

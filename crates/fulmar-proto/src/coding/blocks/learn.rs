@@ -26,8 +26,8 @@ impl BlockSender {
         }
     }
 
-    /// A packet of the block is no longer under way. One declared lost was taken off already (LT-TCP, Hourt 2014, section 3.5:
-    /// a late ACK counts for the block and not for flight).
+    /// A packet of the block is no longer under way. One declared lost was taken off already (LT-TCP, Hourt
+    /// 2014, section 3.5: a late ACK counts for the block and not for flight).
     fn left(&mut self, number: Option<u64>, was_lost: bool) {
         let Some(number) = number.filter(|_| !was_lost) else { return };
         if let Some(block) = self.block_mut(number) {
@@ -112,7 +112,8 @@ impl BlockSender {
         let Some(block) = self.block_mut(number) else { return };
         block.deficit = deficit;
         if block.is_hopeless() {
-            // More of the same does not help: the receiver has forgotten symbols that it would need beside them.
+            // More of the same does not help: the receiver has forgotten symbols that it would need beside
+            // them.
             block.failures += 1;
         }
         if block.is_stuck() {
@@ -159,7 +160,8 @@ impl BlockSender {
 }
 
 impl super::Block {
-    /// Not among the blocks reported: all its source symbols arrived, or the receiver knows of it and would have named it.
+    /// Not among the blocks reported: all its source symbols arrived, or the receiver knows of it and would
+    /// have named it.
     fn is_surely_decoded(&self, state: &CodingState) -> bool {
         let named_below = match state.windows.last() {
             Some(last) if state.windows.len() >= OPEN_WINDOWS_MAX => last.window.end(),

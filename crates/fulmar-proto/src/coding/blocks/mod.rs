@@ -1,12 +1,14 @@
 //! The sender for codes over blocks: LT-TCP's, CTCP's and DFCP's way.
 //!
-//! Source symbols fill a block; then repair symbols of it follow, as many as the policy wants at once, and as many as turn
-//! out to be lacking later. What a block lacks is counted from acknowledged packet numbers: needed, less arrived, less
-//! under way. Where the code promises less than that (Raptor codes, one RLC block in 255), the receiver names the blocks
-//! it cannot decode, and they are sent more until it can: no block is ever given up.
+//! Source symbols fill a block; then repair symbols of it follow, as many as the policy wants at once, and as
+//! many as turn out to be lacking later. What a block lacks is counted from acknowledged packet numbers:
+//! needed, less arrived, less under way. Where the code promises less than that (Raptor codes, one RLC block
+//! in 255), the receiver names the blocks it cannot decode, and they are sent more until it can: no block is
+//! ever given up.
 //!
-//! A code that is not systematic (DFCP) sends no source symbols at all: a block is taken in at once and sent in coded packets.
-//! Copies are the last resort, where a code has no more repair symbols, or the receiver no longer retains the block.
+//! A code that is not systematic (DFCP) sends no source symbols at all: a block is taken in at once and sent
+//! in coded packets. Copies are the last resort, where a code has no more repair symbols, or the receiver no
+//! longer retains the block.
 
 mod block;
 mod emit;
@@ -44,7 +46,8 @@ pub(super) struct BlockSender {
     /// Numbers of the blocks that lack packets, and how many in all.
     lacking: BTreeSet<u64>,
     lacking_packets: u32,
-    /// Numbers of the closed blocks of which enough arrived, or nothing is under way: the next report tells whether they decoded.
+    /// Numbers of the closed blocks of which enough arrived, or nothing is under way: the next report tells
+    /// whether they decoded.
     awaited: BTreeSet<u64>,
     undecoded: u32,
     /// Block that was last given a packet in turn.

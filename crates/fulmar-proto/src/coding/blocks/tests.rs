@@ -149,7 +149,8 @@ fn a_block_lacks_what_neither_arrived_nor_is_under_way() {
     let repair = Choice::Repair { symbols: 5, reason: RepairReason::Proactive };
     let repairs: Vec<_> = (0..2).map(|_| pair.emit(repair).unwrap()).collect();
     assert_eq!((pair.look().missing, pair.look().block.repairs), (0, 2));
-    // n - k = 2: with two of seven lost it is decodable, with three it lacks one at once (Hourt 2014, section 3.4).
+    // n - k = 2: with two of seven lost it is decodable, with three it lacks one at once (Hourt 2014, section
+    // 3.4).
     for (_, content) in &sent[..2] {
         pair.sender.on_lost(NOW, *content);
     }

@@ -67,7 +67,8 @@ impl SlidingSender {
         Window { first: SymbolId(first), len: (end - first) as u32 }
     }
 
-    /// A delivered symbol is kept while a window may still cover it; the one that just left every window goes.
+    /// A delivered symbol is kept while a window may still cover it; the one that just left every window
+    /// goes.
     fn retire_old_bytes(&mut self) {
         let ring = &mut self.ledger.ring;
         let Some(old) = ring.next_id().0.checked_sub(u64::from(self.window_max) + 1) else { return };
@@ -76,7 +77,8 @@ impl SlidingSender {
         }
     }
 
-    /// A copy of `id`, or a piece of it where it no longer fits. The symbol stays missing until all its pieces are under way.
+    /// A copy of `id`, or a piece of it where it no longer fits. The symbol stays missing until all its
+    /// pieces are under way.
     pub(super) fn emit_copy(
         &mut self,
         id: SymbolId,
@@ -134,8 +136,8 @@ impl SlidingSender {
         Some(self.track(RepairCover::Set(number)))
     }
 
-    /// A combination over the newest `symbols` symbols, without those at the front that are delivered; if all are, from the
-    /// newest that is not.
+    /// A combination over the newest `symbols` symbols, without those at the front that are delivered; if all
+    /// are, from the newest that is not.
     pub(super) fn emit_repair(
         &mut self,
         symbols: u32,

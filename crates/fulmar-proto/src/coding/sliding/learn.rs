@@ -85,7 +85,8 @@ impl SlidingSender {
         self.missing.insert(id, now);
     }
 
-    /// A combination that brought a new symbol arrived: one equation more. What it restores, the receiver will say.
+    /// A combination that brought a new symbol arrived: one equation more. What it restores, the receiver
+    /// will say.
     fn on_combined_arrived(&mut self, id: SymbolId) -> bool {
         let Some(held) = self.ledger.ring.held_mut(id) else { return false };
         if held.state.is_delivered() {
@@ -191,8 +192,8 @@ impl SlidingSender {
             self.decoded_early.pop_first();
         }
         self.ledger.stats.repaired += u64::from(repaired);
-        // A combination is dependent once in some 255 times. The receiver's own word then says that its lowest symbol
-        // is not decoded although the count of equations said so.
+        // A combination is dependent once in some 255 times. The receiver's own word then says that its
+        // lowest symbol is not decoded although the count of equations said so.
         let lowest = state.decoded_below;
         if let Some(held) = self.ledger.ring.held_mut(lowest)
             && held.state == SymbolState::Inferred

@@ -1,8 +1,10 @@
-//! The sender for codes over any window of symbols, and for none: source symbols go out as they are, combinations beside them.
+//! The sender for codes over any window of symbols, and for none: source symbols go out as they are,
+//! combinations beside them.
 //!
-//! What the receiver lacks is known from two sides: the sender's own count (symbols whose packets were all lost, less
-//! what combinations restore) and the deficit the receiver reports, which includes what proactive repair has already
-//! made good. The smaller of the two is what must still be sent; where they err, the probe timeout sends more.
+//! What the receiver lacks is known from two sides: the sender's own count (symbols whose packets were all
+//! lost, less what combinations restore) and the deficit the receiver reports, which includes what proactive
+//! repair has already made good. The smaller of the two is what must still be sent; where they err, the probe
+//! timeout sends more.
 
 mod emit;
 mod learn;
@@ -55,8 +57,8 @@ pub(super) struct SlidingSender {
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
-    /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged: if it turns out
-    /// lost, repair restored them before anybody knew.
+    /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged:
+    /// if it turns out lost, repair restored them before anybody knew.
     decoded_early: BTreeSet<SymbolId>,
     /// Those of which it turned out so, since it was last asked.
     repaired_early: u32,
@@ -75,14 +77,16 @@ pub(super) struct SlidingSender {
     sources_since_repair: u32,
     first_source_since_repair: Option<Instant>,
     repairs_since_source: u32,
-    /// Groups of the last [`Choice::Group`]: the policy closes groups, and what is in the open one waits for that.
+    /// Groups of the last [`Choice::Group`]: the policy closes groups, and what is in the open one waits for
+    /// that.
     groups: u16,
     /// Symbols in the window of the last [`Choice::Combine`]: every packet to come covers them.
     combined: u32,
 }
 
 impl SlidingSender {
-    /// A sender that uses `code` for symbols of at most `symbol_bytes`, towards a receiver that retains `reach_symbols`.
+    /// A sender that uses `code` for symbols of at most `symbol_bytes`, towards a receiver that retains
+    /// `reach_symbols`.
     pub(super) fn new(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Self {
         let window_max = code.len_max(symbol_bytes).min(reach_symbols);
         Self {
@@ -121,8 +125,8 @@ impl SlidingSender {
 
     /// Degrees of freedom that must still be sent for the symbols known missing.
     ///
-    /// The oldest of them decides what the receiver can deliver. If it has been missing for longer than a round trip, what was
-    /// under way for it has not restored it, whatever the counts say.
+    /// The oldest of them decides what the receiver can deliver. If it has been missing for longer than a
+    /// round trip, what was under way for it has not restored it, whatever the counts say.
     fn needed(&self, now: Instant, rtt: Duration) -> u32 {
         let missing = self.missing.len() as u32;
         if missing == 0 || self.peer.windows.is_empty() {
@@ -171,8 +175,8 @@ impl SlidingSender {
         if self.groups == 0 { 0 } else { self.missing.count_from(SymbolId(open)) }
     }
 
-    /// Symbols known missing that every combination to come covers (TCP/NC: nothing is asked for before the coding window has
-    /// moved past a symbol).
+    /// Symbols known missing that every combination to come covers (TCP/NC: nothing is asked for before the
+    /// coding window has moved past a symbol).
     fn missing_in_coding_window(&self) -> usize {
         let from = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.combined));
         if self.combined == 0 { 0 } else { self.missing.count_from(SymbolId(from)) }
@@ -235,8 +239,8 @@ impl Strategy for SlidingSender {
         }
     }
 
-    /// A combination over the unacknowledged tail where the code has combinations, else a copy of the oldest symbol that is
-    /// not delivered.
+    /// A combination over the unacknowledged tail where the code has combinations, else a copy of the oldest
+    /// symbol that is not delivered.
     fn emit_probe(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let ring = &self.ledger.ring;
         let oldest = (ring.base().0..ring.next_id().0)

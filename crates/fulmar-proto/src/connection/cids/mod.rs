@@ -48,8 +48,8 @@ pub(super) struct Cids {
     restarts: u32,
 }
 
-/// A client whose token is refused begins anew at most so often: the server it proved its address to may have been
-/// replaced, its address have changed, or the proof have been too long on its way.
+/// A client whose token is refused begins anew at most so often: the server it proved its address to may have
+/// been replaced, its address have changed, or the proof have been too long on its way.
 const RESTARTS_MAX: u32 = 4;
 
 /// Bytes of the longest frame about an id.

@@ -1,4 +1,5 @@
-//! What this end may be called: one id from the handshake, more for the peer to change to when it moves (RFC 9000 5.1).
+//! What this end may be called: one id from the handshake, more for the peer to change to when it moves (RFC
+//! 9000 5.1).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crate::crypto::ResetKey;
 use crate::wire::symbol::NewConnectionId;
 use crate::{ConnectionId, TransportError};
 
-/// More are not given out, however many the peer would keep: one in use, one to change to, one to change to meanwhile.
+/// More are not given out, however many the peer would keep: one in use, one to change to, one to change to
+/// meanwhile.
 const ACTIVE_MAX: usize = 3;
 /// So many that the peer has retired are still answered to, for packets that were overtaken.
 const RETIRED_MAX: usize = 2;

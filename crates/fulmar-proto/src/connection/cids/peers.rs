@@ -1,5 +1,5 @@
-//! What the peer may be called: the id in use, and those to change to when an end moves, so that who watches both paths does
-//! not see that they are one connection (RFC 9000 5.1, 9.5).
+//! What the peer may be called: the id in use, and those to change to when an end moves, so that who watches
+//! both paths does not see that they are one connection (RFC 9000 5.1, 9.5).
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,8 @@ use crate::{ConnectionId, TransportError};
 
 /// Ids of the peer that this end keeps, the one in use among them.
 pub(super) const KEPT_MAX: usize = 3;
-/// So many retirements may wait for their way to the peer: it has no use for more than follow from what it issued.
+/// So many retirements may wait for their way to the peer: it has no use for more than follow from what it
+/// issued.
 const RETIRING_MAX: usize = 16;
 
 /// The ids of the peer.
@@ -39,7 +40,8 @@ impl PeerCids {
         self.current.1 = first;
     }
 
-    /// Goes on under another id, if there is one, and never uses the old one again. Returns the new one's token.
+    /// Goes on under another id, if there is one, and never uses the old one again. Returns the new one's
+    /// token.
     pub(super) fn change(&mut self) -> Option<ResetToken> {
         if self.spare.is_empty() || self.retiring.len() >= RETIRING_MAX {
             return None;

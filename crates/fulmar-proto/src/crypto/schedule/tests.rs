@@ -152,7 +152,8 @@ fn the_first_packets_of_an_update_may_be_lost() {
     assert_eq!(server.keys.generation(), 1);
 }
 
-/// 3.3: newer keys for a lower packet number than one under older keys are a violation, whichever arrived first.
+/// 3.3: newer keys for a lower packet number than one under older keys are a violation, whichever arrived
+/// first.
 #[test]
 fn newer_keys_for_a_lower_number_are_a_violation() {
     for older_arrives_late in [false, true] {
@@ -175,8 +176,8 @@ fn newer_keys_for_a_lower_number_are_a_violation() {
     }
 }
 
-/// 3.3: an update that starts below a number under older keys is one as well, and so is one that nobody can have
-/// acknowledged.
+/// 3.3: an update that starts below a number under older keys is one as well, and so is one that nobody can
+/// have acknowledged.
 #[test]
 fn updates_out_of_turn_are_violations() {
     let (mut client, mut server) = End::pair();
@@ -288,8 +289,8 @@ struct UnderWay {
 }
 
 proptest! {
-    /// 3.3: whatever is sent, lost, overtaken and updated when: ends that obey are never accused, never two generations
-    /// apart, and every packet opens that is not two generations old.
+    /// 3.3: whatever is sent, lost, overtaken and updated when: ends that obey are never accused, never two
+    /// generations apart, and every packet opens that is not two generations old.
     #[test]
     fn ends_that_obey_understand_each_other(steps in proptest::collection::vec(step(), 1..200)) {
         let (client, server) = End::pair();

@@ -1,7 +1,8 @@
 //! Seeded random runs of both ends over a queue that delivers symbols in any order.
 //!
-//! Every byte of a stream is a function of stream and offset, so a reader can check what it gets without a copy.
-//! Safety while everything happens at random; then liveness: writers finish, readers read, and all must end.
+//! Every byte of a stream is a function of stream and offset, so a reader can check what it gets without a
+//! copy. Safety while everything happens at random; then liveness: writers finish, readers read, and all must
+//! end.
 
 use super::*;
 use rand_core::{RngCore, SeedableRng};

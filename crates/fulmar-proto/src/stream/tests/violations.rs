@@ -9,8 +9,8 @@ const OWN_BI: StreamId = StreamId(1);
 const PEER_UNI: StreamId = StreamId(2);
 const OWN_UNI: StreamId = StreamId(3);
 
-/// A server with one stream of each direction opened, which lets the client have 2 bidirectional and 1 unidirectional
-/// streams, 100 bytes on each and 150 on all.
+/// A server with one stream of each direction opened, which lets the client have 2 bidirectional and 1
+/// unidirectional streams, 100 bytes on each and 150 on all.
 fn server() -> Streams {
     let config = StreamConfig {
         streams_bi_max: 2,

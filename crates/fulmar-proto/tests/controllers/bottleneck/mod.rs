@@ -1,5 +1,6 @@
-//! One bottleneck in virtual time for controllers alone: any number of bulk or thin flows, each a `Recovery` of its own, over
-//! one link of `fulmar-net`. Every packet counts as useful (an ideal code), so goodput is what arrived.
+//! One bottleneck in virtual time for controllers alone: any number of bulk or thin flows, each a `Recovery`
+//! of its own, over one link of `fulmar-net`. Every packet counts as useful (an ideal code), so goodput is
+//! what arrived.
 
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ pub struct Link {
     pub blackouts: Vec<(Instant, Instant)>,
     /// From then on the link has this rate.
     pub change: Option<(Instant, u64)>,
-    /// The receiver spaces its ACKs as `Recovery` asks; else there is one per packet, so that a test is of the controller alone.
+    /// The receiver spaces its ACKs as `Recovery` asks; else there is one per packet, so that a test is of
+    /// the controller alone.
     pub acks_as_asked: bool,
 }
 
@@ -109,7 +111,8 @@ impl Link {
     }
 }
 
-/// A packet on its way. Sizes are those of UDP payloads, which is what controllers count: shares of the link are shares.
+/// A packet on its way. Sizes are those of UDP payloads, which is what controllers count: shares of the link
+/// are shares.
 #[derive(Clone, Debug)]
 pub struct Packet {
     flow: usize,

@@ -167,7 +167,8 @@ impl Field {
         (1..self.parties.len()).filter(|&party| !self.parties[party].is_hostile)
     }
 
-    /// Everything that happens now and at the next time at which something does; false if that is not before `end`.
+    /// Everything that happens now and at the next time at which something does; false if that is not before
+    /// `end`.
     pub(super) fn step(&mut self, end: Instant) -> bool {
         self.settle();
         let timeouts = self.parties.iter().filter_map(|party| party.node.timeout());
@@ -350,8 +351,9 @@ impl Field {
         packet
     }
 
-    /// What the server does for its clients: it sends back what comes on the first stream, and something on every other. It cannot
-    /// tell friends from enemies, for a stranger's copy of a packet may have moved either.
+    /// What the server does for its clients: it sends back what comes on the first stream, and something on
+    /// every other. It cannot tell friends from enemies, for a stranger's copy of a packet may have moved
+    /// either.
     pub(super) fn serve(&mut self) {
         let (now, reads_all) = (self.now, self.reads_all);
         let party = &mut self.parties[SERVER];

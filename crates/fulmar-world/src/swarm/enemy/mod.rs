@@ -1,11 +1,14 @@
-//! The enemy in the swarm: one seed draws a server with honest clients, peers with valid keys that lie, and strangers.
+//! The enemy in the swarm: one seed draws a server with honest clients, peers with valid keys that lie, and
+//! strangers.
 //!
-//! Hostile ends say in the handshake whatever can be said, forge frames under the right keys, acknowledge what they did not
-//! receive or nothing, read nothing, move, repeat and damage packets. In half of the seeds the server is the hostile end.
+//! Hostile ends say in the handshake whatever can be said, forge frames under the right keys, acknowledge
+//! what they did not receive or nothing, read nothing, move, repeat and damage packets. In half of the seeds
+//! the server is the hostile end.
 //!
-//! After each datagram that an honest end receives, its memory and the work of its decoder must be within their bounds, and an
-//! address that proved nothing is sent no more than three times what came from it. Honest connections meanwhile do what they are
-//! for: every byte arrives. In the end nothing is left of the hostile ones.
+//! After each datagram that an honest end receives, its memory and the work of its decoder must be within
+//! their bounds, and an address that proved nothing is sent no more than three times what came from it.
+//! Honest connections meanwhile do what they are for: every byte arrives. In the end nothing is left of the
+//! hostile ones.
 
 mod budget;
 mod deeds;
@@ -26,11 +29,12 @@ use honest::Errand;
 const SIEGE: (u64, u64) = (300, 3000);
 /// Honest errands are done after so long, for nothing is in their way but a few losses.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// By then every hostile connection has been given up: idle timeouts, and three probe timeouts as long as a liar can make them.
+/// By then every hostile connection has been given up: idle timeouts, and three probe timeouts as long as a
+/// liar can make them.
 const REST: Duration = Duration::from_secs(400);
 
-/// One seed's siege. Returns what cost most, by the code that the hostile ends named. `clock` tells the time that this thread
-/// has worked; a siege is the same whatever it says.
+/// One seed's siege. Returns what cost most, by the code that the hostile ends named. `clock` tells the time
+/// that this thread has worked; a siege is the same whatever it says.
 ///
 /// # Panics
 /// If a rule is broken.
