@@ -12,6 +12,10 @@
 //!
 //! Invariant: combinations sent <= R * packets + 1, beside those asked for.
 
+use core::time::Duration;
+
+use fulmar_units::Instant;
+
 use super::retransmit::Pace;
 use super::vegas::{AdaptiveConfig, AdaptiveRedundancy};
 use super::{BlockView, Choice, Opportunity, RedundancyPolicy, RepairReason, Retransmissions};
@@ -73,8 +77,13 @@ pub struct TcpNcCombinations {
     is_third: bool,
     /// A timeout has TCP send everything again, until it sends something new.
     is_resending: bool,
+    /// When TCP last saw something new, or began to wait for it.
+    waits_since: Instant,
     pace: Pace,
 }
+
+/// RFC 6298 2.4.
+const RTO_MIN: Duration = Duration::from_secs(1);
 
 /// RFC 5681 3.2: so many duplicate ACKs are a loss.
 pub(crate) const DUPLICATE_ACKS_OF_LOSS: u32 = 3;
@@ -101,6 +110,7 @@ impl TcpNcCombinations {
             duplicate_acks: 0,
             is_third: false,
             is_resending: false,
+            waits_since: Instant::ZERO,
             pace,
         }
     }
@@ -133,9 +143,16 @@ impl TcpNcCombinations {
         self.config.asks_by_tcp && opportunity.window_max > 1 && opportunity.block == BlockView::default()
     }
 
+    /// When TCP's timer expires (RFC 6298). Recovery's does only where nothing at all is acknowledged; what
+    /// TCP waits for may be missing although a PING or a datagram arrives.
+    fn timer(&self, path: &PathView) -> Instant {
+        self.waits_since + (path.rtt_smoothed + path.rtt_var * 4).max(RTO_MIN)
+    }
+
     fn asks(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         if self.is_asked_by_tcp(opportunity) {
-            (self.is_resending || self.is_third) && opportunity.missing_symbols > 0
+            let is_due = self.is_resending || self.is_third || opportunity.now >= self.timer(path);
+            is_due && opportunity.missing_symbols > 0
         } else {
             opportunity.missing > 0 && self.pace.held_until(opportunity, path).is_none()
         }
@@ -168,6 +185,7 @@ impl RedundancyPolicy for TcpNcCombinations {
     fn on_feedback(&mut self, feedback: &Feedback, _path: &PathView) {
         self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
         if feedback.advances_seen() {
+            self.waits_since = feedback.now;
             self.duplicate_acks = 0;
         }
         let before = self.duplicate_acks;
@@ -194,8 +212,12 @@ impl RedundancyPolicy for TcpNcCombinations {
             return Choice::Repair { symbols: self.window(opportunity), reason: RepairReason::Proactive };
         }
         if !opportunity.has_new_data || self.is_window_full(opportunity, path) {
-            let held_until = self.pace.held_until(opportunity, path);
-            return Choice::Wait(held_until.filter(|_| opportunity.missing > 0));
+            let until = if self.is_asked_by_tcp(opportunity) {
+                Some(self.timer(path)).filter(|_| opportunity.missing_symbols > 0)
+            } else {
+                self.pace.held_until(opportunity, path).filter(|_| opportunity.missing > 0)
+            };
+            return Choice::Wait(until);
         }
         match self.covered(opportunity.unacked_symbols.saturating_add(1), opportunity) {
             symbols if symbols > 0 && !self.config.is_systematic => Choice::Combine { symbols },
@@ -203,19 +225,24 @@ impl RedundancyPolicy for TcpNcCombinations {
         }
     }
 
-    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, _path: &PathView) {
+    fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
         self.pace.on_emitted(choice, opportunity);
         self.num = self.num_at(opportunity);
         self.sources_sent = opportunity.sources_sent;
         match choice {
             // What TCP sends again passes the coder like anything else.
             Choice::Recover if self.is_asked_by_tcp(opportunity) => {
+                self.is_resending |= opportunity.now >= self.timer(path);
+                self.waits_since = opportunity.now;
                 self.is_third = false;
                 self.num = self.num.saturating_add(self.redundancy_units() - UNIT);
             }
             Choice::Repair { .. } => self.num = self.num.saturating_sub(UNIT),
             // Counted at once, for Algorithm 1 reckons in single packets.
             Choice::Source | Choice::Combine { .. } => {
+                if self.window(opportunity) == 0 {
+                    self.waits_since = opportunity.now;
+                }
                 self.is_resending = false;
                 self.num = self.num.saturating_add(self.redundancy_units() - UNIT);
                 self.sources_sent += 1;
@@ -231,8 +258,6 @@ impl RedundancyPolicy for TcpNcCombinations {
 
 #[cfg(test)]
 mod tests {
-    use fulmar_units::Instant;
-
     use super::*;
 
     /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for
@@ -287,18 +312,24 @@ mod tests {
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.has_new_data, opportunity.window_max, opportunity.sources_sent) = (true, 64, 4);
         (opportunity.missing, opportunity.missing_symbols, opportunity.unacked_symbols) = (2, 2, 2);
-        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None), "four of four are not seen");
+        let waits = Choice::Wait(Some(Instant::ZERO + RTO_MIN));
+        assert_eq!(policy.choose(&opportunity, &path), waits, "four of four are not seen");
         let mut feedback = Feedback::at(Instant::ZERO);
         (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
         for _ in 0..2 {
             policy.on_feedback(&feedback, &path);
-            assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None));
+            assert_eq!(policy.choose(&opportunity, &path), waits);
         }
         policy.on_feedback(&feedback, &path);
         assert_eq!(policy.choose(&opportunity, &path), Choice::Recover, "the third duplicate ACK");
         policy.on_emitted(Choice::Recover, &opportunity, &path);
         (opportunity.missing_symbols, opportunity.recovering_symbols) = (1, 1);
-        assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(None), "which asks for one packet");
+        assert_eq!(policy.choose(&opportunity, &path), waits, "which asks for one packet");
+        let (mut later, mut by_timer) = (opportunity, policy.clone());
+        later.now += RTO_MIN;
+        assert_eq!(by_timer.choose(&later, &path), Choice::Recover, "or TCP's own timer");
+        by_timer.on_emitted(Choice::Recover, &later, &path);
+        assert_eq!(by_timer.choose(&later, &path), Choice::Recover, "has it send everything again");
         policy.on_timeout();
         assert_eq!(policy.choose(&opportunity, &path), Choice::Recover);
         opportunity.missing_symbols = 0;
