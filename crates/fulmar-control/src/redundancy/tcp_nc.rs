@@ -143,10 +143,11 @@ impl TcpNcCombinations {
         self.config.asks_by_tcp && opportunity.window_max > 1 && opportunity.block == BlockView::default()
     }
 
-    /// When TCP's timer expires (RFC 6298). Recovery's does only where nothing at all is acknowledged; what
-    /// TCP waits for may be missing although a PING or a datagram arrives.
+    /// When what TCP waits for is sent again although no timeout was told: PINGs and datagrams that arrive
+    /// keep recovery's timer from expiring, TCP's would (RFC 6298). Twice its time, so that recovery's comes
+    /// first where it comes, for only that one closes the window.
     fn timer(&self, path: &PathView) -> Instant {
-        self.waits_since + (path.rtt_smoothed + path.rtt_var * 4).max(RTO_MIN)
+        self.waits_since + (path.rtt_smoothed + path.rtt_var * 4).max(RTO_MIN) * 2
     }
 
     fn asks(&self, opportunity: &Opportunity, path: &PathView) -> bool {
@@ -312,7 +313,7 @@ mod tests {
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.has_new_data, opportunity.window_max, opportunity.sources_sent) = (true, 64, 4);
         (opportunity.missing, opportunity.missing_symbols, opportunity.unacked_symbols) = (2, 2, 2);
-        let waits = Choice::Wait(Some(Instant::ZERO + RTO_MIN));
+        let waits = Choice::Wait(Some(Instant::ZERO + RTO_MIN * 2));
         assert_eq!(policy.choose(&opportunity, &path), waits, "four of four are not seen");
         let mut feedback = Feedback::at(Instant::ZERO);
         (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
@@ -326,7 +327,7 @@ mod tests {
         (opportunity.missing_symbols, opportunity.recovering_symbols) = (1, 1);
         assert_eq!(policy.choose(&opportunity, &path), waits, "which asks for one packet");
         let (mut later, mut by_timer) = (opportunity, policy.clone());
-        later.now += RTO_MIN;
+        later.now += RTO_MIN * 2;
         assert_eq!(by_timer.choose(&later, &path), Choice::Recover, "or TCP's own timer");
         by_timer.on_emitted(Choice::Recover, &later, &path);
         assert_eq!(by_timer.choose(&later, &path), Choice::Recover, "has it send everything again");

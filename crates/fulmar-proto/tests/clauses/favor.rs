@@ -97,9 +97,9 @@ fn messages_are_repaired_the_sooner_the_more_latency_is_favoured() {
 /// if its stream favours latency.
 #[test]
 fn a_stream_that_favours_latency_is_not_held_up_by_loss_amid_bulk_data() {
-    let slow = |favor: Option<Favor>| {
+    let slow = |favor: Option<Favor>, seed| {
         let mut world =
-            World::new(5, lossy(20, 40, 5), TransportConfig::default(), TransportConfig::default());
+            World::new(seed, lossy(20, 40, 5), TransportConfig::default(), TransportConfig::default());
         world.connected();
         let bulk = world.client.only().open(Dir::Uni).expect("a stream is allowed");
         let mut messages = Messages::new(&mut world, favor);
@@ -110,6 +110,9 @@ fn a_stream_that_favours_latency_is_not_held_up_by_loss_amid_bulk_data() {
         }));
         messages.slow()
     };
-    let (balanced, latency) = (slow(None), slow(Some(Favor::Latency)));
-    assert!(latency + Duration::from_millis(40) < balanced, "{latency:?} against {balanced:?}");
+    let [balanced, latency] = [None, Some(Favor::Latency)].map(|favor| {
+        let runs = [1, 2, 3, 4, 5].map(|seed| slow(favor, seed));
+        runs.into_iter().sum::<Duration>() / 5
+    });
+    assert!(latency + Duration::from_millis(20) < balanced, "{latency:?} against {balanced:?}");
 }

@@ -2,11 +2,9 @@
 //!
 //! Nobody sends better without one of them: docs/profiles/auto.md has what each costs.
 
-/// What is not in `auto` by default: each gains much for one flow, and costs others (docs/profiles/auto.md).
+/// What is not in `auto` by default: it gains much, and costs others (docs/profiles/auto.md).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trials {
-    /// Packet trains: start-up jumps to the rate they show.
-    pub trains: bool,
     /// Where a queue stands the rate is what the link carried.
     pub carried: bool,
 }
@@ -16,6 +14,8 @@ pub struct Trials {
 pub enum Mechanism {
     /// The floor: random loss is compensated.
     Floor,
+    /// On a long path start-up jumps to the rate that packet trains show.
+    Trains,
     /// A queue shorter than the jitter is none.
     Spread,
     /// A window like a rival's beside one.
@@ -30,10 +30,11 @@ pub enum Mechanism {
     RttProbe,
 }
 
-use Mechanism::{Alone, Bunches, Check, Company, Floor, RttProbe, Spread};
+use Mechanism::{Alone, Bunches, Check, Company, Floor, RttProbe, Spread, Trains};
 
-const ALL: [(&str, Mechanism); 7] = [
+const ALL: [(&str, Mechanism); 8] = [
     ("floor", Floor),
+    ("trains", Trains),
     ("spread", Spread),
     ("company", Company),
     ("bunches", Bunches),

@@ -46,7 +46,7 @@ use floor::Floor;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
 use probing::Schedule;
-use startup::{STARTUP_GAIN, Startup};
+use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
 
 /// Window before anything is known (RFC 6928).
@@ -252,7 +252,9 @@ impl CongestionController for Auto {
                 self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
             }
         }
-        if self.trials.trains
+        let is_long = self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN);
+        if is_long
+            && self.has(Mechanism::Trains)
             && let Phase::Startup(startup) = &mut self.phase
         {
             startup.watch_trains(feedback, self.model.rate().unwrap_or(Rate::ZERO));

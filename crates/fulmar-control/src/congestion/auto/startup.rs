@@ -6,6 +6,8 @@
 //! rate, which is more than twice what was measured, or less, and is over when as much arrives. If it does
 //! not, the train was wrong, and doubling goes on from what did arrive.
 
+use core::time::Duration;
+
 use fulmar_units::Rate;
 
 use super::tally::Tally;
@@ -25,6 +27,9 @@ const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
 /// Rounds of fewer packets say nothing about it.
 const PACKETS_MIN: u32 = 8;
+/// A jump saves the round trips of doubling. Where they are short that is little, and neighbours that begin
+/// at the same moment, each of which sees the whole link, would overfill its queue for it.
+pub(super) const JUMP_RTT_MIN: Duration = Duration::from_millis(150);
 /// A jump was right if so much of its rate arrives ..
 const JUMP_CONFIRMED: f64 = 0.85;
 /// .. with losses counted as arrived, up to this share: more is not the path's.
@@ -124,12 +129,19 @@ impl Startup {
         if arrived >= jump.train.rate.scaled(JUMP_CONFIRMED) {
             return Some(Verdict::Full);
         }
-        if jump.rounds >= JUMP_ROUNDS && !tally.is_app_limited {
+        let is_overloaded = lost_share > JUMP_LOSS_MAX;
+        if is_overloaded || (jump.rounds >= JUMP_ROUNDS && !tally.is_app_limited) {
             self.jump = None;
             self.was_wrong = true;
-            return None;
+            // Others jumped as well: what they left is found from there, without doubling into their queue.
+            return is_overloaded.then_some(Verdict::Full);
         }
         Some(Verdict::Undecided)
+    }
+
+    /// Loss during or after a jump may be what it overfilled: it says nothing about the path.
+    pub(super) fn has_jumped(&self) -> bool {
+        self.jump.is_some() || self.was_wrong
     }
 
     pub(super) fn is_nearly_full(&self) -> bool {
