@@ -186,9 +186,6 @@ impl Auto {
         let is_drained = self.has(Mechanism::Floor) && self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
         let Phase::Startup(startup) = &mut self.phase else { return };
-        if startup.has_jumped() {
-            return;
-        }
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
             self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
         }

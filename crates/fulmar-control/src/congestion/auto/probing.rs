@@ -99,7 +99,8 @@ impl Auto {
             Verdict::Undecided => {}
             Verdict::Grew => self.learn_startup_floor(now, path),
             Verdict::Full if startup.jump_rate().is_some() => {
-                // A train may have met others that began with it: that we are alone is for a probe to say.
+                // The train was a queue that we made.
+                self.on_alone(now);
                 self.model.next_cycle();
                 self.schedule.probe_round = self.round + JUMP_CHECK_ROUNDS;
                 self.schedule.probe_at = now + LONG_CRUISE_MAX;

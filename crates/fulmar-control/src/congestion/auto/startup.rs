@@ -34,6 +34,8 @@ pub(super) const JUMP_RTT_MIN: Duration = Duration::from_millis(150);
 const JUMP_CONFIRMED: f64 = 0.85;
 /// .. with losses counted as arrived, up to this share: more is not the path's.
 const JUMP_LOSS_MAX: f64 = 0.25;
+/// A jump after which so much is lost met others that jumped.
+const JUMP_OVERLOAD: f64 = 0.5;
 /// The round in which it was decided, the one in which its first packets leave, and the one that tells.
 const JUMP_ROUNDS: u32 = 3;
 /// A train that is slower than this share of what was delivered met somebody else's packets.
@@ -129,7 +131,7 @@ impl Startup {
         if arrived >= jump.train.rate.scaled(JUMP_CONFIRMED) {
             return Some(Verdict::Full);
         }
-        let is_overloaded = lost_share > JUMP_LOSS_MAX;
+        let is_overloaded = lost_share > JUMP_OVERLOAD;
         if is_overloaded || (jump.rounds >= JUMP_ROUNDS && !tally.is_app_limited) {
             self.jump = None;
             self.was_wrong = true;
@@ -137,11 +139,6 @@ impl Startup {
             return is_overloaded.then_some(Verdict::Full);
         }
         Some(Verdict::Undecided)
-    }
-
-    /// Loss during or after a jump may be what it overfilled: it says nothing about the path.
-    pub(super) fn has_jumped(&self) -> bool {
-        self.jump.is_some() || self.was_wrong
     }
 
     pub(super) fn is_nearly_full(&self) -> bool {
