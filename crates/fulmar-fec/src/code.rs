@@ -296,8 +296,10 @@ pub trait Decoder: Debug + Send {
     /// Every symbol below this one is decoded.
     fn decoded_below(&self) -> SymbolId;
 
-    /// Every symbol below this one is seen.
-    fn seen_below(&self) -> SymbolId;
+    /// Every symbol below this one is seen. By default nothing is seen before it is decoded.
+    fn seen_below(&self) -> SymbolId {
+        self.decoded_below()
+    }
 
     /// Whether the bytes of `id` are known or were known before they were forgotten.
     fn is_decoded(&self, id: SymbolId) -> bool;

@@ -138,10 +138,6 @@ impl Decoder for Collector {
         SymbolId(self.known.below())
     }
 
-    fn seen_below(&self) -> SymbolId {
-        SymbolId(self.known.below())
-    }
-
     fn is_decoded(&self, id: SymbolId) -> bool {
         self.known.contains(id.0)
     }

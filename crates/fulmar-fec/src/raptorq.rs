@@ -418,11 +418,6 @@ impl Decoder for RaptorQDecoder {
         SymbolId(self.known.below())
     }
 
-    /// Nothing is seen before it is decoded.
-    fn seen_below(&self) -> SymbolId {
-        SymbolId(self.known.below())
-    }
-
     fn is_decoded(&self, id: SymbolId) -> bool {
         self.known.contains(id.0)
     }

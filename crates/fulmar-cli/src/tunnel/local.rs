@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use super::error::OpenError;
 use super::halves::{BoxedHalves, boxed_tcp, boxed_unix};
@@ -70,8 +70,18 @@ impl Listener {
     }
 }
 
-/// Without descriptors or memory nobody can be let in; whoever waits will still be there in a moment.
-pub async fn rest(error: &io::Error) {
+/// The next who comes. Without descriptors or memory nobody can be let in; whoever waits will still be there
+/// in a moment.
+pub async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => rest(&error).await,
+        }
+    }
+}
+
+async fn rest(error: &io::Error) {
     tracing::warn!("cannot accept a connection: {error}");
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }

@@ -141,13 +141,7 @@ pub async fn serve(listener: TcpListener, commands: Vec<Arc<dyn Observed>>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = Arc::clone(&places).acquire_owned().await;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                local::rest(&error).await;
-                continue;
-            }
-        };
+        let stream = local::accept(&listener).await;
         let registry = Arc::clone(&registry);
         let service = service_fn(move |request| {
             let response = answer(&registry, &request);

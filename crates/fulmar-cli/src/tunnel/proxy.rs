@@ -73,13 +73,7 @@ pub async fn serve(listener: TcpListener, client: Client, login: Option<Arc<Logi
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
     loop {
         let place = Arc::clone(&places).acquire_owned().await;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                local::rest(&error).await;
-                continue;
-            }
-        };
+        let stream = local::accept(&listener).await;
         let (client, login) = (client.clone(), login.clone());
         tokio::spawn(async move {
             if let Err(error) = serve_one(stream, client, login).await {
