@@ -40,8 +40,13 @@ impl RangeSet {
 
     /// Whether `value` is a member.
     pub fn contains(&self, value: u64) -> bool {
+        self.range_of(value).is_some()
+    }
+
+    /// The range that `value` is in.
+    pub fn range_of(&self, value: u64) -> Option<Range<u64>> {
         let at = self.ranges.partition_point(|r| r.end <= value);
-        self.ranges.get(at).is_some_and(|r| r.start <= value)
+        self.ranges.get(at).filter(|r| r.start <= value).cloned()
     }
 
     /// Adds one number; false if it was a member.

@@ -4,14 +4,21 @@
 //! draft-ietf-quic-ack-frequency), and is the replay protection: a packet number is accepted once. Bounded:
 //! at most [`RANGES_MAX`] ranges are remembered, and what is below them counts as received.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::{Ecn, RangeSet};
-use crate::wire::frame::EcnCounts;
+use crate::wire::frame::{ACK_RANGES_MAX, EcnCounts};
 use crate::{Instant, PacketNumber};
 
-/// Ranges remembered. At 20 % loss that is some 1,000 packets of tolerance to reordering.
-const RANGES_MAX: usize = 256;
+/// Ranges remembered. Where jitter mixes packets every fourth begins a range, so that is some 4,000 packets of
+/// tolerance to reordering: 50 ms at 1 Gb/s.
+const RANGES_MAX: usize = 1024;
+/// The highest ranges are reported in every ACK.
+const REPORTED_MIN: usize = 32;
+/// Packets that came late, below those ranges, which are reported until so many more came.
+const LATE_MAX: usize = 31;
 
 /// Packets no further apart than so many times the longest delay of an ACK are a flow.
 const FLOWING_DELAYS: u32 = 16;
@@ -57,6 +64,10 @@ pub struct Received {
     ranges: RangeSet,
     /// Everything below counts as received.
     floor: u64,
+    /// An ACK that arrived reported everything from here to some range above.
+    reported_below: u64,
+    /// The newest packets that came below what every ACK reports.
+    late: VecDeque<u64>,
     largest_at: Instant,
     ecn: EcnCounts,
     policy: AckPolicy,
@@ -81,6 +92,8 @@ impl Received {
         Self {
             ranges: RangeSet::default(),
             floor: 0,
+            reported_below: 0,
+            late: VecDeque::new(),
             largest_at: Instant::ZERO,
             ecn: EcnCounts::default(),
             policy,
@@ -121,6 +134,9 @@ impl Received {
         let is_largest = previous_max.is_none_or(|max| number.0 > max);
         if is_largest {
             self.largest_at = now;
+        } else if number.0 < self.always_reported_from().max(self.reported_below) {
+            self.late.truncate(LATE_MAX - 1);
+            self.late.push_front(number.0);
         }
         match ecn {
             Some(Ecn::Ect0) => self.ecn.ect0 += 1,
@@ -190,9 +206,38 @@ impl Received {
         PacketNumber(self.ranges.max().map_or(0, |max| max + 1))
     }
 
-    /// What to acknowledge: inclusive ranges from the largest down.
+    /// Where the highest ranges begin, which every ACK reports.
+    fn always_reported_from(&self) -> u64 {
+        self.ranges.iter_descending().nth(REPORTED_MIN - 1).map_or(0, |range| range.start)
+    }
+
+    /// What to acknowledge: inclusive ranges from the largest down, at most [`ACK_RANGES_MAX`]. What is far
+    /// below the largest is left out when it is known to have been told, but for the ranges of packets that
+    /// came lately.
     pub fn ranges(&self) -> impl Iterator<Item = (PacketNumber, PacketNumber)> + Clone + '_ {
-        self.ranges.iter_descending().map(|r| (PacketNumber(r.start), PacketNumber(r.end - 1)))
+        let late = self.late_ranges();
+        let room = ACK_RANGES_MAX - late.len();
+        let lowest = late.first().map_or(0, |range| range.end);
+        let high = self
+            .ranges
+            .iter_descending()
+            .take_while(move |range| range.end > self.reported_below && range.start >= lowest);
+        high.take(room).chain(late).map(|range| (PacketNumber(range.start), PacketNumber(range.end - 1)))
+    }
+
+    /// The ranges of packets that came late, descending.
+    fn late_ranges(&self) -> Vec<Range<u64>> {
+        if self.late.is_empty() {
+            return Vec::new();
+        }
+        // What came late may have joined the highest ranges since.
+        let below = self.always_reported_from();
+        let mut ranges: Vec<Range<u64>> =
+            self.late.iter().filter_map(|&number| self.ranges.range_of(number)).collect();
+        ranges.retain(|range| range.end <= below);
+        ranges.sort_unstable_by_key(|range| std::cmp::Reverse(range.start));
+        ranges.dedup();
+        ranges
     }
 
     /// Time since the largest packet arrived, in microseconds.
@@ -228,15 +273,12 @@ impl Received {
     }
 
     /// The peer has received an ACK that reported everything up to `largest`: ranges far below need no more
-    /// reporting (RFC 9000 13.2.4). The highest ranges stay, for replay protection and for packets that come
-    /// late.
+    /// reporting (RFC 9000 13.2.4). They are remembered all the same, for replay protection and for packets
+    /// that come late.
     pub fn on_ack_acked(&mut self, largest: PacketNumber) {
-        const KEEP: usize = 32;
-        if self.ranges.range_count() > KEEP {
-            let cut = self.ranges.iter_descending().nth(KEEP - 1).map_or(0, |r| r.start).min(largest.0 + 1);
-            self.ranges.remove_below(cut);
-            self.floor = self.floor.max(cut);
-        }
+        self.reported_below = self.reported_below.max(self.always_reported_from().min(largest.0 + 1));
+        // Those that came after the last ACK left are not in it.
+        self.late.truncate(self.unacked_packets as usize);
     }
 }
 
@@ -306,16 +348,38 @@ mod tests {
     #[test]
     fn a_packet_number_is_accepted_once_however_old() {
         let mut received = Received::new(AckPolicy::default());
-        for number in (0..3000).step_by(2) {
+        for number in (0..9000).step_by(2) {
             assert_eq!(received.classify(PacketNumber(number)), Arrival::New);
             received.on_packet(at(0), PacketNumber(number), None, true);
             assert_eq!(received.classify(PacketNumber(number)), Arrival::Duplicate);
         }
         // Beyond the bound on ranges it can no longer be told: refused.
         assert_eq!(received.classify(PacketNumber(1)), Arrival::Duplicate);
-        assert_eq!(received.classify(PacketNumber(2997)), Arrival::New);
-        received.on_ack_acked(PacketNumber(2998));
+        assert_eq!(received.classify(PacketNumber(8997)), Arrival::New);
+        received.on_ack_acked(PacketNumber(8998));
         assert_eq!(received.classify(PacketNumber(0)), Arrival::Duplicate);
         assert!(received.ranges().count() <= 32);
+    }
+
+    #[test]
+    fn a_packet_that_comes_late_is_accepted_and_reported_however_mixed_those_above_are() {
+        let mut received = Received::new(AckPolicy::default());
+        (0..400).step_by(2).for_each(|number| received.on_packet(at(0), PacketNumber(number), None, true));
+        received.on_ack_sent(at(1));
+        assert_eq!(received.ranges().count(), ACK_RANGES_MAX);
+        received.on_ack_acked(PacketNumber(398));
+        assert_eq!(received.ranges().count(), REPORTED_MIN);
+        for late in [101, 7, 9] {
+            assert_eq!(received.classify(PacketNumber(late)), Arrival::New);
+            received.on_packet(at(2), PacketNumber(late), None, true);
+        }
+        let told: Vec<_> = received.ranges().skip(REPORTED_MIN).map(|(low, high)| (low.0, high.0)).collect();
+        assert_eq!(told, [(100, 102), (6, 10)]);
+        let ranges: Vec<_> = received.ranges().collect();
+        assert!(ranges.windows(2).all(|pair| pair[1].1.0 + 1 < pair[0].0.0), "{ranges:?}");
+        // Until it is known that an ACK with them arrived.
+        received.on_ack_sent(at(3));
+        received.on_ack_acked(PacketNumber(398));
+        assert_eq!(received.ranges().count(), REPORTED_MIN);
     }
 }
