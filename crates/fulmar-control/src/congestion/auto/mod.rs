@@ -22,7 +22,6 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, Cubic, CubicConfig, SendBudget};
-use crate::windowed::WindowedMin;
 use crate::{Feedback, PathView, Sent};
 
 mod ablation;
@@ -67,8 +66,6 @@ const SHARED_WINDOW_GAIN: f64 = 1.05;
 const SHARED_PROBE_GAIN: f64 = 1.5;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
-/// Rounds of which the one with the steadiest round trips counts.
-const SPREAD_ROUNDS: u64 = 64;
 
 /// The default controller.
 #[derive(Clone, Debug)]
@@ -94,8 +91,8 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
-    /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
-    spread: WindowedMin,
+    /// By how much round trips vary within a round of cruising, smoothed.
+    spread: Duration,
     /// Rounds of cruising in which that was measured.
     spread_rounds: u32,
     /// A queue stood through the last round although we sent no faster than the rate.
@@ -135,7 +132,7 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
-            spread: WindowedMin::new(SPREAD_ROUNDS),
+            spread: Duration::ZERO,
             spread_rounds: 0,
             has_standing_queue: false,
             bound_bytes: None,
@@ -206,8 +203,10 @@ impl Auto {
             }
             _ => WINDOW_GAIN,
         };
-        // Bunched ACKs: as much again as arrives between them (BBR: extra_acked).
-        let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(self.bunch_gap()));
+        // Bunched ACKs: as much again as arrives between them (BBR: extra_acked). Jitter: as much as the path
+        // holds of what it delays.
+        let held = self.bunch_gap().max(self.spread());
+        let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(held));
         let window_bytes =
             ((bdp_bytes as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
         if self.phase.is_startup() { window_bytes.max(INITIAL_PACKETS * packet) } else { window_bytes }

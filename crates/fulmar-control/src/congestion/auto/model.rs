@@ -19,7 +19,7 @@ use crate::windowed::{WindowedMax, WindowedMin};
 
 /// BBRv1 4.1.1.2: so long a minimum stays valid. A route that became longer is believed after it.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
-/// A sample within this factor of the minimum confirms it.
+/// A sample within this factor of the minimum confirms it, or within the jitter of the path.
 const RTT_CONFIRM: f64 = 1.05;
 
 /// Bottleneck rate and base round trip.
@@ -44,10 +44,12 @@ impl Model {
         }
     }
 
-    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+    /// Takes a sample, where round trips vary by `spread` without a queue.
+    pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration, spread: Duration) {
         let nanos = whole_nanos(rtt);
         self.rtt_min.update(now.as_nanos(), nanos);
-        if rtt <= self.rtt_min().unwrap_or(rtt).mul_f64(RTT_CONFIRM) {
+        let min = self.rtt_min().unwrap_or(rtt);
+        if rtt <= min.mul_f64(RTT_CONFIRM).max(min + spread) {
             self.rtt_confirmed_at = Some(now);
         }
     }
@@ -119,7 +121,7 @@ mod tests {
 
     fn on_a_path() -> Model {
         let mut model = Model::new();
-        model.on_rtt(Instant::ZERO, Duration::from_millis(20));
+        model.on_rtt(Instant::ZERO, Duration::from_millis(20), Duration::ZERO);
         model
     }
 
@@ -178,14 +180,18 @@ mod tests {
     #[test]
     fn bdp_is_rate_times_the_shortest_round_trip() {
         let mut model = Model::new();
-        model.on_rtt(Instant::ZERO, Duration::from_millis(30));
-        model.on_rtt(Instant::ZERO, Duration::from_millis(20));
+        model.on_rtt(Instant::ZERO, Duration::from_millis(30), Duration::ZERO);
+        model.on_rtt(Instant::ZERO, Duration::from_millis(20), Duration::ZERO);
         model.on_rate(&sample(1_000_000, 0), 0.0);
         assert_eq!(model.bdp_bytes(), Some(20_000));
         let later = Instant::ZERO + Duration::from_secs(6);
-        model.on_rtt(later, Duration::from_millis(25));
+        model.on_rtt(later, Duration::from_millis(25), Duration::from_millis(4));
         assert!(model.is_rtt_min_older_than(later, Duration::from_secs(5)));
-        model.on_rtt(later, Duration::from_micros(20_900));
+        model.on_rtt(later, Duration::from_millis(25), Duration::from_millis(5));
+        assert!(!model.is_rtt_min_older_than(later, Duration::from_secs(5)));
+        let later = later + Duration::from_secs(5);
+        assert!(model.is_rtt_min_older_than(later, Duration::from_secs(5)));
+        model.on_rtt(later, Duration::from_micros(20_900), Duration::ZERO);
         assert!(!model.is_rtt_min_older_than(later, Duration::from_secs(5)));
     }
 
