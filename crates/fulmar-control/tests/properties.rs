@@ -268,6 +268,7 @@ fn policies_never_choose_what_is_not_there() {
                     Choice::Source => opportunity.has_new_data,
                     Choice::Recover => opportunity.missing > 0 || opportunity.block.undecoded > 0,
                     Choice::Insure => opportunity.recovering_symbols > 0,
+                    Choice::SecondCopy => opportunity.out_of_reach_symbols > 0,
                     // Over the newest symbols, or of the newest block.
                     Choice::Repair { symbols, .. } => {
                         symbols > 0

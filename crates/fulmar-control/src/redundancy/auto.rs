@@ -3,7 +3,7 @@
 //! Three regimes, seen and not configured:
 //! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
 //!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to 1 %
-//!    of the sources.
+//!    of the sources. On paths longer than the receiver's memory it is second copies, of the oldest first.
 //! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
 //!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
 //!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
@@ -217,6 +217,17 @@ impl AutoRedundancy {
         !self.pays_for_insurance(opportunity) || is_affordable
     }
 
+    /// Is a second copy worth sending of a symbol that is too old for a combination? It is wasted if the first
+    /// arrives.
+    fn is_second_copy_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        if opportunity.out_of_reach_symbols == 0 || !Self::has_loss(path) {
+            return false;
+        }
+        let is_affordable = self.favored(opportunity) != Favor::Throughput
+            && self.credit(opportunity).waste >= second_copy_waste(path);
+        !self.pays_for_insurance(opportunity) || is_affordable
+    }
+
     /// A symbol of a stream that favours latency left amid bulk data, which get no repair ahead of loss.
     fn owes_copy(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         opportunity.favor == Some(Favor::Latency)
@@ -274,6 +285,11 @@ fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
     Channel::new(&path.loss).suffices(recovering, recovering)
 }
 
+/// How likely a second copy is wasted.
+fn second_copy_waste(path: &PathView) -> f64 {
+    1.0 - path.loss.rate.clamp(0.0, 1.0)
+}
+
 impl RedundancyPolicy for AutoRedundancy {
     fn name(&self) -> &'static str {
         "auto"
@@ -294,6 +310,9 @@ impl RedundancyPolicy for AutoRedundancy {
         if self.is_insurance_worthwhile(opportunity, path) {
             return Choice::Insure;
         }
+        if self.is_second_copy_worthwhile(opportunity, path) {
+            return Choice::SecondCopy;
+        }
         if opportunity.has_new_data {
             asked_or_source(opportunity)
         } else {
@@ -306,6 +325,9 @@ impl RedundancyPolicy for AutoRedundancy {
         match choice {
             Choice::Insure if self.pays_for_insurance(opportunity) => {
                 credit.waste -= insurance_waste(opportunity, path);
+            }
+            Choice::SecondCopy if self.pays_for_insurance(opportunity) => {
+                credit.waste -= second_copy_waste(path);
             }
             Choice::Repair { symbols: 1, .. } if self.owes_copy(opportunity, path) => credit.copies -= 1.0,
             Choice::Repair { reason: RepairReason::Proactive, .. } => credit.proactive -= 1.0,

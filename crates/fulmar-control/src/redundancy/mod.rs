@@ -79,6 +79,9 @@ pub struct Opportunity {
     pub missing_symbols: u32,
     /// Symbols that were missing, of which a copy is in flight, and that no [`Choice::Insure`] covers yet.
     pub recovering_symbols: u32,
+    /// Symbols that were missing, of which one copy is in flight, and which are so old that the receiver no
+    /// longer retains what a combination of them would refer to.
+    pub out_of_reach_symbols: u32,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
     pub unacked_symbols: u32,
     /// Source symbols sent since the last proactive or tail repair symbol.
@@ -111,6 +114,7 @@ impl Opportunity {
             missing: 0,
             missing_symbols: 0,
             recovering_symbols: 0,
+            out_of_reach_symbols: 0,
             unacked_symbols: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
@@ -139,6 +143,9 @@ pub enum Choice {
     /// it any m of the packets sent for m missing symbols restore them, and a lost retransmission costs no
     /// round trip.
     Insure,
+    /// A second copy of the oldest symbol that is out of reach of combinations, to the same end. The oldest
+    /// is what holds up the receiver.
+    SecondCopy,
     /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair
     /// symbol of the newest block, whatever `symbols` says.
     Repair {
@@ -184,7 +191,8 @@ pub trait RedundancyPolicy: Debug + Send {
     ///
     /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor
     /// [`Choice::Recover`] without `opportunity.missing_symbols` or `opportunity.block.undecoded`, nor
-    /// [`Choice::Insure`] without `opportunity.recovering_symbols`.
+    /// [`Choice::Insure`] without `opportunity.recovering_symbols`, nor [`Choice::SecondCopy`] without
+    /// `opportunity.out_of_reach_symbols`.
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
 
     /// The packet has left for which [`choose`](Self::choose) answered `choice` to just these arguments: only

@@ -327,6 +327,7 @@ fn without(opportunity: &mut Opportunity, choice: Choice) {
             (opportunity.missing, opportunity.missing_symbols, opportunity.block.undecoded) = (0, 0, 0);
         }
         Choice::Insure => opportunity.recovering_symbols = 0,
+        Choice::SecondCopy => opportunity.out_of_reach_symbols = 0,
         Choice::Repair { .. } | Choice::Group { .. } => {
             (opportunity.unacked_symbols, opportunity.sources_since_repair) = (0, 0);
             opportunity.first_source_since_repair = None;

@@ -58,24 +58,85 @@ pub struct Lost<T> {
     pub packet: SentPacket<T>,
 }
 
+/// One place of a [`Row`].
 #[derive(Copy, Clone, Debug)]
 enum Entry<T> {
-    Outstanding(SentPacket<T>),
-    Lost(SentPacket<T>),
+    Kept(SentPacket<T>),
     /// Nothing of interest here and in the next `n - 1` entries.
     Gone(u32),
+}
+
+/// Packets in ascending order of their numbers, of which any may be taken out.
+#[derive(Debug)]
+struct Row<T>(VecDeque<(u64, Entry<T>)>);
+
+impl<T: Copy> Row<T> {
+    fn push(&mut self, number: u64, packet: SentPacket<T>) {
+        self.0.push_back((number, Entry::Kept(packet)));
+    }
+
+    /// Takes out the packets `low` to `high`, ascending.
+    fn take_range(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, SentPacket<T>)) {
+        let mut at = self.find(self.0.partition_point(|(number, _)| *number < low));
+        while let Some((number, entry)) = self.0.get_mut(at).filter(|(number, _)| *number <= high) {
+            if let Entry::Kept(packet) = std::mem::replace(entry, Entry::Gone(1)) {
+                each(*number, packet);
+            }
+            at = self.find(at + 1);
+        }
+    }
+
+    /// First entry from `at` on that is not gone.
+    fn find(&mut self, at: usize) -> usize {
+        let mut found = at;
+        while let Some((_, Entry::Gone(skip))) = self.0.get(found) {
+            found += *skip as usize;
+        }
+        // Path compression: whoever passes here again jumps straight to the end.
+        let mut passed = at;
+        while passed < found
+            && let Some((_, Entry::Gone(skip))) = self.0.get_mut(passed)
+        {
+            let next = passed + *skip as usize;
+            *skip = u32::try_from(found - passed).unwrap_or(u32::MAX);
+            passed = next;
+        }
+        found
+    }
+
+    /// The oldest packet; what is gone before it is forgotten.
+    fn front(&mut self) -> Option<(u64, &SentPacket<T>)> {
+        while let Some((_, Entry::Gone(_))) = self.0.front() {
+            self.0.pop_front();
+        }
+        match self.0.front() {
+            Some((number, Entry::Kept(packet))) => Some((*number, packet)),
+            _ => None,
+        }
+    }
+
+    /// Gives the memory back when nothing is left.
+    fn shrink(&mut self) {
+        if self.0.is_empty() && self.0.capacity() > 64 {
+            self.0 = VecDeque::new();
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(u64, Entry<T>)>()
+    }
 }
 
 /// The packets of one packet-number space.
 #[derive(Debug)]
 pub struct SentPackets<T> {
-    /// With their numbers, ascending.
-    entries: VecDeque<(u64, Entry<T>)>,
+    /// Neither acknowledged nor declared lost. The oldest is declared lost first, so all are newer than those
+    /// in `lost`.
+    outstanding: Row<T>,
+    lost: Row<T>,
     /// Number of the next packet.
     next: u64,
-    /// No outstanding packet is below this: where loss detection goes on.
-    scan_from: u64,
-    outstanding: usize,
+    outstanding_packets: usize,
     in_flight_bytes: u64,
     largest_acked: Option<PacketNumber>,
 }
@@ -83,10 +144,10 @@ pub struct SentPackets<T> {
 impl<T> Default for SentPackets<T> {
     fn default() -> Self {
         Self {
-            entries: VecDeque::new(),
+            outstanding: Row(VecDeque::new()),
+            lost: Row(VecDeque::new()),
             next: 0,
-            scan_from: 0,
-            outstanding: 0,
+            outstanding_packets: 0,
             in_flight_bytes: 0,
             largest_acked: None,
         }
@@ -106,7 +167,7 @@ impl<T: Copy> SentPackets<T> {
 
     /// Packets neither acknowledged nor declared lost.
     pub fn outstanding_packets(&self) -> usize {
-        self.outstanding
+        self.outstanding_packets
     }
 
     /// Largest packet number acknowledged so far.
@@ -117,8 +178,8 @@ impl<T: Copy> SentPackets<T> {
     /// The packet with the next number left and elicits an ACK.
     pub fn push(&mut self, packet: SentPacket<T>) {
         self.in_flight_bytes += u64::from(packet.bytes);
-        self.outstanding += 1;
-        self.entries.push_back((self.next, Entry::Outstanding(packet)));
+        self.outstanding_packets += 1;
+        self.outstanding.push(self.next, packet);
         self.next += 1;
     }
 
@@ -132,97 +193,52 @@ impl<T: Copy> SentPackets<T> {
     pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked<T>)) {
         debug_assert!(high < self.next_number());
         self.largest_acked = self.largest_acked.max(Some(high));
-        let mut at = self.find(self.position(low.0));
-        while let Some((number, entry)) = self.entries.get_mut(at).filter(|(number, _)| *number <= high.0) {
-            let number = PacketNumber(*number);
-            match std::mem::replace(entry, Entry::Gone(1)) {
-                Entry::Outstanding(packet) => {
-                    self.outstanding -= 1;
-                    self.in_flight_bytes -= u64::from(packet.bytes);
-                    each(Acked { number, packet, was_lost: false });
-                }
-                Entry::Lost(packet) => each(Acked { number, packet, was_lost: true }),
-                Entry::Gone(_) => {}
-            }
-            at = self.find(at + 1);
-        }
-    }
-
-    /// Where the first entry is whose number is not below `number`.
-    fn position(&self, number: u64) -> usize {
-        self.entries.partition_point(|(at, _)| *at < number)
-    }
-
-    /// First entry from `at` on that is not gone.
-    fn find(&mut self, at: usize) -> usize {
-        let mut found = at;
-        while let Some((_, Entry::Gone(skip))) = self.entries.get(found) {
-            found += *skip as usize;
-        }
-        // Path compression: whoever passes here again jumps straight to the end.
-        let mut passed = at;
-        while passed < found
-            && let Some((_, Entry::Gone(skip))) = self.entries.get_mut(passed)
-        {
-            let next = passed + *skip as usize;
-            *skip = u32::try_from(found - passed).unwrap_or(u32::MAX);
-            passed = next;
-        }
-        found
+        self.lost.take_range(low.0, high.0, |number, packet| {
+            each(Acked { number: PacketNumber(number), packet, was_lost: true });
+        });
+        let (outstanding_packets, in_flight_bytes) =
+            (&mut self.outstanding_packets, &mut self.in_flight_bytes);
+        self.outstanding.take_range(low.0, high.0, |number, packet| {
+            *outstanding_packets -= 1;
+            *in_flight_bytes -= u64::from(packet.bytes);
+            each(Acked { number: PacketNumber(number), packet, was_lost: false });
+        });
     }
 
     /// The oldest packet that is neither acknowledged nor declared lost.
     pub fn oldest(&mut self) -> Option<(PacketNumber, &SentPacket<T>)> {
-        match self.oldest_entry() {
-            Some((number, Entry::Outstanding(packet))) => Some((PacketNumber(*number), packet)),
-            _ => None,
-        }
-    }
-
-    fn oldest_entry(&mut self) -> Option<&mut (u64, Entry<T>)> {
-        let mut at = self.find(self.position(self.scan_from));
-        while let Some((_, Entry::Lost(_))) = self.entries.get(at) {
-            at = self.find(at + 1);
-        }
-        self.scan_from = self.entries.get(at).map_or(self.next, |(number, _)| *number);
-        self.entries.get_mut(at)
+        self.outstanding.front().map(|(number, packet)| (PacketNumber(number), packet))
     }
 
     /// Declares the oldest outstanding packet lost.
     pub fn declare_oldest_lost(&mut self) -> Option<Lost<T>> {
-        let (number, entry) = self.oldest_entry()?;
-        let Entry::Outstanding(packet) = *entry else { return None };
-        *entry = Entry::Lost(packet);
-        let number = PacketNumber(*number);
-        self.outstanding -= 1;
+        let (number, packet) = self.outstanding.front().map(|(number, packet)| (number, *packet))?;
+        self.outstanding.0.pop_front();
+        self.lost.push(number, packet);
+        self.outstanding_packets -= 1;
         self.in_flight_bytes -= u64::from(packet.bytes);
-        Some(Lost { number, packet })
+        Some(Lost { number: PacketNumber(number), packet })
     }
 
-    /// Packets of which something is remembered.
+    /// Packets for which memory is held.
     pub fn remembered(&self) -> usize {
-        self.entries.len()
+        self.outstanding.0.len() + self.lost.0.len()
     }
 
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<(u64, Entry<T>)>()
+        self.outstanding.memory_bytes() + self.lost.memory_bytes()
     }
 
     /// Forgets what can no longer matter: acknowledged packets at the front, and lost ones sent longer than
     /// `retention` ago.
     pub fn forget_front(&mut self, now: Instant, retention: Duration) {
-        loop {
-            match self.entries.front() {
-                Some((_, Entry::Gone(_))) => {}
-                Some((_, Entry::Lost(packet))) if now - packet.sent_at > retention => {}
-                _ => break,
-            }
-            self.entries.pop_front();
+        while self.lost.front().is_some_and(|(_, packet)| now - packet.sent_at > retention) {
+            self.lost.0.pop_front();
         }
-        if self.entries.is_empty() && self.entries.capacity() > 64 {
-            self.entries = VecDeque::new();
-        }
+        self.outstanding.front();
+        self.outstanding.shrink();
+        self.lost.shrink();
     }
 }
 

@@ -1,16 +1,20 @@
 //! How much may be sent: the credit an end announces for what it receives, and how the credit grows.
 //!
-//! A window is moved forward when half of it is consumed (RFC 9000 4.2). If a quarter of it went in less than
-//! a round trip, the window may be what limits the sender, and it doubles at once, up to a maximum: the rule
-//! of Chromium's `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a
+//! A window is moved forward when an eighth of it is consumed (RFC 9000 4.2): while a reader waits for a gap to
+//! close, what it read before and did not tell is lost to the sender. If a quarter of it went in less than a
+//! round trip, the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of
+//! Chromium's `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a
 //! sender that starts up sends 2.8 times as much in each round trip, and news of a larger window travel for
-//! half of one. So a window ends at about four times what the path holds, room for the round trip that repair
+//! half of one. So a window ends at about four times what the path holds, room for the round trips that repair
 //! takes, and the window of a slow reader stays small. It also doubles when half of it is used up while the
 //! reader waits for a gap to close.
 
 use crate::wire::VARINT_MAX;
 use fulmar_units::Instant;
 use std::time::Duration;
+
+/// The peer is told of more credit when this part of the window was consumed.
+const NEWS_PARTS: u64 = 8;
 
 /// Credit announced to the peer, for a stream or for the connection. All in bytes.
 #[derive(Clone, Debug)]
@@ -58,7 +62,7 @@ impl RecvWindow {
                 self.double();
             }
         }
-        if self.is_half_consumed() {
+        if self.is_news_due() {
             self.advance();
         }
     }
@@ -83,13 +87,13 @@ impl RecvWindow {
     /// `bytes` were thrown away: their credit comes back, and says nothing about the reader.
     pub(super) fn on_discarded(&mut self, bytes: u64) {
         self.consumed += bytes;
-        if self.is_half_consumed() {
+        if self.is_news_due() {
             self.advance();
         }
     }
 
-    fn is_half_consumed(&self) -> bool {
-        self.max - self.consumed <= self.window_bytes / 2
+    fn is_news_due(&self) -> bool {
+        self.max - self.consumed <= self.window_bytes - self.window_bytes / NEWS_PARTS
     }
 
     fn advance(&mut self) {
@@ -115,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn moves_when_half_is_consumed() {
+    fn moves_when_an_eighth_is_consumed() {
         let mut w = RecvWindow::new(1000, 1000);
-        w.on_read(499, at(0), RTT);
+        w.on_read(124, at(0), RTT);
         assert!(!w.take_due());
         w.on_read(1, at(0), RTT);
         assert!(w.take_due() && !w.take_due());
-        assert_eq!(w.max(), 1500);
-        w.on_discarded(500);
-        assert_eq!((w.max(), w.take_due()), (2000, true));
+        assert_eq!(w.max(), 1125);
+        w.on_discarded(125);
+        assert_eq!((w.max(), w.take_due()), (1250, true));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use fulmar_control::RepairReason;
 use fulmar_fec::{RepairKey, SymbolId, Window};
 
-use super::{KEYS, RECOVERING_MAX, RepairCover, SlidingSender};
+use super::{KEYS, OUT_OF_REACH_MAX, RECOVERING_MAX, RepairCover, SlidingSender};
 use crate::Instant;
 use crate::coding::content::Content;
 use crate::coding::ring::SymbolState;
@@ -107,13 +107,25 @@ impl SlidingSender {
             while self.recovering.len() > RECOVERING_MAX {
                 self.recovering.pop_first();
             }
+            self.let_go_out_of_reach();
+        }
+    }
+
+    /// The receiver retains the newest symbols only: what is older can be copied, not combined.
+    fn let_go_out_of_reach(&mut self) {
+        let floor = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols));
+        while let Some(id) = self.recovering.first().filter(|id| id.0 < floor).copied() {
+            self.recovering.remove(&id);
+            self.out_of_reach.insert(id);
+        }
+        while self.out_of_reach.len() > OUT_OF_REACH_MAX {
+            self.out_of_reach.pop_last();
         }
     }
 
     /// One combination over exactly the symbols being recovered.
     pub(super) fn emit_insurance(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
-        let floor = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols));
-        self.recovering.retain(|id| id.0 >= floor);
+        self.let_go_out_of_reach();
         let candidates: Vec<SymbolId> = self.recovering.iter().copied().collect();
         let key = self.take_key();
         let members = candidates[..frame::set_prefix_that_fits(&candidates, key)].to_vec();

@@ -74,6 +74,7 @@ impl SlidingSender {
     /// No packet under way carries `id` any more.
     fn on_symbol_missing(&mut self, now: Instant, id: SymbolId) {
         self.recovering.remove(&id);
+        self.out_of_reach.remove(&id);
         let Some(held) = self.ledger.ring.held_mut(id) else { return };
         if let Some(set) = held.set.and_then(|number| self.sets.set_mut(number))
             && set.has_room()
@@ -116,6 +117,7 @@ impl SlidingSender {
             _ => {}
         }
         self.recovering.remove(&id);
+        self.out_of_reach.remove(&id);
         let oldest_covered = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.window_max));
         if id.0 < oldest_covered {
             self.ledger.ring.release_bytes(id);

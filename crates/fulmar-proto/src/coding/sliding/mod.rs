@@ -37,6 +37,8 @@ const HELPERS_MAX: usize = 64;
 const DECODED_EARLY_MAX: usize = 1024;
 /// Symbols copied since the last insurance that are remembered.
 const RECOVERING_MAX: usize = 64;
+/// Of those too old for combinations the oldest so many are remembered.
+const OUT_OF_REACH_MAX: usize = 4096;
 
 /// A combination under way.
 #[derive(Copy, Clone, Debug)]
@@ -57,6 +59,8 @@ pub(super) struct SlidingSender {
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
+    /// Symbols copied once, too old for the receiver to combine.
+    out_of_reach: BTreeSet<SymbolId>,
     /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged:
     /// if it turns out lost, repair restored them before anybody knew.
     decoded_early: BTreeSet<SymbolId>,
@@ -97,6 +101,7 @@ impl SlidingSender {
             missing: Missing::default(),
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
+            out_of_reach: BTreeSet::new(),
             decoded_early: BTreeSet::new(),
             repaired_early: 0,
             sets: RecoverySets::default(),
@@ -200,6 +205,7 @@ impl Strategy for SlidingSender {
         opportunity.missing_symbols = self.missing.len() as u32;
         opportunity.missing = self.needed(now, rtt);
         opportunity.recovering_symbols = self.recovering.len() as u32;
+        opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
         opportunity.unacked_symbols = self.unacked_symbols();
         opportunity.sources_since_repair = self.sources_since_repair;
         opportunity.first_source_since_repair = self.first_source_since_repair;
@@ -231,6 +237,10 @@ impl Strategy for SlidingSender {
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
             }
             Choice::Insure => self.emit_insurance(packet, space_bytes),
+            Choice::SecondCopy => {
+                let id = self.out_of_reach.pop_first()?;
+                self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
+            }
             Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet, space_bytes),
             Choice::Group { symbols, groups, group } => {
                 self.emit_group(symbols, groups, group, packet, space_bytes)
