@@ -129,10 +129,33 @@ impl<T: Copy> SentPackets<T> {
 
     /// Packets `low` to `high` are acknowledged; `each` is called for those that were not before, ascending.
     /// `high` must be below [`Self::next_number`].
-    pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked<T>)) {
+    ///
+    /// Of what is remembered of them at most the newest `slots` are looked at, which are counted off. Returns
+    /// the newest packet that is left, if there is one.
+    pub fn on_ack_range(
+        &mut self,
+        low: PacketNumber,
+        high: PacketNumber,
+        slots: &mut usize,
+        mut each: impl FnMut(Acked<T>),
+    ) -> Option<PacketNumber> {
         debug_assert!(high < self.next_number());
         self.largest_acked = self.largest_acked.max(Some(high));
         let mut at = self.find(self.position(low.0));
+        if self.entries.get(at).is_none_or(|(number, _)| *number > high.0) {
+            return None;
+        }
+        let mut rest = None;
+        if self.entries.len() - at > *slots {
+            // Counted with what is gone in between, which costs at most a pass too many.
+            let end = self.position(high.0 + 1);
+            if end - at > *slots {
+                at = end - *slots;
+                rest = self.entries.get(at - 1).map(|(number, _)| PacketNumber(*number));
+                at = self.find(at);
+            }
+        }
+        let first = at;
         while let Some((number, entry)) = self.entries.get_mut(at).filter(|(number, _)| *number <= high.0) {
             let number = PacketNumber(*number);
             match std::mem::replace(entry, Entry::Gone(1)) {
@@ -144,8 +167,12 @@ impl<T: Copy> SentPackets<T> {
                 Entry::Lost(packet) => each(Acked { number, packet, was_lost: true }),
                 Entry::Gone(_) => {}
             }
+            *slots -= 1;
             at = self.find(at + 1);
         }
+        // Nobody has to pass these one by one again.
+        self.find(first);
+        rest
     }
 
     /// Where the first entry is whose number is not below `number`.
@@ -250,7 +277,9 @@ mod tests {
         let before = sent.memory_bytes();
         (0..100_000).for_each(|_| sent.push_untracked());
         assert_eq!((sent.memory_bytes(), sent.next_number()), (before, PacketNumber(100_001)));
-        sent.on_ack_range(PacketNumber(0), PacketNumber(100_000), |acked| assert_eq!(acked.number.0, 0));
+        sent.on_ack_range(PacketNumber(0), PacketNumber(100_000), &mut 1, |acked| {
+            assert_eq!(acked.number.0, 0)
+        });
         assert_eq!(sent.outstanding_packets(), 0);
     }
 
@@ -274,9 +303,16 @@ mod tests {
                         let high = next - 1 - u64::from(rng.next_u32()) % next.min(20);
                         let low = high.saturating_sub(u64::from(rng.next_u32() % 30));
                         let mut got = Vec::new();
-                        sent.on_ack_range(PacketNumber(low), PacketNumber(high), |a| {
-                            got.push((a.number.0, a.was_lost))
-                        });
+                        // All of it, however little is looked at in one pass.
+                        let (mut rest, slots) = (Some(PacketNumber(high)), 1 + rng.next_u32() as usize % 30);
+                        while let Some(high) = rest {
+                            let mut passed = Vec::new();
+                            rest = sent.on_ack_range(PacketNumber(low), high, &mut { slots }, |a| {
+                                passed.push((a.number.0, a.was_lost))
+                            });
+                            assert!(passed.len() <= slots);
+                            got.splice(0..0, passed);
+                        }
                         let want: Vec<_> =
                             plain.range(low..=high).map(|(&n, &(_, lost))| (n, lost)).collect();
                         plain.retain(|n, _| !(low..=high).contains(n));
