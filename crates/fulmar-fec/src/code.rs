@@ -275,7 +275,8 @@ pub trait Encoder: Debug + Send {
 /// A symbol is *decoded* when its bytes are known and *seen* when it is the leading term of a retained
 /// equation or decoded (Sundararajan et al., TCP/NC).
 ///
-/// Whatever arrives, no call does more than [`WORK_MAX`](crate::WORK_MAX) of work.
+/// Whatever arrives, taking it in and collecting what is recovered does not take more than
+/// [`WORK_MAX`](crate::WORK_MAX) of work, and no other call does.
 pub trait Decoder: Debug + Send {
     /// A source symbol arrived.
     fn on_source(&mut self, id: SymbolId, symbol: &[u8]) -> Result<Innovation, CodeError>;
@@ -287,6 +288,16 @@ pub trait Decoder: Debug + Send {
     /// The next symbol that was *recovered*, which means decoded without having arrived; its bytes replace
     /// the contents of `out`. Symbols come out in the order in which they were determined.
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId>;
+
+    /// What has arrived leads to more than was done for it at once: [`Decoder::go_on`] is to follow.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Does more of that.
+    fn go_on(&mut self) -> Result<(), CodeError> {
+        Ok(())
+    }
 
     /// Degrees of freedom still missing to decode all of `window`: exactly for a block, and for a window that
     /// ends with what was heard of. Elsewhere equations that reach beyond the window do not count, so it may

@@ -65,6 +65,10 @@ impl Model {
         let len = self.encoder.repair(cover, key, &self.source, &mut repair).unwrap();
         let innovation = self.decoder.on_repair(cover, key, &repair[..len]).unwrap();
         self.check();
+        while self.decoder.is_busy() {
+            self.decoder.go_on().unwrap();
+            self.check();
+        }
         innovation
     }
 

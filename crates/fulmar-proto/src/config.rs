@@ -230,6 +230,11 @@ impl TransportConfig {
 }
 
 impl TransportConfig {
+    /// Largest UDP payload that this end takes, and tells its peers that it takes.
+    pub fn udp_payload_bytes_max(&self) -> u16 {
+        self.mtu_max_bytes.max(self.initial_mtu_bytes)
+    }
+
     /// What a server takes of the profile that its client names.
     pub(crate) fn adopting(&self, profile: &str) -> Adopted {
         let is_other = self.follows_peer_profile && !profile.is_empty() && profile != self.profile.name;

@@ -219,7 +219,7 @@ impl World {
     /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but
     /// not for ever.
     pub fn settle(&mut self) {
-        for _ in 0..10 {
+        for _ in 0..100 {
             self.client.handle_timeouts(self.now);
             self.server.handle_timeouts(self.now);
             self.deliver();

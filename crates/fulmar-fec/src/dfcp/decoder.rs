@@ -2,8 +2,9 @@
 //!
 //! A receiver holds 2.6 MB for its block, whose segments are 70 kB. So a few blocks have receivers, those
 //! that were there first; the others keep their segments until one is free. Every call gives receivers a
-//! bounded amount of work, the segment that came and a few of those that wait; what its last segment leads to
-//! in a block takes two or three calls.
+//! bounded amount of work, the segment that came and a few of those that wait. A block gets a receiver when it
+//! has as many coded bytes as it takes at least, so that it does not keep one for a round trip for want of the
+//! last segments; all that they lead to then takes some twenty calls, of which most are [`Decoder::go_on`].
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -26,8 +27,10 @@ const WAITING_BYTES: usize = 16 << 10;
 /// Blocks on their way in, at most.
 const BLOCKS_MAX: usize = 4096;
 /// Work for receivers when a segment came, about, and when the recovered symbols are collected afterwards.
-const SLICE: u64 = 6 << 20;
-const POLL_SLICE: u64 = 6 << 20;
+const SLICE: u64 = 3 << 20;
+const POLL_SLICE: u64 = 3 << 20;
+/// Work for receivers when nothing came.
+const GO_ON_SLICE: u64 = 8 << 20;
 /// Work of a receiver that begins: memory is cleared.
 const BEGIN: usize = 3 << 20;
 
@@ -128,19 +131,21 @@ impl DfcpDecoder {
     /// Lets receivers do about `work_max`, that of `first` before others.
     fn advance(&mut self, first: Option<u64>, work_max: u64) -> Result<(), CodeError> {
         let end = self.work.total() + work_max;
+        let mut is_first = true;
         let others = self.receiving.iter().copied().filter(|receiving| Some(*receiving) != first);
         let turn: Vec<u64> = first.into_iter().chain(others).collect();
         for first in turn {
             while self.blocks.get(&first).is_some_and(|block| !block.is_idle()) && self.work.total() < end {
                 let rest = end - self.work.total();
                 let (work, result) = self
-                    .change(first, |block, segment| block.advance(segment, rest, rest == work_max))
+                    .change(first, |block, segment| block.advance(segment, rest, is_first))
                     .unwrap_or((0, Ok(true)));
                 self.work.add(work as usize);
+                is_first &= work == 0;
                 if !result? {
                     self.forget(first); // It begins again.
                 }
-                if work == 0 {
+                if work == 0 && self.blocks.get(&first).is_some_and(|block| !block.is_concluded()) {
                     break; // What comes next is too much for the rest of this call.
                 }
             }
@@ -260,6 +265,20 @@ impl Decoder for DfcpDecoder {
         self.shed();
         self.is_news = true;
         result.map(|()| Innovation::Innovative)
+    }
+
+    fn is_busy(&self) -> bool {
+        let is_busy = |first| self.blocks.get(first).is_some_and(|block| !block.is_idle());
+        self.receiving.iter().any(is_busy)
+            || (self.receiving.len() < self.receivers_max
+                && self.blocks.values().any(Incoming::needs_receiver))
+    }
+
+    fn go_on(&mut self) -> Result<(), CodeError> {
+        self.begin_next();
+        let result = self.advance(None, GO_ON_SLICE);
+        self.shed();
+        result
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {

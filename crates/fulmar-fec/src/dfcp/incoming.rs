@@ -5,14 +5,12 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{DfcpReceiver, Taus88, segment_state};
+use super::{CHECK_BYTES, DfcpReceiver, Taus88, segment_state};
 use crate::{CodeError, RepairKey};
 
 /// Coded bytes that a block may collect. The most that one of a thousand needed is 71,500; one that needs
 /// more begins again.
 const CODED_BYTES_MAX: usize = 65536 + 65536 / 4;
-/// A receiver is worth its memory from so many coded bytes on.
-const RECEIVE_BYTES_MIN: usize = 16 << 10;
 /// Step in which segments that wait get memory.
 const WAITING_STEP_BYTES: usize = 8 << 10;
 
@@ -54,19 +52,22 @@ impl Incoming {
         self.coded_bytes() + self.symbol_bytes > CODED_BYTES_MAX
     }
 
-    /// Whether a receiver should begin with it.
+    /// Whether a receiver should begin with it: hardly any block decodes from fewer bytes than it has.
     pub(super) fn needs_receiver(&self) -> bool {
-        self.receiver.is_none() && self.coded_bytes() >= RECEIVE_BYTES_MIN
+        self.receiver.is_none() && self.coded_bytes() >= self.message_bytes() + CHECK_BYTES
     }
 
     pub(super) fn receiver(&self) -> Option<&DfcpReceiver> {
         self.receiver.as_deref()
     }
 
+    fn message_bytes(&self) -> usize {
+        self.len as usize * self.symbol_bytes
+    }
+
     /// Begins to decode.
     pub(super) fn begin(&mut self, ldpc: Taus88) {
-        let message_bytes = self.len as usize * self.symbol_bytes;
-        self.receiver = Some(Box::new(DfcpReceiver::new(message_bytes, ldpc, CODED_BYTES_MAX)));
+        self.receiver = Some(Box::new(DfcpReceiver::new(self.message_bytes(), ldpc, CODED_BYTES_MAX)));
     }
 
     /// Takes a segment in; returns whether it is a new one.
@@ -84,6 +85,11 @@ impl Incoming {
     /// Whether there is something to do for the receiver.
     pub(super) fn is_idle(&self) -> bool {
         self.receiver.is_none() || (self.is_concluded && self.waiting_keys.is_empty())
+    }
+
+    /// Whether the receiver has drawn all conclusions from what it has taken.
+    pub(super) fn is_concluded(&self) -> bool {
+        self.is_concluded
     }
 
     /// Lets the receiver draw conclusions, or else gives it one of the segments that wait. Returns what was

@@ -38,8 +38,13 @@ pub fn block(first: u64, len: usize) -> Cover<'static> {
 /// Everything recovered, by id.
 pub fn drain(decoder: &mut dyn Decoder) -> Vec<(SymbolId, Vec<u8>)> {
     let mut symbol = Vec::new();
-    let mut all: Vec<_> =
-        std::iter::from_fn(|| decoder.poll_recovered(&mut symbol).map(|id| (id, symbol.clone()))).collect();
+    let mut all = Vec::new();
+    loop {
+        all.extend(std::iter::from_fn(|| decoder.poll_recovered(&mut symbol).map(|id| (id, symbol.clone()))));
+        if !decoder.is_busy() || decoder.go_on().is_err() {
+            break;
+        }
+    }
     all.sort();
     all
 }

@@ -112,12 +112,13 @@ fn worked() -> Duration {
 
 /// What the enemy has cost.
 fn told(worst: &Worst) -> String {
-    let Worst { time_by_code, work, memory_bytes, datagrams } = worst;
-    let times =
-        time_by_code.iter().map(|(code, time)| format!("\n  {code:>16}: {:.3} ms", time.as_secs_f64() * 1e3));
+    let Worst { time_by_code, work, settled, memory_bytes, datagrams } = worst;
+    let times = time_by_code.iter().map(|(code, (time, seed))| {
+        format!("\n  {code:>16}: {:.3} ms, seed {seed}", time.as_secs_f64() * 1e3)
+    });
     format!(
-        "{datagrams} datagrams; the worst: {work} units of work, {memory_bytes} bytes held, and in processor time by the \
-         code that the other end named{}",
+        "{datagrams} datagrams; the worst: {work} units of work, {settled} fates settled, {memory_bytes} bytes held, and \
+         in processor time by the code that the other end named{}",
         times.collect::<String>()
     )
 }

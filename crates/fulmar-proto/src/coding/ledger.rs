@@ -14,6 +14,12 @@ use super::stats::SenderStats;
 use crate::wire::frame;
 use crate::{Instant, TransportError};
 
+/// Symbols between the oldest that is not delivered and the newest: as many as packets are remembered, lest a
+/// peer that withholds one symbol makes the books long.
+pub(super) const SPAN_SYMBOLS_MAX: u64 = 1 << 16;
+/// Symbols that are booked as decoded in one pass, on the word of one report.
+pub const TOLD_AT_ONCE_MAX: usize = 2048;
+
 /// What the loss of a packet means for the symbol it carried.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum SymbolLoss {
@@ -32,6 +38,8 @@ pub(super) struct Ledger {
     pub(super) parts: PartsOut,
     pub(super) last_source_at: Option<Instant>,
     pub(super) stats: SenderStats,
+    /// Symbols that reports told of and that were booked one by one.
+    pub(super) told: u64,
 }
 
 impl Ledger {

@@ -31,7 +31,6 @@ mod tests;
 
 pub use content::Content;
 pub use parts::Piece;
-pub(crate) use receiver::SYMBOLS_AHEAD_MAX;
 pub use receiver::{ReceiverStats, SymbolReceiver};
 pub use source::Source;
 pub use stats::SenderStats;
@@ -40,6 +39,8 @@ use crate::recovery::{Fate, News};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use blocks::BlockSender;
+use ledger::SPAN_SYMBOLS_MAX;
+pub use ledger::TOLD_AT_ONCE_MAX;
 use sliding::SlidingSender;
 use strategy::{Reported, Strategy};
 
@@ -145,8 +146,7 @@ impl Coding {
 
     /// The bounds on symbols that are not known to be decoded leave room for another.
     fn has_room(&self) -> bool {
-        self.held_bytes() < self.held_bytes_max
-            && self.strategy.ledger().span_symbols() < SYMBOLS_AHEAD_MAX / 2
+        self.held_bytes() < self.held_bytes_max && self.strategy.ledger().span_symbols() < SPAN_SYMBOLS_MAX
     }
 
     /// What waits to be sent, whether or not it may leave.
@@ -268,6 +268,21 @@ impl Coding {
     /// What the receiver said in an ACK that tells no fate.
     pub fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<(), TransportError> {
         self.strategy.on_report(now, state).map(|_repaired| ())
+    }
+
+    /// Symbols booked on the word of reports so far: what those have cost.
+    pub fn told_symbols(&self) -> u64 {
+        self.strategy.ledger().told
+    }
+
+    /// A report told of more symbols than are booked at once: [`Self::catch_up`] is to follow.
+    pub fn is_behind(&self) -> bool {
+        self.strategy.is_behind()
+    }
+
+    /// Books more of what the last report told.
+    pub fn catch_up(&mut self) {
+        self.strategy.catch_up();
     }
 
     /// Silence: everything under way counts as lost. No record follows.

@@ -13,7 +13,7 @@ use crate::ids::expand_u32;
 use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX, OpenWindow, Repair, RepairSpan};
 
 /// Symbols a sender may be ahead of the lowest undecoded one: bounds what the receiver must keep track of.
-pub(crate) const SYMBOLS_AHEAD_MAX: u64 = 1 << 18;
+const SYMBOLS_AHEAD_MAX: u64 = 1 << 18;
 
 /// Blocks that are kept in mind for reports: as many as a sender can have under way.
 const OPEN_BLOCKS_MAX: usize = 1 << 12;
@@ -209,6 +209,20 @@ impl SymbolReceiver {
             self.recovered = Vec::new();
         }
         Ok(())
+    }
+
+    /// What has arrived leads to more than was done for it at once: [`Self::go_on`] is to follow.
+    pub fn is_busy(&self) -> bool {
+        self.decoder.is_busy()
+    }
+
+    /// Does more of that.
+    pub fn go_on(
+        &mut self,
+        deliver: &mut dyn FnMut(&[u8]) -> Result<(), TransportError>,
+    ) -> Result<(), TransportError> {
+        self.decoder.go_on().map_err(refused)?;
+        self.deliver_recovered(deliver)
     }
 
     /// Nothing will refer to what is decoded any more: the connection is idle, and its memory goes.

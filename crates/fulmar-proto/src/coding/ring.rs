@@ -69,6 +69,8 @@ pub(super) struct Ring {
 
 /// Buffers kept for reuse beyond as many as are in use.
 const POOL_MIN: usize = 64;
+/// Buffers given back in one pass.
+const RELEASED_AT_ONCE: usize = 1024;
 
 impl Ring {
     /// Id of the next symbol.
@@ -155,8 +157,8 @@ impl Ring {
         }
     }
 
-    /// Drops delivered symbols at the front. When nothing is left, memory goes too: idle connections hold
-    /// none.
+    /// Drops delivered symbols at the front. When nothing is left, memory goes too, with what
+    /// [`Self::release_buffers`] does: idle connections hold none.
     pub(super) fn pop_delivered(&mut self) {
         while self.symbols.front().is_some_and(|held| held.state == SymbolState::Delivered) {
             self.release_bytes(SymbolId(self.base));
@@ -165,6 +167,21 @@ impl Ring {
         }
         if self.symbols.is_empty() {
             self.symbols = VecDeque::new();
+            self.release_buffers();
+        }
+    }
+
+    /// Nothing is left, and there are buffers for which there is no more use.
+    pub(super) fn has_idle_buffers(&self) -> bool {
+        self.symbols.is_empty() && !self.pool.is_empty()
+    }
+
+    /// Gives some of them back: to give back all that was under way takes long.
+    pub(super) fn release_buffers(&mut self) {
+        if self.symbols.is_empty() {
+            self.pool.truncate(self.pool.len().saturating_sub(RELEASED_AT_ONCE));
+        }
+        if self.pool.is_empty() {
             self.pool = Vec::new();
         }
     }

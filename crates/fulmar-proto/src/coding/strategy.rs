@@ -95,6 +95,12 @@ pub(super) trait Strategy: Debug + Send {
     /// now known to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
+    /// A report told more than could be booked at once.
+    fn is_behind(&self) -> bool;
+
+    /// Books more of it.
+    fn catch_up(&mut self);
+
     /// Symbols, since this was last called, whose packet is now known to be lost and that repair had restored
     /// before that.
     fn take_repaired_early(&mut self) -> u32 {

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_control::Favor;
+use fulmar_fec::RLC_LEN_MAX;
 
 use super::close::{Shutdown, State};
 use super::{Connection, ConnectionStats, EndpointEvent, Event, SendDatagramError};
+use crate::coding::TOLD_AT_ONCE_MAX;
 use crate::crypto::PeerIdentity;
+use crate::recovery::FATES_MAX;
 use crate::stream::{ClosedStream, FinishError, Read, ReadError, StreamEvent, WriteError};
 use crate::wire::frame::Close;
 use crate::{ConnectionError, Dir, Instant, Side, StreamId, TransportError};
@@ -226,6 +229,22 @@ impl Connection {
     /// Work that decoding has cost so far, in units of the codes (`fulmar_fec::WORK_MAX`).
     pub fn decoder_work(&self) -> u64 {
         self.symbols_in.work()
+    }
+
+    /// Packets and symbols whose fate was settled so far: what ACKs have cost. One datagram adds at most
+    /// [`Self::SETTLED_AT_ONCE_MAX`]; what an ACK tells beyond is settled in as many calls of
+    /// [`Self::handle_timeout`] as it takes, which are due at once.
+    pub fn settled(&self) -> u64 {
+        self.path.recovery.fates_found() + self.coding.told_symbols()
+    }
+
+    /// See [`Self::settled`]. A block of symbols is told of as a whole, hence the last term.
+    pub const SETTLED_AT_ONCE_MAX: u64 = (FATES_MAX + TOLD_AT_ONCE_MAX) as u64 + RLC_LEN_MAX as u64;
+
+    /// A packet led to more than was done for it: [`Self::handle_timeout`] is to be called at once, again and
+    /// again, and others in between.
+    pub fn is_busy(&self) -> bool {
+        self.unsettled_at.is_some() && !self.is_closed()
     }
 
     /// Something written has not reached the peer yet, as far as this end knows.

@@ -4,7 +4,7 @@
 use super::Connection;
 use crate::coding::Content;
 use crate::recovery::{Fate, Findings};
-use crate::wire::frame::Ack;
+use crate::wire::frame::{self, Ack, Frame, Frames};
 use crate::{Instant, PacketNumber, TransportError};
 
 /// What a 1-RTT packet carried that this end wants to hear of again.
@@ -16,15 +16,82 @@ pub(super) struct Carried {
     pub(super) largest_acked: Option<PacketNumber>,
 }
 
+/// What is left of an ACK that told too much to be settled at once. Whoever sends one that tells the fate of
+/// all there can be under way has its own connection wait for that, and nobody else.
+#[derive(Debug)]
+pub(super) struct RestOfAck {
+    /// The frame.
+    frame: Vec<u8>,
+    largest: PacketNumber,
+    /// Of its packets these have not been looked at, and those below.
+    upto: PacketNumber,
+    /// What it reports is the newest word, and not booked yet.
+    is_newest: bool,
+}
+
 impl Connection {
     /// An ACK of 1-RTT packets.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) -> Result<(), TransportError> {
-        let findings = self.path.recovery.on_ack(now, ack)?;
+        if self.rest_of_ack.as_ref().is_some_and(|rest| ack.largest <= rest.largest) {
+            // It tells nothing that the other does not.
+            return Ok(());
+        }
+        // An ACK repeats what those before it told.
+        self.rest_of_ack = None;
         self.stats.acks_received += 1;
-        let state = ack.coding.as_ref().filter(|_| findings.is_newest);
+        let is_newest = self.path.recovery.largest_acked().is_none_or(|largest| ack.largest > largest);
+        if let Some(upto) = self.settle_ack(now, ack, ack.largest, is_newest)? {
+            let mut frame = Vec::new();
+            frame::put_ack(&mut frame, ack.ranges(), ack.delay_us, ack.ecn, ack.coding.as_ref(), usize::MAX);
+            self.rest_of_ack = Some(RestOfAck { frame, largest: ack.largest, upto, is_newest });
+        }
+        Ok(())
+    }
+
+    /// What packets led to and was not done at once is due at once, a part at a time.
+    pub(super) fn look_for_unsettled(&mut self, now: Instant) {
+        let is_unsettled = self.rest_of_ack.is_some() || self.coding.is_behind() || self.symbols_in.is_busy();
+        self.unsettled_at = is_unsettled.then_some(now);
+    }
+
+    /// Goes on with it. True if there is more, before which nothing else should be concluded.
+    fn settle_more(&mut self, now: Instant) -> Result<bool, TransportError> {
+        if self.unsettled_at.is_none_or(|at| at > now) {
+            return Ok(false);
+        }
+        if let Some(rest) = self.rest_of_ack.take() {
+            if let Some(Ok(Frame::Ack(ack))) = Frames::new(&rest.frame).next()
+                && let Some(upto) = self.settle_ack(now, &ack, rest.upto, rest.is_newest)?
+            {
+                self.rest_of_ack = Some(RestOfAck { upto, ..rest });
+            }
+        } else if self.coding.is_behind() {
+            self.coding.catch_up();
+        } else {
+            self.decode_more()?;
+        }
+        self.look_for_unsettled(now);
+        self.close_if_delivered(now);
+        Ok(self.rest_of_ack.is_some())
+    }
+
+    /// Settles what is known of the packets of `ack` up to `upto`, as many as go at once. Returns up to which
+    /// packet it is still to be looked at.
+    fn settle_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        upto: PacketNumber,
+        is_newest: bool,
+    ) -> Result<Option<PacketNumber>, TransportError> {
+        let findings = self.path.recovery.on_rest_of_ack(now, ack, upto)?;
+        let rest = findings.rest;
+        // It says what the receiver has of all these packets.
+        let state = ack.coding.as_ref().filter(|_| is_newest && rest.is_none());
         if !findings.has_news {
             self.path.recovery.drop_findings(findings);
-            return state.map_or(Ok(()), |state| self.coding.on_report(now, state));
+            state.map_or(Ok(()), |state| self.coding.on_report(now, state))?;
+            return Ok(rest);
         }
         self.on_confirmed();
         if let Some(keys) = &mut self.keys {
@@ -44,11 +111,14 @@ impl Connection {
         if self.coding.is_all_delivered() && self.streams.is_idle() {
             self.streams.release_sending_memory();
         }
-        Ok(())
+        Ok(rest)
     }
 
     /// The timers of recovery: losses by time, silence, the pacer.
     pub(super) fn on_recovery_timers(&mut self, now: Instant) -> Result<(), TransportError> {
+        if self.settle_more(now)? {
+            return Ok(());
+        }
         let recovery = &mut self.path.recovery;
         if let Some(findings) = recovery.on_loss_timer(now) {
             let rtt = recovery.rtt().smoothed();

@@ -47,6 +47,7 @@ pub(crate) use cids::CidSource;
 use cids::{CidNews, Cids};
 use close::{Shutdown, State};
 use datagrams::Datagrams;
+use feedback::RestOfAck;
 use handshake::Handshake;
 use liveness::Liveness;
 use path::Path;
@@ -167,6 +168,10 @@ pub struct Connection {
     path_response: Option<u64>,
     is_ping_pending: bool,
     received: Received,
+    /// What is left of the newest ACK.
+    rest_of_ack: Option<RestOfAck>,
+    /// Since when there is something to do that packets led to and that was too much for one call.
+    unsettled_at: Option<Instant>,
     /// A packet built for the batch before that was too long for it.
     stash: Option<Vec<u8>>,
 
@@ -223,6 +228,8 @@ impl Connection {
             previous_path: None,
             path_response: None,
             is_ping_pending: false,
+            rest_of_ack: None,
+            unsettled_at: None,
             received: Received::new(AckPolicy::default()),
             stash: None,
             profile_name: profile.name.clone(),

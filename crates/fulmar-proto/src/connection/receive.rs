@@ -41,6 +41,7 @@ impl Connection {
                 return;
             }
         }
+        self.look_for_unsettled(now);
         self.close_if_delivered(now);
     }
 
@@ -67,6 +68,8 @@ impl Connection {
             PacketKind::Handshake { scid } => {
                 self.on_long_packet(now, meta, (Level::Handshake, scid), packet, bytes)
             }
+            // Longer than this end has said it takes: what one packet may cost depends on its length.
+            PacketKind::OneRtt if bytes.len() > usize::from(self.config.udp_payload_bytes_max()) => Ok(()),
             PacketKind::OneRtt if matches!(self.state, State::Handshaking) => {
                 let held = |len: usize| len + size_of::<(DatagramMeta, Vec<u8>)>();
                 let held_bytes: usize = self.early.iter().map(|(_, packet)| held(packet.len())).sum();
@@ -320,10 +323,15 @@ impl Connection {
     ) -> Result<bool, TransportError> {
         let mut is_ack_eliciting = false;
         let mut wants_ack_now = false;
+        // The first is heard; it can tell as much as all that follow could.
+        let mut has_ack = false;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|_| TransportError::frame_encoding("malformed frame"))?;
             is_ack_eliciting |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Close(_));
             wants_ack_now |= matches!(frame, Frame::Ping);
+            if matches!(frame, Frame::Ack(_)) && std::mem::replace(&mut has_ack, true) {
+                continue;
+            }
             self.on_frame(now, frame)?;
             if self.state.is_closed() {
                 return Ok(false);
@@ -370,6 +378,18 @@ impl Connection {
             Frame::Crypto { .. } => {
                 return Err(TransportError::protocol_violation("handshake data after the handshake"));
             }
+        }
+        Ok(())
+    }
+
+    /// Goes on decoding what has arrived. What that brings is told at once: the ACK of the packets it came from
+    /// may have left.
+    pub(super) fn decode_more(&mut self) -> Result<(), TransportError> {
+        let recovered = self.symbols_in.stats().recovered;
+        let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+        self.symbols_in.go_on(&mut |symbol| to.deliver(symbol))?;
+        if self.symbols_in.stats().recovered > recovered {
+            self.received.request_ack();
         }
         Ok(())
     }

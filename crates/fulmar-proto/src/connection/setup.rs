@@ -192,7 +192,7 @@ pub(super) fn local_parameters(
         parameters.reset_token = reset_token;
     }
     parameters.idle_timeout = config.idle_timeout.unwrap_or_default();
-    parameters.udp_payload_max = u64::from(config.mtu_max_bytes.max(config.initial_mtu_bytes));
+    parameters.udp_payload_max = u64::from(config.udp_payload_bytes_max());
     parameters.initial_max_data = limits.max_data;
     parameters.initial_max_stream_data = limits.max_stream_data;
     parameters.initial_max_streams_bi = limits.max_streams_bi;

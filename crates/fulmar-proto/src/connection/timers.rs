@@ -22,6 +22,7 @@ impl Connection {
             self.coding.timeout(),
             self.path.timeout(),
             self.release_at,
+            self.unsettled_at,
         ]
         .into_iter()
         .flatten()

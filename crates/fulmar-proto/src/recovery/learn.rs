@@ -8,6 +8,10 @@ use super::{Acked, Cargo, Lost, Recovery, Silence, Timeout};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, TransportError};
 
+/// Packets whose fate is found in one pass, so that one ACK does not hold up everything else: a quarter of a
+/// millisecond. What is left has another pass at once.
+pub const FATES_MAX: usize = 2048;
+
 /// What became of a packet that carried `T`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fate<T> {
@@ -30,6 +34,8 @@ pub struct Findings<T> {
     pub is_newest: bool,
     /// It told the fate of at least one packet.
     pub has_news: bool,
+    /// Too many are acknowledged for one pass: these and what is below are left for the next.
+    pub rest: Option<PacketNumber>,
     feedback: Feedback,
 }
 
@@ -51,8 +57,20 @@ pub struct News {
 }
 
 impl<T: Copy> Recovery<T> {
-    /// An ACK arrived. Afterwards its findings are settled and given to [`Self::finish`].
+    /// An ACK arrived. Afterwards its findings are settled and given to [`Self::finish`]. If they leave a
+    /// [rest](Findings::rest), [`Self::on_rest_of_ack`] is to follow at once, or another ACK.
     pub fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) -> Result<Findings<T>, TransportError> {
+        self.on_rest_of_ack(now, ack, ack.largest)
+    }
+
+    /// The packets of an ACK up to `upto`, the others having been looked at. Nothing is declared lost before
+    /// all have been.
+    pub fn on_rest_of_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        upto: PacketNumber,
+    ) -> Result<Findings<T>, TransportError> {
         if ack.largest >= self.sent.next_number() {
             return Err(TransportError::protocol_violation("ACK of a packet that was never sent"));
         }
@@ -61,7 +79,7 @@ impl<T: Copy> Recovery<T> {
         }
         let mut findings = self.findings(now);
         findings.is_newest = self.sent.largest_acked().is_none_or(|largest| ack.largest > largest);
-        let newest = self.take_acked(now, ack, &mut findings);
+        let newest = self.take_acked(now, ack, upto, &mut findings);
         findings.has_news = newest.is_some();
         if let Some(newest) = newest {
             self.on_newest_acked(now, ack, &newest, &mut findings);
@@ -72,8 +90,12 @@ impl<T: Copy> Recovery<T> {
                 self.silence = Silence::default();
             }
             self.unheard_since = None;
-            self.detect_losses(now, &mut findings);
         }
+        if findings.rest.is_none() && (findings.has_news || self.is_rest_left) {
+            self.detect_losses(now, &mut findings);
+            findings.has_news |= !findings.fates.is_empty();
+        }
+        self.is_rest_left = findings.rest.is_some();
         Ok(findings)
     }
 
@@ -81,6 +103,7 @@ impl<T: Copy> Recovery<T> {
     /// now.
     pub fn finish(&mut self, findings: Findings<T>, news: News) -> (Feedback, PathView) {
         let mut feedback = findings.feedback;
+        self.fates_found += findings.fates.len() as u64;
         self.scratch = findings.fates;
         feedback.repaired_packets = news.repaired_packets;
         feedback.unrepairable_packets = news.unrepairable_packets;
@@ -124,23 +147,34 @@ impl<T: Copy> Recovery<T> {
         feedback.round = self.sampler.round();
         let mut fates = std::mem::take(&mut self.scratch);
         fates.clear();
-        Findings { fates, is_newest: false, has_news: false, feedback }
+        Findings { fates, is_newest: false, has_news: false, rest: None, feedback }
     }
 
-    /// Takes every packet that `ack` acknowledges for the first time, and returns the newest.
-    fn take_acked(&mut self, now: Instant, ack: &Ack<'_>, findings: &mut Findings<T>) -> Option<Acked<T>> {
+    /// Takes every packet up to `upto` that `ack` acknowledges for the first time, as far as one pass goes, and
+    /// returns the newest.
+    fn take_acked(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        upto: PacketNumber,
+        findings: &mut Findings<T>,
+    ) -> Option<Acked<T>> {
         let mut newest: Option<Acked<T>> = None;
-        let mut ect_packets = 0;
+        let (mut ect_packets, mut slots) = (0, FATES_MAX);
         let mut sent = std::mem::take(&mut self.sent);
         // Ranges descend, packets within one ascend.
-        for (low, high) in ack.ranges() {
-            sent.on_ack_range(low, high, |acked| {
+        for (low, high) in ack.ranges().skip_while(|(low, _)| *low > upto) {
+            let rest = sent.on_ack_range(low, high.min(upto), &mut slots, |acked| {
                 if newest.is_none_or(|newest| acked.number > newest.number) {
                     newest = Some(acked);
                 }
                 ect_packets += u64::from(acked.packet.is_ect);
                 self.apply_acked(now, ack.largest, &acked, findings);
             });
+            if rest.is_some() {
+                findings.rest = rest;
+                break;
+            }
         }
         self.sent = sent;
         if findings.is_newest && newest.is_some() {
@@ -210,6 +244,9 @@ impl<T: Copy> Recovery<T> {
     pub(super) fn detect_losses(&mut self, now: Instant, findings: &mut Findings<T>) {
         let rtt = self.rtt.conservative();
         self.loss_at = loop {
+            if findings.fates.len() >= FATES_MAX {
+                break Some(now);
+            }
             match self.detector.poll(now, rtt, &mut self.sent) {
                 Ok(lost) => self.apply_lost(&lost, findings),
                 Err(next) => break next,

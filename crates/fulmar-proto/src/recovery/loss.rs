@@ -127,7 +127,9 @@ mod tests {
 
     fn ack(sent: &mut SentPackets<()>, number: u64) -> bool {
         let mut was_lost = false;
-        sent.on_ack_range(PacketNumber(number), PacketNumber(number), |acked| was_lost |= acked.was_lost);
+        sent.on_ack_range(PacketNumber(number), PacketNumber(number), &mut 1, |acked| {
+            was_lost |= acked.was_lost
+        });
         was_lost
     }
 

@@ -46,7 +46,7 @@ mod tests;
 pub use ack_spacing::AckSpacing;
 pub use config::{RecoveryConfig, Timeout};
 pub use ecn::{Ecn, EcnState};
-pub use learn::{Fate, Findings, News};
+pub use learn::{FATES_MAX, Fate, Findings, News};
 pub use loss::{LossDetector, LossTime};
 pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
@@ -127,6 +127,10 @@ pub struct Recovery<T> {
     loss_at: LossTime,
     pacer_at: Option<Instant>,
     last_eliciting_at: Instant,
+    /// Packets whose fate was settled.
+    fates_found: u64,
+    /// An ACK has not been looked at in full: it is too early to tell what is lost.
+    is_rest_left: bool,
     /// Room for the next findings.
     scratch: Vec<Fate<T>>,
     stats: RecoveryStats,
@@ -168,6 +172,8 @@ impl<T: Copy> Recovery<T> {
             loss_at: None,
             pacer_at: None,
             last_eliciting_at: now,
+            fates_found: 0,
+            is_rest_left: false,
             scratch: Vec::new(),
             stats: RecoveryStats::default(),
         }
@@ -260,6 +266,11 @@ impl<T: Copy> Recovery<T> {
     /// Bytes neither acknowledged nor declared lost.
     pub fn in_flight_bytes(&self) -> u64 {
         self.sent.in_flight_bytes()
+    }
+
+    /// Packets whose fate was settled so far: what ACKs and losses have cost.
+    pub fn fates_found(&self) -> u64 {
+        self.fates_found
     }
 
     /// Bytes that packets under way take.

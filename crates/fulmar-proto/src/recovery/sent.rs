@@ -66,6 +66,16 @@ enum Entry<T> {
     Gone(u32),
 }
 
+/// Entries of a [`Row`] to look at.
+#[derive(Copy, Clone, Debug)]
+struct Span {
+    first: usize,
+    /// At most so many.
+    slots: usize,
+    /// The newest packet left for another time.
+    rest: Option<u64>,
+}
+
 /// Packets in ascending order of their numbers, of which any may be taken out.
 #[derive(Debug)]
 struct Row<T>(VecDeque<(u64, Entry<T>)>);
@@ -75,15 +85,38 @@ impl<T: Copy> Row<T> {
         self.0.push_back((number, Entry::Kept(packet)));
     }
 
-    /// Takes out the packets `low` to `high`, ascending.
-    fn take_range(&mut self, low: u64, high: u64, mut each: impl FnMut(u64, SentPacket<T>)) {
-        let mut at = self.find(self.0.partition_point(|(number, _)| *number < low));
+    /// Which entries hold packets `low` to `high`, as far as at most the newest `slots` are looked at.
+    fn span(&mut self, low: u64, high: u64, slots: usize) -> Span {
+        let first = self.find(self.position(low));
+        if self.0.get(first).is_none_or(|(number, _)| *number > high) {
+            return Span { first: self.0.len(), slots: 0, rest: None };
+        }
+        // Counted with what is gone in between, which costs at most a pass too many.
+        let end = self.position(high + 1);
+        if end - first <= slots {
+            return Span { first, slots: end - first, rest: None };
+        }
+        let at = end - slots;
+        let rest = at.checked_sub(1).and_then(|at| self.0.get(at)).map(|(number, _)| *number);
+        Span { first: self.find(at), slots, rest }
+    }
+
+    /// Takes out the packets of `span` up to `high`, ascending.
+    fn take(&mut self, span: &Span, high: u64, mut each: impl FnMut(u64, SentPacket<T>)) {
+        let mut at = span.first;
         while let Some((number, entry)) = self.0.get_mut(at).filter(|(number, _)| *number <= high) {
             if let Entry::Kept(packet) = std::mem::replace(entry, Entry::Gone(1)) {
                 each(*number, packet);
             }
             at = self.find(at + 1);
         }
+        // Nobody has to pass these one by one again.
+        self.find(span.first);
+    }
+
+    /// Where the first entry is whose number is not below `number`.
+    fn position(&self, number: u64) -> usize {
+        self.0.partition_point(|(at, _)| *at < number)
     }
 
     /// First entry from `at` on that is not gone.
@@ -190,19 +223,35 @@ impl<T: Copy> SentPackets<T> {
 
     /// Packets `low` to `high` are acknowledged; `each` is called for those that were not before, ascending.
     /// `high` must be below [`Self::next_number`].
-    pub fn on_ack_range(&mut self, low: PacketNumber, high: PacketNumber, mut each: impl FnMut(Acked<T>)) {
+    ///
+    /// Of what is remembered of them at most the newest `slots` are looked at, which are counted off. Returns
+    /// the newest packet that is left, if there is one.
+    pub fn on_ack_range(
+        &mut self,
+        low: PacketNumber,
+        high: PacketNumber,
+        slots: &mut usize,
+        mut each: impl FnMut(Acked<T>),
+    ) -> Option<PacketNumber> {
         debug_assert!(high < self.next_number());
         self.largest_acked = self.largest_acked.max(Some(high));
-        self.lost.take_range(low.0, high.0, |number, packet| {
-            each(Acked { number: PacketNumber(number), packet, was_lost: true });
-        });
-        let (outstanding_packets, in_flight_bytes) =
-            (&mut self.outstanding_packets, &mut self.in_flight_bytes);
-        self.outstanding.take_range(low.0, high.0, |number, packet| {
-            *outstanding_packets -= 1;
-            *in_flight_bytes -= u64::from(packet.bytes);
+        let outstanding = self.outstanding.span(low.0, high.0, *slots);
+        *slots -= outstanding.slots;
+        let mut rest = outstanding.rest;
+        if rest.is_none() {
+            let lost = self.lost.span(low.0, high.0, *slots);
+            *slots -= lost.slots;
+            rest = lost.rest;
+            self.lost.take(&lost, high.0, |number, packet| {
+                each(Acked { number: PacketNumber(number), packet, was_lost: true });
+            });
+        }
+        self.outstanding.take(&outstanding, high.0, |number, packet| {
+            self.outstanding_packets -= 1;
+            self.in_flight_bytes -= u64::from(packet.bytes);
             each(Acked { number: PacketNumber(number), packet, was_lost: false });
         });
+        rest.map(PacketNumber)
     }
 
     /// The oldest packet that is neither acknowledged nor declared lost.
@@ -266,7 +315,9 @@ mod tests {
         let before = sent.memory_bytes();
         (0..100_000).for_each(|_| sent.push_untracked());
         assert_eq!((sent.memory_bytes(), sent.next_number()), (before, PacketNumber(100_001)));
-        sent.on_ack_range(PacketNumber(0), PacketNumber(100_000), |acked| assert_eq!(acked.number.0, 0));
+        sent.on_ack_range(PacketNumber(0), PacketNumber(100_000), &mut 1, |acked| {
+            assert_eq!(acked.number.0, 0)
+        });
         assert_eq!(sent.outstanding_packets(), 0);
     }
 
@@ -290,9 +341,16 @@ mod tests {
                         let high = next - 1 - u64::from(rng.next_u32()) % next.min(20);
                         let low = high.saturating_sub(u64::from(rng.next_u32() % 30));
                         let mut got = Vec::new();
-                        sent.on_ack_range(PacketNumber(low), PacketNumber(high), |a| {
-                            got.push((a.number.0, a.was_lost))
-                        });
+                        // All of it, however little is looked at in one pass.
+                        let (mut rest, slots) = (Some(PacketNumber(high)), 1 + rng.next_u32() as usize % 30);
+                        while let Some(high) = rest {
+                            let mut passed = Vec::new();
+                            rest = sent.on_ack_range(PacketNumber(low), high, &mut { slots }, |a| {
+                                passed.push((a.number.0, a.was_lost))
+                            });
+                            assert!(passed.len() <= slots);
+                            got.splice(0..0, passed);
+                        }
                         let want: Vec<_> =
                             plain.range(low..=high).map(|(&n, &(_, lost))| (n, lost)).collect();
                         plain.retain(|n, _| !(low..=high).contains(n));

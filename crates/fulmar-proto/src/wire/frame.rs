@@ -197,7 +197,7 @@ pub struct Ack<'a> {
 
 impl Ack<'_> {
     /// The packet numbers acknowledged, as inclusive ranges from the largest down.
-    pub fn ranges(&self) -> impl Iterator<Item = (PacketNumber, PacketNumber)> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = (PacketNumber, PacketNumber)> + Clone + '_ {
         let mut reader = self.reader.clone();
         let mut high = self.largest.0;
         let mut low = high - self.first_len;

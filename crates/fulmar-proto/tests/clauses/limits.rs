@@ -8,11 +8,12 @@ use fulmar_net::{Datagram, Direction};
 use fulmar_proto::wire::frame::{self, CodingState};
 use fulmar_proto::wire::symbol::{NewConnectionId, SymbolFrame};
 use fulmar_proto::{
-    ConnectionError, ConnectionId, Dir, PacketNumber, Side, StreamId, TransportConfig, TransportErrorCode,
+    AllowedProfiles, Connection, ConnectionError, ConnectionId, Dir, PacketNumber, Side, StreamId,
+    TransportConfig, TransportErrorCode,
 };
 
 use crate::common::World;
-use crate::work::link;
+use crate::work::{connected, link, profile};
 
 /// What the server says to a packet of the client with these frames.
 fn verdict(frames: &[u8]) -> Option<TransportErrorCode> {
@@ -83,6 +84,114 @@ fn wire_5_0_1_frames_that_cannot_be_parsed() {
     let mut crypto = Vec::new();
     frame::put_crypto(&mut crypto, 0, b"hello");
     assert_eq!(verdict(&crypto), Some(TransportErrorCode::ProtocolViolation));
+}
+
+/// A client with so many packets under way of which it has heard nothing.
+fn with_under_way(packets: u64) -> (World, StreamId) {
+    let mut world = World::new(1, link(100, 5), profile("no-cc:cc=unlimited"), roomy());
+    world.connected();
+    world.run_for(Duration::from_secs(1));
+    let now = world.now;
+    let client = world.client.only();
+    let id = client.open(Dir::Uni).expect("allowed");
+    let before = client.stats().sent_datagrams;
+    let mut lost = Vec::new();
+    while client.stats().sent_datagrams < before + packets {
+        client.write(id, &[7; 20]).expect("room");
+        lost.clear();
+        client.poll_transmit(now, 1, &mut lost).expect("nothing holds it back");
+    }
+    (world, id)
+}
+
+/// A server that lets its client send as much as it likes.
+fn roomy() -> TransportConfig {
+    let mut roomy = TransportConfig::default();
+    roomy.allowed_profiles(AllowedProfiles::All);
+    roomy
+}
+
+/// What the ACK frame with all numbers below says of them: all arrived.
+fn ack_below(end: u64, state: Option<&CodingState>) -> Vec<u8> {
+    let mut ack = Vec::new();
+    let all = [(PacketNumber(0), PacketNumber(end - 1))];
+    assert!(frame::put_ack(&mut ack, all.into_iter(), 0, None, state, 1000));
+    ack
+}
+
+/// Hands the client a packet of the server with these frames, and returns how much that settled at once.
+fn settled_by(world: &mut World, frames: &[u8]) -> u64 {
+    let packet = world.server.only().forge_packet(frames).expect("keys");
+    let before = world.client.only().settled();
+    world.tell_client(packet);
+    world.client.only().settled() - before
+}
+
+/// One packet cost 7.5 ms: an ACK for tens of thousands.
+#[test]
+fn an_ack_for_all_that_is_under_way_is_settled_a_part_at_a_time() {
+    /// So many of the newest are left out: numbers that were skipped are remembered of them.
+    const NEWEST: u64 = 17 * 1024;
+    const ACKED: u64 = 12_000;
+    let (mut world, _) = with_under_way(NEWEST + ACKED);
+    let at_once = settled_by(&mut world, &ack_below(ACKED, None));
+    assert!((1..=Connection::SETTLED_AT_ONCE_MAX).contains(&at_once), "{at_once} settled at once");
+    let now = world.now;
+    let client = world.client.only();
+    assert!(client.close_reason().is_none());
+    // The rest is due at once, a part at a time, and lost is what is not acknowledged only.
+    let lost = client.stats().lost_packets;
+    let mut parts = 0;
+    while client.poll_timeout().is_some_and(|at| at <= now) {
+        let before = client.settled();
+        client.handle_timeout(now);
+        let part = client.settled() - before;
+        assert!(part <= Connection::SETTLED_AT_ONCE_MAX, "{part} settled at once");
+        parts += 1;
+        assert!(parts < 20, "there is no end to it");
+    }
+    assert!(client.settled() >= ACKED - 1024, "{} of {ACKED} settled", client.settled());
+    assert_eq!(client.stats().lost_packets, lost);
+}
+
+/// A report that has everything decoded is booked a part at a time as well.
+#[test]
+fn a_report_of_all_that_was_sent_is_settled_a_part_at_a_time() {
+    const SENT: u64 = 12_000;
+    let (mut world, _) = with_under_way(SENT);
+    let below = SymbolId(SENT - 100);
+    let state = CodingState { decoded_below: below, seen_below: below, windows: Vec::new() };
+    let at_once = settled_by(&mut world, &ack_below(200, Some(&state)));
+    assert!((1..=Connection::SETTLED_AT_ONCE_MAX).contains(&at_once), "{at_once} settled at once");
+    let now = world.now;
+    let client = world.client.only();
+    for _ in 0..20 {
+        client.handle_timeout(now);
+    }
+    assert!(client.close_reason().is_none() && client.settled() >= below.0, "{} settled", client.settled());
+}
+
+#[test]
+fn wire_5_3_5_a_second_ack_in_a_packet_is_ignored() {
+    let (mut world, _) = with_under_way(100);
+    let before = world.client.only().stats().acks_received;
+    let acks = [ack_below(2, None), ack_below(3, None), ack_below(4, None)].concat();
+    settled_by(&mut world, &acks);
+    assert_eq!(world.client.only().stats().acks_received, before + 1);
+}
+
+#[test]
+fn wire_7_3_what_is_longer_than_was_allowed_is_discarded() {
+    let mut world = connected(1, link(100, 5));
+    let max = usize::from(TransportConfig::default().udp_payload_bytes_max());
+    for (longer, is_heard) in [(0, true), (1, false)] {
+        let header = world.server.only().forge_packet(&[1]).expect("keys").len() - 1;
+        let mut frames = vec![0; max - header + longer];
+        frames[0] = 1;
+        let before = world.client.only().stats().opened_packets;
+        settled_by(&mut world, &frames);
+        assert_eq!(world.client.only().stats().opened_packets > before, is_heard, "{longer} bytes longer");
+    }
 }
 
 #[test]

@@ -105,6 +105,7 @@ impl ConnectionDriver {
                         return Turn::Blocked;
                     }
                 }
+                Step::Again => {}
                 Step::Wait(at) => return Turn::Idle(at),
                 Step::Drained => return Turn::Drained,
             }
@@ -160,6 +161,9 @@ impl ConnectionDriver {
         BUFFER.set(bytes);
         if state.proto.is_closed() && !std::mem::replace(&mut state.is_close_sent, true) {
             self.connection.ended.notify_waiters();
+        }
+        if state.proto.is_busy() {
+            return Step::Again;
         }
         let linger = state.linger_until.filter(|_| !state.proto.is_closed());
         let at = [state.proto.poll_timeout(), linger].into_iter().flatten().min();
@@ -247,6 +251,8 @@ impl Drop for ConnectionDriver {
 /// What one look at the connection gave.
 enum Step {
     Send(Batch),
+    /// Something is left to be done, and others may have the connection in between.
+    Again,
     Wait(Option<Instant>),
     Drained,
 }

@@ -5,6 +5,7 @@ use fulmar_fec::SymbolId;
 use super::BlockSender;
 use crate::TransportError;
 use crate::coding::content::Content;
+use crate::coding::ledger::TOLD_AT_ONCE_MAX;
 use crate::coding::ring::SymbolState;
 use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX};
 
@@ -87,16 +88,17 @@ impl BlockSender {
     /// The receiver's report: what is decoded, and which of the blocks it knows of are not.
     pub(super) fn apply_report(&mut self, state: &CodingState) -> Result<u32, TransportError> {
         self.ledger.check_report(state.decoded_below)?;
-        let mut repaired = 0;
-        let mut number = self.base;
-        while self.block(number).is_some_and(|block| block.window.end() <= state.decoded_below) {
-            repaired += self.on_decoded(number);
-            number += 1;
-        }
+        self.told_below = self.told_below.max(state.decoded_below);
+        let mut left = TOLD_AT_ONCE_MAX;
+        let mut repaired = self.deliver_told(&mut left);
+        // Those that are left have another report to wait for.
         let mut next = self.base;
-        while let Some(&number) = self.awaited.range(next..).next() {
+        while left > 0
+            && let Some(&number) = self.awaited.range(next..).next()
+        {
             next = number + 1;
             let Some(block) = self.block(number) else { continue };
+            left = left.saturating_sub(block.window.len as usize);
             match deficit_of(block.window.first, block.window.end(), state) {
                 Some(deficit) => self.on_undecoded(number, deficit),
                 None if block.is_surely_decoded(state) => repaired += self.on_decoded(number),
@@ -105,6 +107,21 @@ impl BlockSender {
         }
         self.retire();
         Ok(repaired)
+    }
+
+    /// Books blocks below the first symbol that the receiver says it lacks, until that are `left` symbols,
+    /// which are counted off. Returns how many of them had been lost.
+    pub(super) fn deliver_told(&mut self, left: &mut usize) -> u32 {
+        let mut repaired = 0;
+        let mut number = self.base;
+        while *left > 0
+            && let Some(block) = self.block(number).filter(|block| block.window.end() <= self.told_below)
+        {
+            *left = left.saturating_sub(block.window.len as usize);
+            repaired += self.on_decoded(number);
+            number += 1;
+        }
+        repaired
     }
 
     /// The receiver cannot decode it with what arrived.
@@ -131,6 +148,7 @@ impl BlockSender {
         }
         block.is_open = false;
         let window = block.window;
+        self.ledger.told += u64::from(window.len);
         self.undecoded -= 1;
         self.recount(number);
         let mut repaired = 0;
@@ -145,7 +163,7 @@ impl BlockSender {
     }
 
     /// Forgets what is decoded, from the front.
-    fn retire(&mut self) {
+    pub(super) fn retire(&mut self) {
         while self.blocks.front().is_some_and(|block| block.is_decoded) {
             self.blocks.pop_front();
             self.base += 1;

@@ -24,7 +24,7 @@ use fulmar_fec::{Code, CodeShape, SymbolId};
 
 use super::combiner::Combiner;
 use super::content::Content;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, TOLD_AT_ONCE_MAX};
 use super::source::Source;
 use super::strategy::{Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
@@ -52,6 +52,9 @@ pub(super) struct BlockSender {
     undecoded: u32,
     /// Block that was last given a packet in turn.
     turn: u64,
+    /// The receiver has said that it has everything below.
+    told_below: SymbolId,
+    repaired_late: u32,
     planned: Option<u32>,
     unrepairable: u32,
 }
@@ -73,6 +76,8 @@ impl BlockSender {
             awaited: BTreeSet::new(),
             undecoded: 0,
             turn: 0,
+            told_below: SymbolId(0),
+            repaired_late: 0,
             planned: None,
             unrepairable: 0,
         }
@@ -240,6 +245,23 @@ impl Strategy for BlockSender {
 
     fn on_report(&mut self, _now: Instant, state: &CodingState) -> Result<u32, TransportError> {
         self.apply_report(state)
+    }
+
+    fn is_behind(&self) -> bool {
+        let oldest = self.blocks.front();
+        oldest.is_some_and(|block| block.window.end() <= self.told_below)
+            || self.ledger.ring.has_idle_buffers()
+    }
+
+    fn catch_up(&mut self) {
+        self.repaired_late += self.deliver_told(&mut { TOLD_AT_ONCE_MAX });
+        self.retire();
+        self.ledger.ring.release_buffers();
+    }
+
+    /// Those of which it was known late, for want of time.
+    fn take_repaired_early(&mut self) -> u32 {
+        std::mem::take(&mut self.repaired_late)
     }
 
     fn take_unrepairable(&mut self, _now: Instant, _rtt: Duration) -> Unrepairable {

@@ -4,7 +4,7 @@ use fulmar_fec::SymbolId;
 
 use super::{DECODED_EARLY_MAX, RepairCover, SlidingSender};
 use crate::coding::content::Content;
-use crate::coding::ledger::SymbolLoss;
+use crate::coding::ledger::{SymbolLoss, TOLD_AT_ONCE_MAX};
 use crate::coding::ring::SymbolState;
 use crate::coding::sets::SetNumber;
 use crate::coding::strategy::Reported;
@@ -179,21 +179,8 @@ impl SlidingSender {
 
     pub(super) fn apply_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
         self.ledger.check_report(state.decoded_below)?;
-        let mut repaired = 0;
-        while self.ledger.ring.base() < state.decoded_below {
-            let id = self.ledger.ring.base();
-            if let Some(held) = self.ledger.ring.held(id) {
-                repaired += u32::from(held.was_lost && held.state != SymbolState::Delivered);
-                if !held.was_lost && matches!(held.state, SymbolState::InFlight(_)) {
-                    self.decoded_early.insert(id);
-                }
-            }
-            self.deliver(id);
-        }
-        while self.decoded_early.len() > DECODED_EARLY_MAX {
-            self.decoded_early.pop_first();
-        }
-        self.ledger.stats.repaired += u64::from(repaired);
+        self.told_below = self.told_below.max(state.decoded_below);
+        let repaired = self.deliver_told();
         // A combination is dependent once in some 255 times. The receiver's own word then says that its
         // lowest symbol is not decoded although the count of equations said so.
         let lowest = state.decoded_below;
@@ -217,5 +204,30 @@ impl SlidingSender {
             self.reported = self.reported.max(reported);
         }
         Ok(repaired)
+    }
+
+    /// Books symbols below those that the receiver says it lacks, as many as go at once. Returns how many of
+    /// them had been lost.
+    pub(super) fn deliver_told(&mut self) -> u32 {
+        let mut repaired = 0;
+        for _ in 0..TOLD_AT_ONCE_MAX {
+            let id = self.ledger.ring.base();
+            if id >= self.told_below {
+                break;
+            }
+            if let Some(held) = self.ledger.ring.held(id) {
+                repaired += u32::from(held.was_lost && held.state != SymbolState::Delivered);
+                if !held.was_lost && matches!(held.state, SymbolState::InFlight(_)) {
+                    self.decoded_early.insert(id);
+                }
+            }
+            self.deliver(id);
+            self.ledger.told += 1;
+        }
+        while self.decoded_early.len() > DECODED_EARLY_MAX {
+            self.decoded_early.pop_first();
+        }
+        self.ledger.stats.repaired += u64::from(repaired);
+        repaired
     }
 }

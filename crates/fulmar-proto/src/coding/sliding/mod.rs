@@ -73,6 +73,8 @@ pub(super) struct SlidingSender {
     /// Windows of proactive combinations under way, oldest first.
     windows_in_flight: VecDeque<(u64, Window)>,
     peer: CodingState,
+    /// The receiver has said that it has everything below.
+    told_below: SymbolId,
     /// Degrees of freedom that it says are lacking.
     reported_deficit: u32,
     /// What it says it has.
@@ -109,6 +111,7 @@ impl SlidingSender {
             repairs_base: 0,
             windows_in_flight: VecDeque::new(),
             peer: CodingState::default(),
+            told_below: SymbolId(0),
             reported_deficit: 0,
             reported: Reported::default(),
             next_key: 0,
@@ -273,6 +276,15 @@ impl Strategy for SlidingSender {
 
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
         self.apply_report(now, state)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.ledger.ring.base() < self.told_below || self.ledger.ring.has_idle_buffers()
+    }
+
+    fn catch_up(&mut self) {
+        self.repaired_early += self.deliver_told();
+        self.ledger.ring.release_buffers();
     }
 
     fn reported(&self) -> Option<Reported> {

@@ -24,10 +24,13 @@ pub type Clock = fn() -> Duration;
 /// What cost most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Worst {
-    /// Time for one datagram, by the code that the hostile end named: to be told, never to be judged by.
-    pub time_by_code: BTreeMap<&'static str, Duration>,
+    /// Time for one datagram, by the code that the hostile end named, and the seed: to be told, never to be
+    /// judged by.
+    pub time_by_code: BTreeMap<&'static str, (Duration, u64)>,
     /// Work of a decoder for one datagram, in the units of `fulmar_fec::WORK_MAX`.
     pub work: u64,
+    /// Packets and symbols whose fate one datagram told ([`Connection::settled`]).
+    pub settled: u64,
     /// Bytes that a connection held.
     pub memory_bytes: usize,
     /// Datagrams that honest ends received.
@@ -42,6 +45,7 @@ impl Worst {
             *worst = (*worst).max(*time);
         }
         self.work = self.work.max(other.work);
+        self.settled = self.settled.max(other.settled);
         self.memory_bytes = self.memory_bytes.max(other.memory_bytes);
         self.datagrams += other.datagrams;
     }
@@ -50,6 +54,7 @@ impl Worst {
 /// The books of the honest ends.
 #[derive(Debug)]
 pub(super) struct Budget {
+    seed: u64,
     clock: Clock,
     window_bytes: u64,
     pub(super) worst: Worst,
@@ -58,8 +63,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(clock: Clock, window_bytes: u64) -> Self {
-        Self { clock, window_bytes, worst: Worst::default(), strangers: BTreeMap::new() }
+    pub(super) fn new(seed: u64, clock: Clock, window_bytes: u64) -> Self {
+        Self { seed, clock, window_bytes, worst: Worst::default(), strangers: BTreeMap::new() }
     }
 
     /// A connection of an honest end does something because of a datagram of somebody who named `code`.
@@ -69,15 +74,18 @@ impl Budget {
         connection: &mut Connection,
         act: impl FnOnce(&mut Connection) -> T,
     ) -> T {
-        let (work, began) = (connection.decoder_work(), (self.clock)());
+        let (work, settled, began) = (connection.decoder_work(), connection.settled(), (self.clock)());
         let result = act(connection);
         let took = (self.clock)() - began;
         let worst = self.worst.time_by_code.entry(NAMES[usize::from(code)]).or_default();
-        *worst = (*worst).max(took);
+        *worst = (*worst).max((took, self.seed));
         // Agreeing on a code makes a decoder anew.
         let work = connection.decoder_work().saturating_sub(work);
         assert!(work <= CALLS_MAX * WORK_MAX, "{work} units of work for one datagram, code {code}");
         self.worst.work = self.worst.work.max(work);
+        let settled = connection.settled() - settled;
+        assert!(settled <= Connection::SETTLED_AT_ONCE_MAX, "{settled} packets and symbols settled at once");
+        self.worst.settled = self.worst.settled.max(settled);
         let held = connection.receive_memory_bytes();
         let is_right = held <= RECEIVE_MEMORY_BYTES + SENT_MEMORY_BYTES;
         assert!(is_right, "{held} bytes held, code {code}: {:?}", connection.stats());

@@ -85,7 +85,7 @@ impl Field {
         let mut field = Self {
             now: Instant::ZERO + Duration::from_secs(1),
             parties: Vec::new(),
-            budget: Budget::new(clock, window_bytes),
+            budget: Budget::new(seed, clock, window_bytes),
             mail: BTreeMap::new(),
             count: 0,
             chance: Draw::new(seed, 79),
