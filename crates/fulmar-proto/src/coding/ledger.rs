@@ -18,7 +18,7 @@ use crate::{Instant, TransportError};
 /// peer that withholds one symbol makes the books long.
 pub(super) const SPAN_SYMBOLS_MAX: u64 = 1 << 16;
 /// Symbols that are booked as decoded in one pass, on the word of one report.
-pub const TOLD_AT_ONCE_MAX: usize = 2048;
+pub const TOLD_AT_ONCE_MAX: usize = 1024;
 
 /// What the loss of a packet means for the symbol it carried.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 //! nothing, with a key everybody knows, as in RFC 9001 5.8: it keeps out accidents and those who did not see
 //! the Initial packet.
 
+use std::sync::LazyLock;
+
 use crate::ids::ConnectionId;
 use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_of, put_long, valid_cid};
 use crate::wire::{Malformed, Reader};
@@ -81,13 +83,17 @@ pub fn open<'a>(datagram: &'a [u8], original_dcid: &ConnectionId) -> Result<Retr
     }
 }
 
+/// Made once: a server in a flood answers with nothing but these.
+static TAG_KEY: LazyLock<LessSafeKey> = LazyLock::new(|| {
+    LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY).expect("a key of AES-128-GCM has 16 bytes"))
+});
+
 /// The tag over the pseudo-packet: the original destination connection id with its length, then the packet.
 fn tag(original_dcid: &ConnectionId, body: &[u8]) -> Result<[u8; TAG_BYTES], Unspecified> {
     let cid = original_dcid.as_bytes();
     let pseudo_packet = [&[cid.len() as u8], cid, body].concat();
-    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY)?);
     let nonce = Nonce::assume_unique_for_key(NONCE);
-    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(pseudo_packet), &mut [])?;
+    let tag = TAG_KEY.seal_in_place_separate_tag(nonce, Aad::from(pseudo_packet), &mut [])?;
     tag.as_ref().try_into().map_err(|_| Unspecified)
 }
 

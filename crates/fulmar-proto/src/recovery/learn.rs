@@ -8,9 +8,9 @@ use super::{Acked, Cargo, Lost, Recovery, Silence, Timeout};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, TransportError};
 
-/// Packets whose fate is found in one pass, so that one ACK does not hold up everything else: a quarter of a
+/// Packets whose fate is found in one pass, so that one ACK does not hold up everything else: half a
 /// millisecond. What is left has another pass at once.
-pub const FATES_MAX: usize = 2048;
+pub const FATES_MAX: usize = 1024;
 
 /// What became of a packet that carried `T`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -11,8 +11,6 @@ use fulmar_proto::Connection;
 pub(super) const RECEIVE_MEMORY_BYTES: usize = 16 << 20;
 /// And besides, for packets sent whose fate it does not tell.
 const SENT_MEMORY_BYTES: usize = 8 << 20;
-/// Calls of a decoder for one packet: the symbol, what it makes known, and the report with the next ACK.
-const CALLS_MAX: u64 = 3;
 /// RFC 9000 8.1.
 const AMPLIFICATION_MAX: u64 = 3;
 /// The full record of a connection is looked at after so many datagrams.
@@ -81,7 +79,7 @@ impl Budget {
         *worst = (*worst).max((took, self.seed));
         // Agreeing on a code makes a decoder anew.
         let work = connection.decoder_work().saturating_sub(work);
-        assert!(work <= CALLS_MAX * WORK_MAX, "{work} units of work for one datagram, code {code}");
+        assert!(work <= WORK_MAX, "{work} units of work for one datagram, code {code}");
         self.worst.work = self.worst.work.max(work);
         let settled = connection.settled() - settled;
         assert!(settled <= Connection::SETTLED_AT_ONCE_MAX, "{settled} packets and symbols settled at once");
