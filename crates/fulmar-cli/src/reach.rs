@@ -12,6 +12,7 @@ use fulmar::{
 };
 
 use crate::exit::Failure;
+use crate::qlog;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge};
 use crate::units::parse_seconds;
@@ -340,6 +341,7 @@ fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure
 fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> {
     let mut transport = TransportConfig::default();
     transport.idle_timeout(Some(IDLE_TIMEOUT))?.keep_alive(Some(KEEP_ALIVE))?;
+    transport.trace_packets(qlog::events_max());
     if windows == Windows::Many {
         transport.receive_window_bytes(TUNNEL_WINDOW_BYTES)?;
         transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES))?;

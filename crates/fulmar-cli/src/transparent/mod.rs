@@ -165,12 +165,7 @@ async fn carry(
     client: &Client,
     traffic: &Traffic,
 ) -> Result<(), OpenError> {
-    let opened = async {
-        let mut flow = client.open(&Target::Tcp(Place::from(target)), &[]).await?;
-        flow.answered().await?;
-        Ok(flow)
-    };
-    match opened.await {
+    match client.open(&Target::Tcp(Place::from(target))).await {
         Ok(flow) => {
             pump(boxed_tcp(stream), (flow.recv, flow.send), Way::Up, traffic).await;
             Ok(())

@@ -16,6 +16,12 @@ use super::target::Place;
 use crate::exit::Failure;
 use crate::reach;
 use crate::serve::parse_listen;
+#[cfg(target_os = "linux")]
+use crate::tun::{
+    carry::Delivery,
+    near::{self, Wanted},
+    route::Route,
+};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -29,6 +35,9 @@ pub struct Config {
     pub proxy: Vec<ProxyConfig>,
     /// Forwards.
     pub forward: Vec<ForwardConfig>,
+    /// Tunnels for packets.
+    #[cfg(target_os = "linux")]
+    pub tun: Vec<TunConfig>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
 }
@@ -110,6 +119,36 @@ pub struct ForwardConfig {
     pub dynamic: Vec<Place>,
 }
 
+/// As `fulmar tun`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TunConfig {
+    /// A name of `hosts`, or a gateway.
+    pub host: String,
+    /// What goes through the tunnel.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub routes: Vec<Route>,
+    /// How packets travel.
+    #[serde(default = "delivery_default")]
+    pub delivery: Delivery,
+    /// Longest packet.
+    #[serde(default = "mtu_default", deserialize_with = "mtu")]
+    pub mtu: u16,
+    /// Name of the device.
+    #[serde(default = "device_default", deserialize_with = "device")]
+    pub device: String,
+}
+
+#[cfg(target_os = "linux")]
+impl TunConfig {
+    /// What the tunnel is to be like.
+    pub fn wanted(&self) -> Wanted {
+        let (routes, device) = (self.routes.clone(), self.device.clone());
+        Wanted { routes, delivery: self.delivery, mtu: self.mtu, device }
+    }
+}
+
 impl Config {
     /// Where it is, unless another is named.
     pub fn path(home: &Path) -> PathBuf {
@@ -140,6 +179,20 @@ impl Config {
         for host in self.proxy.iter().map(|p| &p.host).chain(self.forward.iter().map(|f| &f.host)) {
             self.host(host)?;
         }
+        #[cfg(target_os = "linux")]
+        self.check_tunnels()?;
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn check_tunnels(&self) -> Result<(), String> {
+        let mut devices = std::collections::BTreeSet::new();
+        for tun in &self.tun {
+            self.host(&tun.host)?;
+            if !devices.insert(&tun.device) {
+                return Err(format!("two tunnels want the device {}: name another as `device`", tun.device));
+            }
+        }
         Ok(())
     }
 
@@ -159,6 +212,21 @@ fn listen_default() -> SocketAddr {
 
 fn proxy_default() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1080))
+}
+
+#[cfg(target_os = "linux")]
+fn delivery_default() -> Delivery {
+    Delivery::AnyOrder
+}
+
+#[cfg(target_os = "linux")]
+fn mtu_default() -> u16 {
+    near::MTU
+}
+
+#[cfg(target_os = "linux")]
+fn device_default() -> String {
+    near::DEVICE.into()
 }
 
 fn checked<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
@@ -208,6 +276,17 @@ fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
 #[cfg(not(target_os = "linux"))]
 fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     checked(deserializer, |_| Err("tunnels for packets need Linux")).map(Some)
+}
+
+#[cfg(target_os = "linux")]
+fn device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    checked(deserializer, near::parse_device)
+}
+
+#[cfg(target_os = "linux")]
+fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let bytes = u16::deserialize(deserializer)?;
+    near::parse_mtu(&bytes.to_string()).map_err(serde::de::Error::custom)
 }
 
 fn login<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Login>, D::Error> {

@@ -8,7 +8,6 @@ use fulmar::{RecvStream, SendStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::client::Reverses;
 use super::dial;
 use super::error::{Code, OpenError};
 use super::gateway::PRESSED_BYTES;
@@ -17,6 +16,7 @@ use super::link::Link;
 use super::message::{self, Answer, Request};
 use super::packets::{self, Connected};
 use super::pump::{Way, pump};
+use super::reverses::Reverses;
 use super::rules::Rules;
 use super::target::Target;
 use super::traffic::Traffic;

@@ -63,14 +63,9 @@ async fn hear(
 
 async fn connect(asking: Asking, place: Place, client: &Client) -> Result<(), SocksServerError> {
     let target = Target::Tcp(place);
-    let opened = async {
-        let mut flow = client.open(&target, &[]).await?;
-        let address = flow.answered().await?;
-        Ok::<_, super::OpenError>((flow, address))
-    };
-    match opened.await {
-        Ok((flow, address)) => {
-            let stream = asking.reply_success(address.unwrap_or(NO_ADDRESS)).await?;
+    match client.open(&target).await {
+        Ok(flow) => {
+            let stream = asking.reply_success(flow.address.unwrap_or(NO_ADDRESS)).await?;
             pump(split_tcp(stream), (flow.recv, flow.send), Way::Up, client.traffic()).await;
             Ok(())
         }

@@ -3,7 +3,7 @@
 //!
 //! `receive` opens packets and hands out frames, `feedback` turns ACKs into the record the algorithms are
 //! fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys, `path` holds what is
-//! measured, `close` ends it, `api` is the application's side.
+//! measured, `close` ends it, `api` is the application's side, `trace` tells of single packets.
 
 mod agree;
 mod api;
@@ -22,6 +22,7 @@ mod receive;
 mod setup;
 mod stats;
 mod timers;
+mod trace;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ use rand_core::{RngCore, SeedableRng};
 
 pub use datagrams::SendDatagramError;
 pub use stats::ConnectionStats;
+pub use trace::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
 
 use crate::coding::{Coding, SymbolReceiver};
 use crate::config::TransportConfig;
@@ -52,6 +54,7 @@ use liveness::Liveness;
 use path::Path;
 pub(crate) use setup::Setup;
 use setup::{local_parameters, path_limits, recovery_modules, stream_config};
+use trace::Trace;
 
 /// Where a datagram came from.
 #[derive(Copy, Clone, Debug)]
@@ -185,6 +188,7 @@ pub struct Connection {
     endpoint_events: VecDeque<EndpointEvent>,
     is_delivery_awaited: bool,
     stats: ConnectionStats,
+    trace: Option<Box<Trace>>,
 }
 
 impl Connection {
@@ -207,6 +211,8 @@ impl Connection {
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
         let mut recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
         recovery.skip_numbers(ChaCha20Rng::from_rng(&mut rng));
+        let trace = config.trace_packets.map(Trace::new).map(Box::new);
+        recovery.keep_lost(trace.is_some());
         let mut connection = Self {
             side: setup.side,
             state: State::Handshaking,
@@ -240,6 +246,7 @@ impl Connection {
             endpoint_events: VecDeque::new(),
             is_delivery_awaited: false,
             stats: ConnectionStats::default(),
+            trace,
             rng,
             config,
         };
