@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -16,6 +18,8 @@ use super::target::Place;
 use crate::exit::Failure;
 use crate::reach;
 use crate::serve::parse_listen;
+#[cfg(target_os = "linux")]
+use crate::transparent::rules::{self, Mode, Network, Rules};
 #[cfg(target_os = "linux")]
 use crate::tun::{
     carry::Delivery,
@@ -38,6 +42,9 @@ pub struct Config {
     /// Tunnels for packets.
     #[cfg(target_os = "linux")]
     pub tun: Vec<TunConfig>,
+    /// Connections that Linux hands over.
+    #[cfg(target_os = "linux")]
+    pub transparent: Vec<TransparentConfig>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
 }
@@ -149,6 +156,39 @@ impl TunConfig {
     }
 }
 
+/// As `fulmar transparent`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransparentConfig {
+    /// A name of `hosts`, or a gateway.
+    pub host: String,
+    /// How connections come here.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The port of loopback where they come.
+    #[serde(default = "transparent_default")]
+    pub port: NonZeroU16,
+    /// Only to these networks.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub only: Vec<Network>,
+    /// Not to these networks.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub except: Vec<Network>,
+    /// Only of this user's programs.
+    #[serde(default, deserialize_with = "user")]
+    pub user: Option<String>,
+}
+
+#[cfg(target_os = "linux")]
+impl TransparentConfig {
+    /// What is to be handed over.
+    pub fn rules(&self) -> Rules {
+        let Self { mode, port, only, except, user, .. } = self.clone();
+        Rules { mode, port: port.get(), only, except, user }
+    }
+}
+
 impl Config {
     /// Where it is, unless another is named.
     pub fn path(home: &Path) -> PathBuf {
@@ -180,17 +220,24 @@ impl Config {
             self.host(host)?;
         }
         #[cfg(target_os = "linux")]
-        self.check_tunnels()?;
+        self.check_of_linux()?;
         Ok(())
     }
 
     #[cfg(target_os = "linux")]
-    fn check_tunnels(&self) -> Result<(), String> {
+    fn check_of_linux(&self) -> Result<(), String> {
         let mut devices = std::collections::BTreeSet::new();
         for tun in &self.tun {
             self.host(&tun.host)?;
             if !devices.insert(&tun.device) {
                 return Err(format!("two tunnels want the device {}: name another as `device`", tun.device));
+            }
+        }
+        let mut ports = std::collections::BTreeSet::new();
+        for transparent in &self.transparent {
+            self.host(&transparent.host)?;
+            if !ports.insert(transparent.port) {
+                return Err(format!("port {} is wanted twice: name another as `port`", transparent.port));
             }
         }
         Ok(())
@@ -222,6 +269,16 @@ fn delivery_default() -> Delivery {
 #[cfg(target_os = "linux")]
 fn mtu_default() -> u16 {
     near::MTU
+}
+
+#[cfg(target_os = "linux")]
+fn transparent_default() -> NonZeroU16 {
+    const { NonZeroU16::new(rules::PORT).unwrap() }
+}
+
+#[cfg(target_os = "linux")]
+fn user<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    checked(deserializer, rules::parse_user).map(Some)
 }
 
 #[cfg(target_os = "linux")]
@@ -326,9 +383,24 @@ mod tests {
             local = ["5432:db:5432", "53:dns:53/udp"]
             remote = ["8080:localhost:80"]
             dynamic = ["1081"]
+            [[tun]]
+            host = "home"
+            routes = ["10.0.0.0/8", "default"]
+            [[tun]]
+            host = "192.0.2.1"
+            device = "other"
+            mtu = 9000
+            delivery = "in-order"
+            [[transparent]]
+            host = "home"
+            mode = "tproxy"
+            only = ["10.0.0.0/8"]
             "#,
         )
         .unwrap();
+        assert_eq!((config.tun[0].wanted().device.as_str(), config.tun[0].routes.len()), (near::DEVICE, 2));
+        assert_eq!((config.tun[1].mtu, config.tun[1].delivery), (9000, Delivery::InOrder));
+        assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
         assert_eq!(config.gateway.unwrap().listen.port(), 443);
         assert_eq!(config.proxy[0].listen, proxy_default());
@@ -348,6 +420,12 @@ mod tests {
             ("[hosts.a]\ngateways = [\"x\"]\nprofile = \"warp\"", "warp"),
             ("[[proxy]]\nhost = \"a b\"", "a b"),
             ("[[forward]]\nhost = \"a\"\nlocal = [\"80\"]", "`80`"),
+            ("[[tun]]\nhost = \"a\"\nmtu = 1279", "1280 to 9000"),
+            ("[[tun]]\nhost = \"a\"\ndevice = \"../x\"", "../x"),
+            ("[[tun]]\nhost = \"a\"\nroutes = [\"10/8\"]", "10/8"),
+            ("[[tun]]\nhost = \"a\"\n[[tun]]\nhost = \"b\"", "`device`"),
+            ("[[transparent]]\nhost = \"a\"\nuser = \"0; flush\"", "0; flush"),
+            ("[[transparent]]\nhost = \"a\"\nport = 0", "line 3"),
             ("[[proxy]]\nhost = \"a\"\nuser = \"nobody\"", "NAME:PASSWORD"),
         ] {
             let error = read(text).unwrap_err().to_string();

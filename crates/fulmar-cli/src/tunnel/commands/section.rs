@@ -14,10 +14,14 @@ use crate::exit::Failure;
 use crate::reach::{self, Manner, ServerArgs};
 use crate::serve;
 #[cfg(target_os = "linux")]
-use crate::tun::{far::Grant, near::Near};
+use crate::{
+    system::Changed,
+    transparent::{self, rules::Rules},
+    tun::{far::Grant, near::Near},
+};
 use crate::tunnel::client::Client;
 #[cfg(target_os = "linux")]
-use crate::tunnel::config::TunConfig;
+use crate::tunnel::config::{TransparentConfig, TunConfig};
 use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
 use crate::tunnel::forward::{Entrance, serve_all};
 use crate::tunnel::proxy;
@@ -49,6 +53,9 @@ pub enum Section {
     /// `[[tun]]`
     #[cfg(target_os = "linux")]
     Tun(TunConfig),
+    /// `[[transparent]]`
+    #[cfg(target_os = "linux")]
+    Transparent(TransparentConfig),
 }
 
 impl Unit {
@@ -70,7 +77,9 @@ impl Section {
         let sections = sections.chain(config.proxy.iter().cloned().map(Self::Proxy));
         let sections = sections.chain(config.forward.iter().cloned().map(Self::Forward));
         #[cfg(target_os = "linux")]
-        let sections = sections.chain(config.tun.iter().cloned().map(Self::Tun));
+        let sections = sections
+            .chain(config.tun.iter().cloned().map(Self::Tun))
+            .chain(config.transparent.iter().cloned().map(Self::Transparent));
         sections.map(|section| (section.key(config), section)).collect()
     }
 
@@ -86,6 +95,8 @@ impl Section {
             Self::Forward(section) => format!("forward {section:?} {}", host(&section.host)),
             #[cfg(target_os = "linux")]
             Self::Tun(section) => format!("tun {section:?} {}", host(&section.host)),
+            #[cfg(target_os = "linux")]
+            Self::Transparent(section) => format!("transparent {section:?} {}", host(&section.host)),
         }
     }
 
@@ -128,6 +139,13 @@ impl Section {
                 let near = Near::new(gateways, manner, section.wanted());
                 tasks.spawn(tunnel(near, Arc::clone(&observed)));
                 format!("tun {}", section.device)
+            }
+            #[cfg(target_os = "linux")]
+            Self::Transparent(section) => {
+                let (rules, route) = (section.rules(), route(config, &section.host)?);
+                let entrance = transparent::Entrance::bind(&rules)?;
+                tasks.spawn(hand_over(route, rules, entrance, Arc::clone(&observed)));
+                format!("transparent at port {}", section.port)
             }
         };
         Ok(Unit { tasks, observed, at })
@@ -230,4 +248,19 @@ async fn tunnel(near: Near, observed: Shown) {
         tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs());
         tokio::time::sleep(RETRY_PAUSE).await;
     }
+}
+
+/// Has connections handed over, for ever; the rules are in force once the gateway is there.
+#[cfg(target_os = "linux")]
+async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, observed: Shown) {
+    let client = connect(route).await;
+    show(&observed, ObservedClient::new("transparent", format!("port {}", rules.port), &client));
+    let _changed = loop {
+        match Changed::make(&rules.changes()) {
+            Ok(changed) => break changed,
+            Err(failure) => tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs()),
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    };
+    entrance.serve(client).await;
 }

@@ -15,8 +15,8 @@ use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::report::{Observed, Report};
 
-/// Runs everything that config.toml names, in one process: a gateway, proxies, forwards,
-/// tunnels for packets.
+/// Runs everything that config.toml names, in one process: a gateway, proxies, forwards, tunnels
+/// for packets, connections that Linux hands over.
 ///
 /// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new
 /// connections, what is new begins. A file with a mistake changes nothing.
@@ -43,7 +43,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let config = Config::read(&path)?;
     if Section::all(&config).is_empty() {
         return Err(Failure::Usage(format!(
-            "{}: names neither gateway, proxy, forward nor tun",
+            "{}: names nothing to run: [gateway], [[proxy]], [[forward]], [[tun]] or [[transparent]]",
             path.display()
         )));
     }
