@@ -13,8 +13,8 @@ use super::{child, program};
 use crate::exit::Failure;
 use crate::tunnel::commands::{ClientArgs, raise_descriptor_limit};
 use crate::tunnel::halves::boxed_tcp;
-use crate::tunnel::pump::{Way, pump};
-use crate::tunnel::traffic::Traffic;
+use crate::tunnel::pump::pump;
+use crate::tunnel::traffic::{Traffic, Way};
 use crate::tunnel::{Client, Flow, Place, Target};
 
 /// How long the last bytes of a program that has ended may stand still.

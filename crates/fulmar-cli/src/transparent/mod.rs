@@ -16,8 +16,9 @@ use crate::system::{self, Changed};
 use crate::tunnel::commands::watch::WatchArgs;
 use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::tunnel::halves::boxed_tcp;
-use crate::tunnel::pump::{Way, pump};
+use crate::tunnel::pump::pump;
 use crate::tunnel::report::ObservedClient;
+use crate::tunnel::traffic::Way;
 use crate::tunnel::{Client, OpenError, Place, Target};
 use rules::{Mode, Rules};
 

@@ -18,7 +18,7 @@ use crate::system::Changed;
 use crate::tunnel::datagrams::{Datagrams, End, Inbox};
 use crate::tunnel::halves::TunnelSend;
 use crate::tunnel::message::{self, Answer, Request};
-use crate::tunnel::pump::Way;
+use crate::tunnel::traffic::Way;
 use crate::tunnel::{Code, OpenError};
 
 /// Longest packet of a tunnel by default: with its length it fits one symbol of an Ethernet path.

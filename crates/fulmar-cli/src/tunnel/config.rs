@@ -10,22 +10,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use fulmar::identity::Host;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::forward::{Spec, parse_port};
-use super::proxy::Login;
+use super::config_values as values;
+use super::forward::Spec;
+use super::login::Login;
 use super::target::Place;
 use crate::exit::Failure;
-use crate::reach;
-use crate::serve::parse_listen;
 #[cfg(target_os = "linux")]
-use crate::transparent::rules::{self, Mode, Network, Rules};
+use crate::transparent::rules::{Mode, Network, Rules};
 #[cfg(target_os = "linux")]
-use crate::tun::{
-    carry::Delivery,
-    near::{self, Wanted},
-    route::Route,
-};
+use crate::tun::{carry::Delivery, near::Wanted, route::Route};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -54,10 +49,10 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// Gateways, of which the first that answers is taken.
-    #[serde(deserialize_with = "parsed_list")]
+    #[serde(deserialize_with = "values::parsed_list")]
     pub gateways: Vec<Host>,
     /// How to send.
-    #[serde(default, deserialize_with = "profile")]
+    #[serde(default, deserialize_with = "values::profile")]
     pub profile: Option<String>,
     /// Trust a gateway that is not known yet.
     #[serde(default)]
@@ -69,10 +64,10 @@ pub struct HostConfig {
 #[serde(deny_unknown_fields)]
 pub struct GatewayConfig {
     /// Where to listen.
-    #[serde(deserialize_with = "listen", default = "listen_default")]
+    #[serde(deserialize_with = "values::listen", default = "values::listen_default")]
     pub listen: SocketAddr,
     /// How to send, to clients that name no profile.
-    #[serde(default, deserialize_with = "profile")]
+    #[serde(default, deserialize_with = "values::profile")]
     pub profile: Option<String>,
     /// A folder whose files are served at the same port.
     pub root: Option<PathBuf>,
@@ -80,7 +75,7 @@ pub struct GatewayConfig {
     #[serde(default)]
     pub read_only: bool,
     /// Carry IP packets as well, with addresses from this network.
-    #[serde(default, deserialize_with = "network")]
+    #[serde(default, deserialize_with = "values::network")]
     pub tun: Option<String>,
     /// Let those packets go on from here.
     #[serde(default)]
@@ -102,10 +97,10 @@ pub struct ProxyConfig {
     /// A name of `hosts`, or a gateway.
     pub host: String,
     /// Where programs find it.
-    #[serde(default = "proxy_default")]
+    #[serde(default = "values::proxy_default")]
     pub listen: SocketAddr,
     /// `NAME:PASSWORD` or `@FILE`.
-    #[serde(default, deserialize_with = "login")]
+    #[serde(default, deserialize_with = "values::login")]
     pub user: Option<Login>,
 }
 
@@ -116,13 +111,13 @@ pub struct ForwardConfig {
     /// A name of `hosts`, or a gateway.
     pub host: String,
     /// As `-L`.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub local: Vec<Spec>,
     /// As `-R`.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub remote: Vec<Spec>,
     /// As `-D`.
-    #[serde(default, deserialize_with = "places")]
+    #[serde(default, deserialize_with = "values::places")]
     pub dynamic: Vec<Place>,
 }
 
@@ -134,16 +129,16 @@ pub struct TunConfig {
     /// A name of `hosts`, or a gateway.
     pub host: String,
     /// What goes through the tunnel.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub routes: Vec<Route>,
     /// How packets travel.
-    #[serde(default = "delivery_default")]
+    #[serde(default = "values::delivery_default")]
     pub delivery: Delivery,
     /// Longest packet.
-    #[serde(default = "mtu_default", deserialize_with = "mtu")]
+    #[serde(default = "values::mtu_default", deserialize_with = "values::mtu")]
     pub mtu: u16,
     /// Name of the device.
-    #[serde(default = "device_default", deserialize_with = "device")]
+    #[serde(default = "values::device_default", deserialize_with = "values::device")]
     pub device: String,
 }
 
@@ -167,16 +162,16 @@ pub struct TransparentConfig {
     #[serde(default)]
     pub mode: Mode,
     /// The port of loopback where they come.
-    #[serde(default = "transparent_default")]
+    #[serde(default = "values::transparent_default")]
     pub port: NonZeroU16,
     /// Only to these networks.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub only: Vec<Network>,
     /// Not to these networks.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub except: Vec<Network>,
     /// Only of this user's programs.
-    #[serde(default, deserialize_with = "user")]
+    #[serde(default, deserialize_with = "values::user")]
     pub user: Option<String>,
 }
 
@@ -253,103 +248,6 @@ impl Config {
     }
 }
 
-fn listen_default() -> SocketAddr {
-    reach::any_address(reach::DEFAULT_PORT)
-}
-
-fn proxy_default() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 1080))
-}
-
-#[cfg(target_os = "linux")]
-fn delivery_default() -> Delivery {
-    Delivery::AnyOrder
-}
-
-#[cfg(target_os = "linux")]
-fn mtu_default() -> u16 {
-    near::MTU
-}
-
-#[cfg(target_os = "linux")]
-fn transparent_default() -> NonZeroU16 {
-    const { NonZeroU16::new(rules::PORT).unwrap() }
-}
-
-#[cfg(target_os = "linux")]
-fn user<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked(deserializer, rules::parse_user).map(Some)
-}
-
-#[cfg(target_os = "linux")]
-fn device_default() -> String {
-    near::DEVICE.into()
-}
-
-fn checked<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
-    deserializer: D,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse(&text).map_err(serde::de::Error::custom)
-}
-
-fn listed<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
-    deserializer: D,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Vec<T>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| parse(text).map_err(serde::de::Error::custom)).collect()
-}
-
-fn parsed_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr,
-    T::Err: std::fmt::Display,
-{
-    listed(deserializer, T::from_str)
-}
-
-fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
-    listed(deserializer, parse_port)
-}
-
-fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    checked(deserializer, parse_listen)
-}
-
-fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked(deserializer, reach::parse_profile).map(Some)
-}
-
-/// A network for tunnels, as it is written: where it is used, it is a pool of addresses that are taken.
-#[cfg(target_os = "linux")]
-fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let same = |text: &str| text.parse::<crate::tun::pool::Pool>().map(|_| text.to_owned());
-    checked(deserializer, same).map(Some)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked(deserializer, |_| Err("tunnels for packets need Linux")).map(Some)
-}
-
-#[cfg(target_os = "linux")]
-fn device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    checked(deserializer, near::parse_device)
-}
-
-#[cfg(target_os = "linux")]
-fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
-    let bytes = u16::deserialize(deserializer)?;
-    near::parse_mtu(&bytes.to_string()).map_err(serde::de::Error::custom)
-}
-
-fn login<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Login>, D::Error> {
-    checked(deserializer, Login::parse).map(Some)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -398,12 +296,15 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!((config.tun[0].wanted().device.as_str(), config.tun[0].routes.len()), (near::DEVICE, 2));
+        assert_eq!(
+            (config.tun[0].wanted().device.as_str(), config.tun[0].routes.len()),
+            (crate::tun::near::DEVICE, 2)
+        );
         assert_eq!((config.tun[1].mtu, config.tun[1].delivery), (9000, Delivery::InOrder));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
         assert_eq!(config.gateway.unwrap().listen.port(), 443);
-        assert_eq!(config.proxy[0].listen, proxy_default());
+        assert_eq!(config.proxy[0].listen, values::proxy_default());
         assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
     }
 

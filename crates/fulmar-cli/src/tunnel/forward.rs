@@ -13,9 +13,10 @@ use super::halves::BoxedHalves;
 use super::local::{self, Listener};
 use super::packets;
 use super::proxy;
-use super::pump::{Way, pump};
+use super::pump::pump;
 use super::reverses::Reverse;
 use super::target::{Place, Target};
+use super::traffic::Way;
 use super::visitors::{PeerPackets, serve_peers};
 
 /// Where ports are opened unless another address is given.

@@ -26,10 +26,12 @@ use tokio::sync::Mutex;
 use super::client::Client;
 use super::error::{Code, OpenError};
 use super::halves::{TunnelSend, split_tcp};
+use super::local::REQUEST_TIME_MAX;
+use super::login::Login;
 use super::opening::Flow;
-use super::proxy::{Login, REQUEST_TIME_MAX};
-use super::pump::{Way, pump};
+use super::pump::pump;
 use super::target::{Place, Target};
+use super::traffic::Way;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 

@@ -7,7 +7,7 @@
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`account`] | what a client may, and how much |
 //! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
 //! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
-//! | [`proxy`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
+//! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
 //! | [`report`], [`metrics`], [`control`] | what those see who look after it |
 //! | [`config`], [`commands`] | the file and the command lines |
 
@@ -17,6 +17,7 @@ pub mod ahead;
 pub mod client;
 pub mod commands;
 pub mod config;
+mod config_values;
 pub mod control;
 pub mod datagrams;
 pub mod dial;
@@ -31,6 +32,7 @@ pub mod incoming;
 pub mod link;
 pub mod links;
 pub mod local;
+pub mod login;
 pub mod message;
 pub mod metrics;
 pub mod opening;

@@ -11,10 +11,12 @@ use tokio::net::TcpStream;
 
 use super::client::Client;
 use super::halves::split_tcp;
-use super::proxy::{Login, REQUEST_TIME_MAX};
-use super::pump::{Way, pump};
-use super::socks_udp;
+use super::local::REQUEST_TIME_MAX;
+use super::login::Login;
+use super::pump::pump;
+use super::socks_udp::{self, place};
 use super::target::{Place, Target};
+use super::traffic::Way;
 
 /// What a reply says where no address is known.
 const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -74,10 +76,4 @@ async fn connect(asking: Asking, place: Place, client: &Client) -> Result<(), So
             asking.reply_error(&error.code.socks_reply()).await
         }
     }
-}
-
-/// A SOCKS address as a place.
-pub fn place(address: TargetAddr) -> Place {
-    let (host, port) = address.into_string_and_port();
-    Place::new(host, port)
 }

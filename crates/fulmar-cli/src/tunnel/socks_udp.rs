@@ -17,9 +17,8 @@ use tokio::task::JoinSet;
 use super::client::Client;
 use super::message::PACKET_BYTES_MAX;
 use super::packets::{self, Packets};
-use super::pump::Way;
-use super::socks::place;
-use super::target::Target;
+use super::target::{Place, Target};
+use super::traffic::Way;
 
 /// Targets of one association at the same time; packets to more are dropped.
 const FLOWS_MAX: usize = 512;
@@ -137,4 +136,10 @@ impl Packets for ClientPackets {
         let reply = [&self.header[..], packet].concat();
         let _ = self.socket.send_to(&reply, self.source).await;
     }
+}
+
+/// A SOCKS address as a place.
+pub fn place(address: TargetAddr) -> Place {
+    let (host, port) = address.into_string_and_port();
+    Place::new(host, port)
 }

@@ -11,8 +11,9 @@ use super::ClientArgs;
 use crate::exit::Failure;
 use crate::tunnel::error::Code;
 use crate::tunnel::halves::{RecvHalf, SendHalf};
-use crate::tunnel::pump::{Outcome, Way, pump};
+use crate::tunnel::pump::{Outcome, pump};
 use crate::tunnel::target::Target;
+use crate::tunnel::traffic::Way;
 
 /// Connects standard input and output with a target beyond a gateway.
 ///

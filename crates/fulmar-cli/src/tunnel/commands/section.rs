@@ -13,20 +13,21 @@ use crate::cp::server::Served;
 use crate::exit::Failure;
 use crate::reach::{self, Manner, ServerArgs};
 use crate::serve;
+use crate::tunnel::client::Client;
+use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
+#[cfg(target_os = "linux")]
+use crate::tunnel::config::{TransparentConfig, TunConfig};
+use crate::tunnel::forward::{Entrance, serve_all};
+use crate::tunnel::login::Login;
+use crate::tunnel::proxy;
+use crate::tunnel::report::{Observed, ObservedClient, ObservedGateway};
+use crate::tunnel::reverses::Reverse;
 #[cfg(target_os = "linux")]
 use crate::{
     system::Changed,
     transparent::{self, rules::Rules},
     tun::{far::Grant, near::Near},
 };
-use crate::tunnel::client::Client;
-#[cfg(target_os = "linux")]
-use crate::tunnel::config::{TransparentConfig, TunConfig};
-use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
-use crate::tunnel::forward::{Entrance, serve_all};
-use crate::tunnel::proxy;
-use crate::tunnel::report::{Observed, ObservedClient, ObservedGateway};
-use crate::tunnel::reverses::Reverse;
 
 /// Pause before a gateway that did not answer is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
@@ -89,7 +90,7 @@ impl Section {
             Self::Gateway(section) => format!("gateway {section:?}"),
             // A login shows itself without its password.
             Self::Proxy(section) => {
-                let login = section.user.as_ref().map(proxy::Login::digest);
+                let login = section.user.as_ref().map(Login::digest);
                 format!("proxy {section:?} {login:?} {}", host(&section.host))
             }
             Self::Forward(section) => format!("forward {section:?} {}", host(&section.host)),
