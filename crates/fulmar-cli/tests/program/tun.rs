@@ -188,19 +188,19 @@ fn tunnels_of_a_file_come_and_go() {
     let tunnel = |device: &str, network: &str| {
         format!("[[tun]]\nhost = \"far\"\ndevice = \"{device}\"\nroutes = [\"{network}\"]\n")
     };
-    let (one, two) = (tunnel("one", "203.0.113.0/24"), tunnel("two", "198.51.100.0/24"));
+    let (one, two) = (tunnel("one", "203.0.113.0/24"), tunnel("two", "203.0.114.0/24"));
     write(&format!("{one}{two}"));
     let up = Server::start_any(stage.near.inside(&stage.home.command(&["up", "--json"])));
     assert_eq!(up.first["running"], serde_json::json!(["tun one", "tun two"]));
     let has = |line: &str| stage.routes().contains(line);
-    wait_until("both stand", || has("203.0.113.0/24 dev one") && has("198.51.100.0/24 dev two"));
+    wait_until("both stand", || has("203.0.113.0/24 dev one") && has("203.0.114.0/24 dev two"));
     let ping = || stage.near.shell("ping -c 1 -W 2 203.0.113.7").output().unwrap().status.success();
     wait_until("packets arrive", ping);
 
     // Another tunnel with the routes of the one that goes: its device and its routes are gone by then.
-    write(&format!("{one}{}", tunnel("three", "198.51.100.0/24")));
+    write(&format!("{one}{}", tunnel("three", "203.0.114.0/24")));
     stage.home.run(&["reload"]).success();
-    wait_until("the third stands", || has("198.51.100.0/24 dev three") && !has("dev two"));
+    wait_until("the third stands", || has("203.0.114.0/24 dev three") && !has("dev two"));
     assert!(ping(), "what is the same goes on");
     write(&format!("{one}{one}"));
     stage.home.run(&["reload"]).fails_with(1).says("`device`");

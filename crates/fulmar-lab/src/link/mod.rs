@@ -23,7 +23,7 @@ use fulmar_net::{
 use fulmar_proto::Rate;
 
 pub use back::Back;
-use words::{loss, rate};
+use words::{jitter, loss, rate, to};
 
 /// What the link between the two ends does.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -240,16 +240,6 @@ impl LinkSpec {
             (None, milli) => QueueConfig::DropTail(limit(milli.unwrap_or(1000))),
         }
     }
-}
-
-fn jitter(longest: Duration) -> Jitter {
-    if longest.is_zero() { Jitter::None } else { Jitter::Uniform(longest) }
-}
-
-/// Puts a value into its place, or says why it is none.
-fn to<T, E: ToString>(slot: &mut T, value: Result<T, E>) -> Result<(), String> {
-    *slot = value.map_err(|error| error.to_string())?;
-    Ok(())
 }
 
 /// `true` or `false`.

@@ -3,7 +3,7 @@
 
 use super::Connection;
 use super::handshake::Level;
-use super::trace::PacketSpace;
+use super::packet_log::PacketSpace;
 use crate::wire::frame::{self, Close};
 use crate::wire::packet::{PacketHeader, TAG_BYTES};
 use crate::{Instant, TransportError, TransportErrorCode};

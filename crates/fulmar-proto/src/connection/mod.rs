@@ -17,6 +17,7 @@ mod flight;
 mod forge;
 mod handshake;
 mod liveness;
+mod packet_log;
 mod path;
 mod receive;
 mod setup;
@@ -34,8 +35,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 pub use datagrams::SendDatagramError;
+pub use packet_log::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
 pub use stats::ConnectionStats;
-pub use trace::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
 
 use crate::coding::{Coding, SymbolReceiver};
 use crate::config::TransportConfig;
@@ -51,10 +52,10 @@ use close::{Shutdown, State};
 use datagrams::Datagrams;
 use handshake::Handshake;
 use liveness::Liveness;
+use packet_log::PacketLog;
 use path::Path;
 pub(crate) use setup::Setup;
 use setup::{local_parameters, path_limits, recovery_modules, stream_config};
-use trace::Trace;
 
 /// Where a datagram came from.
 #[derive(Copy, Clone, Debug)]
@@ -188,7 +189,7 @@ pub struct Connection {
     endpoint_events: VecDeque<EndpointEvent>,
     is_delivery_awaited: bool,
     stats: ConnectionStats,
-    trace: Option<Box<Trace>>,
+    packet_log: Option<Box<PacketLog>>,
 }
 
 impl Connection {
@@ -211,8 +212,8 @@ impl Connection {
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
         let mut recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
         recovery.skip_numbers(ChaCha20Rng::from_rng(&mut rng));
-        let trace = config.trace_packets.map(Trace::new).map(Box::new);
-        recovery.keep_lost(trace.is_some());
+        let packet_log = config.trace_packets.map(PacketLog::new).map(Box::new);
+        recovery.keep_lost(packet_log.is_some());
         let mut connection = Self {
             side: setup.side,
             state: State::Handshaking,
@@ -246,7 +247,7 @@ impl Connection {
             endpoint_events: VecDeque::new(),
             is_delivery_awaited: false,
             stats: ConnectionStats::default(),
-            trace,
+            packet_log,
             rng,
             config,
         };

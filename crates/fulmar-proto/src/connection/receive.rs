@@ -3,9 +3,9 @@
 use super::cids::Cids;
 use super::close::State;
 use super::handshake::Level;
+use super::packet_log::PacketSpace;
 use super::path::Validation;
 use super::setup::udp_payload_max;
-use super::trace::PacketSpace;
 use super::{Connection, DatagramMeta, EndpointEvent, Event};
 use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
 use crate::recovery::{AckPolicy, Arrival, Ecn, Received};

@@ -1,6 +1,7 @@
 //! The sections of config.toml, each as `fulmar up` runs it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct Unit {
     observed: Shown,
     /// What it is, and where.
     pub at: String,
+    /// A port that its connections hold, also when it has ended.
+    pub held: Option<SocketAddr>,
 }
 
 /// A section of the file.
@@ -84,6 +87,11 @@ impl Section {
         sections.map(|section| (section.key(config), section)).collect()
     }
 
+    /// A port that its connections go on to hold.
+    pub fn held(&self) -> Option<SocketAddr> {
+        if let Self::Gateway(section) = self { Some(section.listen) } else { None }
+    }
+
     fn key(&self, config: &Config) -> String {
         let host = |name: &str| format!("{:?}", config.host(name));
         match self {
@@ -104,7 +112,7 @@ impl Section {
     /// Sets it to work.
     pub async fn begin(self, config: &Config) -> Result<Unit, Failure> {
         let observed = Arc::<Mutex<Option<Arc<dyn Observed>>>>::default();
-        let mut tasks = JoinSet::new();
+        let (mut tasks, held) = (JoinSet::new(), self.held());
         let at = match self {
             Self::Gateway(section) => {
                 let (at, work) = begin_gateway(&section, &observed)?;
@@ -149,7 +157,7 @@ impl Section {
                 format!("transparent at port {}", section.port)
             }
         };
-        Ok(Unit { tasks, observed, at })
+        Ok(Unit { tasks, observed, at, held })
     }
 }
 

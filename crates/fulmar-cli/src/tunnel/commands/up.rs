@@ -71,6 +71,9 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     .await
 }
 
+/// What a changed gateway at the same port comes to.
+const STAYS: &str = "the gateway stays as it was until a restart, since its connections hold the port";
+
 /// Everything that runs, by the section that asked for it.
 struct House {
     path: PathBuf,
@@ -88,6 +91,7 @@ impl House {
     /// from it.
     async fn apply(&self, config: Config) -> Result<(), Failure> {
         let named = Section::all(&config);
+        self.keep_staying(&named);
         let units = std::mem::take(&mut *self.lock());
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             units.into_iter().partition(|(key, _)| named.contains_key(key));
@@ -107,6 +111,29 @@ impl House {
             }
         }
         failed
+    }
+
+    /// Sections that are others now, and whose ports are held by connections that are to go on: by their keys
+    /// of before and now.
+    fn staying(&self, named: &BTreeMap<String, Section>) -> Vec<(String, String)> {
+        let units = self.lock();
+        let other = |key: &String| !named.contains_key(key);
+        let held =
+            units.iter().filter(|(key, _)| other(key)).filter_map(|(key, unit)| Some((key, unit.held?)));
+        let now =
+            |at| named.iter().find(|(key, section)| section.held() == Some(at) && !units.contains_key(*key));
+        held.filter_map(|(key, at)| Some((key.clone(), now(at)?.0.clone()))).collect()
+    }
+
+    /// These stay as they were, rather than let nobody new in.
+    fn keep_staying(&self, named: &BTreeMap<String, Section>) {
+        for (before, now) in self.staying(named) {
+            let mut units = self.lock();
+            if let Some(unit) = units.remove(&before) {
+                tracing::warn!("{}: {STAYS}", unit.at);
+                units.insert(now, unit);
+            }
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Unit>> {
@@ -135,7 +162,9 @@ impl Observed for House {
         let config = Config::read(&self.path).map_err(|failure| failure.to_string())?;
         let observed: Vec<_> = self.lock().values().filter_map(Unit::observed).collect();
         observed.iter().try_for_each(|observed| observed.reload().map(drop))?;
+        let is_all = self.staying(&Section::all(&config)).is_empty();
         self.changes.send(config).map_err(|_| "it is about to end".to_owned())?;
-        Ok(format!("{} was read again", self.path.display()))
+        let path = self.path.display();
+        Ok(if is_all { format!("{path} was read again") } else { format!("{path} was read again; {STAYS}") })
     }
 }
