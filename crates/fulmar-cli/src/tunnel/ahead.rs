@@ -101,7 +101,9 @@ impl Ahead {
 
 impl State {
     fn wake(&mut self) {
-        self.writer.take().map(Waker::wake);
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
     }
 
     fn hold(&mut self, data: &[u8]) {

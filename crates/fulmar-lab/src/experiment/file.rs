@@ -2,9 +2,7 @@
 //!
 //! The format is described in docs/lab.md.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use fulmar_net::parse;
 use toml::Spanned;

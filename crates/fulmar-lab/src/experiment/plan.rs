@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fulmar_net::parse;
-use fulmar_proto::{PROFILE_NAMES, Profile};
+use fulmar_proto::Profile;
 
 use super::ScenarioHash;
 use super::cell::Cell;

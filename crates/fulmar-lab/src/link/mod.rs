@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use clap::Args;
 use fulmar_net::{
-    Intervals, Jitter, LinkConfig, LinkRate, Loss, Order, Policer, Probability, QueueConfig, QueueLimit,
-    Stalls, parse,
+    Intervals, LinkConfig, LinkRate, Loss, Order, Policer, Probability, QueueConfig, QueueLimit, Stalls,
+    parse,
 };
 use fulmar_proto::Rate;
 
@@ -249,6 +249,8 @@ fn switch(text: &str) -> Result<bool, String> {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_net::Jitter;
+
     use super::*;
 
     #[derive(clap::Parser)]

@@ -163,6 +163,7 @@ pub fn milli(text: &str) -> Result<u32, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LinkRate;
     use alloc::string::ToString;
 
     #[test]

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::draw::Draw;
 use super::recombine::draw_profile;
-use fulmar_net::{
-    Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, Probability, QueueConfig, QueueLimit, TwoState,
-};
+use fulmar_net::{Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, QueueConfig, QueueLimit, TwoState};
 use fulmar_proto::{AllowedProfiles, Dir, Instant, Profile, Rate, Side, TransportConfig};
 
 /// IP and UDP headers, which the links count and the protocol does not.
