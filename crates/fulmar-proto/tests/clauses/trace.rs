@@ -48,12 +48,13 @@ fn every_packet_that_is_counted_has_its_event() {
     for name in ["auto", "newreno", "lt-tcp"] {
         let mut world = World::new(3, lossy(20, 20, 5), traced(name), traced(name));
         world.connected();
-        upload(&mut world, 300_000);
+        upload(&mut world, 1_000_000);
         world.settle();
         let client = agree(world.client.only());
         let server = agree(world.server.only());
-        let lost = client.iter().filter(|event| matches!(event.kind, PacketEventKind::Lost { .. }));
-        assert!(lost.count() > 5 && server.len() > 300, "{name}");
+        // Some 700 packets, of which one in twenty is lost.
+        let lost = client.iter().filter(|event| matches!(event.kind, PacketEventKind::Lost { .. })).count();
+        assert!(lost > 10 && server.len() > 500, "{name}: {lost} {}", server.len());
     }
 }
 
