@@ -8,7 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::exit::{EXIT_CODES, Failure};
 use crate::log::{self, LogFormat};
 use crate::tunnel::commands;
-use crate::{cp, demo, keygen, perf, profiles, serve};
+use crate::units::parse_size;
+use crate::{cp, demo, keygen, perf, profiles, qlog, serve};
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -21,9 +22,12 @@ Environment:
 #[derive(Debug, Parser)]
 #[command(name = "fulmar", version, max_term_width = 100, after_long_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub struct Cli {
-    /// Log each connection to a file in this folder, in the format of qlog
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Log each connection, packet by packet, to a file in this folder, in the format of qlog
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Log")]
     qlog: Option<PathBuf>,
+    /// Bytes that all files of --qlog may have together; then each says that it ends there
+    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size, default_value = "1G", requires = "qlog", help_heading = "Log")]
+    qlog_max: u64,
     /// In which form to log [default: text; journald for services of systemd]
     #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = "Log")]
     log_format: Option<LogFormat>,
@@ -58,7 +62,7 @@ enum Command {
     Forward(commands::forward::Args),
     /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
     Connect(commands::connect::Args),
-    /// Run everything that config.toml names: a gateway, proxies, forwards
+    /// Run everything that config.toml names: a gateway, proxies, forwards, tunnels
     Up(commands::up::Args),
     /// See what the commands of this user do: connections, rates, losses
     Status(commands::status::Args),
@@ -114,7 +118,7 @@ impl Cli {
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
         };
-        if let Some(Err(failure)) = self.qlog.as_deref().map(crate::qlog::start) {
+        if let Some(Err(failure)) = self.qlog.as_deref().map(|folder| qlog::start(folder, self.qlog_max)) {
             eprintln!("fulmar: {failure}");
             return failure.into();
         }
@@ -191,7 +195,11 @@ fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
 fn block_on_to_its_end(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::Other(format!("no runtime: {e}")))?;
-    let result = runtime.block_on(work);
+    let result = runtime.block_on(async {
+        let result = work.await;
+        qlog::finish().await;
+        result
+    });
     // A thread that waits for a slow disk must not hold the program back.
     runtime.shutdown_background();
     result

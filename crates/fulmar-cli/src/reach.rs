@@ -12,6 +12,7 @@ use fulmar::{
 };
 
 use crate::exit::Failure;
+use crate::qlog;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge};
 use crate::units::parse_seconds;
@@ -340,6 +341,7 @@ fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure
 fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> {
     let mut transport = TransportConfig::default();
     transport.idle_timeout(Some(IDLE_TIMEOUT))?.keep_alive(Some(KEEP_ALIVE))?;
+    transport.trace_packets(qlog::events_max());
     if windows == Windows::Many {
         transport.receive_window_bytes(TUNNEL_WINDOW_BYTES)?;
         transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES))?;
@@ -363,16 +365,6 @@ fn any_v4(port: u16) -> SocketAddr {
 pub fn favoring(spec: &str, favor: Option<&str>) -> String {
     let separator = if spec.contains(':') { ',' } else { ':' };
     favor.map_or_else(|| spec.into(), |favor| format!("{spec}{separator}favor={favor}"))
-}
-
-/// Where programs of this machine find something: an address with a port, or a port, which is on loopback;
-/// `:PORT` is on every address.
-pub fn parse_listen_here(text: &str) -> Result<SocketAddr, String> {
-    let here = text.strip_prefix("localhost:").unwrap_or(text);
-    let here = here.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let everywhere = || text.strip_prefix(':').and_then(|port| port.parse().ok()).map(any_address);
-    let found = here.or_else(|| text.parse().ok()).or_else(everywhere);
-    found.ok_or_else(|| format!("`{text}` is neither a port nor an address with one, as 127.0.0.1:1080"))
 }
 
 /// A profile that there is, as it writes itself.
@@ -433,17 +425,6 @@ pub mod private {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_port_alone_is_here() {
-        for text in ["1080", "localhost:1080", "127.0.0.1:1080"] {
-            assert_eq!(parse_listen_here(text), Ok("127.0.0.1:1080".parse().unwrap()), "{text}");
-        }
-        assert!(parse_listen_here(":1080").is_ok_and(|address| address.ip().is_unspecified()));
-        for text in ["", "127.0.0.1", "example:80", "localhost", "99999", "127.0.0.1:99999", ":"] {
-            assert!(parse_listen_here(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn profiles_that_there_are() {

@@ -13,7 +13,8 @@ use crate::cp::error::TransferError;
 use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Handled, Served};
 use crate::exit::Failure;
-use crate::reach::{self, DEFAULT_PORT, Listener, ServerArgs, Service};
+use crate::listen::parse_listen;
+use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::session::Session;
 use crate::tunnel::commands;
 use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
@@ -229,33 +230,5 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
         }
         Ok(Handled { request, path, bytes: None }) => tracing::debug!("{peer}: {request} {path}"),
         Err(error) => tracing::warn!("{peer}: {error}"),
-    }
-}
-
-/// An address with a port, a port alone (on every address), or an address alone (with the usual port).
-pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let bare = text
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse()
-        .map(|ip| SocketAddr::new(ip, DEFAULT_PORT));
-    let port = text.strip_prefix(':').unwrap_or(text).parse().map(reach::any_address);
-    let found = text.parse().or(bare).ok().or(port.ok());
-    found.ok_or_else(|| format!("`{text}` is neither an address nor a port"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_to_listen() {
-        assert_eq!(parse_listen("127.0.0.1:5"), Ok("127.0.0.1:5".parse().unwrap()));
-        assert_eq!(parse_listen("127.0.0.1"), Ok("127.0.0.1:4747".parse().unwrap()));
-        assert_eq!(parse_listen("[::1]:5"), Ok("[::1]:5".parse().unwrap()));
-        assert_eq!(parse_listen("::1"), Ok("[::1]:4747".parse().unwrap()));
-        assert_eq!(parse_listen("5").map(|a| a.port()), Ok(5));
-        assert_eq!(parse_listen(":5").map(|a| a.port()), Ok(5));
-        assert!(parse_listen("example").is_err());
     }
 }

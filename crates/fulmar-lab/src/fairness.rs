@@ -1,7 +1,7 @@
 //! Jain's index over time: of what each flow had delivered within each second (DFCP thesis, 2014: "fairness
 //! over time").
 
-use crate::outcome::Sample;
+use crate::sample::Sample;
 use crate::statistics::jain;
 
 /// Seconds over which shares are compared: long enough that bursts of delivery even out, short enough to show

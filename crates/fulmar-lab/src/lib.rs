@@ -25,6 +25,7 @@ pub mod random;
 #[cfg(unix)]
 pub mod relay;
 pub mod report;
+pub mod sample;
 pub mod scenario;
 pub mod sim;
 pub mod statistics;

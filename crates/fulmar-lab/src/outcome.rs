@@ -8,7 +8,11 @@ use std::time::Duration;
 use fulmar_net::{DelayHistogram, LinkStats};
 use serde::{Deserialize, Serialize};
 
+use crate::sample::Sample;
 use crate::{fairness, statistics};
+
+/// What of an IP packet of full size is payload: the rest are headers of IP, UDP and this protocol.
+pub const PAYLOAD_SHARE: f64 = 0.955;
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -246,54 +250,13 @@ pub struct Lateness {
     pub core_share: f64,
 }
 
-/// Values of one flow at one time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Sample {
-    /// Seconds since the start.
-    pub t: f64,
-    /// Which flow.
-    pub flow: usize,
-    /// Application bytes read in order so far.
-    pub received_bytes: u64,
-    /// Congestion window in bytes.
-    pub window_bytes: u64,
-    /// Bytes in flight.
-    pub in_flight_bytes: u64,
-    /// Smoothed round-trip time, ms.
-    pub rtt_ms: f64,
-    /// Pace of sending, Mbit/s.
-    pub pacing_mbps: Option<f64>,
-    /// Estimated loss rate.
-    pub loss_estimate: Option<f64>,
-    /// Repair symbols per source symbol aimed at.
-    pub redundancy: Option<f64>,
-    /// The longest delay of a message delivered since the sample before, ms.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay_ms: Option<f64>,
-    /// Bytes in the (first) bottleneck's queue.
-    pub queue_bytes: u64,
-    /// Bytes of data sent for the first time so far.
-    pub sequence_bytes: u64,
-    /// Combinations and copies sent so far; of kernel TCP segments sent again.
-    pub repair_packets: u64,
-    /// Packets handed to the (first) bottleneck so far, of all flows.
-    pub offered_packets: u64,
-    /// Of these, lost on the wire.
-    pub lost_packets: u64,
-    /// Of these, dropped by the queue.
-    pub dropped_packets: u64,
-    /// Of these, marked.
-    pub marked_packets: u64,
-}
-
 impl Outcome {
     /// Fills in what follows from the flows and links: sum, share of the limit, Jain's index, utilisation.
     pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: f64) {
         self.goodput_mbps = self.flows.iter().map(|flow| flow.goodput_mbps).sum();
         let limit = capacity_bps.map(|capacity| capacity * (1.0 - loss_rate) / 1e6);
         self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
-        let alone = capacity_bps.map(|capacity| capacity * crate::random::PAYLOAD_SHARE / 1e6);
+        let alone = capacity_bps.map(|capacity| capacity * PAYLOAD_SHARE / 1e6);
         self.normalised_goodput = alone.filter(|&most| most > 0.0).map(|most| self.goodput_mbps / most);
         self.jain = statistics::jain(self.flows.iter().map(|flow| flow.goodput_mbps));
         let over_time = fairness::over_time(&self.series, self.flows.len());
@@ -316,9 +279,7 @@ impl Outcome {
             "goodput_mbps" => Some(self.goodput_mbps),
             "goodput_kib_s" => Some(self.goodput_mbps * 1e6 / 8.0 / 1024.0),
             "fraction_of_limit" => self.fraction_of_limit,
-            "share_of_limit" => {
-                self.fraction_of_limit.map(|fraction| fraction / crate::random::PAYLOAD_SHARE)
-            }
+            "share_of_limit" => self.fraction_of_limit.map(|fraction| fraction / PAYLOAD_SHARE),
             "waste" => self.waste(),
             "normalised_goodput" => self.normalised_goodput,
             "queue_drop_share" => {

@@ -34,6 +34,7 @@ pub struct TransportConfig {
     pub(crate) initial_mtu_bytes: u16,
     pub(crate) mtu_max_bytes: u16,
     pub(crate) is_ecn_enabled: bool,
+    pub(crate) trace_packets: Option<usize>,
     #[cfg(feature = "forge")]
     pub(crate) forgery: Option<crate::params::Forgery>,
 }
@@ -60,6 +61,7 @@ impl Default for TransportConfig {
             initial_mtu_bytes: 1200,
             mtu_max_bytes: 1472,
             is_ecn_enabled: true,
+            trace_packets: None,
             #[cfg(feature = "forge")]
             forgery: None,
         }
@@ -156,6 +158,10 @@ setters! {
     allowed_profiles: AllowedProfiles;
     /// Mark packets as ECN-capable where the path proves to be. Default: yes.
     is_ecn_enabled: bool;
+    /// Remember what happens to each packet, for a log: so many events, of some 100 bytes each, until they are
+    /// taken ([`Connection::take_packet_events`](crate::Connection::take_packet_events)); more are counted.
+    /// Default: no log.
+    trace_packets: Option<usize>;
 }
 
 optional_setters! {

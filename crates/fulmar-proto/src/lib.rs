@@ -21,7 +21,8 @@ pub mod wire;
 
 pub use config::{ClientConfig, ConfigError, ConnectionIds, EndpointConfig, ServerConfig, TransportConfig};
 pub use connection::{
-    Connection, ConnectionStats, DatagramMeta, EndpointEvent, Event, SendDatagramError, Transmit,
+    Connection, ConnectionStats, DatagramMeta, EndpointEvent, Event, Packet, PacketEvent, PacketEventKind,
+    PacketSpace, PathMetrics, SendDatagramError, Transmit,
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::Field;
 use crate::chance::Chance;
+use crate::field::Field;
 use crate::meter::Figures;
 
 /// Files on the server for everybody to fetch, and their sizes in bytes.

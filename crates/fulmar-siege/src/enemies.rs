@@ -11,10 +11,11 @@ use fulmar::identity::Home;
 use fulmar::{ClientConfig, Connection, Endpoint, RecvStream, SendStream};
 use fulmar_cli::cp::message::{self, Message, Meta};
 
+use crate::args::Args;
 use crate::castle::Castle;
 use crate::chance::Chance;
+use crate::field::Field;
 use crate::honest::GREEDY;
-use crate::{Args, Field};
 
 /// Pieces that a second's flood comes in.
 const WAVES_PER_SECOND: u32 = 20;

@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::Field;
 use crate::castle::{Castle, LIBRARY};
 use crate::chance::Chance;
+use crate::field::Field;
 use crate::roads::Roads;
 
 /// A copy that takes longer hangs.

@@ -12,25 +12,26 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod args;
 mod castle;
 mod chance;
 mod enemies;
+mod field;
 mod honest;
 mod meter;
 mod roads;
 mod verdict;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 
+use args::Args;
 use castle::Castle;
 use chance::Chance;
-use verdict::Verdict;
+use field::Field;
 
 /// Between two deeds against the server.
 const PEACE: Duration = Duration::from_secs(9);
@@ -38,47 +39,6 @@ const PEACE: Duration = Duration::from_secs(9);
 /// After the last deed the server has so long to come to rest before its figures are taken: longer than the
 /// timeout by which it notices that somebody has left without a word.
 const REST: Duration = Duration::from_secs(45);
-
-/// Besiege `fulmar serve`
-#[derive(Debug, Parser)]
-#[command(name = "fulmar-siege", version)]
-pub(crate) struct Args {
-    /// How long
-    #[arg(long, default_value_t = 1.0)]
-    minutes: f64,
-    /// Honest clients that copy all the time
-    #[arg(long, default_value_t = 50)]
-    clients: usize,
-    /// Datagrams in a second of each of the two floods: noise, and first packets of handshakes
-    #[arg(long, default_value_t = 2000)]
-    pub(crate) flood: u64,
-    /// Nothing but the flood of first packets, and clients that fetch a small file over a sound network: how
-    /// long a copy takes
-    #[arg(long)]
-    pub(crate) only_hellos: bool,
-    /// What happens is drawn from it
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// The program; by default the one beside this
-    #[arg(long)]
-    program: Option<PathBuf>,
-}
-
-/// What everybody in the siege knows.
-#[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) program: PathBuf,
-    pub(crate) folder: PathBuf,
-    pub(crate) verdict: Verdict,
-    is_over: AtomicBool,
-}
-
-impl Field {
-    /// Nothing new is begun any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-}
 
 fn main() -> ExitCode {
     match besiege(&Args::parse()) {
@@ -95,12 +55,8 @@ fn main() -> ExitCode {
 fn besiege(args: &Args) -> std::io::Result<bool> {
     let folder = tempfile::Builder::new().prefix("fulmar-siege").tempdir()?;
     let beside = std::env::current_exe()?.with_file_name("fulmar");
-    let field = Arc::new(Field {
-        program: args.program.clone().unwrap_or(beside),
-        folder: folder.path().to_owned(),
-        verdict: Verdict::default(),
-        is_over: AtomicBool::new(false),
-    });
+    let program = args.program.clone().unwrap_or(beside);
+    let field = Arc::new(Field::new(program, folder.path().to_owned()));
     let homes = honest::homes(&field, args.clients)?;
     let (castle, roads) = {
         let castle = Castle::build(&field)?;
@@ -137,7 +93,7 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
         castle.suffer(&field, &mut chance, Instant::now() > late);
         roads.change(&mut chance);
     }
-    field.is_over.store(true, Ordering::Relaxed);
+    field.end();
     roads.calm();
     for client in clients {
         let _ = client.join();

@@ -97,18 +97,19 @@ mod refusals;
 mod send_stream;
 mod socket;
 
-pub use connection::{Connecting, Connection, Incoming};
+pub use connection::{Connecting, Connection, Incoming, PacketTrace};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats};
 pub use error::{
     ClosedStream, ConnectError, FinishError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,
     WriteError,
 };
-pub use fulmar_proto::coding::{ReceiverStats, SenderStats};
+pub use fulmar_proto::coding::{Content, ReceiverStats, SenderStats};
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir, Favor,
-    LossView, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId,
-    TransportConfig, TransportError, TransportErrorCode, crypto, profile,
+    Instant, LossView, PROFILE_NAMES, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics,
+    Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig,
+    TransportError, TransportErrorCode, crypto, profile,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -6,6 +6,7 @@ mod disk;
 pub mod error;
 pub mod job;
 pub mod message;
+mod meta;
 pub mod part;
 pub mod patience;
 pub mod plan;

@@ -18,7 +18,7 @@ use cap_std::fs::Dir;
 use super::disk;
 use super::error::{FileCode, FileError};
 use super::message::{Hash, Kind, Meta};
-use super::store::{NAME_BYTES_MAX, describe};
+use super::meta::{NAME_BYTES_MAX, describe};
 
 /// Bytes read at once while hashing what is there already.
 const READ_BYTES: usize = 1 << 20;

@@ -12,15 +12,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, MetadataExt};
+use cap_std::fs::Dir;
 
 use super::disk;
 use super::error::{FileCode, FileError};
 use super::message::{Kind, Meta, PATH_BYTES_MAX};
+use super::meta::{NAME_BYTES_MAX, describe};
 use super::part::{Place, is_part_name};
-
-/// Longest name of one file or folder, in bytes, on the file systems in use.
-pub(super) const NAME_BYTES_MAX: usize = 255;
 
 /// A folder and all below it.
 #[derive(Debug)]
@@ -176,21 +174,6 @@ fn explain(path: &Path, error: &io::Error) -> FileError {
         return FileError::new(FileCode::Outside, format!("{}: leads out of the folder", path.display()));
     }
     FileError::from_io(&path.display().to_string(), error)
-}
-
-pub(super) fn describe(metadata: &cap_std::fs::Metadata) -> (Kind, Meta) {
-    let kind = match () {
-        () if metadata.is_file() => Kind::File,
-        () if metadata.is_dir() => Kind::Folder,
-        () => Kind::Other,
-    };
-    let meta = Meta {
-        size_bytes: if kind == Kind::File { metadata.len() } else { 0 },
-        mtime_s: metadata.mtime(),
-        mtime_ns: metadata.mtime_nsec().clamp(0, 999_999_999) as u32,
-        mode: metadata.mode() & 0o777,
-    };
-    (kind, meta)
 }
 
 #[cfg(test)]

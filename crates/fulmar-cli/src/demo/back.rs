@@ -5,7 +5,7 @@ use std::time::Duration;
 use fulmar_net::{LinkConfig, LinkRate};
 use fulmar_units::Rate;
 
-use super::race::loss;
+use super::loss::loss;
 use crate::exit::Failure;
 use crate::units;
 

@@ -9,17 +9,16 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fulmar_lab::bridge::{Bridge, End, LATENESS_P99_MAX, SERVER_ADDRESS, TcpSettings};
-use fulmar_lab::outcome::Outcome;
+use fulmar_lab::bridge::{Bridge, End, SERVER_ADDRESS, TcpSettings};
 use fulmar_lab::tcp::TcpInfo;
-use fulmar_net::LinkStats;
 use rustix::io::Errno;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
+use super::course::Course;
 use super::display::Sample;
-use super::race::{Course, Run};
-use super::road::{Middle, Road};
+use super::race::Run;
+use super::road::{Middle, Road, stop};
 use crate::exit::Failure;
 
 /// How long a call may block before it is asked whether all is over.
@@ -32,7 +31,8 @@ pub(super) fn acquire_rights() -> Result<(), Failure> {
 }
 
 fn bridge(course: &Course) -> Result<Bridge, Failure> {
-    Bridge::start(&course.link_spec(), course.seed, TcpSettings::default(), false).map_err(Failure::Other)
+    Bridge::start(&course.link_spec(), course.path.seed, TcpSettings::default(), false)
+        .map_err(Failure::Other)
 }
 
 /// Does something inside an end of the bridge. A socket made there stays there, whoever uses it.
@@ -54,17 +54,6 @@ pub(super) fn bridged(course: &Course) -> Result<Road, Failure> {
     let client = inside(&bridge.client, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
     let target = server.local_addr().map_err(|e| Failure::Other(e.to_string()))?;
     Ok(Road { server, client, target, middle: Middle::Bridge(Box::new(bridge)) })
-}
-
-/// Ends a bridge, and says what its forward link did.
-pub(super) fn stop(bridge: Bridge) -> Result<LinkStats, Failure> {
-    let forward = bridge.forward_stats();
-    let mut outcome = Outcome::default();
-    bridge.finish(LATENESS_P99_MAX, &mut outcome).map_err(Failure::Other)?;
-    for remark in &outcome.remarks {
-        tracing::warn!("the bridge could not keep its times: {remark}");
-    }
-    Ok(forward)
 }
 
 /// What both threads and the display share.

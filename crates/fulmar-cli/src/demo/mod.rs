@@ -6,23 +6,24 @@
 //! down to the losses: those are bridges of the laboratory, which need root.
 
 mod back;
+mod course;
 mod display;
 #[cfg(target_os = "linux")]
 mod kernel;
+mod loss;
 mod race;
 mod road;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use fulmar_net::QueueLimit;
 use serde_json::json;
 
 use crate::exit::Failure;
 use crate::reach;
 use crate::units;
+use course::{Course, PathArgs};
 use display::Display;
-use race::{Course, Run};
+use race::Run;
 use road::Road;
 
 /// IP packets of 1500 bytes carry about this share of payload (20 + 8 bytes of IP and UDP, some 40 of
@@ -35,24 +36,8 @@ const PAYLOAD_SHARE: f64 = 0.955;
 /// made for the occasion.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Capacity of the path, each way
-    #[arg(long, default_value = "50mbit", value_parser = units::parse_rate)]
-    rate: u64,
-    /// Round-trip time of the path
-    #[arg(long, default_value = "60ms", value_parser = units::parse_millis)]
-    rtt: Duration,
-    /// Share of packets that get lost, in percent, each way
-    #[arg(long, default_value = "10", value_parser = units::parse_percent_ppm)]
-    loss: u32,
-    /// Mean number of packets lost in a row; 1 for losses that are independent
-    #[arg(long, default_value = "3", value_parser = parse_burst)]
-    burst: u32,
-    /// Queue before the bottleneck, e.g. `1bdp`, `200p`, `64KiB`
-    #[arg(long, default_value = "1bdp", value_parser = parse_queue)]
-    queue: QueueLimit,
-    /// Seed of the path's losses
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    path: PathArgs,
     /// The file to copy, instead of one made up
     #[arg(long)]
     file: Option<PathBuf>,
@@ -71,8 +56,6 @@ pub struct Args {
     #[arg(long, value_name = "CC", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
     #[arg(default_missing_value = "cubic", conflicts_with = "against")]
     tcp: Vec<String>,
-    #[command(flatten)]
-    back: back::Back,
     /// Report as JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -96,7 +79,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         Some(file) => file.clone(),
         None => make_up(folder.path(), args.size)?,
     };
-    let course = Course::new(&args, &file)?;
+    let course = Course::new(args.path.clone(), &file)?;
     let display = Display::new(args.json);
     display.say(&format!("Path:  {}", course.describe()));
     display.say(&format!("File:  {} ({})", file.display(), units::bytes(course.file_bytes)));
@@ -220,18 +203,6 @@ impl Verdict<'_> {
             "limit_mbps": self.limit_mbps(),
             "runs": runs.collect::<Vec<_>>(),
         })
-    }
-}
-
-fn parse_queue(text: &str) -> Result<QueueLimit, String> {
-    fulmar_net::parse::queue_limit(text).map_err(|e| e.to_string())
-}
-
-/// In thousandths, as the model wants it.
-fn parse_burst(text: &str) -> Result<u32, String> {
-    match text.parse::<f64>() {
-        Ok(burst) if (1.0..=1000.0).contains(&burst) => Ok((burst * 1000.0).round() as u32),
-        _ => Err("a mean burst is between 1 and 1000 packets".into()),
     }
 }
 

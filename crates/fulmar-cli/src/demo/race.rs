@@ -1,16 +1,14 @@
-//! The course of the demo, and one run over it: a server, a relay, a client, a file.
+//! One run over the course: a server, a relay, a client, a file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fulmar_net::{LinkConfig, LinkStats, Loss, Probability, QueueConfig, QueueLimit, TwoState};
-use fulmar_units::Rate;
+use fulmar_net::LinkStats;
 use serde_json::json;
 
-use super::Args;
-use super::back::Back;
+use super::course::Course;
 use super::display::{Display, Sample};
 use super::road::{Middle, Road};
 use crate::cp::job::{self, Job};
@@ -24,23 +22,6 @@ use crate::units;
 
 /// How often the display is fed.
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Path and file.
-#[derive(Debug)]
-pub(super) struct Course {
-    /// To the server, and back.
-    pub(super) links: [LinkConfig; 2],
-    back: Back,
-    rate_bits: u64,
-    loss_ppm: u32,
-    burst_milli: u32,
-    queue: QueueLimit,
-    rtt: Duration,
-    pub(super) seed: u64,
-    pub(super) file: PathBuf,
-    /// Size of the file.
-    pub(super) file_bytes: u64,
-}
 
 /// How far one sender came.
 #[derive(Debug)]
@@ -58,83 +39,6 @@ pub(super) struct Run {
 }
 
 impl Course {
-    pub(super) fn new(args: &Args, file: &Path) -> Result<Self, Failure> {
-        let metadata =
-            std::fs::metadata(file).map_err(|e| Failure::File(format!("{}: {e}", file.display())))?;
-        if !metadata.is_file() {
-            return Err(Failure::File(format!("{} is not a file", file.display())));
-        }
-        let link = LinkConfig::new(Rate::from_bits_per_second(args.rate), args.rtt / 2)
-            .with_loss(loss(args.loss, args.burst)?)
-            .with_queue(QueueConfig::DropTail(args.queue));
-        Ok(Self {
-            links: args.back.links(&link, args.rtt, args.burst)?,
-            back: args.back.clone(),
-            rate_bits: args.rate,
-            loss_ppm: args.loss,
-            burst_milli: args.burst,
-            queue: args.queue,
-            rtt: args.rtt,
-            seed: args.seed,
-            file: file.to_owned(),
-            file_bytes: metadata.len(),
-        })
-    }
-
-    /// The link in the laboratory's words.
-    #[cfg(target_os = "linux")]
-    pub(super) fn link_spec(&self) -> fulmar_lab::link::LinkSpec {
-        let [forward, back] = &self.links;
-        fulmar_lab::link::LinkSpec {
-            rate: forward.rate.clone(),
-            rtt: self.rtt,
-            forward_delay: Some(forward.delay),
-            queue: Some(forward.queue.clone()),
-            loss: forward.loss.clone(),
-            back: fulmar_lab::link::Back {
-                back_rate: Some(back.rate.clone()),
-                back_loss: Some(back.loss.clone()),
-                ..Default::default()
-            },
-            ..Default::default()
-        }
-    }
-
-    pub(super) fn rate_mbps(&self) -> f64 {
-        self.rate_bits as f64 / 1e6
-    }
-
-    pub(super) fn loss(&self) -> f64 {
-        f64::from(self.loss_ppm) / 1e6
-    }
-
-    pub(super) fn describe(&self) -> String {
-        let percent = self.loss() * 100.0;
-        let loss = match self.burst_milli {
-            _ if self.loss_ppm == 0 => "no loss".into(),
-            0..=1000 => format!("{percent} % loss, independent"),
-            milli => format!("{percent} % loss in bursts of {}", f64::from(milli) / 1000.0),
-        };
-        format!(
-            "{}, RTT {:.0} ms, {loss}, both ways, queue {}{}",
-            units::rate(self.rate_mbps()),
-            self.rtt.as_secs_f64() * 1e3,
-            describe_queue(self.queue),
-            self.back.describe()
-        )
-    }
-
-    pub(super) fn json(&self) -> serde_json::Value {
-        json!({
-            "rate_mbps": self.rate_mbps(),
-            "rtt_ms": self.rtt.as_secs_f64() * 1e3,
-            "loss_percent": self.loss() * 100.0,
-            "burst_packets": f64::from(self.burst_milli) / 1000.0,
-            "queue": describe_queue(self.queue),
-            "seed": self.seed,
-        })
-    }
-
     /// Copies the file over a road with one profile, for at most so long.
     pub(super) async fn run(
         &self,
@@ -263,23 +167,6 @@ impl Run {
             },
             "sender": self.sender,
         })
-    }
-}
-
-/// Losses alone, or in bursts.
-pub(super) fn loss(ppm: u32, burst_milli: u32) -> Result<Loss, Failure> {
-    let share = Probability::from_ppm(ppm);
-    if share.is_zero() || burst_milli <= 1000 {
-        return Ok(Loss::bernoulli(share));
-    }
-    TwoState::new(share, burst_milli).map(Loss::TwoState).map_err(|e| Failure::Usage(e.to_string()))
-}
-
-fn describe_queue(queue: QueueLimit) -> String {
-    match queue {
-        QueueLimit::Bytes(bytes) => units::bytes(bytes),
-        QueueLimit::Packets(packets) => format!("{packets} packets"),
-        QueueLimit::Bdp { milli, .. } => format!("{} BDP", f64::from(milli) / 1000.0),
     }
 }
 

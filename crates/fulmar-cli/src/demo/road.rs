@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use fulmar_net::LinkStats;
 
-use super::race::Course;
+use super::course::Course;
 use crate::exit::Failure;
 use crate::relay::{Relay, RelayConfig};
 
@@ -35,7 +35,7 @@ impl Road {
         let (server, client) = (bind().map_err(broken)?, bind().map_err(broken)?);
         let [forward, back] = course.links.clone();
         let config = RelayConfig {
-            seed: course.seed,
+            seed: course.path.seed,
             ..RelayConfig::new(server.local_addr().map_err(broken)?, forward, back)
         };
         let relay = Relay::start(config).map_err(broken)?;
@@ -61,7 +61,19 @@ impl Middle {
                 Ok(stats.forward)
             }
             #[cfg(target_os = "linux")]
-            Self::Bridge(bridge) => super::kernel::stop(*bridge),
+            Self::Bridge(bridge) => stop(*bridge),
         }
     }
+}
+
+/// Ends a bridge, and says what its forward link did.
+#[cfg(target_os = "linux")]
+pub(super) fn stop(bridge: fulmar_lab::bridge::Bridge) -> Result<LinkStats, Failure> {
+    let forward = bridge.forward_stats();
+    let mut outcome = fulmar_lab::outcome::Outcome::default();
+    bridge.finish(fulmar_lab::bridge::LATENESS_P99_MAX, &mut outcome).map_err(Failure::Other)?;
+    for remark in &outcome.remarks {
+        tracing::warn!("the bridge could not keep its times: {remark}");
+    }
+    Ok(forward)
 }

@@ -13,9 +13,9 @@ use super::{child, program};
 use crate::exit::Failure;
 use crate::tunnel::commands::{ClientArgs, raise_descriptor_limit};
 use crate::tunnel::halves::boxed_tcp;
-use crate::tunnel::pump::{Way, pump};
-use crate::tunnel::traffic::Traffic;
-use crate::tunnel::{Client, Flow, OpenError, Place, Target};
+use crate::tunnel::pump::pump;
+use crate::tunnel::traffic::{Traffic, Way};
+use crate::tunnel::{Client, Flow, Place, Target};
 
 /// How long the last bytes of a program that has ended may stand still.
 const STANDSTILL_MAX: Duration = Duration::from_secs(10);
@@ -102,12 +102,7 @@ impl Dial for Dialer {
 
     async fn dial(&self, target: Place) -> Result<Flow, Errno> {
         let named = target.to_string();
-        let opened = async {
-            let mut flow = self.client.open(&Target::Tcp(target), &[]).await?;
-            flow.answered().await?;
-            Ok::<_, OpenError>(flow)
-        };
-        opened.await.map_err(|error| {
+        self.client.open(&Target::Tcp(target)).await.map_err(|error| {
             // What the program can say about it is one number.
             tracing::debug!("{named}: {error}");
             error.code.into()

@@ -5,20 +5,22 @@ pub mod rules;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::exit::Failure;
 use crate::system::{self, Changed};
-use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready};
+use crate::tunnel::commands::watch::WatchArgs;
+use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::tunnel::halves::boxed_tcp;
-use crate::tunnel::pump::{Way, pump};
-use crate::tunnel::traffic::Traffic;
+use crate::tunnel::pump::pump;
+use crate::tunnel::report::ObservedClient;
+use crate::tunnel::traffic::Way;
 use crate::tunnel::{Client, OpenError, Place, Target};
-use rules::{Mode, Network, Rules};
+use rules::{Mode, Rules};
 
 /// Connections that wait until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -45,37 +47,26 @@ pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// How connections come here
-    #[arg(long, value_enum, default_value = "redirect")]
-    mode: Mode,
-    /// The port of loopback where they come
-    #[arg(long, default_value_t = 1081, value_parser = clap::value_parser!(u16).range(1..))]
-    port: u16,
+    #[command(flatten)]
+    wanted: Rules,
     /// What to do with the rules
     #[arg(long, value_enum, default_value = "install")]
     rules: Handling,
-    /// Only connections to this network; may be given several times
-    #[arg(long, value_name = "NETWORK")]
-    only: Vec<Network>,
-    /// No connections to this network; may be given several times
-    #[arg(long, value_name = "NETWORK")]
-    except: Vec<Network>,
-    /// Only connections of this user's programs
-    #[arg(long, value_name = "USER", value_parser = rules::parse_user)]
-    user: Option<String>,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let changes =
-        Rules { mode: args.mode, port: args.port, only: args.only, except: args.except, user: args.user }
-            .changes();
+    let changes = args.wanted.changes();
     if args.rules == Handling::Print {
         print!("{}", system::script(&changes));
         return Ok(());
     }
     raise_descriptor_limit();
-    let listeners = listen(args.port, args.mode)?;
+    let entrance = Entrance::bind(&args.wanted)?;
+    let mut watch = args.watch.bind().await?;
+    let metrics = watch.metrics_address();
     let client = args.client.connect().await?;
     // In force as long as this value lives.
     let _changed = match args.rules {
@@ -83,30 +74,42 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         _ => None,
     };
     let gateway = gateway_name(&client);
-    let event = serde_json::json!({ "port": args.port, "gateway": gateway });
+    let port = args.wanted.port;
+    watch.start(vec![ObservedClient::new("transparent", format!("port {port}"), &client)])?;
+    let event = serde_json::json!({ "port": port, "gateway": gateway, "metrics": metrics });
     say_ready(
         args.client.json,
         "transparent",
         &[format!("Ready: TCP connections leave at {gateway}")],
         event,
     );
-    let traffic = Arc::new(Traffic::default());
-    let accepting = listeners
-        .into_iter()
-        .map(|listener| tokio::spawn(accept(listener, args.mode, client.clone(), Arc::clone(&traffic))));
-    for ended in accepting.collect::<Vec<_>>() {
-        ended.await.map_err(|e| Failure::Other(e.to_string()))?;
-    }
-    Ok(())
+    until_told(entrance.serve(client)).await
 }
 
-/// Listens at loopback, by each family there is.
-fn listen(port: u16, mode: Mode) -> Result<Vec<TcpListener>, Failure> {
-    let v4 = listener(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), mode);
-    let v4 =
-        v4.map_err(|e| Failure::Unreachable(format!("cannot listen at port {port} of loopback: {e}")))?;
-    let v6 = listener(SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port), mode).ok();
-    Ok([Some(v4), v6].into_iter().flatten().collect())
+/// Where connections come that were handed over.
+#[derive(Debug)]
+pub struct Entrance {
+    listeners: Vec<TcpListener>,
+    mode: Mode,
+}
+
+impl Entrance {
+    /// Listens at loopback, by each family there is.
+    pub fn bind(wanted: &Rules) -> Result<Self, Failure> {
+        let Rules { port, mode, .. } = *wanted;
+        let v4 = listener(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), mode);
+        let v4 =
+            v4.map_err(|e| Failure::Unreachable(format!("cannot listen at port {port} of loopback: {e}")))?;
+        let v6 = listener(SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port), mode).ok();
+        Ok(Self { listeners: [Some(v4), v6].into_iter().flatten().collect(), mode })
+    }
+
+    /// Hands over who comes, until this is dropped; those who are there stay.
+    pub async fn serve(self, client: Client) {
+        let accepting = |listener| accept(listener, self.mode, client.clone());
+        let mut serving: JoinSet<()> = self.listeners.into_iter().map(accepting).collect();
+        while serving.join_next().await.is_some() {}
+    }
 }
 
 fn listener(address: SocketAddr, mode: Mode) -> io::Result<TcpListener> {
@@ -122,7 +125,7 @@ fn listener(address: SocketAddr, mode: Mode) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-async fn accept(listener: TcpListener, mode: Mode, client: Client, traffic: Arc<Traffic>) {
+async fn accept(listener: TcpListener, mode: Mode, client: Client) {
     let own = listener.local_addr().ok();
     loop {
         let stream = match listener.accept().await {
@@ -136,9 +139,9 @@ async fn accept(listener: TcpListener, mode: Mode, client: Client, traffic: Arc<
         };
         // Who connects here by himself would be sent back here for ever.
         let Some(target) = target(&stream, mode).filter(|target| Some(*target) != own) else { continue };
-        let (client, traffic) = (client.clone(), Arc::clone(&traffic));
+        let client = client.clone();
         tokio::spawn(async move {
-            if let Err(error) = carry(stream, target, &client, &traffic).await {
+            if let Err(error) = carry(stream, target, &client).await {
                 tracing::debug!("{target}: {error}");
             }
         });
@@ -159,20 +162,10 @@ fn target(stream: &TcpStream, mode: Mode) -> Option<SocketAddr> {
     }
 }
 
-async fn carry(
-    stream: TcpStream,
-    target: SocketAddr,
-    client: &Client,
-    traffic: &Traffic,
-) -> Result<(), OpenError> {
-    let opened = async {
-        let mut flow = client.open(&Target::Tcp(Place::from(target)), &[]).await?;
-        flow.answered().await?;
-        Ok(flow)
-    };
-    match opened.await {
+async fn carry(stream: TcpStream, target: SocketAddr, client: &Client) -> Result<(), OpenError> {
+    match client.open(&Target::Tcp(Place::from(target))).await {
         Ok(flow) => {
-            pump(boxed_tcp(stream), (flow.recv, flow.send), Way::Up, traffic).await;
+            pump(boxed_tcp(stream), flow.into_halves(), Way::Up, client.traffic()).await;
             Ok(())
         }
         Err(error) => {

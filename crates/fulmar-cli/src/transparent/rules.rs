@@ -2,29 +2,41 @@
 
 use std::fmt::Write as _;
 
+use serde::Deserialize;
+
 use crate::system::Change;
 
 /// How connections reach us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// NAT: those of this machine's own programs
+    #[default]
     Redirect,
     /// TPROXY: those of this machine's programs, and those it forwards for other machines
     Tproxy,
 }
 
+/// The port of loopback where connections come by default.
+pub const PORT: u16 = 1081;
+
 /// What is to be handed over, and where.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Rules {
-    /// How.
+    /// How connections come here
+    #[arg(long, value_enum, default_value = "redirect")]
     pub mode: Mode,
-    /// The port of loopback where we listen.
+    /// The port of loopback where they come
+    #[arg(long, default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Only to these networks; everywhere if there are none.
+    /// Only connections to this network; may be given several times
+    #[arg(long, value_name = "NETWORK")]
     pub only: Vec<Network>,
-    /// Not to these networks.
+    /// No connections to this network; may be given several times
+    #[arg(long, value_name = "NETWORK")]
     pub except: Vec<Network>,
-    /// Only connections of this user's programs.
+    /// Only connections of this user's programs
+    #[arg(long, value_name = "USER", value_parser = parse_user)]
     pub user: Option<String>,
 }
 

@@ -23,8 +23,7 @@ use tun_rs::AsyncDevice;
 
 use super::clamp::clamp;
 use crate::tunnel::datagrams::{Inbox, Sender};
-use crate::tunnel::pump::Way;
-use crate::tunnel::traffic::Traffic;
+use crate::tunnel::traffic::{Traffic, Way};
 
 /// Largest MTU of a tunnel.
 pub const MTU_MAX: u16 = 9000;

@@ -14,9 +14,8 @@ use crate::system::{Change, Changed};
 use crate::tunnel::datagrams::{Datagrams, Inbox};
 use crate::tunnel::error::{Code, OpenError};
 use crate::tunnel::gateway::Gateway;
-use crate::tunnel::pump::Way;
 use crate::tunnel::rules::Rules;
-use crate::tunnel::traffic::Traffic;
+use crate::tunnel::traffic::{Traffic, Way};
 
 /// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
 pub const MTU_MIN: u16 = 1280;

@@ -3,7 +3,8 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | [`command`] | the client: device, routes, connecting again |
+//! | [`command`] | the command line |
+//! | [`near`] | the client: device, routes, connecting again |
 //! | [`far`] | the gateway's half: who gets which addresses |
 //! | [`carry`] | how packets travel |
 //! | [`clamp`] | how long TCP's segments may be |
@@ -14,6 +15,7 @@ pub mod carry;
 pub mod clamp;
 pub mod command;
 pub mod far;
+pub mod near;
 pub mod observed;
 pub mod pool;
 pub mod route;

@@ -4,18 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use fulmar::identity::Host;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::forward::{Spec, parse_port};
-use super::proxy::Login;
+use super::config_values as values;
+use super::forward::Spec;
+use super::login::Login;
 use super::target::Place;
 use crate::exit::Failure;
-use crate::reach;
-use crate::serve::parse_listen;
+#[cfg(target_os = "linux")]
+use crate::transparent::rules::{Mode, Network, Rules};
+#[cfg(target_os = "linux")]
+use crate::tun::{carry::Delivery, near::Wanted, route::Route};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -29,6 +34,12 @@ pub struct Config {
     pub proxy: Vec<ProxyConfig>,
     /// Forwards.
     pub forward: Vec<ForwardConfig>,
+    /// Tunnels for packets.
+    #[cfg(target_os = "linux")]
+    pub tun: Vec<TunConfig>,
+    /// Connections that Linux hands over.
+    #[cfg(target_os = "linux")]
+    pub transparent: Vec<TransparentConfig>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
 }
@@ -38,10 +49,10 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// Gateways, of which the first that answers is taken.
-    #[serde(deserialize_with = "parsed_list")]
+    #[serde(deserialize_with = "values::parsed_list")]
     pub gateways: Vec<Host>,
     /// How to send.
-    #[serde(default, deserialize_with = "profile")]
+    #[serde(default, deserialize_with = "values::profile")]
     pub profile: Option<String>,
     /// Trust a gateway that is not known yet.
     #[serde(default)]
@@ -53,10 +64,10 @@ pub struct HostConfig {
 #[serde(deny_unknown_fields)]
 pub struct GatewayConfig {
     /// Where to listen.
-    #[serde(deserialize_with = "listen", default = "listen_default")]
+    #[serde(deserialize_with = "values::listen", default = "values::listen_default")]
     pub listen: SocketAddr,
     /// How to send, to clients that name no profile.
-    #[serde(default, deserialize_with = "profile")]
+    #[serde(default, deserialize_with = "values::profile")]
     pub profile: Option<String>,
     /// A folder whose files are served at the same port.
     pub root: Option<PathBuf>,
@@ -64,7 +75,7 @@ pub struct GatewayConfig {
     #[serde(default)]
     pub read_only: bool,
     /// Carry IP packets as well, with addresses from this network.
-    #[serde(default, deserialize_with = "network")]
+    #[serde(default, deserialize_with = "values::network")]
     pub tun: Option<String>,
     /// Let those packets go on from here.
     #[serde(default)]
@@ -86,10 +97,10 @@ pub struct ProxyConfig {
     /// A name of `hosts`, or a gateway.
     pub host: String,
     /// Where programs find it.
-    #[serde(default = "proxy_default")]
+    #[serde(default = "values::proxy_default")]
     pub listen: SocketAddr,
     /// `NAME:PASSWORD` or `@FILE`.
-    #[serde(default, deserialize_with = "login")]
+    #[serde(default, deserialize_with = "values::login")]
     pub user: Option<Login>,
 }
 
@@ -100,14 +111,77 @@ pub struct ForwardConfig {
     /// A name of `hosts`, or a gateway.
     pub host: String,
     /// As `-L`.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub local: Vec<Spec>,
     /// As `-R`.
-    #[serde(default, deserialize_with = "parsed_list")]
+    #[serde(default, deserialize_with = "values::parsed_list")]
     pub remote: Vec<Spec>,
     /// As `-D`.
-    #[serde(default, deserialize_with = "places")]
+    #[serde(default, deserialize_with = "values::places")]
     pub dynamic: Vec<Place>,
+}
+
+/// As `fulmar tun`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TunConfig {
+    /// A name of `hosts`, or a gateway.
+    pub host: String,
+    /// What goes through the tunnel.
+    #[serde(default, deserialize_with = "values::parsed_list")]
+    pub routes: Vec<Route>,
+    /// How packets travel.
+    #[serde(default = "values::delivery_default")]
+    pub delivery: Delivery,
+    /// Longest packet.
+    #[serde(default = "values::mtu_default", deserialize_with = "values::mtu")]
+    pub mtu: u16,
+    /// Name of the device.
+    #[serde(default = "values::device_default", deserialize_with = "values::device")]
+    pub device: String,
+}
+
+#[cfg(target_os = "linux")]
+impl TunConfig {
+    /// What the tunnel is to be like.
+    pub fn wanted(&self) -> Wanted {
+        let (routes, device) = (self.routes.clone(), self.device.clone());
+        Wanted { routes, delivery: self.delivery, mtu: self.mtu, device }
+    }
+}
+
+/// As `fulmar transparent`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransparentConfig {
+    /// A name of `hosts`, or a gateway.
+    pub host: String,
+    /// How connections come here.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The port of loopback where they come.
+    #[serde(default = "values::transparent_default")]
+    pub port: NonZeroU16,
+    /// Only to these networks.
+    #[serde(default, deserialize_with = "values::parsed_list")]
+    pub only: Vec<Network>,
+    /// Not to these networks.
+    #[serde(default, deserialize_with = "values::parsed_list")]
+    pub except: Vec<Network>,
+    /// Only of this user's programs.
+    #[serde(default, deserialize_with = "values::user")]
+    pub user: Option<String>,
+}
+
+#[cfg(target_os = "linux")]
+impl TransparentConfig {
+    /// What is to be handed over.
+    pub fn rules(&self) -> Rules {
+        let Self { mode, port, only, except, user, .. } = self.clone();
+        Rules { mode, port: port.get(), only, except, user }
+    }
 }
 
 impl Config {
@@ -140,6 +214,27 @@ impl Config {
         for host in self.proxy.iter().map(|p| &p.host).chain(self.forward.iter().map(|f| &f.host)) {
             self.host(host)?;
         }
+        #[cfg(target_os = "linux")]
+        self.check_of_linux()?;
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn check_of_linux(&self) -> Result<(), String> {
+        let mut devices = std::collections::BTreeSet::new();
+        for tun in &self.tun {
+            self.host(&tun.host)?;
+            if !devices.insert(&tun.device) {
+                return Err(format!("two tunnels want the device {}: name another as `device`", tun.device));
+            }
+        }
+        let mut ports = std::collections::BTreeSet::new();
+        for transparent in &self.transparent {
+            self.host(&transparent.host)?;
+            if !ports.insert(transparent.port) {
+                return Err(format!("port {} is wanted twice: name another as `port`", transparent.port));
+            }
+        }
         Ok(())
     }
 
@@ -151,67 +246,6 @@ impl Config {
         let gateway = Host::from_str(name).map_err(|error| error.to_string())?;
         Ok(HostConfig { gateways: vec![gateway], profile: None, accept_new: false })
     }
-}
-
-fn listen_default() -> SocketAddr {
-    reach::any_address(reach::DEFAULT_PORT)
-}
-
-fn proxy_default() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 1080))
-}
-
-fn checked<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
-    deserializer: D,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse(&text).map_err(serde::de::Error::custom)
-}
-
-fn listed<'de, D: Deserializer<'de>, T, E: std::fmt::Display>(
-    deserializer: D,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Vec<T>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| parse(text).map_err(serde::de::Error::custom)).collect()
-}
-
-fn parsed_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr,
-    T::Err: std::fmt::Display,
-{
-    listed(deserializer, T::from_str)
-}
-
-fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
-    listed(deserializer, parse_port)
-}
-
-fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    checked(deserializer, parse_listen)
-}
-
-fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked(deserializer, reach::parse_profile).map(Some)
-}
-
-/// A network for tunnels, as it is written: where it is used, it is a pool of addresses that are taken.
-#[cfg(target_os = "linux")]
-fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let same = |text: &str| text.parse::<crate::tun::pool::Pool>().map(|_| text.to_owned());
-    checked(deserializer, same).map(Some)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked(deserializer, |_| Err("tunnels for packets need Linux")).map(Some)
-}
-
-fn login<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Login>, D::Error> {
-    checked(deserializer, Login::parse).map(Some)
 }
 
 #[cfg(test)]
@@ -247,12 +281,30 @@ mod tests {
             local = ["5432:db:5432", "53:dns:53/udp"]
             remote = ["8080:localhost:80"]
             dynamic = ["1081"]
+            [[tun]]
+            host = "home"
+            routes = ["10.0.0.0/8", "default"]
+            [[tun]]
+            host = "192.0.2.1"
+            device = "other"
+            mtu = 9000
+            delivery = "in-order"
+            [[transparent]]
+            host = "home"
+            mode = "tproxy"
+            only = ["10.0.0.0/8"]
             "#,
         )
         .unwrap();
+        assert_eq!(
+            (config.tun[0].wanted().device.as_str(), config.tun[0].routes.len()),
+            (crate::tun::near::DEVICE, 2)
+        );
+        assert_eq!((config.tun[1].mtu, config.tun[1].delivery), (9000, Delivery::InOrder));
+        assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
         assert_eq!(config.gateway.unwrap().listen.port(), 443);
-        assert_eq!(config.proxy[0].listen, proxy_default());
+        assert_eq!(config.proxy[0].listen, values::proxy_default());
         assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
     }
 
@@ -269,6 +321,12 @@ mod tests {
             ("[hosts.a]\ngateways = [\"x\"]\nprofile = \"warp\"", "warp"),
             ("[[proxy]]\nhost = \"a b\"", "a b"),
             ("[[forward]]\nhost = \"a\"\nlocal = [\"80\"]", "`80`"),
+            ("[[tun]]\nhost = \"a\"\nmtu = 1279", "1280 to 9000"),
+            ("[[tun]]\nhost = \"a\"\ndevice = \"../x\"", "../x"),
+            ("[[tun]]\nhost = \"a\"\nroutes = [\"10/8\"]", "10/8"),
+            ("[[tun]]\nhost = \"a\"\n[[tun]]\nhost = \"b\"", "`device`"),
+            ("[[transparent]]\nhost = \"a\"\nuser = \"0; flush\"", "0; flush"),
+            ("[[transparent]]\nhost = \"a\"\nport = 0", "line 3"),
             ("[[proxy]]\nhost = \"a\"\nuser = \"nobody\"", "NAME:PASSWORD"),
         ] {
             let error = read(text).unwrap_err().to_string();

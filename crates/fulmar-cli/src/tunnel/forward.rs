@@ -7,14 +7,16 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 
-use super::client::{Client, Reverse};
+use super::client::Client;
 use super::error::OpenError;
 use super::halves::BoxedHalves;
 use super::local::{self, Listener};
 use super::packets;
 use super::proxy;
-use super::pump::{Way, pump};
+use super::pump::pump;
+use super::reverses::Reverse;
 use super::target::{Place, Target};
+use super::traffic::Way;
 use super::visitors::{PeerPackets, serve_peers};
 
 /// Where ports are opened unless another address is given.
@@ -179,15 +181,15 @@ async fn serve_streams(listener: Listener, to: Target, client: Client) {
 async fn carry_stream(client: &Client, to: &Target, local: BoxedHalves) -> Result<(), OpenError> {
     use super::halves::{RecvHalf, SendHalf};
     let (mut read, mut write) = local;
-    let flow = match client.open(to, &[]).await {
-        Ok(flow) => flow,
+    let (recv, send) = match client.open_ahead(to).await {
+        Ok(halves) => halves,
         Err(error) => {
             read.cut_off();
             write.cut_off();
             return Err(error);
         }
     };
-    let (recv, send, refusal) = flow.unanswered();
+    let refusal = recv.refusal();
     pump((read, write), (recv, send), Way::Up, client.traffic()).await;
     refusal.get().map_or(Ok(()), |error| Err(error.clone()))
 }
@@ -195,12 +197,7 @@ async fn carry_stream(client: &Client, to: &Target, local: BoxedHalves) -> Resul
 async fn carry_packets(client: Client, to: Target, mut local: PeerPackets) {
     use packets::Packets;
     let Some(first) = local.recv().await else { return };
-    let opened = async {
-        let (mut flow, inbox) = client.open_packets(&to, &first).await?;
-        flow.answered().await?;
-        Ok::<_, OpenError>((flow, inbox))
-    };
-    match opened.await {
+    match client.open_packets(&to, &first).await {
         Ok((flow, inbox)) => {
             let _ = packets::carry(local, inbox, flow.into_halves(), Way::Up, client.traffic()).await;
         }

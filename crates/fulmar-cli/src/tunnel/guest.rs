@@ -8,14 +8,16 @@ use tokio::io::AsyncWriteExt;
 
 use super::account::Account;
 use super::datagrams::{Datagrams, End};
+use super::dial;
 use super::error::{Code, OpenError};
 use super::halves::{BoxedHalves, RecvHalf, SendHalf, boxed_tcp, boxed_unix};
 use super::message::{self, Answer, Request, VERSION};
 use super::packets::{self, Connected};
-use super::pump::{Way, pump};
+use super::pump::pump;
 use super::rules::Rules;
 use super::target::{Place, Target};
-use super::{dial, visitors};
+use super::traffic::Way;
+use super::visitors::{Bound, Door};
 use crate::session::Session;
 
 /// How long a stream may take to say what it is for.
@@ -25,10 +27,10 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Guest {
     rules: RwLock<Arc<Rules>>,
-    pub(super) account: Arc<Account>,
-    pub(super) datagrams: Arc<Datagrams>,
+    account: Arc<Account>,
+    datagrams: Arc<Datagrams>,
     /// Needed to open streams to the client.
-    pub(super) session: Option<Session>,
+    session: Option<Session>,
     #[cfg(target_os = "linux")]
     tun: Option<crate::tun::pool::Pool>,
 }
@@ -123,7 +125,7 @@ impl Guest {
             }
             #[cfg(target_os = "linux")]
             Request::Tun(wish) => self.open_tun(&wish, recv, send).await,
-            Request::Listen { at, listener } => visitors::listen(self, &at, listener, recv, send).await,
+            Request::Listen { at, listener } => self.listen(&at, listener, recv, send).await,
             Request::Incoming { .. } => refuse(&mut send, malformed("out of turn".into())).await,
         }
     }
@@ -207,6 +209,42 @@ impl Guest {
         carried.map_err(OpenError::lost)
     }
 
+    /// Listens as long as the client keeps the stream open.
+    async fn listen<R, W>(
+        &self,
+        at: &Target,
+        listener: u64,
+        mut recv: R,
+        mut send: W,
+    ) -> Result<(), OpenError>
+    where
+        R: RecvHalf,
+        W: SendHalf,
+    {
+        let Some(session) = self.session.clone().filter(|_| self.rules().allows_listening(at)) else {
+            let error = OpenError::new(Code::Forbidden, format!("listening at {at} is not permitted"));
+            return self.refuse(&mut send, error).await;
+        };
+        let bound = match self.account.seat() {
+            Ok(seat) => Bound::at(at).await.map(|bound| (bound, seat)),
+            Err(error) => Err(error),
+        };
+        let (bound, _seat) = match bound {
+            Ok(bound) => bound,
+            Err(error) => return self.refuse(&mut send, error).await,
+        };
+        let address = bound.address();
+        message::say(&mut send, &Answer::Listening { address }).await.map_err(OpenError::lost)?;
+        tracing::info!("listening at {at} for a client");
+        let (account, datagrams) = (Arc::clone(&self.account), Arc::clone(&self.datagrams));
+        tokio::select! {
+            () = bound.receive(Door { session, account, datagrams, listener }) => {}
+            () = ended(&mut recv) => {}
+        }
+        let _ = send.shutdown().await;
+        Ok(())
+    }
+
     async fn said_yes<W: SendHalf>(
         &self,
         send: &mut W,
@@ -217,7 +255,7 @@ impl Guest {
     }
 
     /// Counts a refusal, and tells the client.
-    pub(super) async fn refuse<W: SendHalf>(&self, send: &mut W, error: OpenError) -> Result<(), OpenError> {
+    async fn refuse<W: SendHalf>(&self, send: &mut W, error: OpenError) -> Result<(), OpenError> {
         self.account.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         refuse(send, error).await
     }
@@ -236,7 +274,7 @@ async fn greet<R: RecvHalf, W: SendHalf>(mut recv: R, mut send: W) -> Result<(),
 }
 
 /// Resolves when the other side has ended its direction, or is gone.
-pub(super) async fn ended<R: RecvHalf>(recv: &mut R) {
+async fn ended<R: RecvHalf>(recv: &mut R) {
     let mut nowhere = tokio::io::sink();
     let _ = tokio::io::copy(recv, &mut nowhere).await;
 }

@@ -47,6 +47,14 @@ impl From<SendStream> for TunnelSend {
     }
 }
 
+impl TunnelSend {
+    /// Ends it after what was written.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.has_ended = true;
+        self.stream.finish().map_err(Into::into)
+    }
+}
+
 impl AsyncWrite for TunnelSend {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, data)
@@ -56,9 +64,8 @@ impl AsyncWrite for TunnelSend {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.has_ended = true;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.end())
     }
 }
 

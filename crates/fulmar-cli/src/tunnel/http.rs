@@ -23,12 +23,15 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-use super::client::{Client, Flow};
+use super::client::Client;
 use super::error::{Code, OpenError};
 use super::halves::{TunnelSend, split_tcp};
-use super::proxy::{Login, REQUEST_TIME_MAX};
-use super::pump::{Way, pump};
+use super::local::REQUEST_TIME_MAX;
+use super::login::Login;
+use super::opening::Flow;
+use super::pump::pump;
 use super::target::{Place, Target};
+use super::traffic::Way;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
@@ -103,8 +106,7 @@ impl Visit {
 
     async fn connect(&self, request: Request<Incoming>) -> Result<Response<Body>, OpenError> {
         let place = place(request.uri(), None)?;
-        let mut flow = self.client.open(&Target::Tcp(place), &[]).await?;
-        flow.answered().await?;
+        let flow = self.client.open(&Target::Tcp(place)).await?;
         let client = self.client.clone();
         tokio::spawn(async move {
             if let Err(error) = carry(request, flow, &client).await {
@@ -144,9 +146,7 @@ impl Visit {
 
     /// A connection for requests to a place.
     async fn dial(&self, place: &Place) -> Result<SendRequest<Incoming>, OpenError> {
-        let mut flow = self.client.open(&Target::Tcp(place.clone()), &[]).await?;
-        flow.answered().await?;
-        let (recv, send) = flow.into_halves();
+        let (recv, send) = self.client.open(&Target::Tcp(place.clone())).await?.into_halves();
         let stream = TokioIo::new(Counted { recv, send, client: self.client.clone() });
         let handshake =
             hyper::client::conn::http1::Builder::new().preserve_header_case(true).handshake(stream);

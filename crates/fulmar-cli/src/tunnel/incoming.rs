@@ -8,7 +8,6 @@ use fulmar::{RecvStream, SendStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::client::Reverses;
 use super::dial;
 use super::error::{Code, OpenError};
 use super::gateway::PRESSED_BYTES;
@@ -16,10 +15,11 @@ use super::halves::{BoxedHalves, TunnelSend, boxed_tcp, boxed_unix};
 use super::link::Link;
 use super::message::{self, Answer, Request};
 use super::packets::{self, Connected};
-use super::pump::{Way, pump};
+use super::pump::pump;
+use super::reverses::Reverses;
 use super::rules::Rules;
 use super::target::Target;
-use super::traffic::Traffic;
+use super::traffic::{Traffic, Way};
 
 /// How long the gateway may take to say what a stream is for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);

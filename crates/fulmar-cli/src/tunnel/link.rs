@@ -51,6 +51,13 @@ pub struct Link {
     _greeting: Arc<(TunnelSend, RecvStream)>,
 }
 
+impl Link {
+    /// Whether both are the same connection.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self._greeting, &other._greeting)
+    }
+}
+
 /// Where to connect, and how.
 #[derive(Debug, Clone)]
 pub struct Route {

@@ -3,12 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use super::error::OpenError;
 use super::halves::{BoxedHalves, boxed_tcp, boxed_unix};
 use super::target::{Place, Target};
+
+/// How long a client may take to say what it wants (slowloris).
+pub const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A socket for streams that is listened at.
 #[derive(Debug)]

@@ -6,16 +6,18 @@
 //! | [`halves`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`account`] | what a client may, and how much |
 //! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
-//! | [`client`], [`link`], [`incoming`] | the near end |
-//! | [`proxy`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
+//! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
+//! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
 //! | [`report`], [`metrics`], [`control`] | what those see who look after it |
 //! | [`config`], [`commands`] | the file and the command lines |
 
 pub mod account;
 pub mod address;
+pub mod ahead;
 pub mod client;
 pub mod commands;
 pub mod config;
+mod config_values;
 pub mod control;
 pub mod datagrams;
 pub mod dial;
@@ -28,14 +30,18 @@ pub mod halves;
 pub mod http;
 pub mod incoming;
 pub mod link;
+pub mod links;
 pub mod local;
+pub mod login;
 pub mod message;
 pub mod metrics;
+pub mod opening;
 pub mod packets;
 pub mod pattern;
 pub mod proxy;
 pub mod pump;
 pub mod report;
+pub mod reverses;
 pub mod rules;
 pub mod socks;
 pub mod socks_udp;
@@ -43,6 +49,7 @@ pub mod target;
 pub mod traffic;
 pub mod visitors;
 
-pub use client::{Client, Flow};
+pub use client::Client;
 pub use error::{Code, OpenError};
+pub use opening::Flow;
 pub use target::{Place, Target};

@@ -12,8 +12,7 @@ use tokio::net::UdpSocket;
 use super::datagrams::Inbox;
 use super::halves::{RecvHalf, SendHalf};
 use super::message::{self, PACKET_BYTES_MAX};
-use super::pump::Way;
-use super::traffic::Traffic;
+use super::traffic::{Traffic, Way};
 
 /// A flow without packets for so long is over (RFC 4787, REQ-5: not less than two minutes).
 pub const IDLE_MAX: Duration = Duration::from_secs(150);

@@ -10,7 +10,7 @@ use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::halves::{RecvHalf, SendHalf};
-use super::traffic::Traffic;
+use super::traffic::{Traffic, Way};
 
 /// A buffer begins so small: most of a thousand connections are quiet.
 const BUFFER_BYTES_MIN: usize = 4 << 10;
@@ -36,25 +36,6 @@ pub enum Outcome {
     Ended,
     /// One side was cut off, and the other has been told.
     Broken,
-}
-
-/// Which way bytes go, seen from the tunnel's client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// From the client to the target.
-    Up,
-    /// From the target to the client.
-    Down,
-}
-
-impl Way {
-    /// The opposite way.
-    pub fn back(self) -> Self {
-        match self {
-            Self::Up => Self::Down,
-            Self::Down => Self::Up,
-        }
-    }
 }
 
 /// Carries a flow to its end. `outward` is the way from the local side into the tunnel.

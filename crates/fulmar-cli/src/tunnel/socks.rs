@@ -11,10 +11,12 @@ use tokio::net::TcpStream;
 
 use super::client::Client;
 use super::halves::split_tcp;
-use super::proxy::{Login, REQUEST_TIME_MAX};
-use super::pump::{Way, pump};
-use super::socks_udp;
+use super::local::REQUEST_TIME_MAX;
+use super::login::Login;
+use super::pump::pump;
+use super::socks_udp::{self, place};
 use super::target::{Place, Target};
+use super::traffic::Way;
 
 /// What a reply says where no address is known.
 const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -63,14 +65,9 @@ async fn hear(
 
 async fn connect(asking: Asking, place: Place, client: &Client) -> Result<(), SocksServerError> {
     let target = Target::Tcp(place);
-    let opened = async {
-        let mut flow = client.open(&target, &[]).await?;
-        let address = flow.answered().await?;
-        Ok::<_, super::OpenError>((flow, address))
-    };
-    match opened.await {
-        Ok((flow, address)) => {
-            let stream = asking.reply_success(address.unwrap_or(NO_ADDRESS)).await?;
+    match client.open(&target).await {
+        Ok(flow) => {
+            let stream = asking.reply_success(flow.address.unwrap_or(NO_ADDRESS)).await?;
             pump(split_tcp(stream), (flow.recv, flow.send), Way::Up, client.traffic()).await;
             Ok(())
         }
@@ -79,10 +76,4 @@ async fn connect(asking: Asking, place: Place, client: &Client) -> Result<(), So
             asking.reply_error(&error.code.socks_reply()).await
         }
     }
-}
-
-/// A SOCKS address as a place.
-pub fn place(address: TargetAddr) -> Place {
-    let (host, port) = address.into_string_and_port();
-    Place::new(host, port)
 }

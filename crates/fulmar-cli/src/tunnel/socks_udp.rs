@@ -14,13 +14,11 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::OpenError;
 use super::client::Client;
 use super::message::PACKET_BYTES_MAX;
 use super::packets::{self, Packets};
-use super::pump::Way;
-use super::socks::place;
-use super::target::Target;
+use super::target::{Place, Target};
+use super::traffic::Way;
 
 /// Targets of one association at the same time; packets to more are dropped.
 const FLOWS_MAX: usize = 512;
@@ -105,16 +103,10 @@ impl Association {
         let (client, socket) = (self.client.clone(), Arc::clone(&self.socket));
         async move {
             let Some(first) = waiting.recv().await else { return target };
-            let opened = async {
-                let place = Target::Udp(place(target.clone()));
-                let (mut flow, inbox) = client.open_packets(&place, &first).await?;
-                let address = flow.answered().await?;
-                Ok::<_, OpenError>((flow, inbox, address))
-            };
-            match opened.await {
-                Ok((flow, inbox, address)) => {
+            match client.open_packets(&Target::Udp(place(target.clone())), &first).await {
+                Ok((flow, inbox)) => {
                     // Replies come from where the packets went, which for a name the gateway knows.
-                    let sender = address.map_or_else(|| target.clone(), TargetAddr::Ip);
+                    let sender = flow.address.map_or_else(|| target.clone(), TargetAddr::Ip);
                     let header = new_udp_header(sender).unwrap_or_default();
                     let local = ClientPackets { socket, source, header, waiting };
                     let tunnel = (flow.recv, flow.send);
@@ -144,4 +136,10 @@ impl Packets for ClientPackets {
         let reply = [&self.header[..], packet].concat();
         let _ = self.socket.send_to(&reply, self.source).await;
     }
+}
+
+/// A SOCKS address as a place.
+pub fn place(address: TargetAddr) -> Place {
+    let (host, port) = address.into_string_and_port();
+    Place::new(host, port)
 }

@@ -8,13 +8,30 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::pump::Way;
-
 /// What a rate allows at once after a pause, in time.
 const BURST: Duration = Duration::from_millis(50);
 
 /// A reader that has taken nothing for so long is not waited for when others need the room.
 const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Which way bytes go, seen from the tunnel's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to the target.
+    Up,
+    /// From the target to the client.
+    Down,
+}
+
+impl Way {
+    /// The opposite way.
+    pub fn back(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
 
 /// Counters of bytes, and a limit on their rate.
 #[derive(Debug, Default)]

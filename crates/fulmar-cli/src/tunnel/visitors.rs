@@ -5,21 +5,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::io::AsyncWriteExt;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::account::{Account, Seat};
 use super::datagrams::Datagrams;
-use super::error::{Code, OpenError};
-use super::guest::{Guest, ended};
+use super::error::OpenError;
 use super::halves::{BoxedHalves, RecvHalf, SendHalf, TunnelSend};
 use super::local::{self, Listener};
-use super::message::{self, Answer, PACKET_BYTES_MAX, Request};
+use super::message::{self, PACKET_BYTES_MAX, Request};
 use super::packets::{self, Packets};
-use super::pump::{Way, pump};
+use super::pump::pump;
 use super::target::{Place, Target};
+use super::traffic::Way;
 use crate::session::Session;
 
 /// Packets of one UDP peer that wait for the tunnel.
@@ -30,65 +29,53 @@ pub const PEERS_MAX: usize = 1024;
 
 /// What is needed to bring a visitor to the client.
 #[derive(Clone)]
-struct Door {
-    session: Session,
-    account: Arc<Account>,
-    datagrams: Arc<Datagrams>,
-    listener: u64,
+pub(super) struct Door {
+    pub(super) session: Session,
+    pub(super) account: Arc<Account>,
+    pub(super) datagrams: Arc<Datagrams>,
+    /// The client's number for the listener.
+    pub(super) listener: u64,
 }
 
-/// Listens as long as the client keeps the stream open.
-pub(super) async fn listen<R, W>(
-    guest: &Guest,
-    at: &Target,
-    listener: u64,
-    mut recv: R,
-    mut send: W,
-) -> Result<(), OpenError>
-where
-    R: RecvHalf,
-    W: SendHalf,
-{
-    let Some(session) = guest.session.clone().filter(|_| guest.rules().allows_listening(at)) else {
-        let error = OpenError::new(Code::Forbidden, format!("listening at {at} is not permitted"));
-        return guest.refuse(&mut send, error).await;
-    };
-    let seat = match guest.account.seat() {
-        Ok(seat) => seat,
-        Err(error) => return guest.refuse(&mut send, error).await,
-    };
-    let (account, datagrams) = (Arc::clone(&guest.account), Arc::clone(&guest.datagrams));
-    let door = Door { session, account, datagrams, listener };
-    let bound = match at {
-        Target::Udp(place) => bind_udp(place).await.map(Bound::Udp),
-        _ => Listener::bind(at).await.map(Bound::Streams),
-    };
-    let bound = match bound {
-        Ok(bound) => bound,
-        Err(error) => return guest.refuse(&mut send, error).await,
-    };
-    let address = bound.address();
-    message::say(&mut send, &Answer::Listening { address }).await.map_err(OpenError::lost)?;
-    tracing::info!("listening at {at} for a client");
-    tokio::select! {
-        () = receive(bound, door) => {}
-        () = ended(&mut recv) => {}
-    }
-    let _ = send.shutdown().await;
-    drop(seat);
-    Ok(())
-}
-
-enum Bound {
+/// A place at the gateway that is listened at.
+pub(super) enum Bound {
     Streams(Listener),
     Udp(UdpSocket),
 }
 
 impl Bound {
-    fn address(&self) -> Option<SocketAddr> {
+    /// Listens there.
+    pub(super) async fn at(place: &Target) -> Result<Self, OpenError> {
+        match place {
+            Target::Udp(place) => bind_udp(place).await.map(Self::Udp),
+            _ => Listener::bind(place).await.map(Self::Streams),
+        }
+    }
+
+    /// Where; a Unix socket has no address.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Streams(listener) => listener.address(),
             Self::Udp(socket) => socket.local_addr().ok(),
+        }
+    }
+
+    /// Brings visitors to the client. Those that are there stay when listening ends; they have seats of their own.
+    pub(super) async fn receive(self, door: Door) {
+        match self {
+            Self::Streams(listener) => loop {
+                let (halves, peer) = listener.accept().await;
+                let (door, seat) = (door.clone(), door.account.seat());
+                tokio::spawn(async move {
+                    if let Err(error) = door.bring(halves, peer, seat).await {
+                        tracing::debug!("a visitor was turned away: {error}");
+                    }
+                });
+            },
+            Self::Udp(socket) => {
+                let open = move |peer, packets| door.clone().bring_packets(peer, packets);
+                serve_peers(Arc::new(socket), open).await;
+            }
         }
     }
 }
@@ -97,25 +84,6 @@ async fn bind_udp(place: &Place) -> Result<UdpSocket, OpenError> {
     let failed =
         |error: std::io::Error| OpenError::of_connect(&error, format!("cannot listen at {place}/udp"));
     UdpSocket::bind(local::address(place).await.map_err(failed)?).await.map_err(failed)
-}
-
-/// Streams that are there go on when listening ends; they have seats of their own.
-async fn receive(bound: Bound, door: Door) {
-    match bound {
-        Bound::Streams(listener) => loop {
-            let (halves, peer) = listener.accept().await;
-            let (door, seat) = (door.clone(), door.account.seat());
-            tokio::spawn(async move {
-                if let Err(error) = door.bring(halves, peer, seat).await {
-                    tracing::debug!("a visitor was turned away: {error}");
-                }
-            });
-        },
-        Bound::Udp(socket) => {
-            let open = move |peer, packets| door.clone().bring_packets(peer, packets);
-            serve_peers(Arc::new(socket), open).await;
-        }
-    }
 }
 
 impl Door {

@@ -20,4 +20,5 @@ mod tun;
 mod tunnel;
 mod tunnel_liar;
 mod tunnel_life;
+mod tunnel_lost;
 mod tunnel_trust;

@@ -32,10 +32,35 @@ fn every_connection_has_its_log() {
     let text = std::fs::read_to_string(file).unwrap();
     let records: Vec<Value> = text.split('\x1e').skip(1).map(|r| serde_json::from_str(r).unwrap()).collect();
     assert_eq!(records[0]["serialization_format"], "application/qlog+json-seq");
-    let named = |name: &str| records.iter().filter(|r| r["name"] == name).count();
-    assert_eq!(named("fulmar:connection_started"), 1);
-    assert!(named("quic:recovery_metrics_updated") >= 1);
-    assert!(named("fulmar:coding_metrics_updated") >= 1);
+    let named = |name: &str| records.iter().filter(|r| r["name"] == name).collect::<Vec<_>>();
+    assert_eq!(named("fulmar:connection_started").len(), 1);
+    assert_eq!(named("fulmar:connection_closed").len(), 1);
+    assert_eq!(named("fulmar:events_omitted").len(), 0);
+    assert!(named("quic:recovery_metrics_updated").len() >= 10);
+    // Each packet has its line: the lines agree with what the connection counted.
+    let counts = &named("fulmar:coding_metrics_updated").last().unwrap()["data"];
+    let count = |name: &str| counts[name].as_u64().unwrap();
+    let bytes =
+        |name: &str| named(name).iter().map(|r| r["data"]["raw"]["length"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(bytes("fulmar:packet_sent"), count("sent_bytes"));
+    let received = named("fulmar:packet_received").len() as u64;
+    assert_eq!(received, count("opened_packets") - count("duplicate_packets"));
+    assert_eq!(named("fulmar:packet_lost").len() as u64, count("lost_packets"));
+    assert!(bytes("fulmar:packet_sent") > 300_000 && received > 10);
+    // No number twice, none lost that was not sent.
+    let numbers = |name: &str| -> Vec<_> {
+        let of = |r: &Value| {
+            let header = &r["data"]["header"];
+            (header["packet_type"].as_str().unwrap().to_owned(), header["packet_number"].as_u64().unwrap())
+        };
+        named(name).into_iter().map(of).collect()
+    };
+    let sent: std::collections::BTreeSet<_> = numbers("fulmar:packet_sent").into_iter().collect();
+    assert_eq!(sent.len(), named("fulmar:packet_sent").len());
+    assert!(numbers("fulmar:packet_lost").iter().all(|number| sent.contains(number)));
+    let symbols =
+        named("fulmar:packet_sent").into_iter().filter(|r| r["data"]["symbol"]["kind"] == "source").count();
+    assert_eq!(symbols as u64, count("source_symbols"));
     let times: Vec<f64> = records[1..].iter().map(|r| r["time"].as_f64().unwrap()).collect();
     assert!(times.is_sorted(), "{times:?}");
 }

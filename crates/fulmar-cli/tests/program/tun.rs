@@ -176,3 +176,41 @@ fn who_may_not_hears_why() {
         assert_eq!(run(&stage.home, &[&[gateway.as_str()], &wrong[..]].concat()).0, Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn tunnels_of_a_file_come_and_go() {
+    let Some(stage) = Stage::new(&[]) else { return };
+    let before = stage.routes();
+    let write = |tunnels: &str| {
+        let text = format!("[hosts.far]\ngateways = [\"{}\"]\n{tunnels}", stage.gateway.address);
+        std::fs::write(stage.home.path().join("config.toml"), text).unwrap();
+    };
+    let tunnel = |device: &str, network: &str| {
+        format!("[[tun]]\nhost = \"far\"\ndevice = \"{device}\"\nroutes = [\"{network}\"]\n")
+    };
+    let (one, two) = (tunnel("one", "203.0.113.0/24"), tunnel("two", "203.0.114.0/24"));
+    write(&format!("{one}{two}"));
+    let up = Server::start_any(stage.near.inside(&stage.home.command(&["up", "--json"])));
+    assert_eq!(up.first["running"], serde_json::json!(["tun one", "tun two"]));
+    let has = |line: &str| stage.routes().contains(line);
+    wait_until("both stand", || has("203.0.113.0/24 dev one") && has("203.0.114.0/24 dev two"));
+    let ping = || stage.near.shell("ping -c 1 -W 2 203.0.113.7").output().unwrap().status.success();
+    wait_until("packets arrive", ping);
+
+    // Another tunnel with the routes of the one that goes: its device and its routes are gone by then.
+    write(&format!("{one}{}", tunnel("three", "203.0.114.0/24")));
+    stage.home.run(&["reload"]).success();
+    wait_until("the third stands", || has("203.0.114.0/24 dev three") && !has("dev two"));
+    assert!(ping(), "what is the same goes on");
+    write(&format!("{one}{one}"));
+    stage.home.run(&["reload"]).fails_with(1).says("`device`");
+    assert!(ping(), "a mistake changes nothing");
+
+    let reports = stage.home.run(&["status", "--json"]).success().json();
+    let up_report = reports.as_array().unwrap().iter().find(|report| report["command"] == "up").unwrap();
+    assert_eq!(up_report["at"], "tun one, tun three");
+    assert_eq!(up_report["connections"].as_array().unwrap().len(), 2);
+    up.interrupt();
+    up.wait();
+    wait_until("devices and routes are gone", || stage.routes() == before);
+}

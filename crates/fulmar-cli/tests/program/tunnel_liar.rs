@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::common::{Home, Server};
 
 /// A message of the tunnel protocol as a frame.
-fn frame(message: &Value) -> Vec<u8> {
+pub(crate) fn frame(message: &Value) -> Vec<u8> {
     let body = message.to_string().into_bytes();
     [&[1][..], &(body.len() as u32).to_be_bytes(), &body].concat()
 }
 
 /// The first message of a stream.
-async fn hear(recv: &mut RecvStream) -> Value {
+pub(crate) async fn hear(recv: &mut RecvStream) -> Value {
     let mut header = [0; 5];
     recv.read_exact(&mut header).await.unwrap();
     let len = u32::from_be_bytes(header[1..].try_into().unwrap());
@@ -42,10 +42,16 @@ fn lie(n: usize) -> Vec<u8> {
     }
 }
 
-async fn serve(connection: Connection, heard: mpsc::Sender<Value>) {
+/// Welcomes a client; the streams of its greeting are to be kept.
+pub(crate) async fn welcome(connection: &Connection) -> (SendStream, RecvStream) {
     let (mut send, mut recv) = connection.accept_bi().await.unwrap();
     assert_eq!(hear(&mut recv).await, json!({"hello": {"version": 1}}));
     send.write_all(&frame(&json!({"welcome": {"version": 1}}))).await.unwrap();
+    (send, recv)
+}
+
+async fn serve(connection: Connection, heard: mpsc::Sender<Value>) {
+    let _greeting = welcome(&connection).await;
     visit(&connection, &heard).await;
     let mut asked = 0;
     while let Ok((mut to, mut from)) = connection.accept_bi().await {
@@ -54,7 +60,6 @@ async fn serve(connection: Connection, heard: mpsc::Sender<Value>) {
         let _ = to.finish();
         asked += 1;
     }
-    drop((send, recv));
 }
 
 /// Datagrams for flows that there are not, and visitors of listeners that nobody asked for.
@@ -71,10 +76,12 @@ async fn visit(connection: &Connection, heard: &mpsc::Sender<Value>) {
     }
 }
 
-/// A liar with this user's identity, and what clients have answered it.
-fn liar(home: &Home) -> (SocketAddr, mpsc::Receiver<Value>) {
+/// A gateway with this user's identity that treats each connection as `serve` does.
+pub(crate) fn gateway_that<F>(home: &Home, serve: impl Fn(Connection) -> F + Send + 'static) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let home = fulmar::identity::Home::at(home.path());
-    let (tell, heard) = mpsc::channel();
     let (say_address, address) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -87,17 +94,18 @@ fn liar(home: &Home) -> (SocketAddr, mpsc::Receiver<Value>) {
             say_address.send(endpoint.local_addr().unwrap()).unwrap();
             while let Some(incoming) = endpoint.accept().await {
                 let Ok(connection) = incoming.await else { continue };
-                tokio::spawn(serve(connection, tell.clone()));
+                tokio::spawn(serve(connection));
             }
         });
     });
-    (address.recv().unwrap(), heard)
+    address.recv().unwrap()
 }
 
 #[test]
 fn lies_are_errors_and_open_nothing() {
     let home = Home::new();
-    let (address, heard) = liar(&home);
+    let (tell, heard) = mpsc::channel();
+    let address = gateway_that(&home, move |connection| serve(connection, tell.clone()));
     let proxy =
         Server::start(home.command(&["proxy", &address.to_string(), "--json", "--listen", "127.0.0.1:0"]));
     for code in ["forbidden", "malformed", "malformed"] {

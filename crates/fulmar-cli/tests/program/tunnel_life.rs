@@ -136,6 +136,16 @@ fn everything_of_a_file_in_one_process_and_changed_on_the_way() {
     };
     wait_until("its connection is gone", || connections() == 1);
 
+    // A gateway whose connections hold its port stays as it is when its section changes, and says so.
+    let own = |profile: &str| format!("[gateway]\nlisten = \"127.0.0.1:0\"\nprofile = \"{profile}\"\n");
+    write(&format!("{forward}{}", own("auto")));
+    home.run(&["reload"]).success();
+    wait_until("the gateway is there", || running().contains("gateway at "));
+    let gateway_before = running();
+    write(&format!("{forward}{}", own("cubic")));
+    home.run(&["reload"]).success().says("until a restart");
+    assert_eq!(running(), gateway_before);
+
     // A name of the file stands for its gateways on the command line as well.
     let output = home.command(&["connect", "home", &target.to_string()]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));

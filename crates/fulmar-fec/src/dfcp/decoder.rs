@@ -11,7 +11,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::incoming::Incoming;
-use super::{CODED_BYTES_EXPECTED, Taus88, block_of, ldpc_state};
+use super::layout::{CODED_BYTES_EXPECTED, block_of, ldpc_state};
+use super::taus88::Taus88;
 use crate::known::Known;
 use crate::recovered::Recovered;
 use crate::work::{STEP, Work};

@@ -5,7 +5,10 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{CHECK_BYTES, DfcpReceiver, Taus88, segment_state};
+use super::block::DfcpReceiver;
+use super::layout::segment_state;
+use super::ldpc::CHECK_BYTES;
+use super::taus88::Taus88;
 use crate::{CodeError, RepairKey};
 
 /// Coded bytes that a block may collect. The most that one of a thousand needed is 71,500; one that needs

@@ -14,6 +14,7 @@
 mod block;
 mod decoder;
 mod incoming;
+mod layout;
 mod ldpc;
 mod lt;
 mod peel;
@@ -26,10 +27,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 pub use block::{DfcpBlock, DfcpReceiver};
+pub use layout::ldpc_state;
 pub use ldpc::{CHECK_BYTES, MESSAGE_BYTES};
 pub use taus88::Taus88;
 
-use crate::rows::check_cover;
+use layout::{CODED_BYTES_EXPECTED, block_of, segment_state};
+
 use crate::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
     SymbolId, Symbols, Window,
@@ -37,26 +40,6 @@ use crate::{
 
 /// Blocks an encoder keeps ready, 82 kB each. DFCP sends its window of blocks round robin.
 const BLOCKS_READY_MAX: usize = 32;
-/// Coded bytes with which nearly every block decodes; measured, see `docs/codes.md`.
-const CODED_BYTES_EXPECTED: usize = 69_000;
-/// The longest segment that is coded: a receiver enters all of one at once.
-const SEGMENT_BYTES_MAX: usize = 2048;
-/// Most symbols in a block, however short they are.
-const SYMBOLS_MAX: u32 = 1024;
-
-/// The generator's state for the LDPC code of a block: a function of the state exchanged when connecting, and
-/// the block's number (thesis, section 3.8.3). The thesis does not give the function; here the number is
-/// mixed into all three components, and six draws follow.
-pub fn ldpc_state(initial: Taus88, block: u32) -> Taus88 {
-    let (s1, s2, s3) = initial.parts();
-    let mixed = [1, 2, 3].map(|i| block.wrapping_mul(69069).wrapping_add(i).wrapping_mul(69069));
-    let mut state = Taus88::from_parts(s1 ^ mixed[0], s2 ^ mixed[1], s3 ^ mixed[2]);
-    (0..6).for_each(|_| {
-        state.draw();
-    });
-    state
-}
-
 /// DFCP's Raptor as a [`Code`]. A block holds as many symbols as fit into 63536 bytes.
 ///
 /// ```
@@ -95,10 +78,7 @@ impl DfcpRaptor {
 
     /// Most symbols in a block: at most 1024, and none where symbols are longer than 2048 bytes.
     pub fn len_max(symbol_bytes: usize) -> u32 {
-        if symbol_bytes > SEGMENT_BYTES_MAX {
-            return 0;
-        }
-        SYMBOLS_MAX.min((MESSAGE_BYTES / symbol_bytes.max(1)) as u32)
+        layout::len_max(symbol_bytes)
     }
 }
 
@@ -145,20 +125,6 @@ impl Code for DfcpRaptor {
     fn decoder(&self, symbol_bytes: usize, limits: DecoderLimits) -> Box<dyn Decoder> {
         Box::new(decoder::DfcpDecoder::new(self.initial, symbol_bytes.max(1), limits))
     }
-}
-
-/// The window of a cover that is a block of this code.
-fn block_of(cover: Cover<'_>, symbol_bytes: usize) -> Result<Window, CodeError> {
-    check_cover(cover)?;
-    match cover {
-        Cover::Window(window) if window.len <= DfcpRaptor::len_max(symbol_bytes) => Ok(window),
-        _ => Err(CodeError::BadCover),
-    }
-}
-
-/// The generator's state before the segment of this key.
-fn segment_state(key: RepairKey) -> Taus88 {
-    Taus88::seeded(key.0)
 }
 
 #[derive(Debug)]

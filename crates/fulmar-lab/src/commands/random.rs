@@ -7,6 +7,7 @@ use fulmar_proto::Profile;
 
 use super::progress::Bar;
 use crate::experiment::{COMMIT, Results};
+use crate::outcome::PAYLOAD_SHARE;
 use crate::random::{self, Bounds, Judged, Ranges, kinds};
 
 /// How many of the worst are shown.
@@ -85,10 +86,7 @@ fn page(args: &Args, all: &[Judged]) -> String {
     let mut page = format!(
         "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{quick}`, commit {COMMIT}: share of \
          (1-p) x capacity x {}, start-up included.\n\n",
-        args.profile,
-        args.paths,
-        args.seed,
-        random::PAYLOAD_SHARE
+        args.profile, args.paths, args.seed, PAYLOAD_SHARE
     );
     page.push_str(
         "| paths | how many | median | 10th percentile | 1st | never connected | queue drops > 2 % |\n",
@@ -115,7 +113,7 @@ fn worst(all: &[Judged]) -> Vec<&Judged> {
 }
 
 fn print(all: &[Judged], profile: &str) {
-    println!("share of (1-p) x capacity x {}", random::PAYLOAD_SHARE);
+    println!("share of (1-p) x capacity x {}", PAYLOAD_SHARE);
     println!(
         "{:26} {:>6} {:>7} {:>7} {:>7} {:>12} {:>12}",
         "paths", "", "median", "10 %", "1 %", "no connection", "queue > 2 %"

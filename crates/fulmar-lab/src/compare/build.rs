@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use fulmar_proto::PROFILE_NAMES;
 
-use super::Side;
+use super::side::Side;
 
 /// The word for this program itself, whatever it was built from.
 const THIS: &str = ".";

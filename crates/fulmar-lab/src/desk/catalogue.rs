@@ -1,7 +1,5 @@
 //! What can be chosen on the page.
 
-use std::path::PathBuf;
-
 use fulmar_proto::PROFILE_NAMES;
 use fulmar_proto::profile::FAMILIES;
 use serde::Serialize;
@@ -10,11 +8,6 @@ use super::types::{Amount, Driver, DriverName, Kind, Link, Order, Path, Spec};
 use super::{path, spec};
 use crate::link::LinkSpec;
 use crate::peer::Peer;
-
-/// Folder of the peers' files, where the program is run from a clone.
-pub(crate) fn peers_folder() -> PathBuf {
-    PathBuf::from("experiments/peers")
-}
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Catalogue {
@@ -117,7 +110,7 @@ fn transports() -> Vec<TransportChoice> {
     choices.extend(
         PROFILE_NAMES.iter().filter(|name| !first.iter().any(|f| f == *name)).map(|name| profile(name)),
     );
-    for peer in Peer::all(&peers_folder()).unwrap_or_default() {
+    for peer in Peer::all(&spec::peers_folder()).unwrap_or_default() {
         let missing = peer.check_installed().err().unwrap_or_default();
         let choice = peer.choices.first().map(|choice| format!(":{choice}")).unwrap_or_default();
         choices.push(TransportChoice {

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use fulmar::crypto::PublicKey;
 use fulmar::{RecvStream, SendStream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -174,4 +175,9 @@ pub(crate) async fn receive<M: DeserializeOwned>(stream: &mut RecvStream) -> Res
     let message =
         serde_json::from_slice(&json).map_err(|error| format!("a message that is none: {error}"))?;
     Ok((message, beside))
+}
+
+/// A public key as it is said over the control connection.
+pub(crate) fn parse_key(line: &str) -> Result<PublicKey, String> {
+    PublicKey::from_line(line).map(|(key, _)| key).map_err(|error| error.to_string())
 }

@@ -9,17 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Experiment;
 use crate::statistics::Summary;
 
+mod row;
 mod verdicts;
 
-/// Sources by the beginning of the experiments' names.
-const SOURCES: [(&str, &str); 6] = [
-    ("lt-tcp", "LT-TCP (Hourt, RPI 2014)"),
-    ("dfcp", "DFCP (Solymos, BME 2014)"),
-    ("tcp-fec", "TCP-FEC (Sato, Kitakyushu 2019)"),
-    ("ctcp", "Coded TCP (Leith, Medard et al.)"),
-    ("tcp-nc", "TCP/NC (Medina-Ruiz et al., NetCod 2012)"),
-    ("fulmar", "Fulmar's own experiments"),
-];
+use row::{ResultCell, ResultRow, SOURCES, Verdict, source};
+
 /// A published value counts as reproduced within this factor.
 const FACTOR_MAX: f64 = 1.25;
 
@@ -36,44 +30,6 @@ struct Source {
     reproduced: usize,
     differs: usize,
     not_comparable: usize,
-}
-
-/// What is found of a published table or figure.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
-enum Verdict {
-    #[serde(rename = "reproduced")]
-    Reproduced,
-    #[serde(rename = "differs")]
-    Differs,
-    #[serde(rename = "not comparable")]
-    NotComparable,
-    #[serde(rename = "not measured")]
-    NotMeasured,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct ResultRow {
-    id: String,
-    source: &'static str,
-    #[serde(rename = "where")]
-    place: String,
-    title: String,
-    verdict: Verdict,
-    unit: String,
-    cells: Vec<ResultCell>,
-    explanation: String,
-    command: String,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct ResultCell {
-    at: BTreeMap<String, String>,
-    published: Option<f64>,
-    min: Option<f64>,
-    max: Option<f64>,
-    measured: Option<Summary>,
-    ratio: Option<f64>,
-    command: Option<String>,
 }
 
 /// A row of the report's JSON; what a later program adds is left out.
@@ -241,12 +197,6 @@ fn verdict(cells: &[ResultCell]) -> Verdict {
     } else {
         Verdict::Reproduced
     }
-}
-
-fn source(name: &str) -> &'static str {
-    let of_name =
-        SOURCES.iter().find(|(id, _)| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-')));
-    of_name.map_or("fulmar", |(id, _)| id)
 }
 
 /// `Table 2.1` or the like, out of the words of a source.

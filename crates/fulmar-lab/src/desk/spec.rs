@@ -1,6 +1,7 @@
 //! Whether a run is possible, and what it is in full.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use fulmar_proto::Profile;
 
@@ -92,7 +93,7 @@ fn check_transport(name: &str, spec: &Spec) -> Result<(), String> {
             {
                 return Err(format!("'{peer}' sends by itself: alone, in turn, and for so many seconds"));
             }
-            let chosen = crate::peer::ChosenPeer::find(&super::catalogue::peers_folder(), peer)?;
+            let chosen = crate::peer::ChosenPeer::find(&peers_folder(), peer)?;
             chosen.peer.check_installed()
         }
     }
@@ -119,6 +120,11 @@ fn check_amount(spec: &Spec) -> Result<(), Refusal> {
         return Err(Refusal::impossible("transfers", format!("1 to {TRANSFERS_MAX} transfers")));
     }
     Ok(())
+}
+
+/// Folder of the peers' files, where the program is run from a clone.
+pub(crate) fn peers_folder() -> PathBuf {
+    PathBuf::from("experiments/peers")
 }
 
 /// The kernel's congestion controls that may be chosen.

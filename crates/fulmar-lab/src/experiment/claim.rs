@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Cell, Published};
+use super::cell::Cell;
+use super::published::Published;
 use crate::statistics::Summary;
 
 /// A claim: a measure, or its ratio to another cell's, lies between bounds in every cell it speaks of.

@@ -1,22 +1,32 @@
 //! Experiments: one file per table or figure, run cell by cell, kept so that an interrupted run goes on where
 //! it was.
 
+mod cell;
 mod claim;
+mod definition;
 mod file;
 mod key;
 mod plan;
+mod published;
 mod raw;
 mod real;
 mod results;
 mod run;
+mod sender;
 mod shard;
+mod task;
 
+pub use cell::Cell;
 pub use claim::{Claim, Finding, digits};
-pub use file::{Experiment, FlowLine, Mistake, Plot, Published, plain_name};
+pub use definition::{Experiment, FlowLine, Plot, plain_name};
+pub use file::Mistake;
 pub use key::{COMMIT, RunKey, ScenarioHash};
-pub use plan::{Cell, Task, cells, is_profile, kernel_congestion, peer_name, task};
+pub use plan::{cells, task};
+pub use published::Published;
 pub(crate) use raw::RELATIVE;
 pub use results::{Record, Results};
 pub(crate) use run::on_all_cores;
 pub use run::{Mode, Progress, run};
+pub use sender::{is_profile, kernel_congestion, peer_name};
 pub use shard::Shard;
+pub use task::Task;

@@ -1,87 +1,18 @@
 //! From an experiment to the runs it consists of.
 
-use std::path::Path;
 use std::time::Duration;
 
 use fulmar_net::parse;
-use fulmar_proto::{PROFILE_NAMES, Profile};
+use fulmar_proto::Profile;
 
 use super::ScenarioHash;
-use super::file::{Experiment, FlowLine};
+use super::cell::Cell;
+use super::definition::{Experiment, FlowLine};
+use super::sender::is_real;
+use super::task::Task;
 use crate::link::LinkSpec;
 use crate::scenario::{FlowSpec, Scenario, Topology};
 use crate::traffic::Traffic;
-
-/// One point of the sweep.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cell {
-    /// Names and values, in the order of names.
-    pub settings: Vec<(String, String)>,
-}
-
-impl Cell {
-    /// A value by its name.
-    pub fn value(&self, key: &str) -> Option<&str> {
-        self.settings.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
-    }
-
-    /// For people and as a key of results: `burst=5 loss=10%`.
-    pub fn label(&self) -> String {
-        let words: Vec<String> = self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        words.join(" ")
-    }
-}
-
-/// Who sends in a run: protocol cores in virtual time, or the kernel in real time.
-#[derive(Clone, Debug)]
-pub enum Task {
-    /// In virtual time.
-    Sim(Box<Scenario>),
-    /// In real time.
-    #[cfg(target_os = "linux")]
-    Tcp(Box<crate::tcp::TcpScenario>),
-    /// A peer in real time.
-    #[cfg(target_os = "linux")]
-    Peer(Box<crate::peer::PeerScenario>),
-}
-
-/// Whether a sender is named like a profile, whatever its settings.
-pub fn is_profile(sender: &str) -> bool {
-    PROFILE_NAMES.contains(&sender.split(':').next().unwrap_or_default())
-}
-
-/// Whether a sender is kernel TCP, and with which congestion control.
-pub fn kernel_congestion(sender: &str) -> Option<&str> {
-    // Some profiles have names of that kind: tcp-fec, tcp-nc.
-    sender.strip_prefix("tcp-").filter(|_| !is_profile(sender))
-}
-
-/// Folder of the peers' files, beside an experiment.
-pub(super) const PEERS: &str = "peers";
-
-/// The name of the peer that a sender is.
-pub fn peer_name(sender: &str) -> Option<&str> {
-    sender.strip_prefix("peer-")
-}
-
-/// Whether a sender runs in real time.
-fn is_real(sender: &str) -> bool {
-    kernel_congestion(sender).is_some() || peer_name(sender).is_some()
-}
-
-/// Whether there is such a sender.
-pub(super) fn check_sender(sender: &str, peers: &Path) -> Result<(), String> {
-    if let Some(name) = peer_name(sender) {
-        return super::real::check_peer(peers, name);
-    }
-    let is_kernel = kernel_congestion(sender).is_some_and(|name| !name.is_empty());
-    if is_kernel {
-        return Ok(());
-    }
-    Profile::parse(sender).map(|_| ()).map_err(|error| {
-        format!("no sender '{sender}': {error}; there are also tcp- with a congestion control of the kernel, and peer- with a name")
-    })
-}
 
 /// All points of the sweep; one without settings if nothing is varied.
 ///

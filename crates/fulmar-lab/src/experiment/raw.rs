@@ -10,8 +10,11 @@ use fulmar_net::parse;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::Claim;
-use super::file::{FlowLine, Plot, Published};
+use super::claim::Claim;
+use super::definition::{FlowLine, Plot};
+use super::plan::of_bottleneck;
+use super::published::Published;
+use super::sender::check_sender;
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
 use crate::traffic::Traffic;
@@ -124,7 +127,7 @@ pub(super) fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>
 }
 
 pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<FlowLine> {
-    placed(&raw.sender, |sender| super::plan::check_sender(sender, peers))?;
+    placed(&raw.sender, |sender| check_sender(sender, peers))?;
     // Places are those of a parking lot.
     let places = if bottlenecks > 1 { bottlenecks } else { 0 };
     if let Some(place) = raw.place.as_ref().filter(|place| *place.get_ref() > places) {
@@ -180,17 +183,15 @@ pub(super) fn sweep(
         }
         for value in values {
             placed(value, |value| match key.get_ref().as_str() {
-                "sender" => super::plan::check_sender(value, peers),
+                "sender" => check_sender(value, peers),
                 "flows" => value
                     .parse::<usize>()
                     .map(drop)
                     .map_err(|_| format!("'{value}' is not a number of flows")),
                 "flow_rtt" => parse::duration(value).map(drop).map_err(|e| e.to_string()),
                 "traffic" => value.parse::<Traffic>().map(drop),
-                key => link
-                    .clone()
-                    .set(super::plan::of_bottleneck(key).map_or(key, |(_, key)| key), value)
-                    .map_err(|reason| {
+                key => link.clone().set(of_bottleneck(key).map_or(key, |(_, key)| key), value).map_err(
+                    |reason| {
                         if LinkSpec::KEYS.contains(&key) {
                             reason
                         } else {
@@ -199,7 +200,8 @@ pub(super) fn sweep(
                                 SWEEP_KEYS.join(", ")
                             )
                         }
-                    }),
+                    },
+                ),
             })?;
         }
         sweep.insert(key.get_ref().clone(), values.iter().map(|value| value.get_ref().clone()).collect());

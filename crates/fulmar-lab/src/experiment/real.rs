@@ -1,16 +1,12 @@
 //! Experiments in real time: kernel TCP, and peers.
 
-use std::path::Path;
 use std::time::Duration;
 
-use super::Task;
-use super::file::{Experiment, FlowLine};
+use super::definition::{Experiment, FlowLine};
+#[cfg(target_os = "linux")]
+use super::sender::{kernel_congestion, peer_name};
+use super::task::Task;
 use crate::link::LinkSpec;
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn check_peer(_: &Path, _: &str) -> Result<(), String> {
-    Err("peers need the bridge, which needs Linux".into())
-}
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn task(
@@ -21,12 +17,6 @@ pub(super) fn task(
     _: Duration,
 ) -> Result<Task, String> {
     Err("kernel TCP and peers need the bridge, which needs Linux".into())
-}
-
-/// Whether there is such a peer.
-#[cfg(target_os = "linux")]
-pub(super) fn check_peer(folder: &Path, name: &str) -> Result<(), String> {
-    crate::peer::ChosenPeer::find(folder, name).map(drop)
 }
 
 /// What a cell runs: flows of kernel TCP, or one peer.
@@ -45,7 +35,7 @@ pub(super) fn task(
     if flows.iter().any(|flow| flow.rtt.is_some() || flow.stop.is_some()) {
         return Err("flows in real time have the link's round-trip time, and stop with the run".into());
     }
-    if flows.iter().all(|flow| super::kernel_congestion(&flow.sender).is_some()) {
+    if flows.iter().all(|flow| kernel_congestion(&flow.sender).is_some()) {
         return Ok(kernel(experiment, link, flows, duration, warm_up));
     }
     peer(experiment, link, flows, duration, warm_up)
@@ -66,7 +56,7 @@ fn kernel(
 ) -> Task {
     use crate::tcp::{TcpFlow, TcpScenario};
     let flows = flows.iter().map(|flow| TcpFlow {
-        congestion: super::kernel_congestion(&flow.sender).unwrap_or_default().into(),
+        congestion: kernel_congestion(&flow.sender).unwrap_or_default().into(),
         traffic: flow.traffic,
         start: flow.start,
     });
@@ -104,7 +94,7 @@ fn peer(
             "a peer sends bulk from the start: no other traffic, warm-up or loss-free handshake".into()
         );
     }
-    let name = super::plan::peer_name(&flow.sender).unwrap_or_default();
+    let name = peer_name(&flow.sender).unwrap_or_default();
     Ok(Task::Peer(Box::new(PeerScenario {
         peer: ChosenPeer::find(&experiment.peers, name)?,
         link: link.clone(),

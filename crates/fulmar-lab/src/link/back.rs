@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use fulmar_net::{LinkConfig, LinkRate, Loss, Policer, Probability, QueueConfig, parse};
 
-use super::{jitter, to, words};
+use super::words::{self, jitter, to};
 
 /// From the receiver to the sender, where that differs.
 #[derive(Args, Clone, Debug, PartialEq, Eq, Default)]

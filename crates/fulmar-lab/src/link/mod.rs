@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use clap::Args;
 use fulmar_net::{
-    Intervals, Jitter, LinkConfig, LinkRate, Loss, Order, Policer, Probability, QueueConfig, QueueLimit,
-    Stalls, parse,
+    Intervals, LinkConfig, LinkRate, Loss, Order, Policer, Probability, QueueConfig, QueueLimit, Stalls,
+    parse,
 };
 use fulmar_proto::Rate;
 
 pub use back::Back;
-use words::{loss, rate};
+use words::{jitter, loss, rate, to};
 
 /// What the link between the two ends does.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -242,16 +242,6 @@ impl LinkSpec {
     }
 }
 
-fn jitter(longest: Duration) -> Jitter {
-    if longest.is_zero() { Jitter::None } else { Jitter::Uniform(longest) }
-}
-
-/// Puts a value into its place, or says why it is none.
-fn to<T, E: ToString>(slot: &mut T, value: Result<T, E>) -> Result<(), String> {
-    *slot = value.map_err(|error| error.to_string())?;
-    Ok(())
-}
-
 /// `true` or `false`.
 fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("'{text}' is neither true nor false"))
@@ -259,6 +249,8 @@ fn switch(text: &str) -> Result<bool, String> {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_net::Jitter;
+
     use super::*;
 
     #[derive(clap::Parser)]

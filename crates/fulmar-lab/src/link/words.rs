@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fulmar_net::{LinkRate, Loss, QueueConfig, QueueLimit, TwoState, parse};
+use fulmar_net::{Jitter, LinkRate, Loss, QueueConfig, QueueLimit, TwoState, parse};
 
 use super::traces;
 
@@ -69,6 +69,17 @@ pub(super) fn of_rtt(queue: QueueConfig, rtt: Duration) -> QueueConfig {
         }
         other => other,
     }
+}
+
+/// Jitter up to this.
+pub(super) fn jitter(longest: Duration) -> Jitter {
+    if longest.is_zero() { Jitter::None } else { Jitter::Uniform(longest) }
+}
+
+/// Puts a value into its place, or says why it is none.
+pub(super) fn to<T, E: ToString>(slot: &mut T, value: Result<T, E>) -> Result<(), String> {
+    *slot = value.map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 #[cfg(test)]

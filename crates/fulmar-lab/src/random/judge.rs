@@ -2,7 +2,32 @@
 
 use std::time::Duration;
 
-use super::{Drawn, Judged};
+use super::draw::Drawn;
+use crate::experiment::{Cell, Record, ScenarioHash};
+use crate::outcome::Outcome;
+
+/// How a flow fared on a path.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The path.
+    pub path: Drawn,
+    /// Goodput over the limit.
+    pub share: f64,
+    /// How long the handshake took; `None`: it was never complete.
+    pub connect_seconds: Option<f64>,
+    /// Of the packets that reached the queue, how many it dropped.
+    pub queue_drop_share: f64,
+    /// All of it, with the number of the path as its seed.
+    pub outcome: Outcome,
+}
+
+impl Judged {
+    /// As a record of results, so that two commits can be compared path by path.
+    pub fn record(&self, profile: &str) -> Record {
+        let cell = Cell { settings: vec![("kind".into(), class(&self.path).into())] };
+        Record::new(ScenarioHash::of(&self.path.command(profile)), &cell, self.outcome.clone())
+    }
+}
 
 /// A kind of path: kinds overlap.
 type Test = (&'static str, fn(&Drawn) -> bool);

@@ -1,6 +1,6 @@
 //! A transport over paths drawn at random, and how its share of what they could carry is distributed.
 //!
-//! The share is goodput over L = (1 - p) x capacity x [`PAYLOAD_SHARE`], start-up included; where traffic
+//! The share is goodput over L = (1 - p) x capacity x [`PAYLOAD_SHARE`](crate::outcome::PAYLOAD_SHARE), start-up included; where traffic
 //! goes beside, capacity is what that
 //! leaves. A path over which no connection comes to be has share 0.
 
@@ -12,30 +12,12 @@ use std::sync::{Mutex, PoisonError};
 
 use fulmar_proto::Profile;
 
-use crate::experiment::{Cell, Record, ScenarioHash, on_all_cores};
-use crate::outcome::Outcome;
+use crate::experiment::on_all_cores;
+use crate::outcome::PAYLOAD_SHARE;
 use crate::sim;
 
 pub use draw::{Drawn, QUEUE_PACKETS_MIN, Ranges};
-pub use judge::{Bounds, Kind, kinds, outside};
-
-/// What of an IP packet of full size is payload: the rest are headers of IP, UDP and this protocol.
-pub const PAYLOAD_SHARE: f64 = 0.955;
-
-/// How a flow fared on a path.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// The path.
-    pub path: Drawn,
-    /// Goodput over the limit.
-    pub share: f64,
-    /// How long the handshake took; `None`: it was never complete.
-    pub connect_seconds: Option<f64>,
-    /// Of the packets that reached the queue, how many it dropped.
-    pub queue_drop_share: f64,
-    /// All of it, with the number of the path as its seed.
-    pub outcome: Outcome,
-}
+pub use judge::{Bounds, Judged, Kind, kinds, outside};
 
 /// Runs so many paths of a seed with a profile, on all cores; calls `tell` after each with how many are done.
 ///
@@ -78,14 +60,6 @@ fn run_one(path: Drawn, profile: &Profile) -> Result<Judged, String> {
     outcome.goodput_mbps = flow.goodput_mbps;
     outcome.fraction_of_limit = Some(share);
     Ok(Judged { path, share, connect_seconds, queue_drop_share, outcome })
-}
-
-impl Judged {
-    /// As a record of results, so that two commits can be compared path by path.
-    pub fn record(&self, profile: &str) -> Record {
-        let cell = Cell { settings: vec![("kind".into(), judge::class(&self.path).into())] };
-        Record::new(ScenarioHash::of(&self.path.command(profile)), &cell, self.outcome.clone())
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::command::command;
+use super::row::Row;
 use crate::experiment::{
     Cell, Claim, Experiment, Finding, Mode, RELATIVE, Results, ScenarioHash, cells, task,
 };
@@ -22,23 +21,6 @@ pub struct Chapter {
     pub findings: Vec<(Claim, Finding)>,
     /// The first run of each cell, for values over time.
     pub(super) firsts: Vec<Option<Outcome>>,
-}
-
-/// One cell.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Row {
-    /// The cell's settings.
-    pub cell: BTreeMap<String, String>,
-    /// For each measure, in the order of the experiment, what was found.
-    pub measured: Vec<Option<Summary>>,
-    /// The published value of the first measure.
-    pub published: Option<f64>,
-    /// A claim does not hold here.
-    pub is_outside: bool,
-    /// The commit of the program that ran it.
-    pub commit: Option<String>,
-    /// The command of one run like this, where there is one.
-    pub command: Option<String>,
 }
 
 impl Chapter {
@@ -74,6 +56,14 @@ impl Chapter {
         let rows: Vec<Row> = cells(&experiment)?.iter().map(row).collect();
         let firsts = vec![None; rows.len()];
         Ok(Self::judged(experiment, rows, firsts))
+    }
+
+    /// As a table: a line for each cell.
+    ///
+    /// # Errors
+    /// Never, but for memory.
+    pub fn to_csv(&self) -> Result<String, csv::Error> {
+        super::table::write(&self.experiment, &self.rows)
     }
 
     fn judged(experiment: Experiment, mut rows: Vec<Row>, firsts: Vec<Option<Outcome>>) -> Self {
@@ -117,12 +107,6 @@ impl Chapter {
             }
             _ => None,
         })
-    }
-}
-
-impl Row {
-    fn as_cell(&self) -> Cell {
-        Cell { settings: self.cell.iter().map(|(key, value)| (key.clone(), value.clone())).collect() }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Which plots an experiment gets: its first measure over the sweep, and values over time if they were
 //! recorded.
 
-use super::chapter::{Chapter, Row};
+use super::chapter::Chapter;
+use super::row::Row;
 use super::svg::{Chart, Line};
 use super::words;
 use crate::fairness;
 use crate::link::LinkSpec;
-use crate::outcome::{Outcome, Sample};
+use crate::outcome::Outcome;
+use crate::sample::Sample;
 
 /// All plots of an experiment.
 pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::chapter::{Chapter, Row};
+use super::chapter::Chapter;
+use super::row::Row;
 use super::svg::{escape, short};
 use super::words;
 use crate::statistics::Summary;

@@ -8,6 +8,7 @@ mod charts;
 mod command;
 mod html;
 mod page;
+mod row;
 pub mod svg;
 mod table;
 pub mod verdicts;
@@ -17,7 +18,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-pub use chapter::{Chapter, Row};
+pub use chapter::Chapter;
+pub use row::Row;
 use verdicts::Register;
 
 /// Writes the report into a folder.

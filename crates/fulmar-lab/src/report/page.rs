@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::chapter::{Chapter, Row};
+use super::chapter::Chapter;
+use super::row::Row;
 use super::words;
 use crate::experiment::{Finding, digits};
 use crate::outcome::{Better, better};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::chapter::Chapter;
+use super::row::Row;
 use crate::experiment::{Cell, Experiment};
 use crate::statistics::Summary;
 
@@ -15,33 +15,27 @@ fn parts(s: &Summary) -> [f64; 7] {
     [s.mean, s.sd, s.ci95, s.median, s.p99, s.min, s.max]
 }
 
-impl Chapter {
-    /// A line for each cell.
-    ///
-    /// # Errors
-    /// Never, but for memory.
-    pub fn to_csv(&self) -> Result<String, csv::Error> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        let keys: Vec<&String> = self.experiment.sweep.keys().collect();
-        let of_measures =
-            self.experiment.measures.iter().flat_map(|m| PARTS.map(|part| format!("{m}_{part}")));
-        let head = keys.iter().map(|key| (*key).clone()).chain(["runs".into()]).chain(of_measures);
-        writer.write_record(head.chain(["published".into(), "commit".into()]))?;
-        for row in &self.rows {
-            let cell = keys.iter().map(|key| row.cell.get(*key).cloned().unwrap_or_default());
-            let runs = row.measured.first().and_then(Option::as_ref).map_or(0, |s| s.n).to_string();
-            let of = |index| match row.measured.get(index).and_then(Option::as_ref) {
-                Some(summary) => parts(summary).map(|value| value.to_string()),
-                None => PARTS.map(|_| String::new()),
-            };
-            let values = (0..self.experiment.measures.len()).flat_map(of);
-            let published = row.published.map_or(String::new(), |value| value.to_string());
-            let commit = row.commit.clone().unwrap_or_default();
-            writer.write_record(cell.chain([runs]).chain(values).chain([published, commit]))?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// A line for each cell.
+pub(super) fn write(experiment: &Experiment, rows: &[Row]) -> Result<String, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let keys: Vec<&String> = experiment.sweep.keys().collect();
+    let of_measures = experiment.measures.iter().flat_map(|m| PARTS.map(|part| format!("{m}_{part}")));
+    let head = keys.iter().map(|key| (*key).clone()).chain(["runs".into()]).chain(of_measures);
+    writer.write_record(head.chain(["published".into(), "commit".into()]))?;
+    for row in rows {
+        let cell = keys.iter().map(|key| row.cell.get(*key).cloned().unwrap_or_default());
+        let runs = row.measured.first().and_then(Option::as_ref).map_or(0, |s| s.n).to_string();
+        let of = |index| match row.measured.get(index).and_then(Option::as_ref) {
+            Some(summary) => parts(summary).map(|value| value.to_string()),
+            None => PARTS.map(|_| String::new()),
+        };
+        let values = (0..experiment.measures.len()).flat_map(of);
+        let published = row.published.map_or(String::new(), |value| value.to_string());
+        let commit = row.commit.clone().unwrap_or_default();
+        writer.write_record(cell.chain([runs]).chain(values).chain([published, commit]))?;
     }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What a table says of each cell, by its label. Measures it does not have are none.

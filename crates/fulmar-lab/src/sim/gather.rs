@@ -2,7 +2,8 @@
 
 use fulmar_proto::Instant;
 
-use super::{Pair, START, World};
+use super::start::START;
+use super::world::{Pair, World};
 use crate::link::LinkSpec;
 use crate::outcome::{Delays, Flow, Link, Outcome, ms};
 use crate::traffic::Traffic;

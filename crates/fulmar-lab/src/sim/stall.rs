@@ -4,7 +4,7 @@
 use fulmar_net::{Rng, StallProcess};
 use fulmar_proto::Instant;
 
-use super::START;
+use super::start::START;
 use super::wires::Packet;
 use crate::scenario::{Scenario, Topology};
 

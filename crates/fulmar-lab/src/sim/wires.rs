@@ -6,6 +6,7 @@ use fulmar_net::topology::{Dumbbell, Pair, ParkingLot, Pipe, Place};
 use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, UDP_OVER_IPV4_BYTES};
 use fulmar_proto::Instant;
 
+use super::start::START;
 use crate::link::LinkSpec;
 use crate::scenario::{FlowSpec, Scenario, Topology};
 
@@ -101,7 +102,7 @@ impl Wires {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.network.poll_timeout().map(|at| super::START + (at - Instant::ZERO))
+        self.network.poll_timeout().map(|at| START + (at - Instant::ZERO))
     }
 
     pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<(usize, Packet)> {
@@ -140,7 +141,7 @@ impl Wires {
 
 /// The links' time.
 fn since_start(now: Instant) -> Instant {
-    Instant::ZERO + (now - super::START)
+    Instant::ZERO + (now - START)
 }
 
 /// What joins a flow to the bottlenecks: nothing but the delay it has beyond theirs.

@@ -8,6 +8,7 @@
 mod info;
 mod netstat;
 mod receiver;
+mod scenario;
 mod sender;
 
 use std::io;
@@ -18,67 +19,18 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
-use crate::bridge::{Bridge, SERVER_ADDRESS, TcpSettings};
-use crate::link::LinkSpec;
+use crate::bridge::{Bridge, SERVER_ADDRESS};
 use crate::outcome::{Delays, Flow, Outcome, ms};
 use crate::traffic::Traffic;
 pub use info::TcpInfo;
 use receiver::{Received, Times};
+pub use scenario::{TcpFlow, TcpScenario};
 use sender::{Sender, Sent};
 
 /// First port of the receivers.
 const PORT: u16 = 5201;
 /// How long loss-free handshakes may take.
 const HANDSHAKES_MAX: Duration = Duration::from_secs(30);
-
-/// One flow of kernel TCP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TcpFlow {
-    /// Congestion control by the kernel's name: `cubic`, `bbr`, `reno`.
-    pub congestion: String,
-    /// Bulk, fixed size or messages.
-    pub traffic: Traffic,
-    /// When it starts.
-    pub start: Duration,
-}
-
-/// One run of kernel TCP without its seed.
-#[derive(Clone, Debug)]
-pub struct TcpScenario {
-    /// The link between the ends.
-    pub link: LinkSpec,
-    /// The flows.
-    pub flows: Vec<TcpFlow>,
-    /// How long.
-    pub duration: Duration,
-    /// What arrives before this does not count.
-    pub warm_up: Duration,
-    /// No faults until all handshakes are complete (LT-TCP, section 2.1).
-    pub loss_free_handshake: bool,
-    /// Values over time at this interval.
-    pub sample_interval: Option<Duration>,
-    /// Settings of the kernel's TCP.
-    pub settings: TcpSettings,
-    /// Bound on the bridge's lateness.
-    pub lateness_p99_max: Duration,
-}
-
-impl TcpScenario {
-    fn check(&self) -> Result<(), String> {
-        if self.flows.is_empty() || self.duration <= self.warm_up {
-            return Err("there is no flow, or no time beyond the warm-up".into());
-        }
-        let is_possible = |flow: &TcpFlow| {
-            matches!(flow.traffic, Traffic::Bulk | Traffic::Fixed { .. } | Traffic::Messages { .. })
-        };
-        match self.flows.iter().find(|flow| !is_possible(flow)) {
-            Some(flow) => {
-                Err(format!("kernel TCP carries bulk, fixed and messages here, not {}", flow.traffic))
-            }
-            None => Ok(()),
-        }
-    }
-}
 
 /// The threads of one flow.
 struct Threads {
@@ -115,7 +67,7 @@ pub fn run(scenario: &TcpScenario, seed: u64) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-type FlowResult = (Sent, Received, Vec<crate::outcome::Sample>);
+type FlowResult = (Sent, Received, Vec<crate::sample::Sample>);
 
 fn run_flows(scenario: &TcpScenario, bridge: &Bridge) -> io::Result<Vec<FlowResult>> {
     let began = Clock::now();

@@ -5,10 +5,11 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
 
-use super::TcpFlow;
 use super::info::TcpInfo;
+use super::scenario::TcpFlow;
 use crate::bridge::SERVER_ADDRESS;
-use crate::outcome::{Sample, ms};
+use crate::outcome::ms;
+use crate::sample::Sample;
 use crate::sys;
 use crate::traffic::Traffic;
 

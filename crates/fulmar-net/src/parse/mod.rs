@@ -26,8 +26,9 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
-use crate::{LinkRate, Probability, QueueLimit};
+use crate::{Probability, QueueLimit};
 use decimal::Decimal;
+pub use trace::link_rate;
 
 /// A text that does not say what it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,17 +71,6 @@ pub fn rate(text: &str) -> Result<Rate, ParseError> {
         _ => return Err(error()),
     };
     number.times(factor).map(Rate::from_bits_per_second).ok_or_else(error)
-}
-
-/// A rate, or `unlimited`, or a rate that changes on a schedule ([`trace::rate_steps`]).
-///
-/// # Errors
-/// If the text is none of these.
-pub fn link_rate(text: &str) -> Result<LinkRate, ParseError> {
-    match text.trim() {
-        "unlimited" | "none" => Ok(LinkRate::Unlimited),
-        _ => trace::rate_steps(text),
-    }
 }
 
 /// A length of time. The unit may be left out for zero only.
@@ -173,6 +163,7 @@ pub fn milli(text: &str) -> Result<u32, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LinkRate;
     use alloc::string::ToString;
 
     #[test]

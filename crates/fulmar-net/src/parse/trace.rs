@@ -8,6 +8,17 @@ use fulmar_units::{Instant, Rate};
 use super::{ParseError, duration, rate};
 use crate::{Intervals, LinkRate, LossTrace, RateTrace};
 
+/// A rate, or `unlimited`, or a rate that changes on a schedule ([`rate_steps`]).
+///
+/// # Errors
+/// If the text is none of these.
+pub fn link_rate(text: &str) -> Result<LinkRate, ParseError> {
+    match text.trim() {
+        "unlimited" | "none" => Ok(LinkRate::Unlimited),
+        _ => rate_steps(text),
+    }
+}
+
 /// A rate that changes on a schedule, in one line: `100M,5s:10M,10s:100M`; a last part `15s:repeat` makes it
 /// start again. One rate
 /// alone lasts for ever.

@@ -18,3 +18,24 @@ pub enum Content {
     /// A repair symbol; the sender's number for it, or for its block.
     Repair(u64),
 }
+
+impl Content {
+    /// What it is, in a word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Source(_) => "source",
+            Self::Combined(_) => "combined",
+            Self::Copy(_) => "copy",
+            Self::Part(_) => "part",
+            Self::Repair(_) => "repair",
+        }
+    }
+
+    /// The symbol's number among those of its kind: copies and parts have that of their source symbol.
+    pub fn number(&self) -> u64 {
+        match *self {
+            Self::Source(id) | Self::Combined(id) | Self::Copy(id) | Self::Part(Piece { id, .. }) => id.0,
+            Self::Repair(number) => number,
+        }
+    }
+}

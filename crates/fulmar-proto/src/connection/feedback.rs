@@ -111,6 +111,7 @@ impl Connection {
         if self.coding.is_all_delivered() && self.streams.is_idle() {
             self.streams.release_sending_memory();
         }
+        self.trace_recovery(now);
         Ok(rest)
     }
 
@@ -125,13 +126,16 @@ impl Connection {
             let news = self.coding.settle(now, rtt, contents(&findings), None)?;
             let (feedback, view) = recovery.finish(findings, news);
             self.coding.on_feedback(&feedback, &view);
+            self.trace_recovery(now);
         }
+        let recovery = &mut self.path.recovery;
         let is_awaiting = !self.coding.is_all_delivered();
         if let Some(findings) = recovery.on_probe_timer(now, is_awaiting) {
             self.coding.on_silence(now, contents(&findings));
             recovery.drop_findings(findings);
+            self.trace_recovery(now);
         }
-        recovery.on_pacer_timer(now);
+        self.path.recovery.on_pacer_timer(now);
         Ok(())
     }
 }

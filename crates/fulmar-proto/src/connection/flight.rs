@@ -3,6 +3,7 @@
 
 use super::Connection;
 use super::handshake::Level;
+use super::packet_log::PacketSpace;
 use crate::wire::frame::{self, Close};
 use crate::wire::packet::{PacketHeader, TAG_BYTES};
 use crate::{Instant, TransportError, TransportErrorCode};
@@ -70,14 +71,16 @@ impl Connection {
                 space.received.on_ack_sent(now);
             }
         }
-        let mut range = 0..0;
+        let (mut range, mut is_ack_eliciting) = (0..0, false);
         if let Some((offset, data)) =
             space.send.poll((frames_limit - buf.len()).saturating_sub(CRYPTO_HEADER_BYTES_MAX))
         {
             range = offset..offset + data.len() as u64;
             frame::put_crypto(buf, offset, data);
+            is_ack_eliciting = true;
         } else if std::mem::take(&mut space.needs_ping) {
             frame::put_ping(buf);
+            is_ack_eliciting = true;
         }
         space.needs_ping &= range.is_empty();
         if buf.len() == frames_start {
@@ -90,6 +93,9 @@ impl Connection {
         space.on_sent(number, now, range);
         if space.keys.seal(number, buf, span).is_err() {
             buf.truncate(span.start());
+        } else {
+            let bytes = buf.len() - span.start();
+            self.trace_sent(now, (level.into(), number, bytes), is_ack_eliciting, None);
         }
         // RFC 9001 4.9.1: a client needs no Initial keys once it has sent a Handshake packet.
         if self.side.is_client() && level == Level::Handshake {
@@ -98,7 +104,7 @@ impl Connection {
     }
 
     /// The close, under every key the peer may be able to open (RFC 9000 10.2.3).
-    pub(super) fn write_close(&mut self, buf: &mut Vec<u8>) -> bool {
+    pub(super) fn write_close(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
         if self.path.room_bytes(buf.len()) < HANDSHAKE_DATAGRAM_BYTES {
             return false;
         }
@@ -115,7 +121,7 @@ impl Connection {
                 Close::Transport(_) => close.clone(),
             };
             for level in [Level::Initial, Level::Handshake] {
-                self.write_close_at(level, &plain, buf, limit - 300);
+                self.write_close_at(now, level, &plain, buf, limit - 300);
             }
         }
         if let Some(draft) =
@@ -124,11 +130,12 @@ impl Connection {
             frame::put_close(buf, &close, draft.limit.saturating_sub(buf.len()));
             let _ = self.seal(&draft, buf);
             self.path.recovery.on_sent_untracked();
+            self.trace_sent(now, (PacketSpace::Data, draft.number, buf.len() - draft.start), false, None);
         }
         buf.len() > start
     }
 
-    fn write_close_at(&mut self, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
+    fn write_close_at(&mut self, now: Instant, level: Level, close: &Close, buf: &mut Vec<u8>, limit: usize) {
         let (dcid, scid) = (self.cids.peer(), self.cids.local);
         let Some(space) = self.handshake.space(level) else { return };
         let header = match level {
@@ -140,6 +147,8 @@ impl Connection {
         frame::put_close(buf, close, (limit.saturating_sub(buf.len() + TAG_BYTES)) / 2);
         if space.keys.seal(number, buf, span).is_err() {
             buf.truncate(span.start());
+        } else {
+            self.trace_sent(now, (level.into(), number, buf.len() - span.start()), false, None);
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! `receive` opens packets and hands out frames, `feedback` turns ACKs into the record the algorithms are
 //! fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys, `path` holds what is
-//! measured, `close` ends it, `api` is the application's side.
+//! measured, `close` ends it, `api` is the application's side, `trace` tells of single packets.
 
 mod agree;
 mod api;
@@ -17,11 +17,13 @@ mod flight;
 mod forge;
 mod handshake;
 mod liveness;
+mod packet_log;
 mod path;
 mod receive;
 mod setup;
 mod stats;
 mod timers;
+mod trace;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -33,6 +35,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 pub use datagrams::SendDatagramError;
+pub use packet_log::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
 pub use stats::ConnectionStats;
 
 use crate::coding::{Coding, SymbolReceiver};
@@ -50,6 +53,7 @@ use datagrams::Datagrams;
 use feedback::RestOfAck;
 use handshake::Handshake;
 use liveness::Liveness;
+use packet_log::PacketLog;
 use path::Path;
 pub(crate) use setup::Setup;
 use setup::{local_parameters, path_limits, recovery_modules, stream_config};
@@ -190,6 +194,7 @@ pub struct Connection {
     endpoint_events: VecDeque<EndpointEvent>,
     is_delivery_awaited: bool,
     stats: ConnectionStats,
+    packet_log: Option<Box<PacketLog>>,
 }
 
 impl Connection {
@@ -212,6 +217,8 @@ impl Connection {
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
         let mut recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
         recovery.skip_numbers(ChaCha20Rng::from_rng(&mut rng));
+        let packet_log = config.trace_packets.map(PacketLog::new).map(Box::new);
+        recovery.keep_lost(packet_log.is_some());
         let mut connection = Self {
             side: setup.side,
             state: State::Handshaking,
@@ -247,6 +254,7 @@ impl Connection {
             endpoint_events: VecDeque::new(),
             is_delivery_awaited: false,
             stats: ConnectionStats::default(),
+            packet_log,
             rng,
             config,
         };

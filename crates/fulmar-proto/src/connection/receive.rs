@@ -3,6 +3,7 @@
 use super::cids::Cids;
 use super::close::State;
 use super::handshake::Level;
+use super::packet_log::PacketSpace;
 use super::path::Validation;
 use super::setup::udp_payload_max;
 use super::{Connection, DatagramMeta, EndpointEvent, Event};
@@ -32,6 +33,10 @@ impl Connection {
         if self.state.is_closed() {
             self.state.on_packet_while_closing();
         }
+        self.open_datagram(now, meta, datagram);
+    }
+
+    fn open_datagram(&mut self, now: Instant, meta: &DatagramMeta, datagram: &mut [u8]) {
         if self.side.is_client() && self.take_unprotected(now, datagram) {
             return;
         }
@@ -144,6 +149,8 @@ impl Connection {
             self.stats.duplicate_packets += 1;
             return Ok(());
         }
+        self.trace_received(now, level.into(), number, bytes.len());
+        let received = self.handshake.space(level).map(|space| &space.received);
         let is_largest = received.is_some_and(|r| r.largest().is_none_or(|largest| number > largest));
         let is_first = self.side.is_client() && !self.cids.has_heard_server();
         self.cids.on_first_packet(self.side, scid);
@@ -261,7 +268,8 @@ impl Connection {
         self.is_ping_pending = true;
         self.events.push_back(Event::Connected);
         for (meta, mut datagram) in std::mem::take(&mut self.early) {
-            self.handle_datagram(now, &meta, &mut datagram);
+            // It was counted when it came.
+            self.open_datagram(now, &meta, &mut datagram);
         }
     }
 
@@ -291,6 +299,7 @@ impl Connection {
             self.stats.duplicate_packets += 1;
             return Ok(());
         }
+        self.trace_received(now, PacketSpace::Data, opened.number, bytes.len());
         if self.state.is_closed() {
             return self.on_frames_while_closing(now, &bytes[opened.frames]);
         }

@@ -6,6 +6,7 @@ use fulmar_control::Favor;
 use super::cids::Cids;
 use super::close::State;
 use super::feedback::Carried;
+use super::packet_log::PacketSpace;
 use super::setup::symbol_bytes;
 use super::{Connection, Transmit};
 use crate::coding::{Content, Next, Source, Turn};
@@ -52,10 +53,10 @@ impl Payload {
 
 /// A 1-RTT packet being written.
 pub(super) struct Draft {
-    number: PacketNumber,
+    pub(super) number: PacketNumber,
     span: HeaderSpan,
     /// Where the datagram starts in the buffer.
-    start: usize,
+    pub(super) start: usize,
     /// Where the tag starts at the latest.
     pub(super) limit: usize,
     is_ack_eliciting: bool,
@@ -121,7 +122,7 @@ impl Connection {
         let before = buf.len();
         let segment_bytes = match self.state {
             State::Draining { .. } | State::Drained => return None,
-            State::Closing { .. } => self.write_close(buf).then(|| buf.len() - before),
+            State::Closing { .. } => self.write_close(now, buf).then(|| buf.len() - before),
             State::Handshaking => self.write_handshake(now, buf).then(|| buf.len() - before),
             State::Established if self.handshake.has_pending() => self
                 .write_handshake(now, buf)
@@ -361,10 +362,12 @@ impl Connection {
         debug_assert!(buf.len() <= draft.limit + TAG_BYTES, "a datagram longer than the path carries");
         if !draft.is_ack_eliciting {
             self.path.recovery.on_sent_untracked();
+            self.trace_sent(now, (PacketSpace::Data, draft.number, bytes as usize), false, None);
             return true;
         }
         let largest_acked = draft.has_ack.then(|| self.received.largest()).flatten();
         self.path.recovery.on_sent(now, bytes, Carried { content: draft.content, largest_acked });
+        self.trace_sent(now, (PacketSpace::Data, draft.number, bytes as usize), true, draft.content);
         self.on_eliciting_sent(now);
         true
     }
@@ -402,6 +405,7 @@ impl Connection {
         buf.resize(draft.limit, 0);
         self.seal_or_fail(now, &draft, buf).then(|| {
             self.path.recovery.on_mtu_probe_sent(now, probe);
+            self.trace_sent(now, (PacketSpace::Data, draft.number, bytes), true, None);
             self.on_eliciting_sent(now);
             bytes
         })

@@ -271,6 +271,9 @@ impl<T: Copy> Recovery<T> {
             return;
         };
         self.stats.lost_packets += 1;
+        if let Some(log) = &mut self.lost {
+            log.push((lost.number, bytes));
+        }
         if lost.number >= self.recovery_below {
             self.stats.recoveries += u64::from(self.congestion.recoveries().is_none());
             self.recovery_below = self.sent.next_number();

@@ -133,6 +133,8 @@ pub struct Recovery<T> {
     is_rest_left: bool,
     /// Room for the next findings.
     scratch: Vec<Fate<T>>,
+    /// Packets declared lost since somebody asked, if somebody wants to know.
+    lost: Option<Vec<(PacketNumber, u32)>>,
     stats: RecoveryStats,
 }
 
@@ -175,6 +177,7 @@ impl<T: Copy> Recovery<T> {
             fates_found: 0,
             is_rest_left: false,
             scratch: Vec::new(),
+            lost: None,
             stats: RecoveryStats::default(),
         }
     }
@@ -311,6 +314,16 @@ impl<T: Copy> Recovery<T> {
     /// How the peer is asked to space its ACKs.
     pub fn acks(&mut self) -> &mut AckSpacing {
         &mut self.acks
+    }
+
+    /// Remembers which packets are declared lost, until they are asked for.
+    pub fn keep_lost(&mut self, is_wanted: bool) {
+        self.lost = is_wanted.then(Vec::new);
+    }
+
+    /// Packets declared lost since they were asked for, with their bytes.
+    pub fn take_lost(&mut self) -> Vec<(PacketNumber, u32)> {
+        self.lost.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Counts so far.

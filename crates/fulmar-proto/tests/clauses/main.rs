@@ -12,5 +12,6 @@ mod limits;
 mod path;
 mod recovery;
 mod streams;
+mod trace;
 mod transfer;
 mod work;

@@ -8,6 +8,7 @@
 //! `fulmar-lab swarm` runs seeds by the million; an ordinary test of the protocol runs the first thousand.
 
 mod app;
+mod draw;
 pub mod enemy;
 mod hunt;
 mod plan;

@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
+use super::draw::Draw;
 use super::recombine::draw_profile;
-use fulmar_net::{
-    Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, Probability, QueueConfig, QueueLimit, Rng,
-    TwoState,
-};
+use fulmar_net::{Intervals, Jitter, LinkConfig, Loss, LossPlace, Order, QueueConfig, QueueLimit, TwoState};
 use fulmar_proto::{AllowedProfiles, Dir, Instant, Profile, Rate, Side, TransportConfig};
 
 /// IP and UDP headers, which the links count and the protocol does not.
@@ -117,47 +115,6 @@ const PROFILES: [&str; 13] = [
     "tcp-nc:rto_max=5",
     "tcp-nc-adaptive:rto_max=5",
 ];
-
-/// Draws, in words.
-#[derive(Debug)]
-pub(super) struct Draw(Rng);
-
-impl Draw {
-    pub(super) fn new(seed: u64, stream: u64) -> Self {
-        Self(Rng::new(seed, stream))
-    }
-
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
-        self.0.below(n) == 0
-    }
-
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.0.below(high - low + 1)
-    }
-
-    /// As many small numbers as large ones: the number of bits is uniform.
-    pub(super) fn log_between(&mut self, low: u64, high: u64) -> u64 {
-        let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));
-        let floor = 1 << bits;
-        self.between(floor, floor * 2 - 1).clamp(low, high)
-    }
-
-    pub(super) fn millis(&mut self, low: u64, high: u64) -> Duration {
-        Duration::from_micros(self.between(low * 1000, high * 1000))
-    }
-
-    pub(super) fn of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.0.below(list.len() as u64) as usize]
-    }
-
-    fn side(&mut self) -> Side {
-        self.of(&[Side::Client, Side::Server])
-    }
-
-    fn percent(&mut self, max: u64) -> Probability {
-        Probability::from_ppm(self.between(0, max * 10_000) as u32)
-    }
-}
 
 impl Plan {
     /// The plan of a seed.
@@ -304,7 +261,7 @@ fn draw_link(
     if d.one_in(4) {
         let count = d.between(1, 2);
         link.blackouts = Intervals::new((0..count).map(|_| {
-            let start = Instant::ZERO + Duration::from_nanos(d.0.below(faults_end.as_nanos() as u64));
+            let start = Instant::ZERO + d.before(faults_end);
             (start, start + d.millis(10, 4000))
         }));
     }
@@ -319,7 +276,7 @@ fn draw_changes(
 ) -> Vec<(Duration, Change)> {
     let mut changes = Vec::new();
     let mut at = |d: &mut Draw, change| {
-        let at = Duration::from_nanos(d.0.below(faults_end.as_nanos() as u64));
+        let at = d.before(faults_end);
         changes.push((at, change));
     };
     if d.one_in(4) {
@@ -373,11 +330,7 @@ fn draw_flows(d: &mut Draw, bytes_max: u64, faults_end: Duration) -> Vec<Flow> {
             Flow {
                 opener: d.of(openers),
                 dir: d.of(dirs),
-                opens_at: if is_spread {
-                    Duration::from_nanos(d.0.below(faults_end.as_nanos() as u64))
-                } else {
-                    Duration::ZERO
-                },
+                opens_at: if is_spread { d.before(faults_end) } else { Duration::ZERO },
                 priority: d.between(0, 2) as i32,
                 there,
                 back,

@@ -9,7 +9,7 @@ use fulmar_control::{GroupSize, RedundancyPolicy, Retransmissions};
 use fulmar_proto::{Make, Profile, RecoveryConfig, Timeout};
 use fulmar_units::Rate;
 
-use super::plan::Draw;
+use super::draw::Draw;
 
 const CONTROLLERS: [&str; 9] =
     ["reno", "newreno", "cubic", "auto", "ecn-only", "ctcp", "tcp-fec", "tcp-nc", "no-cc"];

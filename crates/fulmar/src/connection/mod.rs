@@ -4,6 +4,7 @@ mod connecting;
 pub(crate) mod driver;
 mod inbox;
 pub(crate) mod shared;
+mod trace;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use proto::{ConnectionError, ConnectionStats, Dir, Side, StreamId, TransportErro
 
 pub use connecting::{Connecting, Incoming};
 use shared::{ConnectionShared, Handle, State, index};
+pub use trace::PacketTrace;
 
 use crate::clock;
 use crate::error::SendDatagramError;

@@ -1,5 +1,6 @@
 //! The endpoint as the application holds it.
 
+mod begin;
 mod config;
 mod driver;
 mod loss;

@@ -23,9 +23,7 @@ use super::config::EndpointConfig;
 use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
-use crate::connection::driver::ConnectionDriver;
 use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
-use crate::error::ConnectError;
 use crate::socket::{Socket, siblings};
 
 /// Counts of an endpoint, from its beginning.
@@ -55,7 +53,7 @@ pub struct EndpointStats {
 /// One endpoint.
 pub(crate) struct EndpointShared {
     state: Mutex<EndpointState>,
-    config: EndpointConfig,
+    pub(super) config: EndpointConfig,
     /// It was made without being a server: it listens for what the network says about closed ports.
     is_client: bool,
     /// Short waits of the connections' tasks.
@@ -72,7 +70,7 @@ pub(crate) struct EndpointShared {
 pub(super) struct EndpointState {
     pub(super) proto: proto::Endpoint,
     /// By handle.
-    connections: Vec<Option<Arc<ConnectionShared>>>,
+    pub(super) connections: Vec<Option<Arc<ConnectionShared>>>,
     pub(super) socket: Arc<Socket>,
     /// Others at the same address, for the other cores.
     siblings: Vec<Arc<Socket>>,
@@ -80,7 +78,7 @@ pub(super) struct EndpointState {
     pub(super) previous_socket: Option<Arc<Socket>>,
     pub(super) client_config: Option<ClientConfig>,
     pub(super) incoming: VecDeque<Incoming>,
-    is_closed: bool,
+    pub(super) is_closed: bool,
     /// By socket.
     drivers: Vec<Option<Waker>>,
     watch: Option<Watch>,
@@ -147,61 +145,6 @@ impl EndpointShared {
 
     pub(super) fn socket_count(&self) -> usize {
         1 + self.lock().siblings.len()
-    }
-
-    pub(super) fn connect(
-        self: &Arc<Self>,
-        config: &ClientConfig,
-        address: SocketAddr,
-        name: &str,
-    ) -> Result<Arc<ConnectionShared>, ConnectError> {
-        let mut state = self.lock();
-        if state.is_closed {
-            return Err(ConnectError::EndpointClosed);
-        }
-        if !state.socket.can_reach(address) {
-            return Err(ConnectError::InvalidAddress(address));
-        }
-        let (handle, connection) = state.proto.connect(clock::now(), config, address, name)?;
-        state.stats.connected += 1;
-        let socket = state.socket.clone();
-        Ok(self.begin(&mut state, handle, Box::new(connection), socket))
-    }
-
-    /// Takes a new connection in and starts its task.
-    fn begin(
-        self: &Arc<Self>,
-        state: &mut EndpointState,
-        handle: ConnectionHandle,
-        connection: Box<proto::Connection>,
-        socket: Arc<Socket>,
-    ) -> Arc<ConnectionShared> {
-        let shared = Arc::new(ConnectionShared::new(connection, socket));
-        if state.connections.len() <= handle.0 {
-            state.connections.resize(handle.0 + 1, None);
-        }
-        state.connections[handle.0] = Some(shared.clone());
-        tokio::spawn(ConnectionDriver::new(shared.clone(), self.clone(), handle));
-        shared
-    }
-
-    /// A client knocks, at one of the sockets: takes its connection in and queues it for the application.
-    pub(super) fn on_incoming(
-        self: &Arc<Self>,
-        state: &mut EndpointState,
-        handle: ConnectionHandle,
-        connection: Box<proto::Connection>,
-        socket: &Arc<Socket>,
-    ) {
-        let incoming = Incoming::new(self.begin(state, handle, connection, socket.clone()));
-        state.stats.accepted += 1;
-        if state.is_closed || state.incoming.len() >= self.config.incoming_max {
-            // Closes when it is dropped.
-            state.stats.turned_away += 1;
-            return;
-        }
-        state.incoming.push_back(incoming);
-        self.incoming.notify_one();
     }
 
     /// What a connection has to tell its endpoint.

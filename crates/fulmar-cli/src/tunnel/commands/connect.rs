@@ -11,8 +11,9 @@ use super::ClientArgs;
 use crate::exit::Failure;
 use crate::tunnel::error::Code;
 use crate::tunnel::halves::{RecvHalf, SendHalf};
-use crate::tunnel::pump::{Outcome, Way, pump};
+use crate::tunnel::pump::{Outcome, pump};
 use crate::tunnel::target::Target;
+use crate::tunnel::traffic::Way;
 
 /// Connects standard input and output with a target beyond a gateway.
 ///
@@ -38,10 +39,9 @@ fn parse_stream(text: &str) -> Result<Target, String> {
 /// Runs the command: until both directions have ended, or the target's has.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let client = args.client.connect().await?;
-    let flow = client.open(&args.target, &[]).await;
-    let result = match flow {
-        Ok(flow) => {
-            let (recv, send, refusal) = flow.unanswered();
+    let result = match client.open_ahead(&args.target).await {
+        Ok((recv, send)) => {
+            let refusal = recv.refusal();
             let outcome = pump(terminal(), (recv, send), Way::Up, client.traffic()).await;
             match (refusal.get(), outcome) {
                 (Some(error), _) => Err(error.clone()),

@@ -4,6 +4,7 @@ pub mod connect;
 pub mod forward;
 pub mod gateway;
 pub mod proxy;
+pub mod section;
 pub mod status;
 pub mod up;
 pub mod watch;

@@ -9,8 +9,10 @@ use tokio::net::TcpListener;
 use super::watch::WatchArgs;
 use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
-use crate::reach::{cannot_listen, parse_listen_here};
-use crate::tunnel::proxy::{self, Login};
+use crate::listen::parse_listen_here;
+use crate::reach::cannot_listen;
+use crate::tunnel::login::Login;
+use crate::tunnel::proxy;
 use crate::tunnel::report::ObservedClient;
 
 /// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on

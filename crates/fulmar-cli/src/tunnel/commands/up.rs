@@ -1,34 +1,22 @@
 //! `fulmar up`: everything that config.toml names, in one process.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
+use super::section::{Section, Unit};
 use super::watch::{WatchArgs, reload_on_hangup};
-use super::{gateway, raise_descriptor_limit, say_ready, until_told};
-use crate::cp::server::Served;
+use super::{raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
-use crate::reach::{self, Manner, ServerArgs};
-use crate::tunnel::client::{Client, Reverse};
-use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
-use crate::tunnel::forward::{Entrance, serve_all};
-use crate::tunnel::proxy;
-use crate::tunnel::report::{Observed, ObservedClient, ObservedGateway, Report};
-use crate::{serve, trust};
+use crate::trust;
+use crate::tunnel::config::Config;
+use crate::tunnel::report::{Observed, Report};
 
-/// Pause before a gateway that did not answer is tried again.
-const RETRY_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long a gateway may take to answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Runs everything that config.toml names, in one process: a gateway, proxies, forwards.
+/// Runs everything that config.toml names, in one process: a gateway, proxies, forwards, tunnels
+/// for packets, connections that Linux hands over.
 ///
 /// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new
 /// connections, what is new begins. A file with a mistake changes nothing.
@@ -53,8 +41,11 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         None => Config::path(trust::home()?.path()),
     };
     let config = Config::read(&path)?;
-    if config.gateway.is_none() && config.proxy.is_empty() && config.forward.is_empty() {
-        return Err(Failure::Usage(format!("{}: names neither gateway, proxy nor forward", path.display())));
+    if Section::all(&config).is_empty() {
+        return Err(Failure::Usage(format!(
+            "{}: names nothing to run: [gateway], [[proxy]], [[forward]], [[tun]] or [[transparent]]",
+            path.display()
+        )));
     }
     let mut watch = args.watch.or(config.metrics).bind().await?;
     let metrics = watch.metrics_address();
@@ -80,25 +71,14 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     .await
 }
 
+/// What a changed gateway at the same port comes to.
+const STAYS: &str = "the gateway stays as it was until a restart, since its connections hold the port";
+
 /// Everything that runs, by the section that asked for it.
 struct House {
     path: PathBuf,
     units: Mutex<BTreeMap<String, Unit>>,
     changes: mpsc::UnboundedSender<Config>,
-}
-
-/// One section at work. It takes no new connections once this is dropped; those that are there go on.
-struct Unit {
-    _tasks: JoinSet<()>,
-    observed: Arc<Mutex<Option<Arc<dyn Observed>>>>,
-    at: String,
-}
-
-/// A section of the file.
-enum Section {
-    Gateway(GatewayConfig),
-    Proxy(ProxyConfig),
-    Forward(ForwardConfig),
 }
 
 impl House {
@@ -110,12 +90,16 @@ impl House {
     /// Ends what is no longer named, and begins what is new. One that cannot begin does not keep the others
     /// from it.
     async fn apply(&self, config: Config) -> Result<(), Failure> {
-        let sections = config.gateway.iter().cloned().map(Section::Gateway);
-        let sections = sections.chain(config.proxy.iter().cloned().map(Section::Proxy));
-        let sections = sections.chain(config.forward.iter().cloned().map(Section::Forward));
-        let named: BTreeMap<String, Section> =
-            sections.map(|section| (section.key(&config), section)).collect();
-        self.lock().retain(|key, _| named.contains_key(key));
+        let named = Section::all(&config);
+        self.keep_staying(&named);
+        let units = std::mem::take(&mut *self.lock());
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            units.into_iter().partition(|(key, _)| named.contains_key(key));
+        *self.lock() = kept;
+        // What comes may want the ports of what goes.
+        for unit in gone.into_values() {
+            unit.end().await;
+        }
         let mut failed = Ok(());
         for (key, section) in named {
             if self.lock().contains_key(&key) {
@@ -127,6 +111,29 @@ impl House {
             }
         }
         failed
+    }
+
+    /// Sections that are others now, and whose ports are held by connections that are to go on: by their keys
+    /// of before and now.
+    fn staying(&self, named: &BTreeMap<String, Section>) -> Vec<(String, String)> {
+        let units = self.lock();
+        let other = |key: &String| !named.contains_key(key);
+        let held =
+            units.iter().filter(|(key, _)| other(key)).filter_map(|(key, unit)| Some((key, unit.held?)));
+        let now =
+            |at| named.iter().find(|(key, section)| section.held() == Some(at) && !units.contains_key(*key));
+        held.filter_map(|(key, at)| Some((key.clone(), now(at)?.0.clone()))).collect()
+    }
+
+    /// These stay as they were, rather than let nobody new in.
+    fn keep_staying(&self, named: &BTreeMap<String, Section>) {
+        for (before, now) in self.staying(named) {
+            let mut units = self.lock();
+            if let Some(unit) = units.remove(&before) {
+                tracing::warn!("{}: {STAYS}", unit.at);
+                units.insert(now, unit);
+            }
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Unit>> {
@@ -155,145 +162,9 @@ impl Observed for House {
         let config = Config::read(&self.path).map_err(|failure| failure.to_string())?;
         let observed: Vec<_> = self.lock().values().filter_map(Unit::observed).collect();
         observed.iter().try_for_each(|observed| observed.reload().map(drop))?;
+        let is_all = self.staying(&Section::all(&config)).is_empty();
         self.changes.send(config).map_err(|_| "it is about to end".to_owned())?;
-        Ok(format!("{} was read again", self.path.display()))
+        let path = self.path.display();
+        Ok(if is_all { format!("{path} was read again") } else { format!("{path} was read again; {STAYS}") })
     }
-}
-
-impl Unit {
-    fn observed(&self) -> Option<Arc<dyn Observed>> {
-        self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Section {
-    /// Equal for sections that mean the same.
-    fn key(&self, config: &Config) -> String {
-        let host = |name: &str| format!("{:?}", config.host(name));
-        match self {
-            Self::Gateway(section) => format!("gateway {section:?}"),
-            // A login shows itself without its password.
-            Self::Proxy(section) => {
-                let login = section.user.as_ref().map(proxy::Login::digest);
-                format!("proxy {section:?} {login:?} {}", host(&section.host))
-            }
-            Self::Forward(section) => format!("forward {section:?} {}", host(&section.host)),
-        }
-    }
-
-    async fn begin(self, config: &Config) -> Result<Unit, Failure> {
-        let observed = Arc::<Mutex<Option<Arc<dyn Observed>>>>::default();
-        let mut tasks = JoinSet::new();
-        let at = match self {
-            Self::Gateway(section) => {
-                let (at, work) = begin_gateway(&section, &observed)?;
-                tasks.spawn(work);
-                at
-            }
-            Self::Proxy(section) => {
-                let taken = |e| Failure::Unreachable(format!("cannot listen at {}: {e}", section.listen));
-                let listener = TcpListener::bind(section.listen).await.map_err(taken)?;
-                let at = listener.local_addr().map_err(taken)?.to_string();
-                let (route, observed, name) =
-                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
-                tasks.spawn(async move {
-                    let client = connect(route).await;
-                    show(&observed, ObservedClient::new("proxy", name, &client));
-                    proxy::serve(listener, client, section.user.map(Arc::new)).await;
-                });
-                format!("proxy at {at}")
-            }
-            Self::Forward(section) => {
-                let entrances = bind(&section).await?;
-                let at: Vec<_> =
-                    entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
-                let at = at.join(" and ");
-                let (route, observed, name) =
-                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
-                tasks.spawn(forward(route, section, entrances, observed, name));
-                format!("forward at {at}")
-            }
-        };
-        Ok(Unit { _tasks: tasks, observed, at })
-    }
-}
-
-type Shown = Arc<Mutex<Option<Arc<dyn Observed>>>>;
-
-fn show(observed: &Shown, what: Arc<dyn Observed>) {
-    *observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
-}
-
-fn begin_gateway(
-    section: &GatewayConfig,
-    observed: &Shown,
-) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
-    let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
-    let server = ServerArgs { listen: section.listen, profile, allowed: Default::default() };
-    let gateway = gateway::open()?;
-    #[cfg(target_os = "linux")]
-    let changed = section.tun().offer(&gateway)?;
-    let files = section.root.as_deref().map(|root| open_files(root, section.read_only)).transpose()?;
-    let listener = reach::listen_for(&server, serve::services(files.is_some(), true))?;
-    show(observed, ObservedGateway::new(listener.address.to_string(), &gateway));
-    let at = format!("gateway at {}, key {}", listener.address, listener.fingerprint);
-    let work = async move {
-        // The changes for tunnels last as long as the gateway.
-        #[cfg(target_os = "linux")]
-        let _changed = changed;
-        match files {
-            Some(files) => serve::accept_both(&listener, &files, &gateway, false).await,
-            None => gateway::accept(&listener, &gateway).await,
-        }
-    };
-    Ok((at, work))
-}
-
-fn open_files(root: &Path, is_read_only: bool) -> Result<Arc<Served>, Failure> {
-    Ok(Arc::new(Served::new(root, is_read_only)?))
-}
-
-type Way = (Vec<fulmar::identity::Host>, Manner);
-
-fn route(config: &Config, name: &str) -> Result<Way, Failure> {
-    let host = config.host(name).map_err(Failure::Usage)?;
-    let profile = host.profile.unwrap_or_else(|| "auto".into());
-    let manner =
-        Manner { profile, accept_new: host.accept_new, connect_timeout: CONNECT_TIMEOUT, is_quiet: true };
-    Ok((host.gateways, manner))
-}
-
-/// Connects, however long that takes: nobody is there to start a service again.
-async fn connect((gateways, manner): Way) -> Client {
-    loop {
-        match Client::connect(gateways.clone(), manner.clone()).await {
-            Ok(client) => return client,
-            Err(failure) => tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs()),
-        }
-        tokio::time::sleep(RETRY_PAUSE).await;
-    }
-}
-
-async fn bind(section: &ForwardConfig) -> Result<Vec<Entrance>, Failure> {
-    let mut entrances = Vec::new();
-    for spec in &section.local {
-        entrances.push(Entrance::bind(spec).await.map_err(|e| Failure::Unreachable(e.text))?);
-    }
-    for place in &section.dynamic {
-        entrances.push(Entrance::bind_proxy(place).await.map_err(|e| Failure::Unreachable(e.text))?);
-    }
-    Ok(entrances)
-}
-
-async fn forward(route: Way, section: ForwardConfig, entrances: Vec<Entrance>, observed: Shown, at: String) {
-    let client = connect(route).await;
-    show(&observed, ObservedClient::new("forward", at, &client));
-    for spec in section.remote {
-        if let Err(error) = client.listen(Reverse::from(spec)).await {
-            tracing::error!("{error}");
-        }
-    }
-    serve_all(entrances, &client).await;
-    // What the gateway listens at needs the client to stay.
-    std::future::pending::<()>().await;
 }

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::exit::Failure;
-use crate::reach::parse_listen_here;
+use crate::listen::parse_listen_here;
 use crate::trust;
 use crate::tunnel::control::Socket;
 use crate::tunnel::metrics;

@@ -33,6 +33,7 @@ mod floor;
 mod model;
 mod phase;
 mod probing;
+mod schedule;
 mod startup;
 mod tally;
 mod trains;
@@ -44,7 +45,7 @@ use carried::Carried;
 use floor::Floor;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
-use probing::Schedule;
+use schedule::Schedule;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
 

@@ -42,25 +42,6 @@ const JUMP_QUEUED: f64 = 1.15;
 /// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
 const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
 
-/// When what is due, in rounds and times.
-#[derive(Clone, Debug)]
-pub(super) struct Schedule {
-    /// The next probe is due in this round ..
-    probe_round: u64,
-    /// .. or at this time.
-    probe_at: Instant,
-    /// The last round of sending slower.
-    slow_round: u64,
-    /// When the shortest RTT was last looked for.
-    rtt_probed_at: Option<Instant>,
-}
-
-impl Schedule {
-    pub(super) fn new() -> Self {
-        Self { probe_round: 0, probe_at: Instant::ZERO, slow_round: 0, rtt_probed_at: None }
-    }
-}
-
 impl Auto {
     pub(super) fn enter(&mut self, phase: Phase) {
         self.round_gain = self.round_gain.max(phase.gain());

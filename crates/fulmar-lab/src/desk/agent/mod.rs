@@ -5,6 +5,7 @@
 //! whom it lets in the controller decides by keys. Data go over the network with the bridge in it. When the
 //! controller is gone, everything under way is dropped, and the agent tries to find it again.
 
+mod config;
 mod ground;
 mod job;
 mod kernel;
@@ -13,41 +14,18 @@ mod pipe;
 mod profile;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar::crypto::{Identity, PublicKey};
-use fulmar::identity::{Home, Host};
+use fulmar::crypto::Identity;
 use fulmar::{ClientConfig, ConfigError, Connection, Endpoint, SendStream, TransportConfig};
 use tokio::sync::{mpsc, watch};
 
 use super::control::{self, ALPN, Order, Report};
-use super::types::Role;
+pub use config::AgentConfig;
 pub use ground::Ground;
 use job::{Phase, Side};
-
-/// What an agent is told.
-#[derive(Clone, Debug)]
-pub struct AgentConfig {
-    /// Where the controller is.
-    pub controller: Host,
-    /// Identity and known controllers.
-    pub home: Home,
-    /// What it calls itself.
-    pub name: String,
-    /// What it wants to be; otherwise the controller decides.
-    pub role: Option<Role>,
-    /// Its address in the network of data.
-    pub data_address: IpAddr,
-    /// The network namespace of data, if it is another.
-    pub data_namespace: Option<PathBuf>,
-    /// Trust a controller that is not known yet, and know it from then on.
-    pub trusts_new: bool,
-    /// Say nothing but what is wrong.
-    pub is_quiet: bool,
-}
 
 /// How long until the next attempt to find a controller that is not there.
 const RETRY: Duration = Duration::from_secs(1);
@@ -252,9 +230,4 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.jobs.values().for_each(|(_, task)| task.abort());
     }
-}
-
-/// A public key as it is said over the control connection.
-pub(crate) fn parse_key(line: &str) -> Result<PublicKey, String> {
-    PublicKey::from_line(line).map(|(key, _)| key).map_err(|error| error.to_string())
 }

@@ -10,10 +10,10 @@ use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar::identity::{Host, KnownHosts, Verdict};
 use fulmar::{ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ServerConfig, TransportConfig};
 
+use super::config::AgentConfig;
 use super::ground::Ground;
 use super::pipe::{Inlet, Outlet};
-use super::{AgentConfig, parse_key};
-use crate::desk::control::Job;
+use crate::desk::control::{Job, parse_key};
 
 /// Memory must not be what limits a transport on the paths that are tried here.
 const WINDOW_BYTES: u64 = 256 << 20;

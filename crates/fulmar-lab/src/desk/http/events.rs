@@ -1,22 +1,19 @@
 //! Server-sent events: what changes, as it changes.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
 
-use super::Desk;
+use super::desk::Shared;
 
 /// How often something is sent if nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The state first, then every event.
-pub(super) async fn events(
-    State(desk): State<Arc<Desk>>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) async fn events(State(desk): Shared) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let watcher = desk.board.listen();
     let events = stream::unfold(watcher, |mut watcher| async {
         let event = watcher.next().await?;

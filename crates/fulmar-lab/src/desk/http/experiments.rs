@@ -1,20 +1,18 @@
 //! Experiment files: written from the page, read into it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::{Body, Desk};
+use super::body::Body;
+use super::desk::{Desk, Shared};
 use crate::desk::experiment::{self, Loaded};
 use crate::desk::spec;
 use crate::desk::types::{Refusal, Spec};
 use crate::experiment::Experiment;
-
-type Shared = State<Arc<Desk>>;
 
 #[derive(Serialize)]
 pub(super) struct Listed {

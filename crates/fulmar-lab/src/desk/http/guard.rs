@@ -14,7 +14,6 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
-use super::Desk;
 use crate::desk::types::Refusal;
 
 /// Who is let in.
@@ -95,8 +94,7 @@ fn query_token(uri: &Uri) -> Option<&str> {
 }
 
 /// Lets a request through, or says why not.
-pub(super) async fn check(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
-    let guard = &desk.guard;
+pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let is_api = request.uri().path().starts_with("/api/");
     let is_asset = !is_api && request.uri().path() != "/";
     let mut response = if !guard.is_own(request.headers(), request.uri().path() == "/") {
@@ -108,7 +106,7 @@ pub(super) async fn check(State(desk): State<Arc<Desk>>, request: Request, next:
     } else if is_asset {
         next.run(request).await
     } else if let Some(given) = query_token(request.uri()).filter(|_| !is_api) {
-        if guard.is_right(given) { admitted(guard) } else { closed() }
+        if guard.is_right(given) { admitted(&guard) } else { closed() }
     } else if guard.has_token(request.headers()) {
         next.run(request).await
     } else if is_api {

@@ -1,6 +1,5 @@
 //! Pictures: those that can be sent, and what has been received of one so far.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Json;
@@ -10,11 +9,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
-use super::Desk;
+use super::desk::Shared;
 use crate::desk::image::{Image, Picture};
 use crate::desk::types::Refusal;
-
-type Shared = State<Arc<Desk>>;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 

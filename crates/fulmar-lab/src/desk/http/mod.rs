@@ -1,5 +1,7 @@
 //! The page and its interface (docs/operator-api.md).
 
+mod body;
+mod desk;
 mod events;
 mod experiments;
 mod guard;
@@ -7,37 +9,23 @@ mod images;
 mod page;
 mod runs;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use axum::{Json, Router, middleware};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::board::Board;
 use super::types::Refusal;
 use super::{catalogue, image, results};
+pub(crate) use desk::Desk;
+use desk::Shared;
 pub(crate) use guard::{Guard, token};
 
 /// Bytes of a request that is no picture.
 const BODY_MAX: usize = 1 << 20;
-
-/// What requests need.
-#[derive(Debug)]
-pub(crate) struct Desk {
-    pub(crate) board: Arc<Board>,
-    pub(crate) guard: Guard,
-    /// Folder of experiment files.
-    pub(crate) experiments: PathBuf,
-    /// Folder of the report.
-    pub(crate) report: PathBuf,
-}
-
-type Shared = State<Arc<Desk>>;
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -47,22 +35,6 @@ impl IntoResponse for Refusal {
             error["field"] = field.into();
         }
         (status, Json(json!({ "error": error }))).into_response()
-    }
-}
-
-/// A body of JSON; what is wrong with it is told like every other mistake.
-struct Body<T>(T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        let bytes = axum::body::Bytes::from_request(request, state)
-            .await
-            .map_err(|error| Refusal::new(error.status().as_u16(), error.body_text()))?;
-        let value: serde_json::Value =
-            serde_json::from_slice(&bytes).map_err(|error| Refusal::new(400, format!("no JSON: {error}")))?;
-        serde_json::from_value(value).map(Self).map_err(|error| Refusal::new(422, error.to_string()))
     }
 }
 
@@ -100,7 +72,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .route("/", get(page::index))
         .fallback(page::asset)
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(middleware::from_fn_with_state(desk.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(Arc::new(desk.guard.clone()), guard::check))
         .with_state(desk)
 }
 

@@ -10,11 +10,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Body, Desk};
+use super::body::Body;
+use super::desk::{Desk, Shared};
 use crate::desk::types::{self, DriverName, PathChange, Refusal, Run, RunSummary, Sample, Spec};
 use crate::desk::{experiment, spec};
-
-type Shared = State<Arc<Desk>>;
 
 /// Samples of one answer.
 const SAMPLES_MAX: usize = 20_000;

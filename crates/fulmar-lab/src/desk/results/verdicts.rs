@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{ResultRow, Verdict, source};
+use super::row::{ResultRow, Verdict, source};
 
 /// One line of that table.
 struct Line<'a> {

@@ -41,7 +41,7 @@ impl Member {
         orders: mpsc::Sender<(Order, Vec<u8>)>,
     ) -> Option<Self> {
         let Report::Hello { name, role, data_address, key, .. } = hello else { return None };
-        let fingerprint = crate::desk::agent::parse_key(&key).ok()?.fingerprint().to_string();
+        let fingerprint = crate::desk::control::parse_key(&key).ok()?.fingerprint().to_string();
         Some(Self {
             number: 0,
             name: name.chars().filter(|c| !c.is_control()).take(40).collect(),

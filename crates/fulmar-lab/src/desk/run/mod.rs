@@ -1,9 +1,11 @@
 //! Doing what is in the queue, one run after the other.
 
 mod crew;
+mod means;
 mod peer;
 mod road;
 mod round;
+mod transfer;
 mod virtual_time;
 mod watch;
 
@@ -12,44 +14,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::board::Board;
 use super::spec::{self, Transport};
-use super::types::{DriverName, Ending, Order, Spec, Status, Transfer};
+use super::types::{DriverName, Order, Spec, Status};
 use crate::bridge;
 pub(crate) use crew::{Crew, Member};
+use means::Means;
+use transfer::Halt;
 
-/// Why a run ended before all was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
-    Stopped,
-    Failed(String),
-}
-
-impl From<String> for Halt {
-    fn from(reason: String) -> Self {
-        Self::Failed(reason)
-    }
-}
-
-/// What runs need.
+/// Does what is in the queue.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    pub(crate) board: Arc<Board>,
-    pub(crate) crew: Arc<Crew>,
-    /// Where the bridge is, if there can be one.
-    pub(crate) ground: Option<bridge::Ground>,
+    means: Means,
     /// Numbers for jobs, which no agent has seen before.
     next_job: AtomicU32,
 }
 
 impl Runner {
     pub(crate) fn new(board: Arc<Board>, crew: Arc<Crew>, ground: Option<bridge::Ground>) -> Self {
-        Self { board, crew, ground, next_job: AtomicU32::new(1) }
+        Self { means: Means { board, crew, ground }, next_job: AtomicU32::new(1) }
     }
 
     /// Works for ever.
     pub(crate) async fn work(self) {
         loop {
-            let Some(id) = self.board.take() else {
-                self.board.work.notified().await;
+            let Some(id) = self.means.board.take() else {
+                self.means.board.work.notified().await;
                 continue;
             };
             let (status, error) = match self.run(&id).await {
@@ -57,31 +45,32 @@ impl Runner {
                 Err(Halt::Stopped) => (Status::Stopped, None),
                 Err(Halt::Failed(reason)) => (Status::Failed, Some(reason)),
             };
-            self.board.finish(&id, status, error);
+            self.means.board.finish(&id, status, error);
         }
     }
 
     async fn run(&self, id: &str) -> Result<(), Halt> {
-        let spec = self.board.with(id, |record| record.spec.clone()).map_err(|refusal| refusal.message)?;
+        let spec =
+            self.means.board.with(id, |record| record.spec.clone()).map_err(|refusal| refusal.message)?;
         if spec.driver == DriverName::Virtual {
-            return virtual_time::run(&self.board, id, &spec).await;
+            return virtual_time::run(&self.means.board, id, &spec).await;
         }
         for (transfer, flows) in rounds(&spec) {
             self.check_stop(id)?;
             let is_peer =
                 |flow: &usize| matches!(spec::transport(&spec.transports[*flow]), Transport::Peer(_));
             if let Some(&flow) = flows.iter().find(|flow| is_peer(flow)) {
-                peer::run(&self.board, id, &spec, flow, transfer).await?;
+                peer::run(&self.means.board, id, &spec, flow, transfer).await?;
                 continue;
             }
             let first_job = self.next_job.fetch_add(flows.len() as u32, Ordering::Relaxed);
-            round::run(self, id, &spec, transfer, &flows, first_job).await?;
+            round::run(&self.means, id, &spec, transfer, &flows, first_job).await?;
         }
         Ok(())
     }
 
     fn check_stop(&self, id: &str) -> Result<(), Halt> {
-        let is_stopped = self.board.with(id, |record| *record.stop.borrow());
+        let is_stopped = self.means.board.with(id, |record| *record.stop.borrow());
         if is_stopped.unwrap_or(true) { Err(Halt::Stopped) } else { Ok(()) }
     }
 }
@@ -95,40 +84,6 @@ fn rounds(spec: &Spec) -> Vec<(u32, Vec<usize>)> {
         Order::InTurn => flows.clone().map(|flow| (transfer, vec![flow])).collect(),
     };
     (0..spec.transfers).flat_map(of_transfer).collect()
-}
-
-/// Until somebody wants the run stopped.
-async fn stopped(stop: &mut tokio::sync::watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await.map(drop);
-}
-
-/// Tells the board where a transfer is (LT-TCP, 2.1).
-fn step(board: &Board, id: &str, steps: u8) {
-    board.update(id, |record| record.summary.steps = steps);
-    board.tell_run(id);
-}
-
-/// A transfer of which nothing is known yet.
-fn transfer(spec: &Spec, flow: usize, transfer: u32) -> Transfer {
-    Transfer {
-        flow,
-        transfer,
-        seed: spec.seed + u64::from(transfer),
-        status: Ending::Failed,
-        error: None,
-        received_bytes: 0,
-        time_s: 0.0,
-        goodput_mbps: 0.0,
-        wire_ratio: None,
-        lost_packets: 0,
-        offered_packets: 0,
-        repair_packets: 0,
-    }
-}
-
-/// Mbit/s.
-fn mbps(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 }
 }
 
 #[cfg(test)]

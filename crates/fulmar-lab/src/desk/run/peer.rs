@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::{Halt, stopped, transfer};
+use super::transfer::{Halt, step, stopped, transfer};
 use crate::bridge::{LATENESS_P99_MAX, TcpSettings};
 use crate::desk::board::Board;
+use crate::desk::experiment;
 use crate::desk::spec::{self, Transport};
 use crate::desk::types::{Amount, Ending, Spec, Transfer};
-use crate::desk::{catalogue, experiment};
 use crate::experiment::Experiment;
 use crate::peer::{ChosenPeer, PeerScenario};
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(
 ) -> Result<(), Halt> {
     let scenario = scenario(spec, flow)?;
     let seed = spec.seed + u64::from(number);
-    super::step(board, id, 5);
+    step(board, id, 5);
     let mut stop = board.with(id, |record| record.stop.subscribe()).map_err(|refusal| refusal.message)?;
     let running = tokio::task::spawn_blocking(move || crate::peer::run(&scenario, seed));
     let outcome = tokio::select! {
@@ -59,7 +59,7 @@ fn scenario(spec: &Spec, flow: usize) -> Result<PeerScenario, Halt> {
         return Err(Halt::Failed("a peer sends for so many seconds".into()));
     };
     Ok(PeerScenario {
-        peer: ChosenPeer::find(&catalogue::peers_folder(), name)?,
+        peer: ChosenPeer::find(&spec::peers_folder(), name)?,
         link: experiment.link,
         duration: experiment.duration,
         settings: TcpSettings { has_ecn: spec.ecn, ..TcpSettings::default() },

@@ -10,9 +10,10 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::crew::{Crew, Member, Told, lost};
+use super::means::Means;
 use super::road::Road;
+use super::transfer::{Halt, mbps, step, stopped, transfer};
 use super::watch::Watch;
-use super::{Halt, Runner, mbps, step, stopped, transfer};
 use crate::bridge::LANE_PORT;
 use crate::desk::board::Board;
 use crate::desk::control::{Job, Network, Order, Report};
@@ -61,20 +62,20 @@ struct Round<'a> {
 
 /// Carries a round out, and puts its transfers on the board however it ends.
 pub(crate) async fn run(
-    runner: &Runner,
+    means: &Means,
     id: &str,
     spec: &Spec,
     transfer: u32,
     flows: &[usize],
     first_job: u32,
 ) -> Result<(), Halt> {
-    let board = &*runner.board;
-    let (sender, receiver, told) = hire(&runner.crew).await?;
+    let board = &*means.board;
+    let (sender, receiver, told) = hire(&means.crew).await?;
     let (stop, mut path, picture) = board
         .with(id, |record| (record.stop.subscribe(), record.path.subscribe(), record.picture.clone()))
         .map_err(|refusal| refusal.message)?;
     let links = links(&path.borrow_and_update())?;
-    let ground = runner.ground.as_ref().filter(|_| spec.driver == DriverName::Real);
+    let ground = means.ground.as_ref().filter(|_| spec.driver == DriverName::Real);
     let seed = spec.seed + u64::from(transfer);
     step(board, id, 1);
     let road = Road::lay(ground, links, flows.len(), seed, !spec.loss_free_handshake)?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{Halt, mbps, stopped, transfer, watch};
+use super::transfer::{Halt, mbps, step, stopped, transfer};
+use super::watch;
 use crate::desk::board::Board;
 use crate::desk::experiment;
 use crate::desk::types::{Amount, Ending, Sample, Spec, Transfer};
@@ -18,7 +19,7 @@ use crate::sim;
 pub(crate) async fn run(board: &Arc<Board>, id: &str, spec: &Spec) -> Result<(), Halt> {
     let tasks = tasks(spec)?;
     let mut stop = board.with(id, |record| record.stop.subscribe()).map_err(|refusal| refusal.message)?;
-    super::step(board, id, 5);
+    step(board, id, 5);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut waiting = (0..spec.transfers)
         .flat_map(|number| (0..tasks.len()).map(move |flow| (flow, number)))
@@ -68,7 +69,7 @@ fn compute(task: &Task, seed: u64) -> Result<Outcome, String> {
 
 fn samples(outcome: &Outcome, flow: usize, transfer: u32) -> Vec<Sample> {
     let mut before = Sample::default();
-    let convert = |s: &outcome::Sample| {
+    let convert = |s: &crate::sample::Sample| {
         let mut sample = Sample {
             flow,
             transfer,

@@ -51,7 +51,7 @@ impl Watch {
 /// Fills in what is per time and per packet, since the sample before.
 pub(crate) fn since(sample: &mut Sample, before: &Sample) {
     let bytes = sample.received_bytes.saturating_sub(before.received_bytes);
-    sample.goodput_mbps = super::mbps(bytes, sample.t - before.t);
+    sample.goodput_mbps = super::transfer::mbps(bytes, sample.t - before.t);
     let gone = |s: &Sample| s.lost_packets + s.dropped_packets;
     let offered = sample.offered_packets.saturating_sub(before.offered_packets);
     let lost = gone(sample).saturating_sub(gone(before));

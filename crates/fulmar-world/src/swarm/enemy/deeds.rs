@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use fulmar_proto::{Connection, ConnectionHandle, Dir};
 
-use super::super::plan::Draw;
+use super::super::draw::Draw;
 use super::field::{Field, SERVER};
 use super::frames::{self, Standing};
 

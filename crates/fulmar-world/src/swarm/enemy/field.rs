@@ -13,7 +13,8 @@ use fulmar_proto::{
     Endpoint, EndpointConfig, Event, Instant, PacketNumber, Route, Side, StreamId, TransportConfig,
 };
 
-use super::super::plan::{Draw, IN_RANGE};
+use super::super::draw::Draw;
+use super::super::plan::IN_RANGE;
 use super::budget::{Budget, Clock, RECEIVE_MEMORY_BYTES};
 use super::parameters;
 use crate::world::{Node, client_config, server_config};

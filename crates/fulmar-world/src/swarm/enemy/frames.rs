@@ -6,7 +6,7 @@ use fulmar_proto::wire::put_varint;
 use fulmar_proto::wire::symbol::{NewConnectionId, SymbolFrame};
 use fulmar_proto::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 
-use super::super::plan::Draw;
+use super::super::draw::Draw;
 
 /// Frames of one packet take so much at most.
 pub(super) const PAYLOAD_BYTES: usize = 1100;

@@ -3,7 +3,7 @@
 use fulmar_proto::stream::Read;
 use fulmar_proto::{Connection, Dir, Event, Instant, StreamId};
 
-use super::super::plan::Draw;
+use super::super::draw::Draw;
 use super::field::Field;
 
 /// An errand of one client: bytes on one stream, which the server sends back.

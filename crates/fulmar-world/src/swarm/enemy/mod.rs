@@ -19,7 +19,7 @@ mod parameters;
 
 use std::time::Duration;
 
-use super::plan::Draw;
+use super::draw::Draw;
 pub use budget::{Clock, Worst};
 use deeds::Enemy;
 use field::{Field, SERVER};

@@ -5,7 +5,8 @@ use std::time::Duration;
 use fulmar_fec::{CodeId, NAMES, by_name, from_parameters};
 use fulmar_proto::{ConnectionId, Parameters, Profile, Side, TransportConfig};
 
-use super::super::plan::{Draw, IN_RANGE};
+use super::super::draw::Draw;
+use super::super::plan::IN_RANGE;
 
 /// Names of profiles that a client may wish for, and of some that are none.
 const PROFILES: [&str; 10] = [

@@ -1,0 +1,275 @@
+//! The sections of config.toml, each as `fulmar up` runs it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::gateway;
+use crate::cp::server::Served;
+use crate::exit::Failure;
+use crate::reach::{self, Manner, ServerArgs};
+use crate::serve;
+use crate::tunnel::client::Client;
+use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
+#[cfg(target_os = "linux")]
+use crate::tunnel::config::{TransparentConfig, TunConfig};
+use crate::tunnel::forward::{Entrance, serve_all};
+use crate::tunnel::login::Login;
+use crate::tunnel::proxy;
+use crate::tunnel::report::{Observed, ObservedClient, ObservedGateway};
+use crate::tunnel::reverses::Reverse;
+#[cfg(target_os = "linux")]
+use crate::{
+    system::Changed,
+    transparent::{self, rules::Rules},
+    tun::{far::Grant, near::Near},
+};
+
+/// Pause before a gateway that did not answer is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a gateway may take to answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// One section at work. It takes no new connections once this is dropped; those that are there go on.
+pub struct Unit {
+    tasks: JoinSet<()>,
+    observed: Shown,
+    /// What it is, and where.
+    pub at: String,
+    /// A port that its connections hold, also when it has ended.
+    pub held: Option<SocketAddr>,
+}
+
+/// A section of the file.
+pub enum Section {
+    /// `[gateway]`
+    Gateway(GatewayConfig),
+    /// `[[proxy]]`
+    Proxy(ProxyConfig),
+    /// `[[forward]]`
+    Forward(ForwardConfig),
+    /// `[[tun]]`
+    #[cfg(target_os = "linux")]
+    Tun(TunConfig),
+    /// `[[transparent]]`
+    #[cfg(target_os = "linux")]
+    Transparent(TransparentConfig),
+}
+
+impl Unit {
+    /// What shows it, once it is connected.
+    pub fn observed(&self) -> Option<Arc<dyn Observed>> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends it: its ports and devices are free again. Connections that are there go on.
+    pub async fn end(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+impl Section {
+    /// All sections of a file, by keys that are equal for sections that mean the same.
+    pub fn all(config: &Config) -> BTreeMap<String, Self> {
+        let sections = config.gateway.iter().cloned().map(Self::Gateway);
+        let sections = sections.chain(config.proxy.iter().cloned().map(Self::Proxy));
+        let sections = sections.chain(config.forward.iter().cloned().map(Self::Forward));
+        #[cfg(target_os = "linux")]
+        let sections = sections
+            .chain(config.tun.iter().cloned().map(Self::Tun))
+            .chain(config.transparent.iter().cloned().map(Self::Transparent));
+        sections.map(|section| (section.key(config), section)).collect()
+    }
+
+    /// A port that its connections go on to hold.
+    pub fn held(&self) -> Option<SocketAddr> {
+        if let Self::Gateway(section) = self { Some(section.listen) } else { None }
+    }
+
+    fn key(&self, config: &Config) -> String {
+        let host = |name: &str| format!("{:?}", config.host(name));
+        match self {
+            Self::Gateway(section) => format!("gateway {section:?}"),
+            // A login shows itself without its password.
+            Self::Proxy(section) => {
+                let login = section.user.as_ref().map(Login::digest);
+                format!("proxy {section:?} {login:?} {}", host(&section.host))
+            }
+            Self::Forward(section) => format!("forward {section:?} {}", host(&section.host)),
+            #[cfg(target_os = "linux")]
+            Self::Tun(section) => format!("tun {section:?} {}", host(&section.host)),
+            #[cfg(target_os = "linux")]
+            Self::Transparent(section) => format!("transparent {section:?} {}", host(&section.host)),
+        }
+    }
+
+    /// Sets it to work.
+    pub async fn begin(self, config: &Config) -> Result<Unit, Failure> {
+        let observed = Arc::<Mutex<Option<Arc<dyn Observed>>>>::default();
+        let (mut tasks, held) = (JoinSet::new(), self.held());
+        let at = match self {
+            Self::Gateway(section) => {
+                let (at, work) = begin_gateway(&section, &observed)?;
+                tasks.spawn(work);
+                at
+            }
+            Self::Proxy(section) => {
+                let taken = |e| Failure::Unreachable(format!("cannot listen at {}: {e}", section.listen));
+                let listener = TcpListener::bind(section.listen).await.map_err(taken)?;
+                let at = listener.local_addr().map_err(taken)?.to_string();
+                let (route, observed, name) =
+                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                tasks.spawn(async move {
+                    let client = connect(route).await;
+                    show(&observed, ObservedClient::new("proxy", name, &client));
+                    proxy::serve(listener, client, section.user.map(Arc::new)).await;
+                });
+                format!("proxy at {at}")
+            }
+            Self::Forward(section) => {
+                let entrances = bind(&section).await?;
+                let at: Vec<_> =
+                    entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
+                let at = at.join(" and ");
+                let (route, observed, name) =
+                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                tasks.spawn(forward(route, section, entrances, observed, name));
+                format!("forward at {at}")
+            }
+            #[cfg(target_os = "linux")]
+            Self::Tun(section) => {
+                let (gateways, manner) = route(config, &section.host)?;
+                let near = Near::new(gateways, manner, section.wanted());
+                tasks.spawn(tunnel(near, Arc::clone(&observed)));
+                format!("tun {}", section.device)
+            }
+            #[cfg(target_os = "linux")]
+            Self::Transparent(section) => {
+                let (rules, route) = (section.rules(), route(config, &section.host)?);
+                let entrance = transparent::Entrance::bind(&rules)?;
+                tasks.spawn(hand_over(route, rules, entrance, Arc::clone(&observed)));
+                format!("transparent at port {}", section.port)
+            }
+        };
+        Ok(Unit { tasks, observed, at, held })
+    }
+}
+
+type Shown = Arc<Mutex<Option<Arc<dyn Observed>>>>;
+
+fn show(observed: &Shown, what: Arc<dyn Observed>) {
+    *observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+}
+
+fn begin_gateway(
+    section: &GatewayConfig,
+    observed: &Shown,
+) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
+    let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
+    let server = ServerArgs { listen: section.listen, profile, allowed: Default::default() };
+    let gateway = gateway::open()?;
+    #[cfg(target_os = "linux")]
+    let changed = section.tun().offer(&gateway)?;
+    let files = section.root.as_deref().map(|root| open_files(root, section.read_only)).transpose()?;
+    let listener = reach::listen_for(&server, serve::services(files.is_some(), true))?;
+    show(observed, ObservedGateway::new(listener.address.to_string(), &gateway));
+    let at = format!("gateway at {}, key {}", listener.address, listener.fingerprint);
+    let work = async move {
+        // The changes for tunnels last as long as the gateway.
+        #[cfg(target_os = "linux")]
+        let _changed = changed;
+        match files {
+            Some(files) => serve::accept_both(&listener, &files, &gateway, false).await,
+            None => gateway::accept(&listener, &gateway).await,
+        }
+    };
+    Ok((at, work))
+}
+
+fn open_files(root: &Path, is_read_only: bool) -> Result<Arc<Served>, Failure> {
+    Ok(Arc::new(Served::new(root, is_read_only)?))
+}
+
+type Way = (Vec<fulmar::identity::Host>, Manner);
+
+fn route(config: &Config, name: &str) -> Result<Way, Failure> {
+    let host = config.host(name).map_err(Failure::Usage)?;
+    let profile = host.profile.unwrap_or_else(|| "auto".into());
+    let manner =
+        Manner { profile, accept_new: host.accept_new, connect_timeout: CONNECT_TIMEOUT, is_quiet: true };
+    Ok((host.gateways, manner))
+}
+
+/// Connects, however long that takes: nobody is there to start a service again.
+async fn connect((gateways, manner): Way) -> Client {
+    loop {
+        match Client::connect(gateways.clone(), manner.clone()).await {
+            Ok(client) => return client,
+            Err(failure) => tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs()),
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
+async fn bind(section: &ForwardConfig) -> Result<Vec<Entrance>, Failure> {
+    let mut entrances = Vec::new();
+    for spec in &section.local {
+        entrances.push(Entrance::bind(spec).await.map_err(|e| Failure::Unreachable(e.text))?);
+    }
+    for place in &section.dynamic {
+        entrances.push(Entrance::bind_proxy(place).await.map_err(|e| Failure::Unreachable(e.text))?);
+    }
+    Ok(entrances)
+}
+
+async fn forward(route: Way, section: ForwardConfig, entrances: Vec<Entrance>, observed: Shown, at: String) {
+    let client = connect(route).await;
+    show(&observed, ObservedClient::new("forward", at, &client));
+    for spec in section.remote {
+        if let Err(error) = client.listen(Reverse::from(spec)).await {
+            tracing::error!("{error}");
+        }
+    }
+    serve_all(entrances, &client).await;
+    // What the gateway listens at needs the client to stay.
+    std::future::pending::<()>().await;
+}
+
+/// Carries packets for ever.
+#[cfg(target_os = "linux")]
+async fn tunnel(near: Near, observed: Shown) {
+    loop {
+        let carried = async {
+            let opened = near.open().await?;
+            show(&observed, near.observed());
+            let tell = |grant: &Grant, gateway: &fulmar::identity::Host| {
+                tracing::info!("tunnel at {} and {}, through {gateway}", grant.v4, grant.v6);
+            };
+            near.carry(opened, tell).await
+        };
+        let Err(failure) = carried.await else { continue };
+        tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs());
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
+/// Has connections handed over, for ever; the rules are in force once the gateway is there.
+#[cfg(target_os = "linux")]
+async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, observed: Shown) {
+    let client = connect(route).await;
+    show(&observed, ObservedClient::new("transparent", format!("port {}", rules.port), &client));
+    let _changed = loop {
+        match Changed::make(&rules.changes()) {
+            Ok(changed) => break changed,
+            Err(failure) => tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs()),
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    };
+    entrance.serve(client).await;
+}

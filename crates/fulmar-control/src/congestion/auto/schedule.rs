@@ -1,0 +1,22 @@
+//! When the probing cycle goes on.
+
+use fulmar_units::Instant;
+
+/// When what is due, in rounds and times.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    /// The next probe is due in this round ..
+    pub(super) probe_round: u64,
+    /// .. or at this time.
+    pub(super) probe_at: Instant,
+    /// The last round of sending slower.
+    pub(super) slow_round: u64,
+    /// When the shortest RTT was last looked for.
+    pub(super) rtt_probed_at: Option<Instant>,
+}
+
+impl Schedule {
+    pub(super) fn new() -> Self {
+        Self { probe_round: 0, probe_at: Instant::ZERO, slow_round: 0, rtt_probed_at: None }
+    }
+}

@@ -1,0 +1,16 @@
+//! What runs need.
+
+use std::sync::Arc;
+
+use super::crew::Crew;
+use crate::bridge;
+use crate::desk::board::Board;
+
+/// What runs need.
+#[derive(Debug)]
+pub(crate) struct Means {
+    pub(crate) board: Arc<Board>,
+    pub(crate) crew: Arc<Crew>,
+    /// Where the bridge is, if there can be one.
+    pub(crate) ground: Option<bridge::Ground>,
+}

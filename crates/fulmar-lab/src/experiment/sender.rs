@@ -1,0 +1,54 @@
+//! Who sends, by the name that an experiment gives it.
+
+use std::path::Path;
+
+use fulmar_proto::{PROFILE_NAMES, Profile};
+
+/// Whether a sender is named like a profile, whatever its settings.
+pub fn is_profile(sender: &str) -> bool {
+    PROFILE_NAMES.contains(&sender.split(':').next().unwrap_or_default())
+}
+
+/// Whether a sender is kernel TCP, and with which congestion control.
+pub fn kernel_congestion(sender: &str) -> Option<&str> {
+    // Some profiles have names of that kind: tcp-fec, tcp-nc.
+    sender.strip_prefix("tcp-").filter(|_| !is_profile(sender))
+}
+
+/// Folder of the peers' files, beside an experiment.
+pub(super) const PEERS: &str = "peers";
+
+/// The name of the peer that a sender is.
+pub fn peer_name(sender: &str) -> Option<&str> {
+    sender.strip_prefix("peer-")
+}
+
+/// Whether a sender runs in real time.
+pub(super) fn is_real(sender: &str) -> bool {
+    kernel_congestion(sender).is_some() || peer_name(sender).is_some()
+}
+
+/// Whether there is such a sender.
+pub(super) fn check_sender(sender: &str, peers: &Path) -> Result<(), String> {
+    if let Some(name) = peer_name(sender) {
+        return check_peer(peers, name);
+    }
+    let is_kernel = kernel_congestion(sender).is_some_and(|name| !name.is_empty());
+    if is_kernel {
+        return Ok(());
+    }
+    Profile::parse(sender).map(|_| ()).map_err(|error| {
+        format!("no sender '{sender}': {error}; there are also tcp- with a congestion control of the kernel, and peer- with a name")
+    })
+}
+
+/// Whether there is such a peer.
+#[cfg(target_os = "linux")]
+fn check_peer(folder: &Path, name: &str) -> Result<(), String> {
+    crate::peer::ChosenPeer::find(folder, name).map(drop)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_peer(_: &Path, _: &str) -> Result<(), String> {
+    Err("peers need the bridge, which needs Linux".into())
+}

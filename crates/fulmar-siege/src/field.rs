@@ -1,0 +1,32 @@
+//! What everybody in the siege knows.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::verdict::Verdict;
+
+/// The program that is besieged, where, and how it stands.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) program: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) verdict: Verdict,
+    is_over: AtomicBool,
+}
+
+impl Field {
+    /// A siege of this program, in this folder.
+    pub(crate) fn new(program: PathBuf, folder: PathBuf) -> Self {
+        Self { program, folder, verdict: Verdict::default(), is_over: AtomicBool::new(false) }
+    }
+
+    /// It ends.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing new is begun any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
