@@ -98,8 +98,7 @@ fn the_timer_of_a_profile_doubles_and_gives_up() {
     assert_eq!(closed(&mut world), ConnectionError::TimedOut);
     // A lost ACK is covered by the repeated SYNACK: only the third flight is lost here.
     let mut world = World::new(1, link(10, 25), transport.clone(), transport);
-    let handle = world.connect();
-    world.run_until(Duration::from_secs(1), |w| !w.client.connections[&handle].is_handshaking());
+    world.connect();
     set_link(&mut world, Direction::Forward, link(10, 25).with_loss(Loss::Bernoulli(Probability::ONE)));
     world.run_for(Duration::from_millis(500));
     set_link(&mut world, Direction::Forward, link(10, 25));
