@@ -305,3 +305,13 @@ fn flows_go_both_ways() {
     // ACKs of the first wait behind data of the second: it grows slowly.
     assert!(goodput[0] > 3.0 && (3.0..4.9).contains(&goodput[1]), "{goodput:?}");
 }
+
+/// Sato 2019, Figure 4.13: with fmax = 1 each packet has a repair of its own, which recovers it when it is lost.
+#[test]
+fn a_group_of_one_recovers() {
+    let path = link(&[("loss", "1%"), ("fwd_only", "true")]);
+    let flows = vec![flow("tcp-fec:fmax=1,paced=0", "bulk")];
+    let outcome = run(&Scenario::over(path, flows, Duration::from_secs(10)), 1);
+    let lost_and_repaired = outcome.flows[0].counters.repaired;
+    assert!(lost_and_repaired > 20, "{lost_and_repaired} recovered");
+}

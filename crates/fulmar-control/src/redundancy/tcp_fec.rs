@@ -15,7 +15,7 @@
 
 use super::block_repair::ended_at;
 use super::retransmit::Pace;
-use super::{Choice, Opportunity, RedundancyPolicy, RepairReason, Retransmissions};
+use super::{Choice, Opportunity, RedundancyPolicy, Retransmissions};
 use crate::{Feedback, PathView};
 
 /// How long a group is.
@@ -125,13 +125,10 @@ impl TcpFecGroups {
     }
 }
 
-/// The repair symbol of one group.
+/// The repair symbol of one group. A group of one has one too: it recovers what it covers like any other, where
+/// a copy would only deliver it again.
 fn repair((deal, group): (Deal, u16)) -> Choice {
-    if deal.groups == 1 {
-        Choice::Repair { symbols: deal.symbols, reason: RepairReason::Proactive }
-    } else {
-        Choice::Group { symbols: deal.symbols, groups: deal.groups, group }
-    }
+    Choice::Group { symbols: deal.symbols, groups: deal.groups, group }
 }
 
 impl RedundancyPolicy for TcpFecGroups {
@@ -176,7 +173,7 @@ impl RedundancyPolicy for TcpFecGroups {
                 self.deal = Some(deal);
                 self.ratio = f64::from(deal.groups) / f64::from(deal.symbols);
             }
-            Choice::Repair { .. } | Choice::Group { .. } => {
+            Choice::Group { .. } => {
                 let (due, group) = self.due.unwrap_or_else(|| {
                     let ended = self.ended(opportunity, path);
                     (self.begun_at, self.deal) = (opportunity.sources_sent, None);
@@ -222,12 +219,8 @@ mod tests {
                     opportunity.sources_sent += 1;
                     line.push('s');
                 }
-                Choice::Repair { symbols, .. } => {
-                    assert!(line.ends_with(&"s".repeat(symbols as usize)));
-                    line.push('0');
-                }
-                Choice::Group { groups, group, .. } => {
-                    assert!(group < groups);
+                Choice::Group { symbols, groups, group } => {
+                    assert!(group < groups && (groups > 1 || line.ends_with(&"s".repeat(symbols as usize))));
                     line.push(char::from_digit(group.into(), 10).unwrap());
                 }
                 other => panic!("{other:?}"),
@@ -302,7 +295,7 @@ mod tests {
         assert_eq!(policy.choose(&opportunity, &path(4)), Choice::Source);
         policy.on_emitted(Choice::Source, &opportunity, &path(4));
         opportunity.sources_sent = 3;
-        let expected = Choice::Repair { symbols: 3, reason: RepairReason::Proactive };
+        let expected = Choice::Group { symbols: 3, groups: 1, group: 0 };
         assert_eq!(policy.choose(&opportunity, &path(40)), expected);
     }
 }

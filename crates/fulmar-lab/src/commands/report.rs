@@ -57,15 +57,17 @@ fn words(path: &Path, error: std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
+/// Folders beside the experiments whose files are none: programs, other transports, what was published.
+const OTHERS: [&str; 3] = ["applications", "peers", "register"];
+
 /// The experiment files, in this folder and the folders in it.
 fn experiment_files(folder: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten();
         entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
     };
-    let folders = list(folder)
-        .into_iter()
-        .filter(|path| path.is_dir() && !path.ends_with("peers") && !path.ends_with("register"));
+    let has_experiments = |path: &PathBuf| path.is_dir() && !OTHERS.iter().any(|name| path.ends_with(name));
+    let folders = list(folder).into_iter().filter(has_experiments);
     let all = folders.flat_map(|folder| list(&folder)).chain(list(folder));
     let is_experiment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
     let mut files: Vec<PathBuf> = all.filter(is_experiment).collect();
@@ -132,4 +134,20 @@ fn register(folder: &Path) -> Result<Register, String> {
         register.row.extend(part.row);
     }
     Ok(register)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every file that the report takes for an experiment is one.
+    #[test]
+    fn the_experiments_of_the_project_are_found_and_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let files = experiment_files(&folder);
+        assert!(files.len() > 70, "{} files", files.len());
+        for file in files {
+            assert!(parse(&file).is_ok(), "{}: {:?}", file.display(), parse(&file).err());
+        }
+    }
 }

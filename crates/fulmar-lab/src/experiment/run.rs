@@ -18,7 +18,8 @@ pub enum Mode {
     Full,
     /// A quarter of the time that counts (two seconds at least), one repetition: to see whether it works.
     Quick,
-    /// The cells of the first claim only, once each in full length: whether results still are what they were.
+    /// A cell of the first claim and the one it is set against, once each in full length: whether results
+    /// still are what they were. Of a file without a claim the first cell.
     Sample,
 }
 
@@ -50,9 +51,12 @@ impl Mode {
     /// As [`cells`].
     pub fn cells(self, experiment: &Experiment) -> Result<Vec<Cell>, String> {
         let all = cells(experiment)?;
-        let Some(claim) = experiment.claims.first().filter(|_| self == Self::Sample) else { return Ok(all) };
-        let first = all.into_iter().find(|cell| claim.matches(cell));
-        let other = first.as_ref().and_then(|cell| claim.against(cell));
+        if self != Self::Sample {
+            return Ok(all);
+        }
+        let claim = experiment.claims.first();
+        let first = all.into_iter().find(|cell| claim.is_none_or(|claim| claim.matches(cell)));
+        let other = first.as_ref().and_then(|cell| claim?.against(cell));
         Ok(first.into_iter().chain(other).collect())
     }
 

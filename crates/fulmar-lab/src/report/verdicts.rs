@@ -11,10 +11,7 @@ use serde::Deserialize;
 
 use super::chapter::Chapter;
 use super::page::cell;
-use crate::experiment::{Claim, Experiment, Finding, digits};
-
-/// How many cells are named in which a claim does not hold; all stand in the page of the source.
-const PLACES_MAX: usize = 2;
+use crate::experiment::{Claim, Experiment, Finding};
 
 /// All sources.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -119,35 +116,54 @@ impl Verdict {
     }
 }
 
-/// Judges by the claims of experiments, those about the item or about nothing in particular. Says why.
-pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -> (Verdict, String) {
+/// How what was published fared, in short; the figures stand in the page of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// In a word.
+    pub verdict: Verdict,
+    /// How many claims were measured, and how many of them hold.
+    claims: usize,
+    holds: usize,
+    /// What those say that do not hold.
+    fails: Vec<String>,
+}
+
+impl Judgement {
+    /// How many claims hold, and which do not.
+    fn in_words(&self) -> String {
+        match (self.claims, &self.fails[..]) {
+            (0, _) => String::new(),
+            (1, []) => "its claim holds".into(),
+            (claims, []) => format!("all {claims} claims hold"),
+            (claims, fails) => {
+                format!("{} of {claims} claims hold, not: {}", self.holds, fails.join("; "))
+            }
+        }
+    }
+}
+
+/// Judges by the claims of experiments, those about the item or about nothing in particular.
+pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -> Judgement {
     let is_named =
         |chapter: &&Chapter| experiments.iter().any(|name| *name == chapter.experiment.plain_name());
     let findings = chapters.iter().filter(is_named).flat_map(|chapter| &chapter.findings);
     let is_about = |claim: &Claim| item.is_none_or(|item| claim.is_about(item));
-    let (mut holds, mut fails) = (Vec::new(), Vec::new());
-    for (claim, finding) in findings.filter(|(claim, _)| is_about(claim)) {
+    let judged = findings.filter(|(claim, finding)| is_about(claim) && *finding != Finding::Unmeasured);
+    let (mut claims, mut holds, mut fails) = (0, 0, Vec::new());
+    for (claim, finding) in judged {
+        claims += 1;
         match finding {
-            Finding::Holds(low, high) if low == high => {
-                holds.push(format!("{}: {}", claim.says, digits(*low)))
-            }
-            Finding::Holds(low, high) => {
-                holds.push(format!("{}: {} to {}", claim.says, digits(*low), digits(*high)))
-            }
-            Finding::Fails(places) => {
-                let more = places.len().saturating_sub(PLACES_MAX);
-                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-                let some = places.iter().take(PLACES_MAX).cloned().collect::<Vec<_>>().join(", ");
-                fails.push(format!("not so: {}: {some}{more}", claim.says));
-            }
-            Finding::Unmeasured => {}
+            Finding::Fails(_) if fails.contains(&claim.says) => {}
+            Finding::Fails(_) => fails.push(claim.says.clone()),
+            _ => holds += 1,
         }
     }
-    match (fails.is_empty(), holds.is_empty()) {
-        (false, _) => (Verdict::Differs, fails.join("; ")),
-        (true, false) => (Verdict::Reproduced, holds.join("; ")),
-        (true, true) => (Verdict::Absent, String::new()),
-    }
+    let verdict = match (claims, fails.is_empty()) {
+        (0, _) => Verdict::Absent,
+        (_, true) => Verdict::Reproduced,
+        (_, false) => Verdict::Differs,
+    };
+    Judgement { verdict, claims, holds, fails }
 }
 
 /// The page of verdicts.
@@ -155,7 +171,7 @@ pub fn page(register: &Register, chapters: &[Chapter]) -> String {
     let mut page = String::from(
         "# Results\n\nMade by `fulmar-lab report`. Every table and figure with results in the five sources, and what came of it here: \
          *reproduced* if every claim of its experiments that was measured holds, *differs* if one does not, *absent* if there is no result. \
-         The claims are bounds in the experiment files, on the quantity the source speaks of. Pages: ",
+         The claims are bounds in the experiment files, on the quantity the source speaks of; what was found for each of them stands in the pages: ",
     );
     let links = register.source.iter().map(|source| format!("[{0}]({0}.md)", source.key));
     page.push_str(&links.collect::<Vec<_>>().join(", "));
@@ -164,9 +180,11 @@ pub fn page(register: &Register, chapters: &[Chapter]) -> String {
     let mut counts = [0; 3];
     for source in &register.source {
         for item in &source.item {
-            let (verdict, found) = judge(Some(&item.name), &item.experiments, chapters);
+            let judgement = judge(Some(&item.name), &item.experiments, chapters);
+            let verdict = judgement.verdict;
             counts[verdict as usize] += 1;
             let reason = if verdict == Verdict::Reproduced { "" } else { item.why.as_str() };
+            let found = judgement.in_words();
             let parts: Vec<&str> =
                 [found.as_str(), reason].into_iter().filter(|part| !part.is_empty()).collect();
             let evidence = match (parts.is_empty(), item.experiments.is_empty()) {
@@ -199,7 +217,8 @@ fn rows(page: &mut String, register: &Register, chapters: &[Chapter]) {
     page.push_str("| row | what | is there | evidence |\n|---|---|---|---|\n");
     let mut yes = 0;
     for row in &register.row {
-        let (verdict, found) = judge(None, &row.experiments, chapters);
+        let judgement = judge(None, &row.experiments, chapters);
+        let verdict = judgement.verdict;
         // Code alone does not make a claim true.
         let state = match (row.state, verdict) {
             (State::Yes, Verdict::Differs) => State::Partly,
@@ -210,8 +229,7 @@ fn rows(page: &mut String, register: &Register, chapters: &[Chapter]) {
         let experiments =
             row.experiments.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let claims = match verdict {
-            Verdict::Differs => cell(&found),
-            Verdict::Reproduced => "claims hold".into(),
+            Verdict::Differs | Verdict::Reproduced => cell(&judgement.in_words()),
             Verdict::Absent if row.experiments.is_empty() => String::new(),
             Verdict::Absent => "not run".into(),
         };

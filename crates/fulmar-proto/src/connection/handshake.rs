@@ -14,6 +14,7 @@ use fulmar_control::RttEstimator;
 
 use super::crypto_stream::{CryptoReceive, CryptoSend};
 use crate::crypto::{KeyChange, KeySchedule, PacketKeys, Session};
+use crate::profile::HandshakeTimer;
 use crate::recovery::{AckPolicy, Received, Timeout};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, Side, TransportError};
@@ -139,10 +140,12 @@ pub(super) struct Handshake {
     write_level: Option<Level>,
     flight_at: Option<Instant>,
     expiries: u32,
+    /// The timer a profile asks for in the place of ours.
+    timer: Option<HandshakeTimer>,
 }
 
 impl Handshake {
-    pub(super) fn new(session: Session, initial_keys: PacketKeys) -> Self {
+    pub(super) fn new(session: Session, initial_keys: PacketKeys, timer: Option<HandshakeTimer>) -> Self {
         Self {
             session,
             initial: Some(Box::new(Space::new(initial_keys))),
@@ -150,6 +153,7 @@ impl Handshake {
             write_level: Some(Level::Initial),
             flight_at: None,
             expiries: 0,
+            timer,
         }
     }
 
@@ -289,13 +293,21 @@ impl Handshake {
         if !has_unacked && !must_keep_talking {
             self.flight_at = None;
         } else if self.flight_at.is_none() {
-            let first = timeout.unwrap_or(FIRST_TIMEOUT);
-            self.flight_at = Some(now + patience(first, self.expiries, draw));
+            let wait = match self.timer {
+                Some(timer) => timer.first * (1 << self.expiries.min(timer.retries).min(31)),
+                None => patience(timeout.unwrap_or(FIRST_TIMEOUT), self.expiries, draw),
+            };
+            self.flight_at = Some(now + wait);
         }
     }
 
     pub(super) fn timeout(&self) -> Option<Instant> {
         self.flight_at
+    }
+
+    /// The profile's timer has expired once more often than it allows a flight to be repeated.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.timer.is_some_and(|timer| self.expiries > timer.retries)
     }
 
     /// If the timer has expired: everything that is not acknowledged is to be sent again, a ping if there is

@@ -226,7 +226,11 @@ impl Connection {
             shutdown: None,
             liveness: Liveness::new(now, config.handshake_timeout, config.keep_alive),
             cids: setup.cids(),
-            handshake: Handshake::new(session, PacketKeys::initial(&keys_cid, setup.side)),
+            handshake: Handshake::new(
+                session,
+                PacketKeys::initial(&keys_cid, setup.side),
+                profile.handshake_timer,
+            ),
             keys: None,
             peer_parameters: None,
             is_confirmed: false,

@@ -49,6 +49,10 @@ impl Connection {
             self.liveness.on_keep_alive(now);
         }
         self.handshake.handle_timeout(now);
+        if self.handshake.is_given_up() {
+            self.drain(now, ConnectionError::TimedOut);
+            return;
+        }
         if let Err(error) = self.on_recovery_timers(now) {
             self.fail(now, error);
             return;

@@ -78,7 +78,13 @@ const CODES: [Row<CodeRow>; CODES_BY_ID.len()] = [
         Ok(Arc::new(RlcBlock::new(block_symbols_max(values))?))
     }),
     code(RlcWindow::ID, Cover::Window, None, |_| Ok(Arc::new(RlcWindow::new(WINDOW_SYMBOLS)?))),
-    code(DfcpRaptor::ID, Cover::Fountain, None, |_| Ok(Arc::new(DfcpRaptor::new(Taus88::seeded(DFCP_SEED))))),
+    code(DfcpRaptor::ID, Cover::Fountain, None, |values| {
+        if is_offline(values) {
+            let sources = DfcpRaptor::len_max(DfcpRaptor::SEGMENT_BYTES);
+            return Ok(Arc::new(RlcBlock::new(sources)?));
+        }
+        Ok(Arc::new(DfcpRaptor::new(Taus88::seeded(DFCP_SEED))))
+    }),
     code(RaptorQ::ID, Cover::Block, None, |values| Ok(Arc::new(RaptorQ::new(block_symbols_max(values))?))),
 ];
 
@@ -87,6 +93,14 @@ pub(super) const REED_SOLOMON: &str = CODES_BY_ID[ReedSolomon::ID.0 as usize];
 
 /// The words of the setting `code`.
 pub(super) const NAMES: [&str; CODES.len()] = names(&CODES);
+
+/// DFCP's offline encoding, `coding=0,decoding=0` (Solymos 2014, section 3.12.1): a measurement without the
+/// code's time. There every block carries the bytes of the first, and what comes is counted and dropped. Here
+/// blocks of the same length go by a code that costs next to nothing as long as nothing is lost, so that the
+/// data arrive.
+fn is_offline(values: &Values) -> bool {
+    values.word("policy") == "fountain" && !values.flag("coding")
+}
 
 /// The row that `values` choose.
 pub(super) fn chosen_code(values: &Values) -> &'static CodeRow {

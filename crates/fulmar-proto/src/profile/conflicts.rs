@@ -68,13 +68,12 @@ fn fountain(values: &Values) -> Result<(), ProfileError> {
         return Ok(());
     }
     let refuse = |reason: &str| Err(ProfileError::Conflict(reason.into()));
-    if !values.flag("coding") {
-        return refuse(
-            "coding=0 is DFCP's offline encoding: every block would carry the first one's bytes, so data would be lost",
-        );
+    let [coding, decoding] = ["coding", "decoding"].map(|name| values.flag(name));
+    if coding != decoding {
+        return refuse("coding=0 and decoding=0 go together: with one alone no data would arrive");
     }
-    if !values.flag("decoding") {
-        return refuse("decoding=0 acknowledges blocks without their data, so data would be lost");
+    if !coding && values.word("code") != "dfcp" {
+        return refuse("coding=0 leaves out the time of DFCP's code: it needs code=dfcp");
     }
     let is_unlimited =
         values.word("cc") == "unlimited" && values.number("rate") == 0.0 && values.integer("inctokens") == 0;

@@ -37,6 +37,7 @@ pub use error::ProfileError;
 pub use families::{FAMILIES, Family, PROFILE_NAMES};
 pub use kind::{Kind, Setting, Value};
 pub use make::{Make, MakeContext};
+pub use modules::HandshakeTimer;
 pub use settings::SETTINGS;
 pub use values::Values;
 
@@ -58,6 +59,8 @@ pub struct Profile {
     pub sizing: Make<dyn Sizing>,
     /// Loss detection and timeouts.
     pub recovery: RecoveryConfig,
+    /// When a flight of the handshake is repeated; `None`: early, and at an even pace (docs/wire.md 5.2).
+    pub handshake_timer: Option<HandshakeTimer>,
     /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a
     /// client's wish without being told that it may ([`AllowedProfiles`]).
     pub obeys_congestion: bool,
@@ -160,6 +163,7 @@ impl ProfileBuilder {
             redundancy: policies::make(&values),
             sizing: modules::sizing(&values),
             recovery: modules::recovery(&values),
+            handshake_timer: modules::handshake_timer(&values),
             obeys_congestion: controllers::obeys(&values),
         })
     }

@@ -117,3 +117,18 @@ pub(super) fn recovery(values: &Values) -> RecoveryConfig {
     let reordering_packets = values.integer_u32("reordering");
     RecoveryConfig { reordering_packets, timeout, variation, packet_bytes_max }
 }
+
+/// A timer of the handshake that doubles, as TCP's and DFCP's do (Solymos 2014, section 3.6).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct HandshakeTimer {
+    /// A flight is repeated after so long, then after twice as long, and so on.
+    pub first: Duration,
+    /// So often; after the last one's time the connection is given up.
+    pub retries: u32,
+}
+
+/// The timer of the handshake, where `values` set one.
+pub(super) fn handshake_timer(values: &Values) -> Option<HandshakeTimer> {
+    let first = Duration::from_secs_f64(values.number("syn"));
+    (!first.is_zero()).then(|| HandshakeTimer { first, retries: values.integer_u32("retries") })
+}

@@ -34,7 +34,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 60] = {
+pub static SETTINGS: [Setting; 62] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -392,7 +392,7 @@ pub static SETTINGS: [Setting; 60] = {
             Flag,
             "1",
             FOUNTAIN,
-            "encode; 0 would send the first block's bytes for all and is refused",
+            "DFCP's code; 0, with decoding=0, leaves its time out of a measurement",
             "Solymos Table 3.2",
         ),
         setting(
@@ -400,7 +400,7 @@ pub static SETTINGS: [Setting; 60] = {
             Flag,
             "1",
             FOUNTAIN,
-            "decode; 0 would acknowledge without the data and is refused",
+            "the same at the receiver: both are 0 or 1",
             "Solymos Table 3.2",
         ),
         setting(
@@ -410,6 +410,22 @@ pub static SETTINGS: [Setting; 60] = {
             FOUNTAIN,
             "go on sending from every block until its ACK, round robin",
             "Solymos 3.8",
+        ),
+        setting(
+            "syn",
+            Number(0.0, 600.0),
+            "0",
+            FOUNTAIN,
+            "a flight of the handshake is repeated after so long, s, then twice as long; 0: early and evenly",
+            "Solymos 3.6",
+        ),
+        setting(
+            "retries",
+            Integer(1, 20),
+            "5",
+            FOUNTAIN,
+            "with syn: so often; then the connection is given up",
+            "Solymos 3.6",
         ),
         // Blocks.
         setting(

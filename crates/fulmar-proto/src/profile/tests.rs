@@ -88,6 +88,15 @@ fn settings_reach_their_modules() {
     assert_eq!([block("ctcp"), block("ctcp:k=16"), block("lt-tcp")], [32, 16, 10]);
 }
 
+/// Solymos 2014, section 3.12.1: offline encoding leaves out the code's time, not the length of blocks.
+#[test]
+fn offline_encoding_has_blocks_of_the_same_length() {
+    let code = |spec: &str| Profile::parse(spec).unwrap().code;
+    let length = |spec: &str| code(spec).len_max(fulmar_fec::DfcpRaptor::SEGMENT_BYTES);
+    assert_eq!(length("dfcp:coding=0,decoding=0"), length("dfcp"));
+    assert_ne!(code("dfcp:coding=0,decoding=0").shape().id, code("dfcp").shape().id);
+}
+
 /// Medina-Ruiz et al., Table I; RFC 6298; Hourt 2.2: at least 60 s by default.
 #[test]
 fn timeouts_are_those_of_the_sources() {
@@ -143,8 +152,9 @@ fn what_cannot_be_is_refused_with_its_reason() {
         ("lt-tcp:code=xor", "policy=lt-tcp needs a code over blocks"),
         ("newreno:policy=auto", "rlc-window"),
         ("dfcp:policy=arq", "dfcp sends only coded ones"),
-        ("dfcp:coding=0", "data would be lost"),
-        ("dfcp:decoding=0", "data would be lost"),
+        ("dfcp:coding=0", "no data would arrive"),
+        ("dfcp:decoding=0", "no data would arrive"),
+        ("dfcp-raptorq:coding=0,decoding=0", "needs code=dfcp"),
         ("dfcp:persistent=1", "needs rate="),
         ("lt-tcp:kmin=200", "kmin is larger"),
         ("lt-tcp:kmax=250", "blocks of at most 224 source symbols, not 250: it has 255 symbols"),

@@ -152,3 +152,34 @@ fn connections_follow_each_other_at_one_endpoint() {
     }
     assert_eq!((world.client.endpoint.connection_count(), world.server.endpoint.connection_count()), (0, 0));
 }
+
+/// Solymos 2014, section 3.11: FIN is repeated by a timer that doubles, five times, and then given up. Here the end of a
+/// stream is data, so that it is the timeout of data: `timeout=rto`, and an idle timeout of 1 + 2 + .. + 32 s.
+#[test]
+fn by_the_timeout_of_tcp_an_end_is_told_again_five_times() {
+    let mut transport = profile("dfcp:rate=20,timeout=rto");
+    transport.idle_timeout(Some(Duration::from_secs(63))).expect("in range");
+    let mut world = World::new(1, link(20, 20), transport.clone(), transport);
+    world.connected();
+    upload(&mut world, 5000);
+    world.run_for(Duration::from_secs(1));
+    set_link(&mut world, Direction::Forward, link(20, 20).with_loss(Loss::Bernoulli(Probability::ONE)));
+    let mut end = Upload::new(&mut world, 1);
+    end.write(&mut world);
+    world.settle();
+    let (begin, mut sent) = (world.now, world.client.only().stats().sent_datagrams);
+    let mut sent_at = Vec::new();
+    world.run_until(Duration::from_secs(120), |world| {
+        let now = world.client.connections.values().next().map_or(0, |client| client.stats().sent_datagrams);
+        if now > sent {
+            sent_at.push((world.now - begin).as_secs());
+        }
+        sent = now;
+        close_reason(&mut world.client).is_some()
+    });
+    // The block goes at once, and at each timeout again.
+    sent_at.dedup();
+    assert_eq!(sent_at, [0, 1, 3, 7, 15, 31]);
+    assert_eq!((world.now - begin).as_secs(), 63);
+    assert_eq!(close_reason(&mut world.client), Some(ConnectionError::TimedOut));
+}

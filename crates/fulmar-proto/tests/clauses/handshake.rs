@@ -75,6 +75,37 @@ fn wire_5_2_3_the_handshake_gets_through_half_of_all_packets_lost_both_ways() {
     assert!(slowest < Duration::from_secs(60), "the slowest of a hundred took {slowest:?}");
 }
 
+/// Solymos 2014, section 3.6: SYN and SYNACK are repeated by a timer that doubles, five times, and then the
+/// attempt is given up. That is `syn=1`.
+#[test]
+fn the_timer_of_a_profile_doubles_and_gives_up() {
+    let mut transport = profile("dfcp:rate=20,syn=1");
+    transport.handshake_timeout(Duration::from_secs(120)).expect("in range");
+    let silent = link(10, 25).with_loss(Loss::Bernoulli(Probability::ONE));
+    let mut world = World::new(1, silent, transport.clone(), transport.clone());
+    let begin = world.now;
+    let (handle, mut sent_at) = (world.connect(), Vec::new());
+    let mut seconds = |world: &mut World| {
+        let Some(client) = world.client.connections.get(&handle) else { return true };
+        if client.stats().sent_datagrams > sent_at.len() as u64 {
+            sent_at.push((world.now - begin).as_secs());
+        }
+        client.is_closed()
+    };
+    assert!(world.run_until(Duration::from_secs(120), &mut seconds));
+    assert_eq!(sent_at, [0, 1, 3, 7, 15, 31]);
+    assert_eq!((world.now - begin).as_secs(), 63);
+    assert_eq!(closed(&mut world), ConnectionError::TimedOut);
+    // A lost ACK is covered by the repeated SYNACK: only the third flight is lost here.
+    let mut world = World::new(1, link(10, 25), transport.clone(), transport);
+    world.connect();
+    set_link(&mut world, Direction::Forward, link(10, 25).with_loss(Loss::Bernoulli(Probability::ONE)));
+    world.run_for(Duration::from_millis(500));
+    set_link(&mut world, Direction::Forward, link(10, 25));
+    let is_up = |w: &mut World| w.server.connections.values().any(|c| !c.is_handshaking());
+    assert!(!is_up(&mut world) && world.run_until(Duration::from_secs(3), is_up), "{}", world.describe());
+}
+
 /// A microwave oven radiates for half of each period of the mains; other machines have other periods.
 /// Whatever their phase, they must not meet every repetition of a flight, nor every answer.
 #[test]
