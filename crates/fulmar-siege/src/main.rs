@@ -64,9 +64,10 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
         (Arc::new(castle), Arc::new(roads))
     };
     println!("besieging {} for {} min with seed {}", castle.address(), args.minutes, args.seed);
-    let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let enemies = enemies::let_loose(&field, &castle, &runtime, args)?;
+    // Not before: to gather a flood takes time.
+    let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
     let clients: Vec<_> = homes
         .into_iter()
         .enumerate()

@@ -2,9 +2,10 @@
 //! means for symbols, and both learn from the one record that comes of it.
 
 use super::Connection;
+use super::rest_of_ack::RestOfAck;
 use crate::coding::Content;
 use crate::recovery::{Fate, Findings};
-use crate::wire::frame::{self, Ack, Frame, Frames};
+use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, TransportError};
 
 /// What a 1-RTT packet carried that this end wants to hear of again.
@@ -14,19 +15,6 @@ pub(super) struct Carried {
     pub(super) content: Option<Content>,
     /// The largest packet number that an ACK in it acknowledged.
     pub(super) largest_acked: Option<PacketNumber>,
-}
-
-/// What is left of an ACK that told too much to be settled at once. Whoever sends one that tells the fate of
-/// all there can be under way has its own connection wait for that, and nobody else.
-#[derive(Debug)]
-pub(super) struct RestOfAck {
-    /// The frame.
-    frame: Vec<u8>,
-    largest: PacketNumber,
-    /// Of its packets these have not been looked at, and those below.
-    upto: PacketNumber,
-    /// What it reports is the newest word, and not booked yet.
-    is_newest: bool,
 }
 
 impl Connection {
@@ -41,9 +29,7 @@ impl Connection {
         self.stats.acks_received += 1;
         let is_newest = self.path.recovery.largest_acked().is_none_or(|largest| ack.largest > largest);
         if let Some(upto) = self.settle_ack(now, ack, ack.largest, is_newest)? {
-            let mut frame = Vec::new();
-            frame::put_ack(&mut frame, ack.ranges(), ack.delay_us, ack.ecn, ack.coding.as_ref(), usize::MAX);
-            self.rest_of_ack = Some(RestOfAck { frame, largest: ack.largest, upto, is_newest });
+            self.rest_of_ack = Some(RestOfAck::new(ack, upto, is_newest));
         }
         Ok(())
     }
@@ -59,11 +45,14 @@ impl Connection {
         if self.unsettled_at.is_none_or(|at| at > now) {
             return Ok(false);
         }
-        if let Some(rest) = self.rest_of_ack.take() {
-            if let Some(Ok(Frame::Ack(ack))) = Frames::new(&rest.frame).next()
-                && let Some(upto) = self.settle_ack(now, &ack, rest.upto, rest.is_newest)?
-            {
-                self.rest_of_ack = Some(RestOfAck { upto, ..rest });
+        if let Some(mut rest) = self.rest_of_ack.take() {
+            let left = match rest.ack() {
+                Some(ack) => self.settle_ack(now, &ack, rest.upto, rest.is_newest)?,
+                None => None,
+            };
+            if let Some(upto) = left {
+                rest.upto = upto;
+                self.rest_of_ack = Some(rest);
             }
         } else if self.coding.is_behind() {
             self.coding.catch_up();
