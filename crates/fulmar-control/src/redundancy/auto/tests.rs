@@ -47,7 +47,7 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
                     assert!(until.is_none_or(|until| until > opportunity.now));
                     break;
                 }
-                Choice::Recover | Choice::Insure => panic!("nothing is missing"),
+                Choice::Recover | Choice::Insure | Choice::SecondCopy => panic!("nothing is missing"),
                 other @ (Choice::Group { .. } | Choice::Combine { .. }) => panic!("not its kind: {other:?}"),
             }
         }
