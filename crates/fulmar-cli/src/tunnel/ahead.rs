@@ -1,5 +1,5 @@
-//! What is sent ahead of the answer to an open: held until the answer comes, so that it can be said again to
-//! another gateway.
+//! What is sent ahead of the answer to an open. As long as nothing was, another gateway can be asked; what was
+//! sent is never said again, for a target would have it twice if it was the answer only that was lost.
 
 use std::io;
 use std::pin::Pin;
@@ -12,9 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::error::OpenError;
 use super::halves::{RecvHalf, SendHalf, TunnelSend};
 use crate::session::Session;
-
-/// Most bytes that are held for one flow. A flow that has said more is reset if its gateway is lost.
-const HELD_BYTES_MAX: usize = 64 << 10;
 
 /// How far an open is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +27,8 @@ enum Stage {
 #[derive(Debug)]
 struct State {
     stage: Stage,
-    /// What was said, until there is an answer, or it is too much.
-    held: Option<Vec<u8>>,
+    /// Something was sent to the target.
+    has_said: bool,
     has_ended: bool,
     /// The connection that was asked on.
     session: Session,
@@ -40,7 +37,7 @@ struct State {
     writer: Option<Waker>,
 }
 
-/// The hold on what was sent ahead, of whoever waits for the answer.
+/// The hold on the sending half, of whoever waits for the answer.
 #[derive(Debug)]
 pub struct Ahead(Arc<Mutex<State>>);
 
@@ -61,7 +58,7 @@ impl Ahead {
     pub fn new(stream: TunnelSend, session: &Session) -> (Self, AheadSend) {
         let state = State {
             stage: Stage::Asked,
-            held: Some(Vec::new()),
+            has_said: false,
             has_ended: false,
             session: session.clone(),
             next: None,
@@ -71,16 +68,16 @@ impl Ahead {
         (Self(Arc::clone(&state)), AheadSend { stream, state, is_settled: false })
     }
 
-    /// The gateway was lost: all that has to be said to another, if it is held. Nothing more is said until
-    /// [`go_on`](Self::go_on).
-    pub fn begin_again(&self) -> Option<Vec<u8>> {
+    /// The gateway was lost: may another be asked? Then nothing more is said until [`go_on`](Self::go_on).
+    pub fn begin_again(&self) -> bool {
         let mut state = lock(&self.0);
-        let held = state.held.clone()?;
-        state.stage = Stage::Lost;
-        Some(held)
+        if !state.has_said {
+            state.stage = Stage::Lost;
+        }
+        !state.has_said
     }
 
-    /// It was said again, on this stream of another connection.
+    /// It was asked for again, on this stream of another connection.
     pub fn go_on(&self, mut stream: TunnelSend, session: &Session) {
         let mut state = lock(&self.0);
         if state.has_ended {
@@ -94,7 +91,7 @@ impl Ahead {
     /// There is an answer, or there will be none.
     pub fn settle(&self) {
         let mut state = lock(&self.0);
-        (state.stage, state.held) = (Stage::Settled, None);
+        state.stage = Stage::Settled;
         state.wake();
     }
 }
@@ -106,17 +103,9 @@ impl State {
         }
     }
 
-    fn hold(&mut self, data: &[u8]) {
-        match &mut self.held {
-            Some(held) if held.len() + data.len() <= HELD_BYTES_MAX => held.extend_from_slice(data),
-            held => *held = None,
-        }
-    }
-
     /// A stream that fails now may be followed by another.
     fn may_go_on(&self) -> bool {
-        self.stage == Stage::Lost
-            || (self.stage == Stage::Asked && self.held.is_some() && !self.session.is_open())
+        self.stage == Stage::Lost || (self.stage == Stage::Asked && !self.has_said && !self.session.is_open())
     }
 }
 
@@ -147,7 +136,7 @@ impl AsyncWrite for AheadSend {
         }
         match Pin::new(&mut this.stream).poll_write(cx, data) {
             Poll::Ready(Ok(len)) => {
-                state.hold(&data[..len]);
+                state.has_said |= len > 0;
                 Poll::Ready(Ok(len))
             }
             Poll::Ready(Err(_)) if state.may_go_on() => Poll::Pending,

@@ -1,8 +1,8 @@
 //! How a flow is opened, also when the gateway that was asked is lost before it answers.
 //!
 //! Until the first byte of its answer comes, nothing is known here of what a gateway has done for a flow: the
-//! next one is asked instead, with the same first bytes, as long as all of them are held. A flow whose answer
-//! has begun is reset with its connection.
+//! next one is asked instead, unless something was sent to the target already. Then, or when its answer has
+//! begun, a flow is reset with its connection. (A packet is another matter: it may come twice anyhow.)
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -175,18 +175,18 @@ impl Opener {
         self.count(result)
     }
 
-    /// Asks another gateway, and says again what was said ahead.
+    /// Asks another gateway.
     async fn ask_again(
         &self,
         target: &Target,
         lost: &Link,
         ahead: &Ahead,
     ) -> Result<(Link, RecvStream), OpenError> {
-        let Some(said) = ahead.begin_again() else {
-            return Err(OpenError::lost("more was sent ahead of the answer than is held"));
-        };
+        if !ahead.begin_again() {
+            return Err(OpenError::lost("data had been sent ahead of the answer"));
+        }
         let link = self.links.other_than(Some(lost)).await?;
-        match ask(&link, target, None, &said).await {
+        match ask(&link, target, None, &[]).await {
             Ok((send, recv)) => {
                 ahead.go_on(send, &link.session);
                 Ok((link, recv))
