@@ -276,7 +276,9 @@ fn policies_never_choose_what_is_not_there() {
                                 || symbols == opportunity.block.symbols)
                     }
                     Choice::Group { symbols, groups, group } => {
-                        group < groups && u32::from(groups) <= symbols && symbols <= opportunity.window_max
+                        group < groups
+                            && u32::from(groups) <= symbols
+                            && symbols <= opportunity.window_max.max(1)
                     }
                     Choice::Combine { symbols } => {
                         opportunity.has_new_data && symbols > 0 && symbols <= opportunity.window_max

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use fulmar_units::Instant;
+use fulmar_units::{Instant, whole_nanos};
 
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
@@ -46,15 +46,15 @@ impl Auto {
         (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap()).max(self.spread())
     }
 
-    /// Twice the distance of a round's mean RTT from its shortest, smoothed over rounds of cruising. A queue
-    /// makes every round trip of a round longer, jitter does not; a queue shorter than the jitter cannot be
-    /// seen.
+    /// Three times the distance of a round's mean RTT from its shortest, in the steadiest of the last rounds
+    /// of cruising. A queue makes every round trip of a round longer, jitter does not; a queue shorter than
+    /// the jitter cannot be seen.
     pub(super) fn spread(&self) -> Duration {
         if self.spread_rounds < SPREAD_ROUNDS_MIN || !self.has(Mechanism::Spread) {
             return Duration::ZERO;
         }
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        (self.spread * 2).min(rtt_min * 2)
+        (Duration::from_nanos(self.spread.value().unwrap_or(0)) * 3).min(rtt_min * 2)
     }
 
     /// A round of cruising after another: nothing but the path moved its round trips.
@@ -66,8 +66,7 @@ impl Auto {
             && self.tally.rtt_samples >= SPREAD_SAMPLES_MIN
         {
             self.spread_rounds = self.spread_rounds.saturating_add(1);
-            let spread = mean - self.tally.rtt_min;
-            self.spread = if self.spread_rounds == 1 { spread } else { (self.spread * 7 + spread) / 8 };
+            self.spread.update(self.round, whole_nanos(mean - self.tally.rtt_min));
         }
     }
 

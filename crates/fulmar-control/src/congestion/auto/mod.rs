@@ -22,6 +22,7 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, Cubic, CubicConfig, SendBudget};
+use crate::windowed::WindowedMin;
 use crate::{Feedback, PathView, Sent};
 
 mod ablation;
@@ -65,6 +66,8 @@ const SHARED_WINDOW_GAIN: f64 = 1.05;
 /// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or
 /// the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
+/// Rounds of which the one with the steadiest round trips counts.
+const SPREAD_ROUNDS: u64 = 24;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
 
@@ -92,8 +95,8 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
-    /// By how much round trips vary within a round of cruising, smoothed.
-    spread: Duration,
+    /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
+    spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
     spread_rounds: u32,
     /// A queue stood through the last round although we sent no faster than the rate.
@@ -133,7 +136,7 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
-            spread: Duration::ZERO,
+            spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             has_standing_queue: false,
             bound_bytes: None,
