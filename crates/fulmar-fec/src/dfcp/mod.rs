@@ -40,6 +40,7 @@ use crate::{
 
 /// Blocks an encoder keeps ready, 82 kB each. DFCP sends its window of blocks round robin.
 const BLOCKS_READY_MAX: usize = 32;
+
 /// DFCP's Raptor as a [`Code`]. A block holds as many symbols as fit into 63536 bytes.
 ///
 /// ```
@@ -54,6 +55,9 @@ const BLOCKS_READY_MAX: usize = 32;
 ///     key += 1; // about 49 segments
 ///     encoder.repair(cover, RepairKey(key), &source, &mut segment).unwrap();
 ///     decoder.on_repair(cover, RepairKey(key), &segment).unwrap();
+///     while decoder.is_busy() {
+///         decoder.go_on().unwrap();
+///     }
 /// }
 /// let mut symbol = Vec::new();
 /// while let Some(id) = decoder.poll_recovered(&mut symbol) {
