@@ -1,6 +1,6 @@
 //! A transport over paths drawn at random, and how its share of what they could carry is distributed.
 //!
-//! The share is goodput over L = (1 - p) x capacity x [`PAYLOAD_SHARE`](crate::outcome::PAYLOAD_SHARE), start-up included; where traffic
+//! The share is goodput over L = (1 - p) x capacity x [`PAYLOAD_SHARE`], start-up included; where traffic
 //! goes beside, capacity is what that
 //! leaves. A path over which no connection comes to be has share 0.
 
