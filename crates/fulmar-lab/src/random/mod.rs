@@ -1,8 +1,7 @@
 //! A transport over paths drawn at random, and how its share of what they could carry is distributed.
 //!
 //! The share is goodput over L = (1 - p) x capacity x [`PAYLOAD_SHARE`], start-up included; where traffic
-//! goes beside, capacity is what that
-//! leaves. A path over which no connection comes to be has share 0.
+//! goes beside, capacity is what that leaves. A path over which no connection comes to be has share 0.
 
 mod draw;
 mod judge;

@@ -1,20 +1,20 @@
 //! How much may be sent: the credit an end announces for what it receives, and how the credit grows.
 //!
-//! A window is moved forward when an eighth of it is consumed (RFC 9000 4.2): while a reader waits for a gap to
-//! close, what it read before and did not tell is lost to the sender. If a quarter of it went in less than a
-//! round trip, the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of
-//! Chromium's `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a
-//! sender that starts up sends 2.8 times as much in each round trip, and news of a larger window travel for
-//! half of one. So a window ends at about four times what the path holds, room for the round trips that repair
-//! takes, and the window of a slow reader stays small. It also doubles when half of it is used up while the
-//! reader waits for a gap to close.
+//! A window is moved forward when a quarter of it is consumed (RFC 9000 4.2): while a reader waits for a gap to
+//! close, what it read before and did not tell is lost to the sender. If that went in less than a round trip,
+//! the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of Chromium's
+//! `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a sender that
+//! starts up sends 2.8 times as much in each round trip, and news of a larger window travel for half of one.
+//! So a window ends at about four times what the path holds, room for the round trips that repair takes, and
+//! the window of a slow reader stays small. It also doubles when half of it is used up while the reader waits
+//! for a gap to close.
 
 use crate::wire::VARINT_MAX;
 use fulmar_units::Instant;
 use std::time::Duration;
 
 /// The peer is told of more credit when this part of the window was consumed.
-const NEWS_PARTS: u64 = 8;
+const NEWS_PARTS: u64 = 4;
 
 /// Credit announced to the peer, for a stream or for the connection. All in bytes.
 #[derive(Clone, Debug)]
@@ -119,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn moves_when_an_eighth_is_consumed() {
+    fn moves_when_a_quarter_is_consumed() {
         let mut w = RecvWindow::new(1000, 1000);
-        w.on_read(124, at(0), RTT);
+        w.on_read(249, at(0), RTT);
         assert!(!w.take_due());
         w.on_read(1, at(0), RTT);
         assert!(w.take_due() && !w.take_due());
-        assert_eq!(w.max(), 1125);
-        w.on_discarded(125);
-        assert_eq!((w.max(), w.take_due()), (1250, true));
+        assert_eq!(w.max(), 1250);
+        w.on_discarded(250);
+        assert_eq!((w.max(), w.take_due()), (1500, true));
     }
 
     #[test]

@@ -89,16 +89,16 @@ fn credit_stops_the_writer_and_reading_lets_it_go_on() {
     assert_eq!(pair.client.write(id, &[1; 5000]), Err(WriteError::Blocked));
     pair.settle();
     assert_eq!((pair.client.has_pending(), events(&mut pair.client)), (false, vec![]));
-    let mut out = [0; 124];
-    assert_eq!(pair.server.read(id, &mut out, Instant::ZERO, RTT), Ok(Read::Data(124)));
+    let mut out = [0; 249];
+    assert_eq!(pair.server.read(id, &mut out, Instant::ZERO, RTT), Ok(Read::Data(249)));
     assert!(!pair.server.has_pending());
     assert_eq!(pair.server.read(id, &mut out[..1], Instant::ZERO, RTT), Ok(Read::Data(1)));
     let symbol = fill(&mut pair.server);
-    assert_eq!(frames(&symbol), [SymbolFrame::MaxStreamData { id, max: 1125 }]);
+    assert_eq!(frames(&symbol), [SymbolFrame::MaxStreamData { id, max: 1250 }]);
     deliver(&mut pair.client, &symbol);
     deliver(&mut pair.client, &symbol);
     assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)]);
-    assert_eq!(pair.client.write(id, &[1; 5000]), Ok(125));
+    assert_eq!(pair.client.write(id, &[1; 5000]), Ok(250));
 }
 
 #[test]
