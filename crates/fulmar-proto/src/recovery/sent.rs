@@ -70,8 +70,6 @@ enum Entry<T> {
 #[derive(Copy, Clone, Debug)]
 struct Span {
     first: usize,
-    /// At most so many.
-    slots: usize,
     /// The newest packet left for another time.
     rest: Option<u64>,
 }
@@ -88,30 +86,32 @@ impl<T: Copy> Row<T> {
     /// Which entries hold packets `low` to `high`, as far as at most the newest `slots` are looked at.
     fn span(&mut self, low: u64, high: u64, slots: usize) -> Span {
         let first = self.find(self.position(low));
-        if self.0.get(first).is_none_or(|(number, _)| *number > high) {
-            return Span { first: self.0.len(), slots: 0, rest: None };
+        if self.0.len() - first <= slots {
+            return Span { first, rest: None };
         }
         // Counted with what is gone in between, which costs at most a pass too many.
         let end = self.position(high + 1);
-        if end - first <= slots {
-            return Span { first, slots: end - first, rest: None };
+        if end.saturating_sub(first) <= slots {
+            return Span { first, rest: None };
         }
         let at = end - slots;
         let rest = at.checked_sub(1).and_then(|at| self.0.get(at)).map(|(number, _)| *number);
-        Span { first: self.find(at), slots, rest }
+        Span { first: self.find(at), rest }
     }
 
-    /// Takes out the packets of `span` up to `high`, ascending.
-    fn take(&mut self, span: &Span, high: u64, mut each: impl FnMut(u64, SentPacket<T>)) {
-        let mut at = span.first;
+    /// Takes out the packets of `span` up to `high`, ascending. Returns how many.
+    fn take(&mut self, span: &Span, high: u64, mut each: impl FnMut(u64, SentPacket<T>)) -> usize {
+        let (mut at, mut taken) = (span.first, 0);
         while let Some((number, entry)) = self.0.get_mut(at).filter(|(number, _)| *number <= high) {
             if let Entry::Kept(packet) = std::mem::replace(entry, Entry::Gone(1)) {
                 each(*number, packet);
             }
+            taken += 1;
             at = self.find(at + 1);
         }
         // Nobody has to pass these one by one again.
         self.find(span.first);
+        taken
     }
 
     /// Where the first entry is whose number is not below `number`.
@@ -236,17 +236,16 @@ impl<T: Copy> SentPackets<T> {
         debug_assert!(high < self.next_number());
         self.largest_acked = self.largest_acked.max(Some(high));
         let outstanding = self.outstanding.span(low.0, high.0, *slots);
-        *slots -= outstanding.slots;
         let mut rest = outstanding.rest;
-        if rest.is_none() {
-            let lost = self.lost.span(low.0, high.0, *slots);
-            *slots -= lost.slots;
+        if rest.is_none() && !self.lost.0.is_empty() {
+            let newer = self.outstanding.position(high.0 + 1).saturating_sub(outstanding.first);
+            let lost = self.lost.span(low.0, high.0, slots.saturating_sub(newer));
             rest = lost.rest;
-            self.lost.take(&lost, high.0, |number, packet| {
+            *slots -= self.lost.take(&lost, high.0, |number, packet| {
                 each(Acked { number: PacketNumber(number), packet, was_lost: true });
             });
         }
-        self.outstanding.take(&outstanding, high.0, |number, packet| {
+        *slots -= self.outstanding.take(&outstanding, high.0, |number, packet| {
             self.outstanding_packets -= 1;
             self.in_flight_bytes -= u64::from(packet.bytes);
             each(Acked { number: PacketNumber(number), packet, was_lost: false });
