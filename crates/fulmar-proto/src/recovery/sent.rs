@@ -85,6 +85,11 @@ impl<T: Copy> Row<T> {
 
     /// Which entries hold packets `low` to `high`, as far as at most the newest `slots` are looked at.
     fn span(&mut self, low: u64, high: u64, slots: usize) -> Span {
+        // Most ranges of an ACK are old, or new.
+        let (oldest, newest) = (self.0.front(), self.0.back());
+        if newest.is_none_or(|(newest, _)| *newest < low) || oldest.is_none_or(|(oldest, _)| *oldest > high) {
+            return Span { first: self.0.len(), rest: None };
+        }
         let first = self.find(self.position(low));
         if self.0.len() - first <= slots {
             return Span { first, rest: None };
@@ -237,8 +242,9 @@ impl<T: Copy> SentPackets<T> {
         self.largest_acked = self.largest_acked.max(Some(high));
         let outstanding = self.outstanding.span(low.0, high.0, *slots);
         let mut rest = outstanding.rest;
-        if rest.is_none() && !self.lost.0.is_empty() {
-            let newer = self.outstanding.position(high.0 + 1).saturating_sub(outstanding.first);
+        if rest.is_none() && self.lost.0.back().is_some_and(|(newest, _)| *newest >= low.0) {
+            let newer = self.outstanding.0.len().saturating_sub(outstanding.first);
+            let newer = newer.min((high.0 + 1 - low.0) as usize);
             let lost = self.lost.span(low.0, high.0, slots.saturating_sub(newer));
             rest = lost.rest;
             *slots -= self.lost.take(&lost, high.0, |number, packet| {
