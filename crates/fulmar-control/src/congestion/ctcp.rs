@@ -1,18 +1,19 @@
 //! Coded TCP's congestion control: on loss the window shrinks by as much as the queue has grown.
 //!
-//! Source: Leith, Medard et al., "Coded TCP", slide "Congestion control on lossy paths": the backoff of AIMD
-//! on loss becomes cwnd <- cwnd * RTTmin / RTT. Where the loss is noise the queue is empty, RTT = RTTmin, and
-//! the window stays; where a queue of one bandwidth-delay product overflowed, RTT = 2 RTTmin, and it is TCP's
-//! one half.
+//! Source: Leith, Medard et al., "Coded TCP", slide "Congestion control on lossy paths": the backoff of
+//! AIMD on loss becomes cwnd <- cwnd * RTTmin / RTT. Where the loss is noise the queue is empty, RTT =
+//! RTTmin, and the window stays; where a queue of one bandwidth-delay product overflowed, RTT = 2 RTTmin,
+//! and it is TCP's one half.
 //!
 //! Decided here, for the slides are silent: RTT is the least of the round in progress and the one before,
 //! without the delay of the ACK, because a late ACK, or one that waited for a second packet, is no queue.
-//! RTTmin is that of full packets where one is known: a packet of a few bytes is sooner through the link, by 2 % of
-//! a round trip of 20 ms at 25 Mb/s, and where every round has a loss 2 % each time is what the window grows by.
-//! One reduction per round of loss as in NewReno, marks halve (a mark is never noise), timeouts as TCP. The window grows as Reno's, also in a
-//! round with losses: at 10 % every round has some, and a window that did not grow in them would never grow.
-//! The first loss ends slow start, even where it keeps the window. Inputs: losses on the wire whether
-//! repaired or not ("never ignores packet loss"), RTTs. Invariant: window >= 2 packets.
+//! RTTmin is that of full packets where one is known: a packet of a few bytes is sooner through the link,
+//! by 2 % of a round trip of 20 ms at 25 Mb/s, and where every round has a loss 2 % each time is what the
+//! window grows by. One reduction per round of loss as in NewReno, marks halve (a mark is never noise),
+//! timeouts as TCP. The window grows as Reno's, also in a round with losses: at 10 % every round has
+//! some, and a window that did not grow in them would never grow. The first loss ends slow start, even
+//! where it keeps the window. Inputs: losses on the wire whether repaired or not ("never ignores packet
+//! loss"), RTTs. Invariant: window >= 2 packets.
 
 use core::time::Duration;
 

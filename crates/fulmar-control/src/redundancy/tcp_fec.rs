@@ -125,8 +125,8 @@ impl TcpFecGroups {
     }
 }
 
-/// The repair symbol of one group. A group of one has one too: it recovers what it covers like any other, where
-/// a copy would only deliver it again.
+/// The repair symbol of one group. A group of one has one too: it recovers what it covers like any other,
+/// where a copy would only deliver it again.
 fn repair((deal, group): (Deal, u16)) -> Choice {
     Choice::Group { symbols: deal.symbols, groups: deal.groups, group }
 }
