@@ -23,7 +23,7 @@ pub mod rtt;
 
 pub use congestion::{
     AboveCode, Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, Mechanism, NewReno,
-    ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Trials, Unlimited, UnlimitedConfig, WindowConfig,
+    ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};

@@ -24,7 +24,7 @@ mod unlimited;
 mod window;
 
 pub use above_code::AboveCode;
-pub use auto::{Auto, Mechanism, Trials};
+pub use auto::{Auto, Mechanism};
 pub use ctcp::Ctcp;
 pub use cubic::{Cubic, CubicConfig};
 pub use ecn_only::EcnOnly;

@@ -38,10 +38,7 @@ const CONTROLLERS: [Row<Controller>; 9] = [
             is_windowed: false,
             make: |values| {
                 let without = control::Mechanism::named(values.word("without"));
-                let trials = control::Trials { carried: values.flag("carried") };
-                Arc::new(move |context| {
-                    Box::new(control::Auto::new(context.mtu_bytes).without(without).with(trials))
-                })
+                Arc::new(move |context| Box::new(control::Auto::new(context.mtu_bytes).without(without)))
             },
         },
     ),

@@ -34,7 +34,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 62] = {
+pub static SETTINGS: [Setting; 61] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -144,14 +144,6 @@ pub static SETTINGS: [Setting; 62] = {
             "nothing",
             AUTO,
             "a mechanism of the controller to leave out, to see what it is worth",
-            "docs/profiles/auto.md",
-        ),
-        setting(
-            "carried",
-            Flag,
-            "0",
-            AUTO,
-            "on trial: where a queue stands, the rate is what the link carried",
             "docs/profiles/auto.md",
         ),
         setting(

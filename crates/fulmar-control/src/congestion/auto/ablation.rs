@@ -2,13 +2,6 @@
 //!
 //! Nobody sends better without one of them: docs/profiles/auto.md has what each costs.
 
-/// What is not in `auto` by default: it gains much, and costs others (docs/profiles/auto.md).
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trials {
-    /// Where a queue stands the rate is what the link carried.
-    pub carried: bool,
-}
-
 /// A mechanism of [`Auto`](super::Auto).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Mechanism {
@@ -28,11 +21,13 @@ pub enum Mechanism {
     Check,
     /// The shortest round trip is looked for.
     RttProbe,
+    /// Where others share a full queue the rate is what the link carried.
+    Carried,
 }
 
-use Mechanism::{Alone, Bunches, Check, Company, Floor, RttProbe, Spread, Trains};
+use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains};
 
-const ALL: [(&str, Mechanism); 8] = [
+const ALL: [(&str, Mechanism); 9] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -41,6 +36,7 @@ const ALL: [(&str, Mechanism); 8] = [
     ("alone", Alone),
     ("check", Check),
     ("rtt-probe", RttProbe),
+    ("carried", Carried),
 ];
 
 impl Mechanism {

@@ -10,7 +10,7 @@ use fulmar_units::{Instant, whole_nanos};
 
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
-use super::{Auto, Mechanism};
+use super::{Alone, Auto, Mechanism};
 use crate::{Feedback, PathView};
 
 /// Losses beyond the floor's explanation: standard deviations ..
@@ -28,6 +28,12 @@ const FOREIGN_QUEUE: f64 = 0.5;
 /// A probe that moved the path counts for so long, and for so many rounds.
 const ALONE_MEMORY: Duration = Duration::from_secs(6);
 const ALONE_ROUNDS: u64 = 40;
+/// .. and as long as the shortest round trip is within this factor of what it was.
+const SAME_RTT: f64 = 1.1;
+/// The share of the floor that the rate makes up for while nothing shows that it is the path's.
+const TRUST: f64 = 0.6;
+/// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
+const FLAT: u32 = 512;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
@@ -85,7 +91,9 @@ impl Auto {
         }
         // With few packets in flight gaps are nothing but the packets' own distance.
         let is_dense = feedback.in_flight_bytes_before >= BUNCH_PACKETS_MIN * u64::from(self.mtu_bytes);
-        let is_telling = is_dense && self.timeouts == 0 && !self.tally.is_blackout;
+        // Nor where ACKs are missing because packets are.
+        let is_lossy = self.tally.lost_packets > self.tally.packets() / 4;
+        let is_telling = is_dense && !is_lossy && self.timeouts == 0 && !self.tally.is_blackout;
         self.bunches.on_ack(feedback.now, is_telling);
     }
 
@@ -95,7 +103,7 @@ impl Auto {
 
     /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
     /// shortest of many samples tells.
-    fn is_drained(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         let shortest = (self.tally.rtt_samples >= DRAINED_SAMPLES_MIN).then_some(self.tally.rtt_min);
         let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.has_queue(rtt));
         is_clear(self.tally.rtt_mean()) || is_clear(shortest)
@@ -141,21 +149,42 @@ impl Auto {
         }
     }
 
-    /// Our probing moved the path: the queue grew by it, or there was no more to be had. Where it only took
-    /// from others, who may overfill the queue as well as we, their loss cannot be told from the path's: then
-    /// nothing is learned about the floor, and it fades. (Several flows that each took the common loss for
-    /// the path's would drive each other up without end.)
-    fn is_alone(&self, now: Instant) -> bool {
+    /// Our probing moved the path: the queue grew by it. Where it only took from others, who may overfill the
+    /// queue as well as we, their loss cannot be told from the path's. (Several flows that each took the common
+    /// loss for the path's would drive each other up without end; a flow that came when the queue was full takes
+    /// the full queue for the shortest round trip, and sees none.)
+    pub(super) fn is_alone(&self, now: Instant) -> bool {
         let is_ignored = !self.has(Mechanism::Alone);
         is_ignored
-            || self.alone.is_some_and(|(at, round)| {
-                now - at < ALONE_MEMORY || self.round.saturating_sub(round) < ALONE_ROUNDS
+            || self.alone.is_some_and(|alone| {
+                let is_fresh =
+                    now - alone.at < ALONE_MEMORY || self.round.saturating_sub(alone.round) < ALONE_ROUNDS;
+                // A shortest round trip that grew may hold a queue that never empties.
+                is_fresh && self.model.rtt_min().is_some_and(|rtt| rtt <= alone.rtt_min.mul_f64(SAME_RTT))
             })
     }
 
-    /// A probe moved the path.
+    /// A round after one of cruising met nothing at all: every round trip was the shortest.
+    pub(super) fn watch_flat(&mut self) {
+        if let (Some(min), Some(mean)) = (self.model.rtt_min(), self.tally.rtt_mean())
+            && self.sent_gain <= 1.0
+            && !self.phase.is_startup()
+        {
+            self.is_flat = mean.saturating_sub(min) < min / FLAT;
+        }
+    }
+
+    /// The loss that the rate makes up for: the floor, if it is sure to be the path's; else a part of it. With
+    /// the whole of it any common loss would be a balance: with a part, N flows that share it come down.
+    pub(super) fn compensated(&self, now: Instant) -> f64 {
+        self.floor.rate() * if self.is_alone(now) || self.is_flat { 1.0 } else { TRUST }
+    }
+
+    /// A probe made a queue.
     pub(super) fn on_alone(&mut self, now: Instant) {
-        self.alone = Some((now, self.round));
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        self.is_at_limit = true;
+        self.alone = Some(Alone { at: now, round: self.round, rtt_min });
     }
 
     /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
@@ -172,7 +201,7 @@ impl Auto {
         let is_drained = self.is_drained();
         if is_cut {
             self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
-        } else if self.sent_gain <= 1.0 && is_drained && self.is_alone(now) {
+        } else if self.sent_gain <= 1.0 && is_drained {
             self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);

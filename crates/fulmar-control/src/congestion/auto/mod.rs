@@ -39,7 +39,7 @@ mod startup;
 mod tally;
 mod trains;
 
-pub use ablation::{Mechanism, Trials};
+pub use ablation::Mechanism;
 
 use bunches::Bunches;
 use carried::Carried;
@@ -71,13 +71,20 @@ const SPREAD_ROUNDS: u64 = 24;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
 
+/// Evidence that it is we who fill the link.
+#[derive(Copy, Clone, Debug)]
+struct Alone {
+    at: Instant,
+    round: u64,
+    rtt_min: Duration,
+}
+
 /// The default controller.
 #[derive(Clone, Debug)]
 pub struct Auto {
     mtu_bytes: u32,
     /// Left out.
     without: Option<Mechanism>,
-    trials: Trials,
     model: Model,
     floor: Floor,
     tally: Tally,
@@ -89,8 +96,10 @@ pub struct Auto {
     sent_gain: f64,
     /// Highest gain in force in the present round.
     round_gain: f64,
-    /// When, and in which round, a probe last moved the path.
-    alone: Option<(Instant, u64)>,
+    /// When, in which round and above what shortest round trip our probing last moved the path.
+    alone: Option<Alone>,
+    /// A probe has found that there is no more to be had.
+    is_at_limit: bool,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
     bunches: Bunches,
@@ -99,6 +108,8 @@ pub struct Auto {
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
     spread_rounds: u32,
+    /// The last round of cruising met nothing.
+    is_flat: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
@@ -122,7 +133,6 @@ impl Auto {
         Self {
             mtu_bytes,
             without: None,
-            trials: Trials::default(),
             model: Model::new(),
             floor: Floor::new(),
             tally: Tally::new(),
@@ -133,11 +143,13 @@ impl Auto {
             sent_gain: STARTUP_GAIN,
             round_gain: STARTUP_GAIN,
             alone: None,
+            is_at_limit: false,
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
+            is_flat: false,
             has_standing_queue: false,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
@@ -150,12 +162,6 @@ impl Auto {
     #[must_use]
     pub fn without(self, without: Option<Mechanism>) -> Self {
         Self { without, ..self }
-    }
-
-    /// The same with what is on trial.
-    #[must_use]
-    pub fn with(self, trials: Trials) -> Self {
-        Self { trials, ..self }
     }
 
     fn has(&self, mechanism: Mechanism) -> bool {
@@ -249,7 +255,7 @@ impl CongestionController for Auto {
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
         if let Some(sample) = &feedback.rate_sample {
-            let link_rate = self.model.on_rate(sample, self.floor.rate());
+            let link_rate = self.model.on_rate(sample, self.compensated(feedback.now));
             self.tally.link_rate = self.tally.link_rate.max(link_rate.unwrap_or(Rate::ZERO));
             if link_rate.is_some() && !sample.is_app_limited {
                 self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
@@ -262,7 +268,7 @@ impl CongestionController for Auto {
         {
             startup.watch_trains(feedback, self.model.rate().unwrap_or(Rate::ZERO));
         }
-        self.tally.add(feedback);
+        self.tally.add(feedback, self.model.rtt_min().unwrap_or_default());
         self.on_rival_feedback(feedback, path);
         self.watch_probe(feedback.now, path);
         if feedback.round != self.round {
@@ -280,7 +286,7 @@ impl CongestionController for Auto {
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {
-        *self = Self::new(path.mtu_bytes).without(self.without).with(self.trials);
+        *self = Self::new(path.mtu_bytes).without(self.without);
     }
 
     fn budget(&self) -> SendBudget {

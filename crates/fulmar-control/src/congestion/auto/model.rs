@@ -83,6 +83,14 @@ impl Model {
         }
     }
 
+    /// The link carries no more than `rate` of ours.
+    pub(super) fn lower(&mut self, rate: Rate) {
+        if self.rate.value().is_some_and(|known| known > rate.bytes_per_second()) {
+            self.rate.reset();
+            self.rate.update(self.cycle, rate.bytes_per_second());
+        }
+    }
+
     /// Congestion was seen while not probing: no more than `rate` until the next probe.
     pub(super) fn bound_rate(&mut self, rate: Rate) {
         let bound = self.rate_bound.unwrap_or(rate).min(rate);

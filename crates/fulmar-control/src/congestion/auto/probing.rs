@@ -11,7 +11,7 @@ use fulmar_units::{Instant, Rate};
 
 use super::carried::Carried;
 use super::floor::Floor;
-use super::phase::{Phase, Slow, Up};
+use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
 use super::{Auto, Mechanism, initial_rate};
@@ -19,6 +19,8 @@ use crate::PathView;
 
 /// A queue that stretches every round trip by this factor leaves no doubt.
 const LONG_QUEUE: f64 = 1.5;
+/// Loss that grows by so much while the rate doubles is not the path's.
+const STARTUP_LOSS: f64 = 0.15;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about
 /// ten.
 const CRUISE_ROUNDS: u64 = 6;
@@ -33,8 +35,12 @@ const FLOOR_CHECK_ROUNDS: u64 = 10;
 const SLOW_ROUNDS_MAX: u32 = 3;
 /// A probe that finds this much more goes on.
 const UP_GROWTH: f64 = 1.05;
+/// More lost than this may be the drops of a queue that is always full, and therefore not seen.
+const HIDDEN_LOSS: f64 = 0.05;
 /// After so many rounds of growth without a queue doubling is quicker.
 const UP_ROUNDS_MAX: u32 = 4;
+/// A probe that takes from others ends after so many.
+const TAKING_ROUNDS_MAX: u32 = 10;
 /// A jump is followed by a probe after so many rounds: a train may have been slower than the bottleneck.
 const JUMP_CHECK_ROUNDS: u64 = 2;
 /// More in flight than so many bandwidth-delay products after a jump is a queue.
@@ -52,6 +58,7 @@ impl Auto {
         let finished_gain = self.round_gain;
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue();
+        self.watch_flat();
         self.watch_probe_loss(now, path);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
@@ -75,8 +82,9 @@ impl Auto {
             rtt if rtt > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack() => Queue::Long,
             _ => Queue::Some,
         };
+        let is_excess = self.is_congested(path) && self.tally.lost_share() > self.floor.rate() + STARTUP_LOSS;
         let Phase::Startup(startup) = &mut self.phase else { return };
-        match startup.judge(&self.tally, queue) {
+        match startup.judge(&self.tally, queue, is_excess) {
             Verdict::Undecided => {}
             Verdict::Grew => self.learn_startup_floor(now, path),
             Verdict::Full if startup.jump_rate().is_some() => {
@@ -125,7 +133,7 @@ impl Auto {
         // Neighbours that started together must not probe together: a number that differs between flows.
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
-        let rounds = if self.was_congested_lately(now) && self.alone.is_some() {
+        let rounds = if self.was_congested_lately(now) && self.is_at_limit {
             window_packets.clamp(CRUISE_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
         } else {
             CRUISE_ROUNDS
@@ -140,10 +148,8 @@ impl Auto {
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
             self.on_congestion(now, path);
-        } else if self.sent_gain <= 1.0 && has_queue && !self.tally.is_blackout {
-            self.judge_queued_round();
         } else {
-            self.carried = Carried::new();
+            self.watch_carried(now, has_queue && !self.is_drained());
         }
         if !self.tally.is_window_limited {
             return;
@@ -160,6 +166,9 @@ impl Auto {
         } else if is_probe_due {
             self.schedule.probe_round = self.round;
             self.model.unbound_rate();
+            // Within the bound nothing faster would leave.
+            let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;
+            self.bound_bytes = self.bound_bytes.map(|bound| bound.max(room_bytes as u64));
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
             self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min }));
         } else if is_check_due {
@@ -167,13 +176,23 @@ impl Auto {
         }
     }
 
-    /// A round of cruising met a queue: what does the link carry of ours?
-    fn judge_queued_round(&mut self) {
-        let carried = self.carried.on_queued_round(self.tally.link_rate);
-        if let Some(rate) = carried
-            && self.trials.carried
-        {
-            self.model.bound_rate(rate);
+    /// What does the link carry of ours, where it is not ours alone?
+    fn watch_carried(&mut self, now: Instant, has_queue: bool) {
+        let may_hide = !self.is_flat && !self.is_alone(now);
+        let is_telling = self.sent_gain <= 1.0 && !self.tally.is_blackout && self.has(Mechanism::Carried);
+        if !is_telling || !(has_queue || may_hide) {
+            self.carried = Carried::new();
+            return;
+        }
+        self.carried.on_round(&self.tally, self.round_started_at);
+        let carried = if has_queue {
+            self.carried.with_queue()
+        } else {
+            self.carried.without_queue(now, self.compensated(now))
+        };
+        if let Some(rate) = carried {
+            self.model.lower(rate);
+            self.carried = Carried::new();
         }
     }
 
@@ -188,10 +207,18 @@ impl Auto {
         // What was sent faster arrived without a queue: congestion's bound was too low.
         self.bound_bytes = None;
         let has_grown = rate >= up.rate.scaled(UP_GROWTH) && self.tally.is_window_limited;
-        if !has_grown {
-            self.on_alone(now);
+        // A link with more to give has no queue; what grows in spite of one is taken from others.
+        let is_hidden = !self.is_flat && !self.is_alone(now) && self.tally.lost_share() > HIDDEN_LOSS;
+        let is_taken = self.has_queue(self.tally.rtt_min) || is_hidden;
+        if !has_grown || rounds >= TAKING_ROUNDS_MAX {
+            self.is_at_limit = true;
+            // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.
+            let base = up.rtt.max(self.model.rtt_min().unwrap_or_default());
+            if self.tally.rtt_mean().is_some_and(|rtt| rtt > base.saturating_add(self.queue_slack() / 2)) {
+                self.on_alone(now);
+            }
             self.enter(Phase::slow(Slow::Down));
-        } else if rounds >= UP_ROUNDS_MAX {
+        } else if rounds >= UP_ROUNDS_MAX && !is_taken {
             // Far below the rate still: start-up ended too early, or the path became faster.
             self.restart(path);
         } else {
@@ -221,7 +248,8 @@ impl Auto {
         }
         if has_queue || is_congested {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            if has_queue || rate < up.rate.scaled(UP_GROWTH) {
+            self.is_at_limit |= rate < up.rate.scaled(UP_GROWTH);
+            if has_queue {
                 self.on_alone(now);
             }
             self.enter(Phase::slow(Slow::Down));

@@ -25,6 +25,9 @@ const FULL_ROUNDS_QUEUE: u32 = 2;
 /// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
 const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
+/// Rounds in a row that lost more than those before them, of so many packets: the link is full.
+const EXCESS_ROUNDS: u32 = 3;
+const EXCESS_PACKETS_MIN: u32 = 64;
 /// Rounds of fewer packets say nothing about it.
 const PACKETS_MIN: u32 = 8;
 /// A jump saves the round trips of doubling. Where they are short that is little, and neighbours that begin
@@ -75,6 +78,8 @@ pub(super) struct Startup {
     full_rounds: u32,
     /// Rounds passed over because of a burst of losses.
     skipped_rounds: u32,
+    /// Rounds in a row that lost more than rounds before them.
+    excess_rounds: u32,
     /// The last round did not grow and met a queue.
     is_nearly_full: bool,
     /// Packets and losses of the last round that still grew.
@@ -94,6 +99,7 @@ impl Startup {
             full_rate,
             full_rounds: 0,
             skipped_rounds: 0,
+            excess_rounds: 0,
             is_nearly_full: false,
             newest_round: None,
             initial_rate,
@@ -146,7 +152,7 @@ impl Startup {
     }
 
     /// A round ends.
-    pub(super) fn judge(&mut self, tally: &Tally, queue: Queue) -> Verdict {
+    pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, is_excess: bool) -> Verdict {
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {
@@ -154,6 +160,12 @@ impl Startup {
         }
         if let Some(verdict) = self.judge_jump(tally) {
             return verdict;
+        }
+        // A queue that is full before we come is not seen, what it drops is.
+        let is_large = tally.packets() >= EXCESS_PACKETS_MIN;
+        self.excess_rounds = if is_excess && is_large { self.excess_rounds + 1 } else { 0 };
+        if self.excess_rounds >= EXCESS_ROUNDS {
+            return Verdict::Full;
         }
         if tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
             self.full_rate = tally.delivery_rate;
@@ -193,7 +205,8 @@ mod tests {
 
     fn after(rounds: &[(u64, Queue)]) -> Verdict {
         let mut startup = Startup::new(Rate::ZERO, Rate::ZERO);
-        let mut judge = |&(delivered, queue): &(u64, Queue)| startup.judge(&round(delivered, 0), queue);
+        let mut judge =
+            |&(delivered, queue): &(u64, Queue)| startup.judge(&round(delivered, 0), queue, false);
         rounds.iter().map(&mut judge).last().expect("a round")
     }
 
@@ -213,9 +226,9 @@ mod tests {
     fn bursts_are_passed_over_a_few_times() {
         let mut startup = Startup::new(Rate::from_bytes_per_second(1000), Rate::ZERO);
         for _ in 0..SKIPPED_ROUNDS_MAX + FULL_ROUNDS - 1 {
-            assert_eq!(startup.judge(&round(1000, 80), Queue::None), Verdict::Undecided);
+            assert_eq!(startup.judge(&round(1000, 80), Queue::None, false), Verdict::Undecided);
         }
-        assert_eq!(startup.judge(&round(1000, 80), Queue::None), Verdict::Full);
+        assert_eq!(startup.judge(&round(1000, 80), Queue::None, false), Verdict::Full);
     }
 
     #[test]
@@ -226,8 +239,19 @@ mod tests {
         let mut idle = round(900, 0);
         idle.is_app_limited = true;
         for _ in 0..10 {
-            assert_eq!(startup.judge(&blackout, Queue::Long), Verdict::Undecided);
-            assert_eq!(startup.judge(&idle, Queue::Some), Verdict::Undecided);
+            assert_eq!(startup.judge(&blackout, Queue::Long, false), Verdict::Undecided);
+            assert_eq!(startup.judge(&idle, Queue::Some, false), Verdict::Undecided);
         }
+    }
+
+    #[test]
+    fn loss_that_grows_with_the_rate_three_rounds_long_ends_it() {
+        let mut startup = Startup::new(Rate::ZERO, Rate::ZERO);
+        let mut verdicts = [400, 1000, 2500, 6000, 15000].map(|bytes| {
+            let is_excess = bytes > 1000;
+            startup.judge(&round(bytes, 40), Queue::None, is_excess)
+        });
+        verdicts.reverse();
+        assert_eq!(verdicts[..2], [Verdict::Full, Verdict::Grew]);
     }
 }

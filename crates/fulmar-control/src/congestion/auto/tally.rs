@@ -14,6 +14,7 @@ use crate::Feedback;
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     pub(super) acked_packets: u32,
+    pub(super) acked_bytes: u64,
     pub(super) lost_packets: u32,
     pub(super) marked_packets: u32,
     /// Smallest RTT of the round; `Duration::MAX` without a sample.
@@ -36,6 +37,7 @@ impl Tally {
     pub(super) fn new() -> Self {
         Self {
             acked_packets: 0,
+            acked_bytes: 0,
             lost_packets: 0,
             marked_packets: 0,
             rtt_min: Duration::MAX,
@@ -49,12 +51,16 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, feedback: &Feedback) {
+    /// Takes in feedback on a path whose shortest round trip is `rtt_min`.
+    pub(super) fn add(&mut self, feedback: &Feedback, rtt_min: Duration) {
         self.acked_packets = self.acked_packets.saturating_add(feedback.acked_packets);
+        self.acked_bytes = self.acked_bytes.saturating_add(feedback.acked_bytes);
         self.lost_packets =
             self.lost_packets.saturating_add(feedback.lost.packets).saturating_sub(feedback.spurious_packets);
         self.marked_packets = self.marked_packets.saturating_add(feedback.ecn_ce_packets);
         if let Some(rtt) = feedback.rtt {
+            // What the peer held back is no queue.
+            let rtt = rtt.saturating_sub(feedback.ack_delay).max(rtt_min.min(rtt));
             self.rtt_min = self.rtt_min.min(rtt);
             self.rtt_samples = self.rtt_samples.saturating_add(1);
             self.rtt_sum = self.rtt_sum.saturating_add(rtt);
@@ -66,6 +72,11 @@ impl Tally {
     /// Mean RTT of the round.
     pub(super) fn rtt_mean(&self) -> Option<Duration> {
         (self.rtt_samples > 0).then(|| self.rtt_sum / self.rtt_samples)
+    }
+
+    /// Lost packets over those whose fate the round settled.
+    pub(super) fn lost_share(&self) -> f64 {
+        f64::from(self.lost_packets) / f64::from(self.packets().max(1))
     }
 
     /// Packets whose fate the round settled.
