@@ -48,7 +48,7 @@ async function slide(page, name, stop) {
 test("both pictures come part by part, are complete at different times, and the sliders act meanwhile", async () => {
   const { driver, slow, fast } = await desk.means();
   // Bursts are counted in packets: in long ones TCP's retransmissions are lost one after the other, and its timeout doubles to minutes.
-  const forward = { rate: "20M", delay: "20ms", loss: "10%", burst: "2" };
+  const forward = { rate: "20M", delay: "20ms", loss: "6%", burst: "2" };
   const person = await Person.enter(chromium, desk);
   const { page } = person;
   await person.go("demonstration");

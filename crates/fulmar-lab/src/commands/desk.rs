@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fulmar::identity::{Home, Host};
+use fulmar_net::parse;
 
 use crate::bridge::{self, Ground};
 use crate::desk::agent::{self, AgentConfig};
@@ -34,6 +36,9 @@ struct PageArgs {
     /// Folder of the report
     #[arg(long, default_value = "docs/results", value_name = "DIR")]
     report: PathBuf,
+    /// A transfer does not count if 1 % of its packets are later than this
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = parse::duration)]
+    late_max: Duration,
 }
 
 /// Sit down at the laboratory: a page on which transports are compared, on this machine
@@ -174,6 +179,7 @@ pub(super) fn run_operator(args: OperatorArgs) -> Result<(), String> {
         folder: page.out.clone(),
         experiments: page.experiments.clone(),
         report: page.report.clone(),
+        late_max: page.late_max,
         names: page.host.clone(),
         token: None,
         rights,
@@ -207,6 +213,7 @@ pub(super) fn run_controller(args: ControllerArgs) -> Result<(), String> {
             report: page.report.clone(),
             mode: "controller",
             ground,
+            late_max: page.late_max,
             names: page.host.clone(),
             token: None,
         });

@@ -16,7 +16,7 @@ use super::agent::control_transport;
 use super::board::Board;
 use super::control::{self, ALPN, Order, Report};
 use super::http::{self, Desk, Guard};
-use super::run::{Crew, Runner};
+use super::run::{Crew, Means, Runner};
 use super::types::{Driver, DriverName};
 use crate::bridge::Ground;
 
@@ -39,6 +39,8 @@ pub struct ControllerConfig {
     pub mode: &'static str,
     /// Where the bridge is; if there is none, why.
     pub ground: Result<Ground, String>,
+    /// A transfer does not count if more than one of its packets in a hundred was later than this.
+    pub late_max: Duration,
     /// Further names by which the page may be called.
     pub names: Vec<String>,
     /// The token; a new one if none is given.
@@ -92,7 +94,12 @@ impl Controller {
         let guard = Guard { token, port: address.port(), names: config.names };
         let desk =
             Desk { board: board.clone(), guard, experiments: config.experiments, report: config.report };
-        let runner = Runner::new(board.clone(), crew.clone(), config.ground.ok());
+        let runner = Runner::new(Means {
+            board: board.clone(),
+            crew: crew.clone(),
+            ground: config.ground.ok(),
+            late_max: config.late_max,
+        });
         let tasks = vec![
             tokio::spawn(admit(endpoint, crew)),
             tokio::spawn(runner.work()),

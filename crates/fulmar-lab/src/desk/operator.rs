@@ -30,6 +30,8 @@ pub struct OperatorConfig {
     pub experiments: PathBuf,
     /// Where the report is.
     pub report: PathBuf,
+    /// A transfer does not count if more than one of its packets in a hundred was later than this.
+    pub late_max: Duration,
     /// Further names by which the page may be called.
     pub names: Vec<String>,
     /// The token; a new one if none is given.
@@ -94,6 +96,7 @@ impl Operator {
             report: config.report,
             mode: "operator",
             ground,
+            late_max: config.late_max,
             names: config.names,
             token: config.token,
         });

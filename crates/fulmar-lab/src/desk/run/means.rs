@@ -1,6 +1,7 @@
 //! What runs need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::crew::Crew;
 use crate::bridge;
@@ -13,4 +14,6 @@ pub(crate) struct Means {
     pub(crate) crew: Arc<Crew>,
     /// Where the bridge is, if there can be one.
     pub(crate) ground: Option<bridge::Ground>,
+    /// A transfer does not count if more than one of its packets in a hundred was later than this.
+    pub(crate) late_max: Duration,
 }

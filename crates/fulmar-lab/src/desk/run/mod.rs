@@ -9,15 +9,12 @@ mod transfer;
 mod virtual_time;
 mod watch;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::board::Board;
 use super::spec::{self, Transport};
 use super::types::{DriverName, Order, Spec, Status};
-use crate::bridge;
 pub(crate) use crew::{Crew, Member};
-use means::Means;
+pub(crate) use means::Means;
 use transfer::Halt;
 
 /// Does what is in the queue.
@@ -29,8 +26,8 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    pub(crate) fn new(board: Arc<Board>, crew: Arc<Crew>, ground: Option<bridge::Ground>) -> Self {
-        Self { means: Means { board, crew, ground }, next_job: AtomicU32::new(1) }
+    pub(crate) fn new(means: Means) -> Self {
+        Self { means, next_job: AtomicU32::new(1) }
     }
 
     /// Works for ever.
@@ -60,7 +57,7 @@ impl Runner {
             let is_peer =
                 |flow: &usize| matches!(spec::transport(&spec.transports[*flow]), Transport::Peer(_));
             if let Some(&flow) = flows.iter().find(|flow| is_peer(flow)) {
-                peer::run(&self.means.board, id, &spec, flow, transfer).await?;
+                peer::run(&self.means, id, &spec, flow, transfer).await?;
                 continue;
             }
             let first_job = self.next_job.fetch_add(flows.len() as u32, Ordering::Relaxed);

@@ -1,11 +1,9 @@
 //! Other programs as transports, on this machine: they time themselves, and nothing is seen of them until the
 //! end.
 
-use std::sync::Arc;
-
+use super::means::Means;
 use super::transfer::{Halt, step, stopped, transfer};
 use crate::bridge::{LATENESS_P99_MAX, TcpSettings};
-use crate::desk::board::Board;
 use crate::desk::experiment;
 use crate::desk::spec::{self, Transport};
 use crate::desk::types::{Amount, Ending, Spec, Transfer};
@@ -13,14 +11,9 @@ use crate::experiment::Experiment;
 use crate::peer::{ChosenPeer, PeerScenario};
 
 /// One transfer of a peer over a bridge of its own.
-pub(crate) async fn run(
-    board: &Arc<Board>,
-    id: &str,
-    spec: &Spec,
-    flow: usize,
-    number: u32,
-) -> Result<(), Halt> {
-    let scenario = scenario(spec, flow)?;
+pub(crate) async fn run(means: &Means, id: &str, spec: &Spec, flow: usize, number: u32) -> Result<(), Halt> {
+    let board = &*means.board;
+    let scenario = PeerScenario { lateness_p99_max: means.late_max, ..scenario(spec, flow)? };
     let seed = spec.seed + u64::from(number);
     step(board, id, 5);
     let mut stop = board.with(id, |record| record.stop.subscribe()).map_err(|refusal| refusal.message)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fulmar_net::{Direction, LinkConfig};
 
-use crate::bridge::{Ground, LATENESS_P99_MAX, LaneView, Lanes};
+use crate::bridge::{Ground, LaneView, Lanes};
 use crate::outcome::Link;
 use crate::relay::{Relay, RelayConfig};
 
@@ -104,12 +104,13 @@ impl<'a> Road<'a> {
         views
     }
 
-    /// Takes the paths away (step 8), and tells what they did.
-    pub(crate) fn clear(self) -> Result<Vec<LaneEnd>, String> {
+    /// Takes the paths away (step 8), and tells what they did; it counts for nothing if more than one packet in
+    /// a hundred was later than `late_max`.
+    pub(crate) fn clear(self, late_max: Duration) -> Result<Vec<LaneEnd>, String> {
         let elapsed: Duration = self.began.elapsed();
         match self.kind {
             Kind::Bridge { lanes, ground } => {
-                let report = lanes.finish(ground, LATENESS_P99_MAX)?;
+                let report = lanes.finish(ground, late_max)?;
                 let ends = report
                     .links
                     .into_iter()

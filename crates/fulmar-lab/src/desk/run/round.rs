@@ -58,6 +58,7 @@ struct Round<'a> {
     told: mpsc::Receiver<Told>,
     stop: channel::Receiver<bool>,
     path: channel::Receiver<Path>,
+    late_max: Duration,
 }
 
 /// Carries a round out, and puts its transfers on the board however it ends.
@@ -69,7 +70,7 @@ pub(crate) async fn run(
     flows: &[usize],
     first_job: u32,
 ) -> Result<(), Halt> {
-    let board = &*means.board;
+    let (board, late_max) = (&*means.board, means.late_max);
     let (sender, receiver, told) = hire(&means.crew).await?;
     let (stop, mut path, picture) = board
         .with(id, |record| (record.stop.subscribe(), record.path.subscribe(), record.picture.clone()))
@@ -89,8 +90,21 @@ pub(crate) async fn run(
         seconds: 0.0,
     });
     let lanes = lanes.collect();
-    let mut round =
-        Round { board, id, spec, transfer, first_job, road, lanes, sender, receiver, told, stop, path };
+    let mut round = Round {
+        board,
+        id,
+        spec,
+        transfer,
+        first_job,
+        road,
+        lanes,
+        sender,
+        receiver,
+        told,
+        stop,
+        path,
+        late_max,
+    };
     for &flow in flows {
         board.update(id, |record| {
             record.flows[flow].status = FlowStatus::Under(UnderWay::Running);
@@ -367,7 +381,7 @@ impl Round<'_> {
         }
         step(self.board, self.id, 8);
         let Self { board, id, spec, transfer: number, road, lanes, .. } = self;
-        let ends = road.clear()?;
+        let ends = road.clear(self.late_max)?;
         for (lane, end) in lanes.into_iter().zip(ends) {
             let mut ended = transfer(spec, lane.flow, number);
             (ended.status, ended.error) = lane.end.unwrap_or((Ending::Failed, None));
