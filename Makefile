@@ -31,7 +31,7 @@ clippy: toolchain ## lints; a warning is an error
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 unit: toolchain test-programs ## every test, documentation tests among them
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 doc: toolchain ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
