@@ -17,8 +17,14 @@ use fulmar_world::{Node, World};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
+/// Of the wire, each way; what leaves faster waits, however much it is. With a rate the counted part is
+/// sixty round trips of a sender that has found it, and not the first flights of one that looks for it.
+const RATE: Rate = Rate::from_bits_per_second(1_000_000_000);
 /// One way.
 const DELAY: Duration = Duration::from_millis(2);
+/// Nobody wakes more often: timers of a program are a millisecond late on the average, and what arrives in
+/// between comes as one batch.
+const TICK_NANOS: u64 = 250_000;
 /// Datagrams that one batch may hold: as over sockets.
 const SEGMENTS_MAX: usize = 44;
 /// Of each write and read: below what the C library's `memcpy` does with one instruction for each byte.
@@ -36,11 +42,19 @@ struct Batch {
 /// Batches under way one way, and buffers of those that have arrived.
 #[derive(Default)]
 struct Wire {
+    /// When what was sent so far has left.
+    free_at: Option<Instant>,
     batches: VecDeque<Batch>,
     spare: Vec<Vec<u8>>,
 }
 
 impl Wire {
+    fn push(&mut self, now: Instant, bytes: Vec<u8>, segment_bytes: usize) {
+        let left = self.free_at.map_or(now, |at| at.max(now)) + RATE.time_for(bytes.len() as u64);
+        self.free_at = Some(left);
+        self.batches.push_back(Batch { arrives: left + DELAY, bytes, segment_bytes });
+    }
+
     /// The next batch that has arrived.
     fn poll(&mut self, now: Instant) -> Option<Batch> {
         if self.batches.front().is_some_and(|batch| batch.arrives <= now) {
@@ -83,12 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loss_ppm = arguments.next().ok_or("how much loss?")?.parse()?;
     let mut transport = TransportConfig::default();
     transport.profile(Profile::parse(&profile)?);
-    let mut world = World::new(
-        1,
-        LinkConfig::new(Rate::from_bits_per_second(1_000_000_000), DELAY),
-        transport.clone(),
-        transport,
-    );
+    let mut world = World::new(1, LinkConfig::new(RATE, DELAY), transport.clone(), transport);
     world.connected();
     let stream = world.client.only().open(Dir::Uni).ok_or("no stream")?;
     let mut transfer = Transfer {
@@ -115,7 +124,7 @@ impl Transfer {
                 [&self.forward, &self.backward].map(|wire| wire.batches.front().map(|b| b.arrives));
             let ends = [self.world.client.only().poll_timeout(), self.world.server.only().poll_timeout()];
             let next = arrivals.into_iter().chain(ends).flatten().min();
-            self.world.now = next.map_or(self.world.now, |next| next.max(self.world.now));
+            self.world.now = next.map_or(self.world.now, |next| tick_after(next.max(self.world.now)));
             self.turn::<IS_COUNTED>();
         }
     }
@@ -150,6 +159,10 @@ impl Transfer {
         *sent += send(&mut world.client, now, forward);
         acknowledge(&mut world.server, now, backward);
     }
+}
+
+fn tick_after(time: Instant) -> Instant {
+    Instant::from_nanos(time.as_nanos().next_multiple_of(TICK_NANOS))
 }
 
 #[inline(never)]
@@ -204,7 +217,7 @@ fn send(node: &mut Node, now: Instant, wire: &mut Wire) -> u64 {
         };
         let segment_bytes = transmit.segment_bytes.unwrap_or(bytes.len()).max(1);
         datagrams += bytes.len().div_ceil(segment_bytes) as u64;
-        wire.batches.push_back(Batch { arrives: now + DELAY, bytes, segment_bytes });
+        wire.push(now, bytes, segment_bytes);
     }
 }
 
