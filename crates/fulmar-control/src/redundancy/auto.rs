@@ -206,7 +206,7 @@ impl AutoRedundancy {
         if opportunity.recovering_symbols == 0 || !Self::has_loss(path) {
             return false;
         }
-        if self.favored(opportunity) == Favor::Throughput && self.pays_for_insurance(opportunity) {
+        if self.favored(opportunity) == Favor::Throughput && self.pays_for_insurance(opportunity, path) {
             return false;
         }
         let waste = insurance_waste(opportunity, path);
@@ -214,7 +214,7 @@ impl AutoRedundancy {
             return false;
         }
         let is_affordable = waste <= INSURED_WASTE_MAX && self.credit(opportunity).waste >= waste;
-        !self.pays_for_insurance(opportunity) || is_affordable
+        !self.pays_for_insurance(opportunity, path) || is_affordable
     }
 
     /// Is a second copy worth sending of a symbol that is too old for a combination? It is wasted if the first
@@ -225,7 +225,7 @@ impl AutoRedundancy {
         }
         let is_affordable = self.favored(opportunity) != Favor::Throughput
             && self.credit(opportunity).waste >= second_copy_waste(path);
-        !self.pays_for_insurance(opportunity) || is_affordable
+        !self.pays_for_insurance(opportunity, path) || is_affordable
     }
 
     /// A symbol of a stream that favours latency left amid bulk data, which get no repair ahead of loss.
@@ -241,8 +241,8 @@ impl AutoRedundancy {
     }
 
     /// Insurance costs credit where its packet could carry something else.
-    fn pays_for_insurance(&self, opportunity: &Opportunity) -> bool {
-        opportunity.has_new_data || self.is_bulk()
+    fn pays_for_insurance(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        opportunity.has_new_data || (self.is_bulk() && opportunity.now < stalled_at(opportunity, path))
     }
 
     /// How long new data must have been missing before this is a tail: twice the usual gap, at most a quarter
@@ -252,6 +252,18 @@ impl AutoRedundancy {
     }
 
     fn choose_idle(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        let is_recovering = opportunity.recovering_symbols > 0 || opportunity.out_of_reach_symbols > 0;
+        let stalled_at = stalled_at(opportunity, path);
+        match self.choose_ahead(opportunity, path) {
+            Choice::Wait(until) if is_recovering && stalled_at > opportunity.now => {
+                Choice::Wait(Some(until.map_or(stalled_at, |until| until.min(stalled_at))))
+            }
+            choice => choice,
+        }
+    }
+
+    /// Repair ahead of loss, while there is nothing new.
+    fn choose_ahead(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
         let symbols = opportunity.unacked_symbols.min(opportunity.window_max).min(WINDOW_SYMBOLS_MAX);
         if symbols == 0 || !Self::has_loss(path) {
             return Choice::Wait(None);
@@ -283,6 +295,12 @@ impl AutoRedundancy {
 fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
     let recovering = opportunity.recovering_symbols;
     Channel::new(&path.loss).suffices(recovering, recovering)
+}
+
+/// From when on bulk data are held back by the receiver, which waits for something lost, and not by a pause
+/// of the application.
+fn stalled_at(opportunity: &Opportunity, path: &PathView) -> Instant {
+    opportunity.newest_source.map_or(opportunity.now, |newest| newest + path.rtt_smoothed / 4)
 }
 
 /// How likely a second copy is wasted.
@@ -323,10 +341,10 @@ impl RedundancyPolicy for AutoRedundancy {
     fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
         let mut credit = self.credit(opportunity);
         match choice {
-            Choice::Insure if self.pays_for_insurance(opportunity) => {
+            Choice::Insure if self.pays_for_insurance(opportunity, path) => {
                 credit.waste -= insurance_waste(opportunity, path);
             }
-            Choice::SecondCopy if self.pays_for_insurance(opportunity) => {
+            Choice::SecondCopy if self.pays_for_insurance(opportunity, path) => {
                 credit.waste -= second_copy_waste(path);
             }
             Choice::Repair { symbols: 1, .. } if self.owes_copy(opportunity, path) => credit.copies -= 1.0,

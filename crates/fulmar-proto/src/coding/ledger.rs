@@ -15,8 +15,11 @@ use crate::wire::frame;
 use crate::{Instant, TransportError};
 
 /// Symbols between the oldest that is not delivered and the newest: as many as packets are remembered, lest a
-/// peer that withholds one symbol makes the books long.
-pub(super) const SPAN_SYMBOLS_MAX: u64 = 1 << 16;
+/// peer that withholds one symbol makes the books long ..
+const SPAN_SYMBOLS_MIN: u64 = 1 << 16;
+/// .. or as many as fill the bytes that may be held if each is so long: what is lost again and again waits
+/// for five round trips, and the books of a symbol are shorter than a tenth of it.
+const SPAN_SYMBOL_BYTES: u64 = 1024;
 /// Symbols that are booked as decoded in one pass, on the word of one report.
 pub const TOLD_AT_ONCE_MAX: usize = 1024;
 
@@ -51,6 +54,12 @@ impl Ledger {
     /// Symbols between the oldest that is not delivered and the newest.
     pub(super) fn span_symbols(&self) -> u64 {
         self.ring.next_id().0 - self.ring.base().0
+    }
+
+    /// There is room for another symbol, where `held_bytes_max` may be held.
+    pub(super) fn has_room(&self, held_bytes_max: u64) -> bool {
+        let span_max = (held_bytes_max / SPAN_SYMBOL_BYTES).max(SPAN_SYMBOLS_MIN);
+        self.ring.held_bytes() < held_bytes_max && self.span_symbols() < span_max
     }
 
     /// Takes in the next symbol, of at most `bytes_max`; `None` if there is nothing to send.

@@ -39,7 +39,6 @@ use crate::recovery::{Fate, News};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use blocks::BlockSender;
-use ledger::SPAN_SYMBOLS_MAX;
 pub use ledger::TOLD_AT_ONCE_MAX;
 use sliding::SlidingSender;
 use strategy::{Reported, Strategy};
@@ -146,7 +145,7 @@ impl Coding {
 
     /// The bounds on symbols that are not known to be decoded leave room for another.
     fn has_room(&self) -> bool {
-        self.held_bytes() < self.held_bytes_max && self.strategy.ledger().span_symbols() < SPAN_SYMBOLS_MAX
+        self.strategy.ledger().has_room(self.held_bytes_max)
     }
 
     /// What waits to be sent, whether or not it may leave.

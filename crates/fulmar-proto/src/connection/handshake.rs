@@ -20,12 +20,12 @@ use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, Side, TransportError};
 
 /// A flight is repeated after so long while no RTT is known. RFC 9002 6.2.2 waits a second, and doubles that.
-/// On a path that loses a tenth of the packets in bursts of ten, one opening packet in a thousand needs 50
+/// On a path that loses a tenth of the packets in bursts of twenty, one opening packet in a thousand needs 90
 /// repetitions: these take 5 s, and cost a datagram each, at most 160 kbit/s.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(60);
 /// So often a flight is repeated at that pace, before the timer grows.
-const EVEN_REPEATS: u32 = 32;
-/// From then on by an eighth each time: in a black-out of 15 s a client sends 60 datagrams.
+const EVEN_REPEATS: u32 = 96;
+/// From then on by an eighth each time: in a black-out of 15 s a client sends 120 datagrams.
 const GROWTH: f64 = 1.125;
 /// The growth ends here, so that a path that comes back is found again.
 const TIMEOUT_MAX: Duration = Duration::from_secs(4);

@@ -6,8 +6,8 @@
 //! `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a sender that
 //! starts up sends 2.8 times as much in each round trip, and news of a larger window travel for half of one.
 //! So a window ends at about four times what the path holds, room for the round trips that repair takes, and
-//! the window of a slow reader stays small. It also doubles when half of it is used up while the reader waits
-//! for a gap to close.
+//! the window of a slow reader stays small. It also doubles when a quarter of it is used up while the reader
+//! waits for a gap to close.
 
 use crate::wire::VARINT_MAX;
 use fulmar_units::Instant;
@@ -68,11 +68,12 @@ impl RecvWindow {
     }
 
     /// Data up to `highest` were received while the reader waits for what is missing before them: it is not
-    /// the reader that is slow. If half of the credit is used up, the window doubles at once. Where packets
-    /// get lost, a window consumed in bursts, whenever a gap closes, would seem slow although it is what
-    /// limits the sender.
+    /// the reader that is slow. If a quarter of the credit is used up, the window doubles at once: the sender
+    /// may have used up half by then, three quarters when it hears of it, and all of it if that is lost once.
+    /// Where packets get lost, a window consumed in bursts, whenever a gap closes, would seem slow although it
+    /// is what limits the sender.
     pub(super) fn on_gap(&mut self, highest: u64) {
-        if self.max.saturating_sub(highest) < self.window_bytes / 2 {
+        if self.max.saturating_sub(highest) < self.window_bytes - self.window_bytes / 4 {
             self.double();
         }
     }
@@ -157,9 +158,9 @@ mod tests {
     #[test]
     fn doubles_when_a_gap_holds_up_a_fast_sender() {
         let mut w = RecvWindow::new(1000, 3000);
-        w.on_gap(500);
+        w.on_gap(250);
         assert!(!w.take_due());
-        w.on_gap(501);
+        w.on_gap(251);
         assert_eq!((w.max(), w.take_due()), (2000, true));
         w.on_gap(1999);
         w.on_gap(2999);

@@ -12,9 +12,14 @@ use super::tally::Tally;
 const ROUNDS: u32 = 2;
 /// .. and where one that is always full may hide behind the shortest round trip.
 const ROUNDS_UNSEEN: u32 = 6;
+/// Fewer will do if they have so many packets.
+const PACKETS_UNSEEN: u32 = 1000;
 /// A queue that loses no more than this share of our packets is not full: those who fill it obey (CUBIC), and
 /// giving way to them is no help to anybody.
 const LOSS_MIN: f64 = 0.02;
+
+/// More than this is seldom the path's.
+const LOSS_HEAVY: f64 = 0.16;
 
 /// Rounds in a row that met a queue, or may have, although they were sent no faster than the rate.
 #[derive(Copy, Clone, Debug)]
@@ -56,6 +61,11 @@ impl Carried {
         f64::from(self.lost_packets) / f64::from(self.packets.max(1))
     }
 
+    /// So much was lost that the lucky samples of all who share the link may be what fills it.
+    pub(super) fn has_heavy_loss(&self) -> bool {
+        self.lost_share() > LOSS_HEAVY
+    }
+
     /// The rounds met a queue: the most that the link carried, once they are enough and if they lost.
     pub(super) fn with_queue(&self) -> Option<Rate> {
         let is_telling = self.rounds >= ROUNDS && self.lost_share() > LOSS_MIN && self.link_rate > Rate::ZERO;
@@ -65,7 +75,9 @@ impl Carried {
     /// The rounds may have met one that is always full: what the link carried in the mean, with `compensated`
     /// of the loss made up for.
     pub(super) fn without_queue(&self, now: Instant, compensated: f64) -> Option<Rate> {
-        let is_telling = self.rounds >= ROUNDS_UNSEEN && self.lost_share() > LOSS_MIN;
+        let is_enough =
+            self.rounds >= ROUNDS_UNSEEN || (self.rounds >= ROUNDS && self.packets >= PACKETS_UNSEEN);
+        let is_telling = is_enough && self.lost_share() > LOSS_MIN;
         let rate = Rate::from_bytes_in(self.acked_bytes, now - self.since)?;
         let link_rate = rate.scaled(1.0 / (1.0 - self.lost_share().min(compensated)));
         (is_telling && rate > Rate::ZERO).then_some(link_rate)

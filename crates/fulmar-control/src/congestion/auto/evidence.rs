@@ -10,6 +10,7 @@ use fulmar_units::{Instant, whole_nanos};
 
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
+use super::startup::JUMP_RTT_MIN;
 use super::{Alone, Auto, Mechanism};
 use crate::{Feedback, PathView};
 
@@ -32,8 +33,14 @@ const ALONE_ROUNDS: u64 = 40;
 const SAME_RTT: f64 = 1.1;
 /// The share of the floor that the rate makes up for while nothing shows that it is the path's.
 const TRUST: f64 = 0.6;
+/// A round of so many packets that lost this share more than the floor explains met an overload.
+const OVERLOAD_PACKETS_MIN: u32 = 32;
+const OVERLOAD_LOSS: f64 = 0.1;
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
+/// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
+const STARTUP_LOSS: f64 = 0.15;
+const STARTUP_FLOOR_MAX: f64 = 0.15;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
@@ -118,6 +125,14 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
+    /// The round lost so much more than the floor explains that the link must have been filled far beyond what it
+    /// carries.
+    pub(super) fn is_overloaded(&self) -> bool {
+        self.tally.packets() >= OVERLOAD_PACKETS_MIN
+            && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS
+            && !self.tally.is_blackout
+    }
+
     /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
     /// enough to probe less often.
     pub(super) fn watch_probe_loss(&mut self, now: Instant, path: &PathView) {
@@ -166,18 +181,35 @@ impl Auto {
 
     /// A round after one of cruising met nothing at all: every round trip was the shortest.
     pub(super) fn watch_flat(&mut self) {
-        if let (Some(min), Some(mean)) = (self.model.rtt_min(), self.tally.rtt_mean())
-            && self.sent_gain <= 1.0
-            && !self.phase.is_startup()
-        {
-            self.is_flat = mean.saturating_sub(min) < min / FLAT;
+        if self.tally.rtt_samples > 0 && self.sent_gain <= 1.0 && !self.phase.is_startup() {
+            self.is_flat = self.is_round_flat();
         }
+    }
+
+    fn is_round_flat(&self) -> bool {
+        let min = self.model.rtt_min().unwrap_or_default();
+        self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < min / FLAT)
+    }
+
+    /// Start-up loses more than the floor explains; and of that no more than a part counts unless nothing waits
+    /// anywhere: in a full queue the floor is what others lose, and doubling on would make it so.
+    pub(super) fn is_startup_excess(&self, path: &PathView) -> bool {
+        let known =
+            if self.is_round_flat() { self.floor.rate() } else { self.floor.rate().min(STARTUP_FLOOR_MAX) };
+        !self.tally.is_blackout
+            && (self.is_congested(path) || known < self.floor.rate())
+            && self.tally.lost_share() > known + STARTUP_LOSS
     }
 
     /// The loss that the rate makes up for: the floor, if it is sure to be the path's; else a part of it. With
     /// the whole of it any common loss would be a balance: with a part, N flows that share it come down.
     pub(super) fn compensated(&self, now: Instant) -> f64 {
-        self.floor.rate() * if self.is_alone(now) || self.is_flat { 1.0 } else { TRUST }
+        // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the link
+        // their loss ends it soon.
+        let is_long_startup =
+            self.phase.is_startup() && self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN);
+        let is_full = self.is_alone(now) || self.is_flat || is_long_startup;
+        self.floor.rate() * if is_full { 1.0 } else { TRUST }
     }
 
     /// A probe made a queue.

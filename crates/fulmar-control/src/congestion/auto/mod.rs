@@ -60,6 +60,11 @@ const WINDOW_GAIN: f64 = 2.0;
 /// While the product is below so many packets start-up's window keeps up with its pace: too little to
 /// overfill a queue for long, and most of the rounds of a start-up.
 const EARLY_PACKETS: u64 = 48;
+/// The window of the first flights grows before there is a measured rate that says so where round trips are
+/// so long that it matters.
+const EARLY_RTT_MIN: Duration = Duration::from_millis(50);
+/// Their pace, in windows per round trip (Linux: pacing_ss_ratio).
+const EARLY_PACE: f64 = 2.0;
 /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our
 /// own.
 const SHARED_WINDOW_GAIN: f64 = 1.05;
@@ -121,10 +126,14 @@ pub struct Auto {
     blackout_round: Option<u64>,
 }
 
-/// The initial window per round trip.
-fn initial_rate(path: &PathView) -> Rate {
-    let initial_bytes = INITIAL_PACKETS * u64::from(path.mtu_bytes);
-    Rate::from_bytes_in(initial_bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO)
+/// The initial window.
+fn initial_bytes(path: &PathView) -> u64 {
+    INITIAL_PACKETS * u64::from(path.mtu_bytes)
+}
+
+/// `bytes` in each round trip.
+fn early_rate(bytes: u64, path: &PathView) -> Rate {
+    Rate::from_bytes_in(bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO)
 }
 
 impl Auto {
@@ -138,7 +147,7 @@ impl Auto {
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,
-            phase: Phase::Startup(Startup::new(Rate::ZERO, Rate::ZERO)),
+            phase: Phase::Startup(Startup::new(Rate::ZERO, 0, Rate::ZERO)),
             schedule: Schedule::new(),
             sent_gain: STARTUP_GAIN,
             round_gain: STARTUP_GAIN,
@@ -219,7 +228,27 @@ impl Auto {
         let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(held));
         let window_bytes =
             ((bdp_bytes as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
-        if self.phase.is_startup() { window_bytes.max(INITIAL_PACKETS * packet) } else { window_bytes }
+        match &self.phase {
+            Phase::Startup(startup) => window_bytes.max(startup.early_bytes).max(INITIAL_PACKETS * packet),
+            _ => window_bytes,
+        }
+    }
+
+    /// The window of the first flights and their pace, where round trips are long.
+    fn grow_early(&mut self, feedback: &Feedback, rtt: Duration, path: &PathView) {
+        let has_queue = rtt < EARLY_RTT_MIN || self.has_queue(rtt);
+        let initial_bytes = initial_bytes(path);
+        let Phase::Startup(startup) = &mut self.phase else { return };
+        let is_used = feedback.in_flight_bytes_before * 2 > startup.early_bytes;
+        let settled_bytes = if is_used { feedback.acked_bytes + feedback.lost.bytes } else { 0 };
+        startup.grow_early(
+            settled_bytes,
+            has_queue,
+            initial_bytes,
+            EARLY_PACKETS * u64::from(path.mtu_bytes),
+        );
+        let pace = if rtt < EARLY_RTT_MIN { 1.0 } else { EARLY_PACE };
+        startup.early_rate = early_rate(startup.early_bytes, path).scaled(pace);
     }
 
     /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO
@@ -248,9 +277,7 @@ impl CongestionController for Auto {
         self.mtu_bytes = path.mtu_bytes;
         if let Some(rtt) = feedback.rtt {
             self.on_rtt(feedback.now, rtt);
-            if let Phase::Startup(startup) = &mut self.phase {
-                startup.initial_rate = initial_rate(path);
-            }
+            self.grow_early(feedback, rtt.saturating_sub(feedback.ack_delay), path);
         }
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
@@ -296,7 +323,7 @@ impl CongestionController for Auto {
             let pace = rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
             let Phase::Startup(startup) = &self.phase else { return pace };
             let jump = startup.jump_rate().map(|rate| rate.scaled(1.0 / (1.0 - self.floor.rate())));
-            jump.unwrap_or(pace).max(startup.initial_rate)
+            jump.unwrap_or(pace).max(startup.early_rate)
         });
         SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
     }

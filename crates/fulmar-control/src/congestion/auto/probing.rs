@@ -14,13 +14,11 @@ use super::floor::Floor;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
-use super::{Auto, Mechanism, initial_rate};
+use super::{Auto, Mechanism, early_rate, initial_bytes};
 use crate::PathView;
 
 /// A queue that stretches every round trip by this factor leaves no doubt.
 const LONG_QUEUE: f64 = 1.5;
-/// Loss that grows by so much while the rate doubles is not the path's.
-const STARTUP_LOSS: f64 = 0.15;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about
 /// ten.
 const CRUISE_ROUNDS: u64 = 6;
@@ -82,14 +80,16 @@ impl Auto {
             rtt if rtt > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack() => Queue::Long,
             _ => Queue::Some,
         };
-        let is_excess = self.is_congested(path) && self.tally.lost_share() > self.floor.rate() + STARTUP_LOSS;
+        let is_excess = self.is_startup_excess(path);
         let Phase::Startup(startup) = &mut self.phase else { return };
         match startup.judge(&self.tally, queue, is_excess) {
             Verdict::Undecided => {}
             Verdict::Grew => self.learn_startup_floor(now, path),
             Verdict::Full if startup.jump_rate().is_some() => {
-                // The train was a queue that we made.
-                self.on_alone(now);
+                // The train was a queue that we made, or one that others had made before.
+                if !self.is_overloaded() {
+                    self.on_alone(now);
+                }
                 self.model.next_cycle();
                 self.schedule.probe_round = self.round + JUMP_CHECK_ROUNDS;
                 self.schedule.probe_at = now + LONG_CRUISE_MAX;
@@ -148,6 +148,11 @@ impl Auto {
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
             self.on_congestion(now, path);
+            if self.is_overloaded() {
+                // Nobody who fills this queue obeys.
+                self.alone = None;
+                self.watch_carried(now, has_queue);
+            }
         } else {
             self.watch_carried(now, has_queue && !self.is_drained());
         }
@@ -188,7 +193,12 @@ impl Auto {
         let carried = if has_queue {
             self.carried.with_queue()
         } else {
-            self.carried.without_queue(now, self.compensated(now))
+            let carried = self.carried.without_queue(now, self.compensated(now));
+            if let Some(rate) = carried.filter(|_| self.carried.has_heavy_loss()) {
+                // Until the next probe: each round has its lucky sample.
+                self.model.bound_rate(rate);
+            }
+            carried
         };
         if let Some(rate) = carried {
             self.model.lower(rate);
@@ -229,7 +239,11 @@ impl Auto {
     /// Doubling again, from the rate at hand.
     fn restart(&mut self, path: &PathView) {
         self.model.next_cycle();
-        self.enter(Phase::Startup(Startup::new(self.tally.delivery_rate, initial_rate(path))));
+        self.enter(Phase::Startup(Startup::new(
+            self.tally.delivery_rate,
+            initial_bytes(path),
+            early_rate(initial_bytes(path), path),
+        )));
     }
 
     /// A probe ends at once when it meets a queue or loss.

@@ -84,8 +84,11 @@ pub(super) struct Startup {
     is_nearly_full: bool,
     /// Packets and losses of the last round that still grew.
     pub(super) newest_round: Option<(u32, u32)>,
-    /// The initial window per round trip: start-up is never slower, whatever its first samples say.
-    pub(super) initial_rate: Rate,
+    /// Bytes that may be in flight, whatever the first samples say: they are of few packets, and show the pace
+    /// of a round ago.
+    pub(super) early_bytes: u64,
+    /// The rate at which they leave.
+    pub(super) early_rate: Rate,
     trains: Trains,
     jump: Option<Jump>,
     /// A train promised what did not arrive: from now on they only end start-up.
@@ -94,7 +97,7 @@ pub(super) struct Startup {
 
 impl Startup {
     /// Doubling from a delivery rate of `full_rate`.
-    pub(super) fn new(full_rate: Rate, initial_rate: Rate) -> Self {
+    pub(super) fn new(full_rate: Rate, early_bytes: u64, early_rate: Rate) -> Self {
         Self {
             full_rate,
             full_rounds: 0,
@@ -102,11 +105,28 @@ impl Startup {
             excess_rounds: 0,
             is_nearly_full: false,
             newest_round: None,
-            initial_rate,
+            early_bytes,
+            early_rate,
             trains: Trains::default(),
             jump: None,
             was_wrong: false,
         }
+    }
+
+    /// The first flights grow as in slow start (RFC 5681 3.1), by what was settled, up to `bytes_max`: from
+    /// `initial_bytes` on, and no further once there is a queue.
+    pub(super) fn grow_early(
+        &mut self,
+        settled_bytes: u64,
+        has_queue: bool,
+        initial_bytes: u64,
+        bytes_max: u64,
+    ) {
+        self.early_bytes = if has_queue {
+            initial_bytes
+        } else {
+            (self.early_bytes + settled_bytes).clamp(initial_bytes, bytes_max)
+        };
     }
 
     /// Looks for a train; `rate` is the link's, as far as it was measured.
@@ -204,7 +224,7 @@ mod tests {
     }
 
     fn after(rounds: &[(u64, Queue)]) -> Verdict {
-        let mut startup = Startup::new(Rate::ZERO, Rate::ZERO);
+        let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
         let mut judge =
             |&(delivered, queue): &(u64, Queue)| startup.judge(&round(delivered, 0), queue, false);
         rounds.iter().map(&mut judge).last().expect("a round")
@@ -224,7 +244,7 @@ mod tests {
 
     #[test]
     fn bursts_are_passed_over_a_few_times() {
-        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), Rate::ZERO);
+        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), 0, Rate::ZERO);
         for _ in 0..SKIPPED_ROUNDS_MAX + FULL_ROUNDS - 1 {
             assert_eq!(startup.judge(&round(1000, 80), Queue::None, false), Verdict::Undecided);
         }
@@ -233,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_measures_nothing_decides_nothing() {
-        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), Rate::ZERO);
+        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), 0, Rate::ZERO);
         let mut blackout = round(900, 0);
         blackout.is_blackout = true;
         let mut idle = round(900, 0);
@@ -246,7 +266,7 @@ mod tests {
 
     #[test]
     fn loss_that_grows_with_the_rate_three_rounds_long_ends_it() {
-        let mut startup = Startup::new(Rate::ZERO, Rate::ZERO);
+        let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
         let mut verdicts = [400, 1000, 2500, 6000, 15000].map(|bytes| {
             let is_excess = bytes > 1000;
             startup.judge(&round(bytes, 40), Queue::None, is_excess)
