@@ -48,7 +48,7 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
     for (key, value) in &cell.settings {
         apply(key, value, &mut links, &mut flows)?;
     }
-    let warm_up = experiment.warm_up.min(duration / 2);
+    let warm_up = experiment.warm_up;
     let flows: Vec<FlowLine> =
         flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
     let real = flows.iter().filter(|flow| is_real(&flow.sender)).count();
@@ -211,6 +211,17 @@ mod tests {
         let words = |cell: &Cell| task(&experiment, cell, Duration::from_secs(1)).unwrap().words();
         let same = cells.iter().filter(|cell| words(cell) == words(&cells[0])).count();
         assert_eq!(same, 2, "without loss the burst length changes nothing");
+    }
+
+    #[test]
+    fn what_counts_begins_where_the_file_says() {
+        let text = "title = 't'\nduration = '16s'\nwarm_up = '11.5s'\n[[flow]]\nsender = 'auto'\n";
+        let experiment = Experiment::parse("t.toml", text).unwrap();
+        let cell = &cells(&experiment).unwrap()[0];
+        let Task::Sim(scenario) = task(&experiment, cell, experiment.duration).unwrap() else {
+            panic!("virtual time")
+        };
+        assert_eq!(scenario.warm_up, Duration::from_millis(11_500));
     }
 
     #[test]
