@@ -239,8 +239,9 @@ impl Auto {
         let has_queue = rtt < EARLY_RTT_MIN || self.has_queue(rtt);
         let initial_bytes = initial_bytes(path);
         let Phase::Startup(startup) = &mut self.phase else { return };
-        let is_used = feedback.in_flight_bytes_before * 2 > startup.early_bytes;
-        let settled_bytes = if is_used { feedback.acked_bytes + feedback.lost.bytes } else { 0 };
+        let is_used = feedback.in_flight_bytes_before > startup.early_bytes / 2;
+        let settled_bytes =
+            if is_used { feedback.acked_bytes.saturating_add(feedback.lost.bytes) } else { 0 };
         startup.grow_early(
             settled_bytes,
             has_queue,

@@ -125,7 +125,7 @@ impl Startup {
         self.early_bytes = if has_queue {
             initial_bytes
         } else {
-            (self.early_bytes + settled_bytes).clamp(initial_bytes, bytes_max)
+            self.early_bytes.saturating_add(settled_bytes).clamp(initial_bytes, bytes_max)
         };
     }
 
