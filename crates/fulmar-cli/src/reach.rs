@@ -138,6 +138,8 @@ pub struct ServerArgs {
     pub profile: String,
     /// What clients may have it send with instead, besides what obeys congestion.
     pub allowed: AllowedProfiles,
+    /// What all connections may hold together, in bytes; what the endpoint finds right if it is not said.
+    pub memory_bytes: Option<u64>,
 }
 
 /// A server's socket.
@@ -309,6 +311,9 @@ fn bind(
         }
         Err(error) => tracing::warn!("clients will not hear of a restart at once: {error}"),
     }
+    if let Some(bytes) = args.memory_bytes {
+        config.memory_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
     listen_on(socket, args, Windows::of(services), crypto, identity, &config)
 }
 
@@ -400,7 +405,8 @@ pub mod private {
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
         let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
-        let args = ServerArgs { listen, profile: "auto".into(), allowed: AllowedProfiles::All };
+        let allowed = AllowedProfiles::All;
+        let args = ServerArgs { listen, profile: "auto".into(), allowed, memory_bytes: None };
         super::listen_on(socket, &args, Windows::Few, crypto, &keys.server, &EndpointConfig::default())
     }
 

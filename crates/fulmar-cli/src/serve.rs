@@ -56,6 +56,10 @@ pub struct Args {
     /// with commas between, or all
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
+    /// What all connections may hold together, such as 512M; beyond it nobody new is let in, and of those who
+    /// are there one ends that holds most [default: half of this machine's memory]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
     /// Report as JSON on standard output, a line for each event
     #[arg(long)]
     pub json: bool,
@@ -72,7 +76,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     }
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
     let allowed = args.allow_profiles.unwrap_or_default();
-    let server = ServerArgs { listen: args.listen, profile: args.profile, allowed };
+    let server =
+        ServerArgs { listen: args.listen, profile: args.profile, allowed, memory_bytes: args.memory };
     let listener = reach::listen_for(&server, services(true, args.gateway))?;
     let gateway = commands::gateway::open()?;
     #[cfg(target_os = "linux")]

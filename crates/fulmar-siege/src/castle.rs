@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::chance::Chance;
+use crate::clock::Clock;
 use crate::field::Field;
 use crate::meter::Figures;
 
@@ -96,7 +97,7 @@ impl Castle {
                 history: String::new(),
             }),
         };
-        let child = castle.start(Want::Nothing)?;
+        let child = castle.start(&field.clock, Want::Nothing)?;
         let life = castle.life.get_mut().unwrap_or_else(PoisonError::into_inner);
         life.child.wait()?;
         (life.child, life.what) = (child, "first".into());
@@ -120,7 +121,7 @@ impl Castle {
         self.can_mount
     }
 
-    fn start(&self, want: Want) -> io::Result<Child> {
+    fn start(&self, clock: &Clock, want: Want) -> io::Result<Child> {
         let mount = format!("mount -t tmpfs -o size={SMALL_MIB}m none \"$2/small\" || exit 1; ");
         let script = format!(
             "{}{}exec \"$1\" serve --json --listen \"$3\" --root \"$2\"",
@@ -135,6 +136,7 @@ impl Castle {
         let log = File::options().create(true).append(true).open(&self.log)?;
         command.arg(self.address.port().to_string()).env("FULMAR_HOME", &self.home);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        clock.show(&mut command);
         let mut child = command.spawn()?;
         let Some(stdout) = child.stdout.take() else { return Err(io::Error::other("no output")) };
         let mut lines = BufReader::new(stdout).lines();
@@ -153,13 +155,19 @@ impl Castle {
     /// Does something to the server; `is_late`: nothing that makes it begin anew.
     pub(crate) fn suffer(&self, field: &Field, chance: &mut Chance, is_late: bool) {
         self.look(field);
-        match chance.below(4) {
+        match chance.below(5) {
             0 | 1 if !is_late => self.kill(field, chance),
             2 => {
                 field.verdict.count("server stopped (SIGSTOP)");
                 self.signal(Signal::STOP);
                 std::thread::sleep(Duration::from_millis(500 + chance.below(4500)));
                 self.signal(Signal::CONT);
+            }
+            3 => {
+                if let Some(by) = field.clock.jump(chance) {
+                    let way = if by < 0 { "back" } else { "forward" };
+                    field.verdict.count(format!("the wall clock jumped {way}"));
+                }
             }
             _ => {}
         }
@@ -172,7 +180,7 @@ impl Castle {
         life.write_down();
         let _ = life.child.kill();
         let _ = life.child.wait();
-        match self.start(want) {
+        match self.start(&field.clock, want) {
             Ok(child) => {
                 life.child = child;
                 (life.what, life.early, life.looks) = (format!("wanting {want:?}"), None, 0);
@@ -191,7 +199,7 @@ impl Castle {
         let mut life = self.life();
         if let Ok(Some(status)) = life.child.try_wait() {
             field.verdict.complain(format!("the server has ended by itself: {status}"));
-            if let Ok(child) = self.start(Want::Nothing) {
+            if let Ok(child) = self.start(&field.clock, Want::Nothing) {
                 life.child = child;
             }
             return;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::clock::Clock;
 use crate::verdict::Verdict;
 
 /// The program that is besieged, where, and how it stands.
@@ -11,13 +12,15 @@ pub(crate) struct Field {
     pub(crate) program: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) verdict: Verdict,
+    pub(crate) clock: Clock,
     is_over: AtomicBool,
 }
 
 impl Field {
     /// A siege of this program, in this folder.
     pub(crate) fn new(program: PathBuf, folder: PathBuf) -> Self {
-        Self { program, folder, verdict: Verdict::default(), is_over: AtomicBool::new(false) }
+        let clock = Clock::new(&folder);
+        Self { program, folder, verdict: Verdict::default(), clock, is_over: AtomicBool::new(false) }
     }
 
     /// It ends.

@@ -166,6 +166,7 @@ impl Client<'_> {
         command.args(["cp", "--json", "--accept-new", "--connect-timeout", "10", "--retries", "12"]);
         command.args(["--profile", *chance.pick(&PROFILES), "-p", &road.port().to_string(), from, to]);
         command.env("FULMAR_HOME", self.home).env_remove("RUST_LOG");
+        self.field.clock.show(&mut command);
         let begin = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let killed_after = chance.is_one_in(12).then(|| Duration::from_millis(chance.below(2000)));

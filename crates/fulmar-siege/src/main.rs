@@ -1,6 +1,6 @@
 //! A siege of the real server, with processes: honest clients copy files through bad networks while strangers
 //! flood, clients that were let in stall, the server is stopped, killed and started again with few
-//! descriptors or a full disk.
+//! descriptors or a full disk, and the wall clock jumps.
 //!
 //! What has to hold: every copy ends, with equal files or with an error that is named; no final name ever
 //! stands for half a file; memory, threads and descriptors of the server stay where they were. The program
@@ -15,6 +15,7 @@
 mod args;
 mod castle;
 mod chance;
+mod clock;
 mod enemies;
 mod field;
 mod honest;

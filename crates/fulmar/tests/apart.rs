@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Pair, connect, loopback, soon};
 use fulmar::crypto::{self, Identity};
-use fulmar::{ConnectionError, Endpoint, TransportErrorCode};
+use fulmar::{ConnectionError, Endpoint, EndpointConfig, TransportErrorCode};
 
 /// Lets everybody in but those at whose sight it panics.
 #[derive(Debug)]
@@ -114,6 +114,50 @@ async fn a_closed_port_is_noticed() {
         let server = pair.server();
         connect(&client, &server).await;
     }
+}
+
+/// Each holds what flow control allows, and together they are more than there is: those who hold most end, by
+/// name, and those who hold little notice nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_has_a_bound_over_all_connections() {
+    const MEMORY_BYTES: usize = 4 << 20;
+    const GREEDY: usize = 20;
+    let pair = Pair::new();
+    let mut config = EndpointConfig::default();
+    config.memory_bytes(MEMORY_BYTES);
+    let socket = std::net::UdpSocket::bind(loopback()).unwrap();
+    let server = Endpoint::new(&config, Some(pair.server_config()), socket).unwrap();
+    let client = pair.client();
+    let (modest, modest_at_server) = connect(&client, &server).await;
+    let mut held_at_server = Vec::new();
+    let mut greedy = Vec::new();
+    for _ in 0..GREEDY {
+        // Refused while nothing is left; that is the point.
+        let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
+        let Ok(connection) = soon(connecting).await else { continue };
+        // Not read by anybody.
+        held_at_server.push(soon(async { server.accept().await.unwrap().await }).await);
+        let Ok(mut stream) = connection.open_uni().await else { continue };
+        let _ = tokio::time::timeout(Duration::from_millis(200), stream.write_all(&vec![0; 1 << 20])).await;
+        greedy.push((connection, stream));
+    }
+    let ended = greedy.iter().filter_map(|(connection, _)| connection.close_reason()).collect::<Vec<_>>();
+    assert!(!ended.is_empty(), "{} bytes are held", server.held_bytes());
+    for reason in &ended {
+        assert!(
+            matches!(reason, ConnectionError::PeerTransport(error)
+            if error.code == TransportErrorCode::Internal && error.reason.contains("hold more than")),
+            "{reason}"
+        );
+    }
+    // What comes within the 10 ms between two looks may be beyond it.
+    assert!(server.held_bytes() <= MEMORY_BYTES + (2 << 20), "{}", server.held_bytes());
+    soon(modest.send_datagram(Bytes::from_static(b"still here"))).await.unwrap();
+    assert_eq!(soon(modest_at_server.read_datagram()).await.unwrap(), b"still here".as_slice());
+    drop((greedy, held_at_server, modest, modest_at_server));
+    client.close(0, b"");
+    soon(server.wait_idle()).await;
+    assert_eq!(server.held_bytes(), 0);
 }
 
 /// First packets of handshakes, complete and all different, from people who say no more.

@@ -129,7 +129,7 @@ fn describe(load: Load, is_reverse: bool) -> String {
 async fn serve(args: &Args) -> Result<(), Failure> {
     let listen = reach::any_address(args.net.port);
     let allowed = args.allow_profiles.clone().unwrap_or_default();
-    let server = ServerArgs { listen, profile: args.net.profile(), allowed };
+    let server = ServerArgs { listen, profile: args.net.profile(), allowed, memory_bytes: None };
     let listener = reach::listen(&server, Service::Perf)?;
     if args.json {
         println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));

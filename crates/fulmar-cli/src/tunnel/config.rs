@@ -69,6 +69,9 @@ pub struct GatewayConfig {
     /// How to send, to clients that name no profile.
     #[serde(default, deserialize_with = "values::profile")]
     pub profile: Option<String>,
+    /// What all connections may hold together, in bytes.
+    #[serde(default, deserialize_with = "values::size")]
+    pub memory: Option<u64>,
     /// A folder whose files are served at the same port.
     pub root: Option<PathBuf>,
     /// Only give files, take none.
@@ -270,6 +273,7 @@ mod tests {
             accept_new = true
             [gateway]
             listen = ":443"
+            memory = "512M"
             root = "/srv/files"
             tun = "10.97.0.0/16"
             tun_nat = true
@@ -303,7 +307,8 @@ mod tests {
         assert_eq!((config.tun[1].mtu, config.tun[1].delivery), (9000, Delivery::InOrder));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
-        assert_eq!(config.gateway.unwrap().listen.port(), 443);
+        let gateway = config.gateway.unwrap();
+        assert_eq!((gateway.listen.port(), gateway.memory), (443, Some(512 << 20)));
         assert_eq!(config.proxy[0].listen, values::proxy_default());
         assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
     }
@@ -313,6 +318,7 @@ mod tests {
         for (text, words) in [
             ("[gateway]\nlisten = \"nowhere\"", "line 2"),
             ("[gateway]\nroot = 5", "line 2"),
+            ("[gateway]\nmemory = \"much\"", "line 2"),
             ("[gateway]\ntun = \"10.97.0.0\"", "10.97.0.0/16"),
             ("[gateway]\ntun_nat = true", "gateway.tun"),
             ("speed = 9", "unknown field"),

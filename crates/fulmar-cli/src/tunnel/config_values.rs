@@ -16,6 +16,7 @@ use crate::reach;
 use crate::transparent::rules;
 #[cfg(target_os = "linux")]
 use crate::tun::{carry::Delivery, near};
+use crate::units;
 
 pub(super) fn listen_default() -> SocketAddr {
     reach::any_address(reach::DEFAULT_PORT)
@@ -81,6 +82,11 @@ pub(super) fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<P
 
 pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     checked(deserializer, parse_listen)
+}
+
+/// A size such as 512M.
+pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    checked(deserializer, units::parse_size).map(Some)
 }
 
 pub(super) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

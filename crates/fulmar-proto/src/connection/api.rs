@@ -167,8 +167,8 @@ impl Connection {
         }
     }
 
-    /// Ends the connection because of an error found here.
-    pub(super) fn fail(&mut self, now: Instant, error: TransportError) {
+    /// Ends the connection because of an error found here, or by whoever drives it.
+    pub fn fail(&mut self, now: Instant, error: TransportError) {
         if !self.state.is_closed() {
             tracing::debug!(%error, "connection failed");
             self.end(now, Close::Transport(error.clone()), ConnectionError::Transport(error));
@@ -224,6 +224,18 @@ impl Connection {
         let early: usize = self.early.iter().map(|(_, packet)| packet.capacity()).sum();
         let symbols = self.symbols_in.memory_bytes() + self.datagrams.memory_bytes();
         symbols + early + self.handshake.memory_bytes() + self.path.recovery.memory_bytes()
+    }
+
+    /// Bytes that this connection holds for others: what the peer made it hold, stream data that wait for a
+    /// reader, and what was written and has not arrived.
+    pub fn memory_bytes(&self) -> usize {
+        let streams = self.streams.held_bytes() + self.coding.held_bytes();
+        self.receive_memory_bytes() + usize::try_from(streams).unwrap_or(usize::MAX)
+    }
+
+    /// Memory is short: from now on the windows of flow control stay as they are, or may grow again.
+    pub fn keep_windows(&mut self, is_kept: bool) {
+        self.streams.keep_windows(is_kept);
     }
 
     /// Work that decoding has cost so far, in units of the codes (`fulmar_fec::WORK_MAX`).

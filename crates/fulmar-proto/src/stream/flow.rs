@@ -44,7 +44,6 @@ impl RecvWindow {
     }
 
     /// Bytes whose credit has come back.
-    #[cfg(test)]
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }

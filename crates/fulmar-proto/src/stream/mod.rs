@@ -110,6 +110,7 @@ impl Streams {
             },
             receiving: RecvShared {
                 window,
+                is_kept: false,
                 received: 0,
                 fragments: 0,
                 fragments_max: config.fragments_max,
@@ -189,6 +190,17 @@ impl Streams {
     /// Whether nothing at all waits to be packed, be it held back by flow control or not.
     pub fn is_idle(&self) -> bool {
         self.control.is_empty() && self.schedule.is_empty()
+    }
+
+    /// Bytes taken from the application and not packed yet, and those received that it has not read, gaps
+    /// between them included.
+    pub fn held_bytes(&self) -> u64 {
+        self.sending.queued + self.receiving.received.saturating_sub(self.receiving.window.consumed())
+    }
+
+    /// Windows stay as they are, or may grow again.
+    pub fn keep_windows(&mut self, is_kept: bool) {
+        self.receiving.is_kept = is_kept;
     }
 
     /// Bytes taken from the application and not packed yet.

@@ -37,6 +37,8 @@ pub(super) struct RecvHalf {
 #[derive(Debug)]
 pub(super) struct RecvShared {
     pub(super) window: RecvWindow,
+    /// No window is to grow.
+    pub(super) is_kept: bool,
     /// Sum of what flow control counts on each stream.
     pub(super) received: u64,
     /// Runs beyond a gap, over all streams.
@@ -104,7 +106,7 @@ impl RecvHalf {
         match self.state {
             State::Open => {
                 self.assemble(offset, data, shared)?;
-                if !self.assembler.is_readable() && self.is_size_unknown() {
+                if !shared.is_kept && !self.assembler.is_readable() && self.is_size_unknown() {
                     self.window.on_gap(self.highest);
                     shared.window.on_gap(shared.received);
                 }
@@ -274,6 +276,8 @@ impl RecvHalf {
             State::Open => {}
         }
         let (len, taken) = take(&mut self.assembler, &mut shared.chunks);
+        // A round trip of no time at all is one in which nothing limits the sender.
+        let rtt = if shared.is_kept { Duration::ZERO } else { rtt };
         self.window.on_read(len as u64, now, rtt);
         shared.window.on_read(len as u64, now, rtt);
         Ok(Read::Data(taken))

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fulmar_proto::{ConnectionHandle, EndpointEvent, Instant};
+use fulmar_proto::{ConnectionHandle, EndpointEvent, Instant, TransportError, TransportErrorCode};
 use tokio::time::Sleep;
 
 use super::inbox::Held;
@@ -24,6 +24,7 @@ use super::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_
 use crate::alarm;
 use crate::clock;
 use crate::endpoint::EndpointShared;
+use crate::endpoint::memory::{Room, Share};
 use crate::panics::caught;
 use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
 
@@ -31,6 +32,9 @@ use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
 const BATCHES_PER_TURN: usize = 4;
 /// Wait before looking again at a time that has come and yet left nothing to do.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// What a connection holds is looked at so often, at most: one Gb/s brings a megabyte in that time.
+const WEIGH_EVERY: Duration = Duration::from_millis(10);
 
 /// Drives one connection to its end.
 pub(crate) struct ConnectionDriver {
@@ -43,6 +47,8 @@ pub(crate) struct ConnectionDriver {
     /// When the endpoint's alarm rings or rang.
     alarm_at: Option<Instant>,
     blocked: Option<Blocked>,
+    share: Share,
+    weighed_at: Option<Instant>,
     endpoint_events: Vec<EndpointEvent>,
 }
 
@@ -77,6 +83,8 @@ impl ConnectionDriver {
         handle: ConnectionHandle,
     ) -> Self {
         Self {
+            share: Share::new(endpoint.memory.clone()),
+            weighed_at: None,
             connection,
             endpoint,
             handle,
@@ -152,6 +160,7 @@ impl ConnectionDriver {
         if state.proto.poll_timeout().is_some_and(|at| at <= now) {
             state.proto.handle_timeout(now);
         }
+        self.weigh(now, state);
         let transmit = state.proto.poll_transmit(now, state.socket.segments_max(), &mut bytes);
         self.connection.take_events(state, wakers);
         take_endpoint_events(state, &mut self.endpoint_events);
@@ -169,6 +178,24 @@ impl ConnectionDriver {
         let at = [state.proto.poll_timeout(), linger].into_iter().flatten().min();
         let at = at.map(|at| if at <= now { now + RETRY } else { at });
         if state.proto.is_drained() { Step::Drained } else { Step::Wait(at) }
+    }
+
+    /// Tells the endpoint what the connection holds, and what that means for it.
+    fn weigh(&mut self, now: Instant, state: &mut State) {
+        if self.weighed_at.is_some_and(|at| now < at + WEIGH_EVERY) {
+            return;
+        }
+        self.weighed_at = Some(now);
+        // What has ended is as good as gone.
+        self.share.set(if state.proto.is_closed() { 0 } else { state.proto.memory_bytes() });
+        state.proto.keep_windows(self.share.memory().room() != Room::Enough);
+        if self.share.has_to_go() {
+            let max = self.share.memory().bytes_max();
+            let reason = format!("connections hold more than {max} bytes together, and this one most");
+            tracing::warn!(remote = %state.proto.remote(), reason, "a connection ends");
+            state.proto.fail(now, TransportError::new(TransportErrorCode::Internal, reason));
+            self.share.set(0);
+        }
     }
 
     /// Sends a batch; false if the socket has no room.

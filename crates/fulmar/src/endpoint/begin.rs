@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fulmar_proto as proto;
 use proto::{ClientConfig, ConnectionHandle};
 
+use super::memory::Room;
 use super::shared::{EndpointShared, EndpointState};
 use crate::clock;
 use crate::connection::Incoming;
@@ -62,7 +63,8 @@ impl EndpointShared {
     ) {
         let incoming = Incoming::new(self.begin(state, handle, connection, socket.clone()));
         state.stats.accepted += 1;
-        if state.is_closed || state.incoming.len() >= self.config.incoming_max {
+        let is_full = state.incoming.len() >= self.config.incoming_max || self.memory.room() == Room::None;
+        if state.is_closed || is_full {
             // Closes when it is dropped.
             state.stats.turned_away += 1;
             return;

@@ -2,6 +2,7 @@
 
 use fulmar_proto::ConnectionIds;
 
+use super::memory;
 use crate::buffers::SOCKET_BUFFER_BYTES;
 
 /// Settings of an endpoint, beside those of its connections.
@@ -13,6 +14,7 @@ pub struct EndpointConfig {
     pub(super) may_segment: bool,
     pub(super) incoming_max: usize,
     pub(super) sockets_max: usize,
+    pub(super) memory_bytes: Option<usize>,
     pub(super) loss_ppm: u32,
 }
 
@@ -25,6 +27,7 @@ impl Default for EndpointConfig {
             may_segment: true,
             incoming_max: 4096,
             sockets_max: usize::MAX,
+            memory_bytes: None,
             loss_ppm: 0,
         }
     }
@@ -72,6 +75,20 @@ impl EndpointConfig {
     pub fn sockets_max(&mut self, count: usize) -> &mut Self {
         self.sockets_max = count;
         self
+    }
+
+    /// What all connections may hold together, in bytes, beside what the application holds itself: symbols,
+    /// packets and stream data of both directions. Beyond half of it the windows of flow control grow no more;
+    /// beyond all of it nobody new is let in, and a connection that holds most ends with
+    /// [`Internal`](crate::TransportErrorCode::Internal). Default: half of the machine's memory, or of what
+    /// the process may use.
+    pub fn memory_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.memory_bytes.unwrap_or_else(memory::bytes_max_default)
     }
 
     /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an

@@ -4,6 +4,7 @@ mod begin;
 mod config;
 mod driver;
 mod loss;
+pub(crate) mod memory;
 mod shared;
 
 use std::fmt;
@@ -148,6 +149,11 @@ impl Endpoint {
     /// Connections that have not ended completely.
     pub fn open_connections(&self) -> usize {
         self.0.lock().proto.connection_count()
+    }
+
+    /// Bytes that the connections hold together; see [`EndpointConfig::memory_bytes`].
+    pub fn held_bytes(&self) -> usize {
+        self.0.shared().memory.held_bytes()
     }
 
     /// What the socket has seen.

@@ -20,6 +20,7 @@ use proto::{
 use tokio::sync::Notify;
 
 use super::config::EndpointConfig;
+use super::memory::Memory;
 use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
@@ -34,7 +35,8 @@ pub struct EndpointStats {
     pub connected: u64,
     /// Connections that clients began.
     pub accepted: u64,
-    /// Clients turned away because too many waited for [`Endpoint::accept`](crate::Endpoint::accept).
+    /// Clients turned away because too many waited for [`Endpoint::accept`](crate::Endpoint::accept), or there was
+    /// no memory left for them.
     pub turned_away: u64,
     /// Sockets on which something was received: a server has one for each core.
     pub receiving_sockets: u64,
@@ -56,6 +58,8 @@ pub(crate) struct EndpointShared {
     pub(super) config: EndpointConfig,
     /// It was made without being a server: it listens for what the network says about closed ports.
     is_client: bool,
+    /// What the connections hold.
+    pub(crate) memory: Arc<Memory>,
     /// Short waits of the connections' tasks.
     pub(crate) alarms: Alarms,
     /// A client knocks, or the endpoint was closed.
@@ -131,6 +135,7 @@ impl EndpointShared {
             }),
             config: config.clone(),
             is_client,
+            memory: Memory::new(config.memory()),
             alarms: Alarms::new(),
             incoming: Notify::new(),
             idle: Notify::new(),

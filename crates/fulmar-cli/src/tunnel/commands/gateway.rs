@@ -14,6 +14,7 @@ use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::gateway::Gateway;
 use crate::tunnel::report::{Observed, ObservedGateway};
+use crate::units;
 use fulmar::AllowedProfiles;
 
 /// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and
@@ -35,6 +36,10 @@ pub struct Args {
     /// with commas between, or all
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
+    /// What all connections may hold together, such as 512M; beyond it nobody new is let in, and of those who
+    /// are there one ends that holds most [default: half of this machine's memory]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
     #[command(flatten)]
     watch: WatchArgs,
     #[cfg(target_os = "linux")]
@@ -56,6 +61,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         listen: listen.unwrap_or_else(|| reach::any_address(reach::DEFAULT_PORT)),
         profile: profile.unwrap_or_else(|| "auto".into()),
         allowed: args.allow_profiles.unwrap_or_default(),
+        memory_bytes: args.memory.or(section.and_then(|section| section.memory)),
     };
     let gateway = open()?;
     #[cfg(target_os = "linux")]

@@ -172,7 +172,8 @@ fn begin_gateway(
     observed: &Shown,
 ) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
     let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
-    let server = ServerArgs { listen: section.listen, profile, allowed: Default::default() };
+    let (listen, memory_bytes) = (section.listen, section.memory);
+    let server = ServerArgs { listen, profile, allowed: Default::default(), memory_bytes };
     let gateway = gateway::open()?;
     #[cfg(target_os = "linux")]
     let changed = section.tun().offer(&gateway)?;

@@ -222,6 +222,34 @@ fn windows_grow_to_what_a_fast_path_needs() {
 }
 
 #[test]
+fn windows_stay_as_they_are_while_memory_is_short() {
+    let config = StreamConfig {
+        stream_window_bytes: 4000,
+        stream_window_bytes_max: 64_000,
+        connection_window_bytes: 4000,
+        connection_window_bytes_max: 100_000,
+        ..StreamConfig::default()
+    };
+    let mut pair = Pair::new(&config, &config);
+    let id = pair.client.open(Dir::Uni).unwrap();
+    pair.server.keep_windows(true);
+    for _ in 0..10 {
+        assert_eq!(pair.client.write(id, &[0; 100_000]), Ok(4000));
+        pair.settle();
+        assert_eq!(pair.server.held_bytes(), 4000);
+        assert_eq!(read_all(&mut pair.server, id).1, Err(ReadError::Blocked));
+        assert_eq!(pair.server.held_bytes(), 0);
+        pair.settle();
+    }
+    pair.server.keep_windows(false);
+    let _ = pair.client.write(id, &[0; 4000]);
+    pair.settle();
+    assert_eq!(read_all(&mut pair.server, id).1, Err(ReadError::Blocked));
+    pair.settle();
+    assert_eq!(pair.client.write(id, &[0; 100_000]), Ok(8000));
+}
+
+#[test]
 fn thousands_of_streams_at_once() {
     let config = StreamConfig { streams_bi_max: 5000, ..StreamConfig::default() };
     let mut pair = Pair::new(&config, &config);

@@ -1,0 +1,159 @@
+//! What the connections of an endpoint hold together, and what happens when that is too much.
+//!
+//! Each has bounds of its own, but a thousand times what one may hold is more than a machine has. Beyond half of
+//! what all may hold the windows of flow control grow no more: whoever is fast stays as fast as he is. At all of
+//! it nobody new is let in, and of those who are there one ends that holds most.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Classes of holders, by the power of two of what they hold.
+const CLASSES: usize = usize::BITS as usize + 1;
+
+/// What connections hold, in bytes.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    bytes_max: usize,
+    held: AtomicUsize,
+    holders: [AtomicUsize; CLASSES],
+}
+
+/// How much there is left.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Enough,
+    /// Less than half: nobody is to want more than he has.
+    Little,
+    /// Nothing.
+    None,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
+        let holders = std::array::from_fn(|_| AtomicUsize::new(0));
+        Arc::new(Self { bytes_max, held: AtomicUsize::new(0), holders })
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        match self.held_bytes() {
+            held if held > self.bytes_max => Room::None,
+            held if held > self.bytes_max / 2 => Room::Little,
+            _ => Room::Enough,
+        }
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Nobody holds twice as much as this.
+    fn is_among_the_largest(&self, bytes: usize) -> bool {
+        self.holders[class(bytes) + 1..].iter().all(|holders| holders.load(Ordering::Relaxed) == 0)
+    }
+}
+
+fn class(bytes: usize) -> usize {
+    (usize::BITS - bytes.leading_zeros()) as usize
+}
+
+/// What one connection holds of it. Gives it back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    memory: Arc<Memory>,
+    bytes: usize,
+}
+
+impl Share {
+    pub(crate) fn new(memory: Arc<Memory>) -> Self {
+        memory.holders[0].fetch_add(1, Ordering::Relaxed);
+        Self { memory, bytes: 0 }
+    }
+
+    /// The connection holds so much now.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        // Wraps if it is less, and comes out right.
+        self.memory.held.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        if class(before) != class(bytes) {
+            self.memory.holders[class(before)].fetch_sub(1, Ordering::Relaxed);
+            self.memory.holders[class(bytes)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is left, and this is one of those who hold most.
+    pub(crate) fn has_to_go(&self) -> bool {
+        self.memory.room() == Room::None && self.memory.is_among_the_largest(self.bytes)
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0);
+        self.memory.holders[0].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Half of what this machine has, or of what this process may use of it (cgroup v2); 1 GiB where neither can be
+/// known.
+pub(super) fn bytes_max_default() -> usize {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    half_of(&read("/proc/meminfo"), &read("/sys/fs/cgroup/memory.max"))
+}
+
+fn half_of(meminfo: &str, cgroup: &str) -> usize {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let total = total.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
+    let total_bytes = total.map(|kib| kib.saturating_mul(1024));
+    let allowed_bytes = cgroup.trim().parse().ok();
+    total_bytes.into_iter().chain(allowed_bytes).min().unwrap_or(2 << 30) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_holds_most_goes_when_nothing_is_left() {
+        let memory = Memory::new(1000);
+        let mut shares: Vec<Share> = (0..3).map(|_| Share::new(memory.clone())).collect();
+        shares[0].set(200);
+        assert_eq!(memory.room(), Room::Enough);
+        shares[1].set(400);
+        assert_eq!(memory.room(), Room::Little);
+        shares[2].set(100);
+        assert!(!shares.iter().any(Share::has_to_go));
+        shares[0].set(600);
+        assert_eq!((memory.room(), memory.held_bytes()), (Room::None, 1100));
+        assert_eq!(shares.iter().map(Share::has_to_go).collect::<Vec<_>>(), [true, false, false]);
+        drop(shares.remove(0));
+        assert_eq!((memory.room(), memory.held_bytes()), (Room::Enough, 500));
+        // Nobody holds much, but they are too many: any of them may have to go, and one is enough.
+        let many: Vec<Share> = (0..60)
+            .map(|_| {
+                let mut share = Share::new(memory.clone());
+                share.set(10);
+                share
+            })
+            .collect();
+        assert!(shares[0].has_to_go() && !shares[1].has_to_go() && !many[0].has_to_go());
+        drop((shares, many));
+        assert_eq!(memory.held_bytes(), 0);
+        assert!(memory.holders.iter().all(|holders| holders.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn half_of_the_machine_or_of_what_is_allowed() {
+        let meminfo = "MemTotal:       24576000 kB\nMemFree:        1 kB\n";
+        assert_eq!(half_of(meminfo, "max\n"), 24_576_000 * 512);
+        assert_eq!(half_of(meminfo, "536870912\n"), 256 << 20);
+        assert_eq!(half_of("", ""), 1 << 30);
+    }
+}
