@@ -85,8 +85,9 @@ bench-instructions: toolchain ## instructions per packet, against crates/fulmar-
 test-instructions: toolchain
 	CARGO="$(CARGO)" scripts/instructions --if-possible
 
-# Processes, loopback and relays; with root a full disk as well. What happens is drawn from SEED.
+# Processes, loopback and relays; with root a full disk as well, with libfaketime a clock that jumps. What happens is drawn from SEED.
 siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]
+	ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || apt-get install -y -q libfaketime || true
 	$(CARGO) build --release --locked -p fulmar-cli -p fulmar-siege
 	target/release/fulmar-siege --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
 
