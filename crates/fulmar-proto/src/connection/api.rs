@@ -176,14 +176,14 @@ impl Connection {
     }
 
     fn end(&mut self, now: Instant, close: Close, error: ConnectionError) {
-        let probe_timeout = self.probe_timeout();
-        self.state = State::closing(now, close, probe_timeout);
+        let timeout = self.path.recovery.news_timeout();
+        self.state = State::closing(now, close, timeout);
         self.on_ended(error);
     }
 
     /// Ends the connection without a word.
     pub(super) fn drain(&mut self, now: Instant, error: ConnectionError) {
-        self.state = State::draining(now, self.probe_timeout());
+        self.state = State::draining(now, self.path.recovery.news_timeout());
         self.on_ended(error);
     }
 

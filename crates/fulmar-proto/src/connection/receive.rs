@@ -316,7 +316,7 @@ impl Connection {
     fn on_frames_while_closing(&mut self, now: Instant, payload: &[u8]) -> Result<(), TransportError> {
         for frame in Frames::new(payload).flatten() {
             if let Frame::Close(_) = frame {
-                self.state = State::draining(now, self.probe_timeout());
+                self.state = State::draining(now, self.path.recovery.news_timeout());
                 return Ok(());
             }
         }

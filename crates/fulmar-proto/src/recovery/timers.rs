@@ -103,6 +103,12 @@ impl<T: Copy> Recovery<T> {
         self.timeout.doubled(self.probe_base + ack_delay, expiries)
     }
 
+    /// How long news from the peer may be under way: the probe timeout of RFC 9002 6.2.1, whatever the profile's
+    /// own timeout is.
+    pub fn news_timeout(&self) -> Duration {
+        Timeout::Probe.base(&self.rtt) + self.ack_delay_max()
+    }
+
     /// By how much of itself a timeout is longer, an eighth at most; another after each: at an even pace
     /// probes would meet every burst of something periodic.
     fn unevenness(&self) -> f64 {

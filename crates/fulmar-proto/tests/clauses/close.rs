@@ -62,6 +62,20 @@ fn wire_5_5_3_a_close_is_told_with_its_reason_and_then_there_is_silence() {
     assert_eq!((world.client.endpoint.connection_count(), world.server.endpoint.connection_count()), (0, 0));
 }
 
+/// Three of RFC 9002's probe timeouts, RFC 9000 10.2 says: three retransmission timeouts are three seconds, for
+/// which a program would not end.
+#[test]
+fn rfc_9000_10_2_what_has_ended_is_soon_gone_whatever_the_profile_s_timeout() {
+    for name in ["auto", "tcp-fec", "lt-tcp", "newreno:timeout=rto"] {
+        let mut world = World::new(1, link(20, 20), profile(name), profile(name));
+        world.connected();
+        let now = world.now;
+        world.client.only().close(now, 0, Bytes::new());
+        world.run_for(Duration::from_millis(500));
+        assert!(world.client.connections.is_empty() && world.server.connections.is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn wire_5_5_3_the_close_is_repeated_while_packets_keep_coming() {
     let mut world = connected(1, link(20, 20));
