@@ -3,6 +3,8 @@
 //! With the code `none` this is retransmission, with any other it repairs on demand. Repair goes before new
 //! data, so that a hole is open for as short a time as the window allows.
 
+use fulmar_units::Instant;
+
 use super::retransmit::Pace;
 use super::{Choice, Opportunity, RedundancyPolicy, Retransmissions};
 use crate::{Feedback, PathView};
@@ -34,6 +36,10 @@ impl RedundancyPolicy for Arq {
 
     fn on_timeout(&mut self) {
         self.pace.on_timeout();
+    }
+
+    fn impatient_since(&self) -> Option<Instant> {
+        self.pace.impatient_since()
     }
 
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
@@ -102,8 +108,14 @@ mod tests {
         let later = Instant::ZERO + Duration::from_millis(100);
         assert_eq!(next(&mut policy, 2, false), Choice::Wait(Some(later)));
         assert_eq!(next(&mut policy, 100, true), Choice::Recover);
+        // The timer runs from the first partial ACK, whatever comes after it, and once.
+        assert_eq!(policy.impatient_since(), Some(later));
+        assert_eq!(next(&mut policy, 200, true), Choice::Recover);
+        assert_eq!(policy.impatient_since(), Some(later));
         policy.on_timeout();
-        assert_eq!(next(&mut policy, 101, true), Choice::Recover);
-        assert_eq!(next(&mut policy, 101, true), Choice::Recover);
+        assert_eq!(policy.impatient_since(), None);
+        assert_eq!(next(&mut policy, 201, true), Choice::Recover);
+        assert_eq!(next(&mut policy, 201, true), Choice::Recover);
+        assert_eq!(policy.impatient_since(), None);
     }
 }

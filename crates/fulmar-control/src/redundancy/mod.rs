@@ -186,6 +186,12 @@ pub trait RedundancyPolicy: Debug + Send {
     /// Nothing was heard for so long that a timeout expired.
     fn on_timeout(&mut self) {}
 
+    /// Since when a retransmission timer runs that the ACKs that come do not start again: holes are filled one
+    /// by one (RFC 6582, section 4, the Impatient variant).
+    fn impatient_since(&self) -> Option<Instant> {
+        None
+    }
+
     /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is
     /// answered. Asked only when congestion control and the pacer let a packet leave.
     ///

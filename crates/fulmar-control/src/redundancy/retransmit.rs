@@ -4,7 +4,9 @@
 //! window allows), RFC 6582 (NewReno: a partial ACK tells of one hole, so that a round trip goes by for
 //! each). Our ACKs are selective always; a sender that is to stand for a TCP without SACK paces itself by
 //! this. After a retransmission timeout TCP goes back and fills all holes in slow start, whatever it was
-//! told.
+//! told. To a sender that fills one hole in a round trip that happens although ACKs keep coming: the first
+//! partial ACK starts its timer, and no other starts it again (RFC 6582, section 4, the Impatient variant, which
+//! ns-3 has), so that hundreds of holes do not take hundreds of round trips.
 //!
 //! What is not imitated of TCP without SACK: sending again, after a timeout, what arrived.
 
@@ -29,6 +31,9 @@ pub(super) struct Pace {
     rule: Retransmissions,
     last: Option<Instant>,
     is_after_timeout: bool,
+    /// The first hole was filled, and when the next was: then a partial ACK had come.
+    has_begun: bool,
+    partial_at: Option<Instant>,
 }
 
 impl Pace {
@@ -48,12 +53,21 @@ impl Pace {
     pub(super) fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity) {
         if choice == Choice::Recover {
             self.last = Some(opportunity.now);
+            if core::mem::replace(&mut self.has_begun, true) {
+                self.partial_at.get_or_insert(opportunity.now);
+            }
         } else if opportunity.missing_symbols == 0 {
-            self.is_after_timeout = false;
+            (self.is_after_timeout, self.has_begun, self.partial_at) = (false, false, None);
         }
     }
 
     pub(super) fn on_timeout(&mut self) {
-        self.is_after_timeout = true;
+        (self.is_after_timeout, self.partial_at) = (true, None);
+    }
+
+    /// Since when a timer runs that the ACKs that come do not start again.
+    pub(super) fn impatient_since(&self) -> Option<Instant> {
+        let is_one_by_one = self.rule == Retransmissions::OneEachRound && !self.is_after_timeout;
+        self.partial_at.filter(|_| is_one_by_one)
     }
 }

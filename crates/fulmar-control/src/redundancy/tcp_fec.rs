@@ -13,6 +13,8 @@
 //! asked for and sent before anything else ("through the original TCP operation"). Invariant: a repair symbol
 //! covers only symbols sent since the last one of its kind.
 
+use fulmar_units::Instant;
+
 use super::block_repair::ended_at;
 use super::retransmit::Pace;
 use super::{Choice, Opportunity, RedundancyPolicy, Retransmissions};
@@ -140,6 +142,10 @@ impl RedundancyPolicy for TcpFecGroups {
 
     fn on_timeout(&mut self) {
         self.pace.on_timeout();
+    }
+
+    fn impatient_since(&self) -> Option<Instant> {
+        self.pace.impatient_since()
     }
 
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {

@@ -246,6 +246,7 @@ impl Coding {
         news.repaired_packets += self.strategy.take_repaired_early();
         let unrepairable = self.strategy.take_unrepairable(now, rtt);
         (news.unrepairable_packets, news.unrepairable_sent_at) = (unrepairable.symbols, unrepairable.sent_at);
+        news.impatient_since = self.policy.impatient_since();
         Ok(news)
     }
 
@@ -284,7 +285,7 @@ impl Coding {
         self.strategy.catch_up();
     }
 
-    /// Silence: everything under way counts as lost. No record follows.
+    /// A timeout: everything under way counts as lost, or nothing if ACKs keep coming. No record follows.
     pub fn on_silence(&mut self, now: Instant, fates: impl Iterator<Item = Fate<Content>>) {
         let mut unheard = News::default();
         fates.for_each(|fate| self.apply(now, fate, &mut unheard));

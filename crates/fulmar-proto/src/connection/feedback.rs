@@ -124,6 +124,10 @@ impl Connection {
             recovery.drop_findings(findings);
             self.trace_recovery(now);
         }
+        if self.path.recovery.on_impatience_timer(now) {
+            self.coding.on_silence(now, core::iter::empty());
+            self.trace_recovery(now);
+        }
         self.path.recovery.on_pacer_timer(now);
         Ok(())
     }

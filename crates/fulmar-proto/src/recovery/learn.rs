@@ -54,6 +54,8 @@ pub struct News {
     pub dof_redundant: u32,
     /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen.
     pub duplicate_acks: u32,
+    /// Since when a retransmission timer runs that the ACKs that come do not start again.
+    pub impatient_since: Option<Instant>,
 }
 
 impl<T: Copy> Recovery<T> {
@@ -103,6 +105,7 @@ impl<T: Copy> Recovery<T> {
     /// now.
     pub fn finish(&mut self, findings: Findings<T>, news: News) -> (Feedback, PathView) {
         let mut feedback = findings.feedback;
+        self.impatient_since = news.impatient_since;
         self.fates_found += findings.fates.len() as u64;
         self.scratch = findings.fates;
         feedback.repaired_packets = news.repaired_packets;

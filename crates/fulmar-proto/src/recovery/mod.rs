@@ -127,6 +127,8 @@ pub struct Recovery<T> {
     loss_at: LossTime,
     pacer_at: Option<Instant>,
     last_eliciting_at: Instant,
+    /// As the layer above said last.
+    impatient_since: Option<Instant>,
     /// Packets whose fate was settled.
     fates_found: u64,
     /// An ACK has not been looked at in full: it is too early to tell what is lost.
@@ -174,6 +176,7 @@ impl<T: Copy> Recovery<T> {
             loss_at: None,
             pacer_at: None,
             last_eliciting_at: now,
+            impatient_since: None,
             fates_found: 0,
             is_rest_left: false,
             scratch: Vec::new(),

@@ -35,7 +35,7 @@ impl<T: Copy> Recovery<T> {
     /// is under way whose fate only an ACK can tell.
     pub fn timeout(&self, is_awaiting: bool) -> Option<Instant> {
         let recovery_at = self.loss_at.or_else(|| self.probe_at(is_awaiting));
-        [recovery_at, self.next_probe_at, self.pacer_at].into_iter().flatten().min()
+        [recovery_at, self.impatient_at(), self.next_probe_at, self.pacer_at].into_iter().flatten().min()
     }
 
     /// When a larger MTU is looked for again.
@@ -96,6 +96,27 @@ impl<T: Copy> Recovery<T> {
         self.congestion.on_timeout(now, self.silence.doublings.max(1), &view);
         self.apply_budget(now);
         Some(findings)
+    }
+
+    /// TCP's timer expires although ACKs come: it is not started again by those that tell of one hole each.
+    /// Nothing counts as lost by that. The layer above is to be told.
+    pub fn on_impatience_timer(&mut self, now: Instant) -> bool {
+        if self.impatient_at().is_none_or(|at| at > now) {
+            return false;
+        }
+        self.impatient_since = None;
+        self.stats.probe_timeouts += 1;
+        let view = self.view();
+        self.congestion.on_timeout(now, 1, &view);
+        self.apply_budget(now);
+        true
+    }
+
+    fn impatient_at(&self) -> Option<Instant> {
+        let has_timer = matches!(self.timeout, Timeout::Retransmission { .. });
+        self.impatient_since
+            .filter(|_| has_timer)
+            .map(|since| since + self.probe_timeout(self.acks.delay(), 0))
     }
 
     /// How long after a packet without an ACK something is done about it, in the state of the path now.
