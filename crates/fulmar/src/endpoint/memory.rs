@@ -2,7 +2,8 @@
 //!
 //! Each has bounds of its own, but a thousand times what one may hold is more than a machine has. Beyond half of
 //! what all may hold the windows of flow control grow no more: whoever is fast stays as fast as he is. At all of
-//! it nobody new is let in, and of those who are there one ends that holds most.
+//! it nobody new is let in, and of those who are there one ends that holds most. Who holds most may be asleep:
+//! beyond an eighth more, whoever takes more ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,17 +66,19 @@ fn class(bytes: usize) -> usize {
 pub(crate) struct Share {
     memory: Arc<Memory>,
     bytes: usize,
+    has_grown: bool,
 }
 
 impl Share {
     pub(crate) fn new(memory: Arc<Memory>) -> Self {
         memory.holders[0].fetch_add(1, Ordering::Relaxed);
-        Self { memory, bytes: 0 }
+        Self { memory, bytes: 0, has_grown: false }
     }
 
     /// The connection holds so much now.
     pub(crate) fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
+        self.has_grown = bytes > before;
         // Wraps if it is less, and comes out right.
         self.memory.held.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         if class(before) != class(bytes) {
@@ -84,9 +87,11 @@ impl Share {
         }
     }
 
-    /// Nothing is left, and this is one of those who hold most.
+    /// Nothing is left, and this is one of those who hold most; or far too much is held, and this has taken more.
     pub(crate) fn has_to_go(&self) -> bool {
-        self.memory.room() == Room::None && self.memory.is_among_the_largest(self.bytes)
+        let far_too_much = self.memory.bytes_max.saturating_add(self.memory.bytes_max / 8);
+        let is_taking = self.has_grown && self.memory.held_bytes() > far_too_much;
+        self.memory.room() == Room::None && (is_taking || self.memory.is_among_the_largest(self.bytes))
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -144,7 +149,15 @@ mod tests {
             })
             .collect();
         assert!(shares[0].has_to_go() && !shares[1].has_to_go() && !many[0].has_to_go());
-        drop((shares, many));
+        // The largest is asleep, others go on.
+        let mut another = Share::new(memory.clone());
+        another.set(20);
+        assert!(!another.has_to_go());
+        another.set(40);
+        assert!(another.has_to_go());
+        another.set(40);
+        assert!(!another.has_to_go());
+        drop((shares, many, another));
         assert_eq!(memory.held_bytes(), 0);
         assert!(memory.holders.iter().all(|holders| holders.load(Ordering::Relaxed) == 0));
     }
