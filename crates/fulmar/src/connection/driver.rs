@@ -191,7 +191,7 @@ impl ConnectionDriver {
         state.proto.keep_windows(self.share.memory().room() != Room::Enough);
         if self.share.has_to_go() {
             let max = self.share.memory().bytes_max();
-            let reason = format!("connections hold more than {max} bytes together, and this one most");
+            let reason = format!("connections hold more than {max} bytes together, and this one much of it");
             tracing::warn!(remote = %state.proto.remote(), reason, "a connection ends");
             state.proto.fail(now, TransportError::new(TransportErrorCode::Internal, reason));
             self.share.set(0);

@@ -199,8 +199,8 @@ fn a_high_priority_gets_into_a_full_buffer_first() {
     assert!(matches!(frames(&symbol)[0], SymbolFrame::Stream { id, .. } if id == ids[19]));
 }
 
-#[test]
-fn windows_grow_to_what_a_fast_path_needs() {
+/// A stream with windows that have room to grow.
+fn narrow_windows() -> (Pair, StreamId) {
     let config = StreamConfig {
         stream_window_bytes: 4000,
         stream_window_bytes_max: 64_000,
@@ -210,6 +210,12 @@ fn windows_grow_to_what_a_fast_path_needs() {
     };
     let mut pair = Pair::new(&config, &config);
     let id = pair.client.open(Dir::Uni).unwrap();
+    (pair, id)
+}
+
+#[test]
+fn windows_grow_to_what_a_fast_path_needs() {
+    let (mut pair, id) = narrow_windows();
     for _ in 0..100 {
         let _ = pair.client.write(id, &[0; 100_000]);
         pair.settle();
@@ -223,15 +229,7 @@ fn windows_grow_to_what_a_fast_path_needs() {
 
 #[test]
 fn windows_stay_as_they_are_while_memory_is_short() {
-    let config = StreamConfig {
-        stream_window_bytes: 4000,
-        stream_window_bytes_max: 64_000,
-        connection_window_bytes: 4000,
-        connection_window_bytes_max: 100_000,
-        ..StreamConfig::default()
-    };
-    let mut pair = Pair::new(&config, &config);
-    let id = pair.client.open(Dir::Uni).unwrap();
+    let (mut pair, id) = narrow_windows();
     pair.server.keep_windows(true);
     for _ in 0..10 {
         assert_eq!(pair.client.write(id, &[0; 100_000]), Ok(4000));
