@@ -1,5 +1,5 @@
-//! Several flows on one bottleneck: who gets how much, and how long the queue is. Flows start a second apart;
-//! the first five seconds are left out.
+//! Several flows on one bottleneck: who gets how much, and how long the queue is. Flows start a second apart,
+//! if nothing else is said; the first five seconds are left out.
 
 use std::time::Duration;
 
@@ -17,6 +17,10 @@ struct Outcome {
 }
 
 fn run(link: Link, names: &[&str], seconds: f64) -> Outcome {
+    run_every(Duration::from_secs(1), link, names, seconds)
+}
+
+fn run_every(gap: Duration, link: Link, names: &[&str], seconds: f64) -> Outcome {
     const FROM: f64 = 5.0;
     let limit = (1.0 - link.loss) * link.bits_per_second as f64;
     let mut line = format!(
@@ -27,12 +31,12 @@ fn run(link: Link, names: &[&str], seconds: f64) -> Outcome {
         link.loss
     );
     let mut run = Bottleneck::new(link, seconds, 7);
-    for (second, name) in names.iter().enumerate() {
+    for (place, name) in (0..).zip(names) {
         let controller: Box<dyn CongestionController> = match *name {
             "auto" => Box::new(Auto::new(MTU)),
             _ => Box::new(Cubic::new(MTU, CubicConfig::default())),
         };
-        run.add(controller, Duration::from_secs(second as u64), App::Bulk);
+        run.add(controller, gap * place, App::Bulk);
     }
     run.run(FROM);
     let before: Vec<u64> = run.flows.iter().map(|flow| flow.received_bytes).collect();
@@ -119,4 +123,14 @@ fn autos_in_a_short_queue_do_not_take_its_drops_for_the_paths() {
     assert_shared(&four, 0.1);
     let ten = run(Link::new(100, 20).queue(0.5).lossy(0.02, 0.0), &["auto"; 10], 25.0);
     assert!(ten.dropped < 0.06, "{}", ten.dropped);
+}
+
+/// Nobody who comes late sees the empty queue, and each takes what all drop for the path's. Half of all was dropped
+/// for a minute, as long as who then saw it grow shorter little by little kept that belief.
+#[test]
+fn a_crowd_of_autos_comes_down() {
+    let crowd = run_every(Duration::from_millis(40), Link::new(100, 20), &["auto"; 50], 25.0);
+    assert!(crowd.dropped < 0.3, "{}", crowd.dropped);
+    let starved = crowd.shares.iter().filter(|&&share| share < 0.004).count();
+    assert_eq!(starved, 0, "{:?}", crowd.shares);
 }

@@ -23,11 +23,17 @@ pub enum Mechanism {
     RttProbe,
     /// Where others share a full queue the rate is what the link carried.
     Carried,
+    /// Loss that is not less at a lower rate is the path's.
+    Unmoved,
+    /// Beside others more of the rate is left free.
+    Headroom,
 }
 
-use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains};
+use Mechanism::{
+    Alone, Bunches, Carried, Check, Company, Floor, Headroom, RttProbe, Spread, Trains, Unmoved,
+};
 
-const ALL: [(&str, Mechanism); 9] = [
+const ALL: [(&str, Mechanism); 11] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -37,6 +43,8 @@ const ALL: [(&str, Mechanism); 9] = [
     ("check", Check),
     ("rtt-probe", RttProbe),
     ("carried", Carried),
+    ("unmoved", Unmoved),
+    ("headroom", Headroom),
 ];
 
 impl Mechanism {

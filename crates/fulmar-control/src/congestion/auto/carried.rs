@@ -6,6 +6,7 @@
 
 use fulmar_units::{Instant, Rate};
 
+use super::floor::FLOOR_MAX;
 use super::tally::Tally;
 
 /// Rounds that say what the link carries of ours: where we see the queue ..
@@ -20,6 +21,18 @@ const LOSS_MIN: f64 = 0.02;
 
 /// More than this is seldom the path's.
 const LOSS_HEAVY: f64 = 0.16;
+
+/// Once the rate has fallen to this share of what it was ..
+const FALL: f64 = 0.5;
+/// .. and the loss has not, to this share of it, it has nothing to do with the rate.
+const UNMOVED: f64 = 0.8;
+
+/// Rate and loss when the rate began to fall.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Fall {
+    pub(super) rate: Rate,
+    pub(super) lost_share: f64,
+}
 
 /// Rounds in a row that met a queue, or may have, although they were sent no faster than the rate.
 #[derive(Copy, Clone, Debug)]
@@ -57,13 +70,19 @@ impl Carried {
         self.acked_bytes = self.acked_bytes.saturating_add(tally.acked_bytes);
     }
 
-    fn lost_share(&self) -> f64 {
+    pub(super) fn lost_share(&self) -> f64 {
         f64::from(self.lost_packets) / f64::from(self.packets.max(1))
     }
 
     /// So much was lost that the lucky samples of all who share the link may be what fills it.
     pub(super) fn has_heavy_loss(&self) -> bool {
         self.lost_share() > LOSS_HEAVY
+    }
+
+    /// Slower and slower, and as much is lost as before: then it is not we who lose it, and slower helps nobody.
+    pub(super) fn moves_nothing(&self, fall: &Fall, rate: Rate) -> bool {
+        let is_slower = rate <= fall.rate.scaled(FALL);
+        is_slower && self.lost_share() >= fall.lost_share * UNMOVED && self.lost_share() <= FLOOR_MAX
     }
 
     /// The rounds met a queue: the most that the link carried, once they are enough and if they lost.
@@ -121,6 +140,17 @@ mod tests {
         assert_eq!(found(6, 0.0), Some(100_000));
         assert_eq!(found(6, 0.2), Some(125_000));
         assert_eq!(found(6, 0.5), Some(125_000), "never more than was lost");
+    }
+
+    #[test]
+    fn loss_that_stays_as_the_rate_falls_is_not_ours() {
+        let fall = Fall { rate: Rate::from_bytes_per_second(100_000), lost_share: 0.25 };
+        let is_unmoved =
+            |lost, rate| after(6, lost).0.moves_nothing(&fall, Rate::from_bytes_per_second(rate));
+        assert!(is_unmoved(25, 50_000) && is_unmoved(20, 50_000) && is_unmoved(50, 10_000));
+        assert!(!is_unmoved(25, 50_001), "it has not fallen far");
+        assert!(!is_unmoved(19, 50_000), "less is lost");
+        assert!(!is_unmoved(51, 50_000), "no path loses that much");
     }
 
     #[test]

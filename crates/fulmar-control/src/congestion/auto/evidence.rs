@@ -11,7 +11,7 @@ use fulmar_units::{Instant, whole_nanos};
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
 use super::startup::JUMP_RTT_MIN;
-use super::{Alone, Auto, Mechanism};
+use super::{Auto, Found, Mechanism};
 use crate::{Feedback, PathView};
 
 /// Losses beyond the floor's explanation: standard deviations ..
@@ -169,14 +169,24 @@ impl Auto {
     /// loss for the path's would drive each other up without end; a flow that came when the queue was full takes
     /// the full queue for the shortest round trip, and sees none.)
     pub(super) fn is_alone(&self, now: Instant) -> bool {
-        let is_ignored = !self.has(Mechanism::Alone);
-        is_ignored
-            || self.alone.is_some_and(|alone| {
-                let is_fresh =
-                    now - alone.at < ALONE_MEMORY || self.round.saturating_sub(alone.round) < ALONE_ROUNDS;
-                // A shortest round trip that grew may hold a queue that never empties.
-                is_fresh && self.model.rtt_min().is_some_and(|rtt| rtt <= alone.rtt_min.mul_f64(SAME_RTT))
-            })
+        !self.has(Mechanism::Alone) || self.alone.is_some_and(|alone| self.is_fresh(&alone, now))
+    }
+
+    /// Others send over this link.
+    pub(super) fn is_shared(&self) -> bool {
+        self.has(Mechanism::Headroom)
+            && self.shared.is_some_and(|found| self.is_fresh(&found, self.round_started_at))
+    }
+
+    fn is_fresh(&self, found: &Found, now: Instant) -> bool {
+        let is_recent =
+            now - found.at < ALONE_MEMORY || self.round.saturating_sub(found.round) < ALONE_ROUNDS;
+        // A shortest round trip that grew may hold a queue that never empties.
+        is_recent && self.model.rtt_min().is_some_and(|rtt| rtt <= found.rtt_min.mul_f64(SAME_RTT))
+    }
+
+    pub(super) fn evidence(&self, now: Instant) -> Found {
+        Found { at: now, round: self.round, rtt_min: self.model.rtt_min().unwrap_or_default() }
     }
 
     /// A round after one of cruising met nothing at all: every round trip was the shortest.
@@ -191,14 +201,16 @@ impl Auto {
         self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < min / FLAT)
     }
 
-    /// Start-up loses more than the floor explains; and of that no more than a part counts unless nothing waits
-    /// anywhere: in a full queue the floor is what others lose, and doubling on would make it so.
-    pub(super) fn is_startup_excess(&self, path: &PathView) -> bool {
-        let known =
-            if self.is_round_flat() { self.floor.rate() } else { self.floor.rate().min(STARTUP_FLOOR_MAX) };
-        !self.tally.is_blackout
-            && (self.is_congested(path) || known < self.floor.rate())
-            && self.tally.lost_share() > known + STARTUP_LOSS
+    /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the
+    /// floor no more than a part counts unless nothing waits anywhere: in a full queue the floor is what others lose,
+    /// and doubling on would make it so.
+    pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
+        let floor = self.floor.rate();
+        let known = if self.is_round_flat() { floor } else { floor.min(STARTUP_FLOOR_MAX) };
+        let tolerated = known + STARTUP_LOSS;
+        let is_unexplained = self.is_congested(path) || known < floor;
+        (!self.tally.is_blackout && is_unexplained && self.tally.lost_share() > tolerated)
+            .then_some(tolerated)
     }
 
     /// The loss that the rate makes up for: the floor, if it is sure to be the path's; else a part of it. With
@@ -208,15 +220,16 @@ impl Auto {
         // their loss ends it soon.
         let is_long_startup =
             self.phase.is_startup() && self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN);
-        let is_full = self.is_alone(now) || self.is_flat || is_long_startup;
+        let is_unmoved =
+            self.has(Mechanism::Unmoved) && self.unmoved.is_some_and(|found| self.is_fresh(&found, now));
+        let is_full = self.is_alone(now) || is_unmoved || self.is_flat || is_long_startup;
         self.floor.rate() * if is_full { 1.0 } else { TRUST }
     }
 
     /// A probe made a queue.
     pub(super) fn on_alone(&mut self, now: Instant) {
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
         self.is_at_limit = true;
-        self.alone = Some(Alone { at: now, round: self.round, rtt_min });
+        self.alone = Some(self.evidence(now));
     }
 
     /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
@@ -234,7 +247,7 @@ impl Auto {
         if is_cut {
             self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
         } else if self.sent_gain <= 1.0 && is_drained {
-            self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
+            self.on_clean_round(now, packets, lost_packets, path);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
         }
@@ -248,16 +261,28 @@ impl Auto {
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
         let Phase::Startup(startup) = &mut self.phase else { return };
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
-            self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
+            self.on_clean_round(now, packets, lost_packets, path);
         }
+    }
+
+    fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, path: &PathView) {
+        self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
+        self.floor_rtt = self.floor_rtt.max(self.model.rtt_min().unwrap_or_default());
+    }
+
+    /// Nothing of what was taken for the path's loss was.
+    pub(super) fn forget_floor(&mut self) {
+        self.floor = Floor::new();
+        self.floor_rtt = Duration::ZERO;
     }
 
     /// Takes a sample of the RTT into the model.
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
-        if self.model.rtt_min().is_some_and(|min| rtt + self.queue_slack() < min) {
-            // What we took for the round trip held a queue, and the rounds we took for clean were not.
+        if rtt + self.queue_slack() < self.floor_rtt {
+            // What we took for the round trip held a queue, and the rounds we took for clean were not. (It may have
+            // gone little by little: no sample needs to be much below the one before.)
             self.model.rescale(1.0 - self.floor.rate());
-            self.floor = Floor::new();
+            self.forget_floor();
         }
         self.model.on_rtt(now, rtt, self.spread());
     }

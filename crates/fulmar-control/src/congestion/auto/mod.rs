@@ -42,10 +42,10 @@ mod trains;
 pub use ablation::Mechanism;
 
 use bunches::Bunches;
-use carried::Carried;
+use carried::{Carried, Fall};
 use floor::Floor;
 use model::Model;
-use phase::{Phase, Slow, UP_GAIN};
+use phase::{Phase, SHARED_CRUISE_GAIN, Slow, UP_GAIN};
 use schedule::Schedule;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
@@ -76,9 +76,9 @@ const SPREAD_ROUNDS: u64 = 24;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
 
-/// Evidence that it is we who fill the link.
+/// Evidence about the path, and when it was found.
 #[derive(Copy, Clone, Debug)]
-struct Alone {
+struct Found {
     at: Instant,
     round: u64,
     rtt_min: Duration,
@@ -92,6 +92,8 @@ pub struct Auto {
     without: Option<Mechanism>,
     model: Model,
     floor: Floor,
+    /// The longest that the shortest round trip was while the floor was measured.
+    floor_rtt: Duration,
     tally: Tally,
     round: u64,
     round_started_at: Instant,
@@ -102,13 +104,19 @@ pub struct Auto {
     /// Highest gain in force in the present round.
     round_gain: f64,
     /// When, in which round and above what shortest round trip our probing last moved the path.
-    alone: Option<Alone>,
+    alone: Option<Found>,
     /// A probe has found that there is no more to be had.
     is_at_limit: bool,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
+    /// Since when the rate falls because of loss that may be others' doing.
+    fall: Option<Fall>,
+    /// It fell far, and that changed nothing.
+    unmoved: Option<Found>,
+    /// A queue stood while we cruised: somebody else sends over the link.
+    shared: Option<Found>,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
@@ -144,6 +152,7 @@ impl Auto {
             without: None,
             model: Model::new(),
             floor: Floor::new(),
+            floor_rtt: Duration::ZERO,
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,
@@ -156,6 +165,9 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
+            fall: None,
+            unmoved: None,
+            shared: None,
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             is_flat: false,
@@ -186,6 +198,7 @@ impl Auto {
     fn gain(&self) -> f64 {
         match &self.phase {
             Phase::Startup(startup) if startup.is_nearly_full() => UP_GAIN,
+            Phase::Cruise { .. } if self.is_shared() => SHARED_CRUISE_GAIN,
             phase => phase.gain(),
         }
     }

@@ -9,8 +9,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::carried::Carried;
-use super::floor::Floor;
+use super::carried::{Carried, Fall};
 use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
@@ -28,7 +27,7 @@ const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 /// A floor above this is compared with a slow round at least every so many rounds.
 const FLOOR_CHECKED: f64 = 0.02;
-const FLOOR_CHECK_ROUNDS: u64 = 10;
+const FLOOR_CHECK_ROUNDS: u64 = 20;
 /// Most rounds of draining: a queue that does not drain is somebody else's.
 const SLOW_ROUNDS_MAX: u32 = 3;
 /// A probe that finds this much more goes on.
@@ -80,9 +79,9 @@ impl Auto {
             rtt if rtt > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack() => Queue::Long,
             _ => Queue::Some,
         };
-        let is_excess = self.is_startup_excess(path);
+        let excess = self.startup_excess(path);
         let Phase::Startup(startup) = &mut self.phase else { return };
-        match startup.judge(&self.tally, queue, is_excess) {
+        match startup.judge(&self.tally, queue, excess) {
             Verdict::Undecided => {}
             Verdict::Grew => self.learn_startup_floor(now, path),
             Verdict::Full if startup.jump_rate().is_some() => {
@@ -101,7 +100,7 @@ impl Auto {
             Verdict::Full => {
                 if queue == Queue::None {
                     self.model.rescale(1.0 - self.floor.rate());
-                    self.floor = Floor::new();
+                    self.forget_floor();
                 } else {
                     self.on_alone(now);
                 }
@@ -144,6 +143,9 @@ impl Auto {
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
         let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt));
+        if self.has_standing_queue && self.sent_gain <= 1.0 {
+            self.shared = Some(self.evidence(now));
+        }
         // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
@@ -202,8 +204,20 @@ impl Auto {
         };
         if let Some(rate) = carried {
             self.model.lower(rate);
+            self.watch_fall(now, rate, has_queue);
             self.carried = Carried::new();
         }
+    }
+
+    /// The rate falls because of loss that may be others' doing. If that does not become less, it is not.
+    fn watch_fall(&mut self, now: Instant, rate: Rate, has_queue: bool) {
+        let is_over = self.fall.is_none_or(|fall| rate > fall.rate);
+        if self.fall.is_some_and(|fall| !has_queue && self.carried.moves_nothing(&fall, rate)) {
+            self.unmoved = Some(self.evidence(now));
+        } else if !is_over {
+            return;
+        }
+        self.fall = Some(Fall { rate, lost_share: self.carried.lost_share() });
     }
 
     /// The first round's ACKs are of packets sent before the probe; the second tells.

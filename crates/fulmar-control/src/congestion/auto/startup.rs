@@ -25,9 +25,10 @@ const FULL_ROUNDS_QUEUE: u32 = 2;
 /// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
 const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
-/// Rounds in a row that lost more than those before them, of so many packets: the link is full.
+/// Rounds in a row that each lost more than is tolerated, and together by so many standard deviations: the
+/// link is full.
 const EXCESS_ROUNDS: u32 = 3;
-const EXCESS_PACKETS_MIN: u32 = 64;
+const EXCESS_SIGMAS: f64 = 3.0;
 /// Rounds of fewer packets say nothing about it.
 const PACKETS_MIN: u32 = 8;
 /// A jump saves the round trips of doubling. Where they are short that is little, and neighbours that begin
@@ -70,6 +71,31 @@ struct Jump {
     rounds: u32,
 }
 
+/// Rounds in a row that lost more than is tolerated.
+#[derive(Copy, Clone, Debug, Default)]
+struct Excess {
+    rounds: u32,
+    packets: u32,
+    lost_packets: u32,
+}
+
+impl Excess {
+    /// A round ends. If it lost more than `tolerated` of its packets, that is given. True if the rounds leave no doubt
+    /// any more.
+    fn on_round(&mut self, tally: &Tally, tolerated: Option<f64>) -> bool {
+        let Some(tolerated) = tolerated else {
+            *self = Self::default();
+            return false;
+        };
+        self.rounds += 1;
+        self.packets = self.packets.saturating_add(tally.packets());
+        self.lost_packets = self.lost_packets.saturating_add(tally.lost_packets);
+        let packets = f64::from(self.packets);
+        let chance = EXCESS_SIGMAS * libm::sqrt(packets * tolerated * (1.0 - tolerated));
+        self.rounds >= EXCESS_ROUNDS && f64::from(self.lost_packets) > packets * tolerated + chance
+    }
+}
+
 /// Where start-up stands.
 #[derive(Clone, Debug)]
 pub(super) struct Startup {
@@ -78,8 +104,7 @@ pub(super) struct Startup {
     full_rounds: u32,
     /// Rounds passed over because of a burst of losses.
     skipped_rounds: u32,
-    /// Rounds in a row that lost more than rounds before them.
-    excess_rounds: u32,
+    excess: Excess,
     /// The last round did not grow and met a queue.
     is_nearly_full: bool,
     /// Packets and losses of the last round that still grew.
@@ -102,7 +127,7 @@ impl Startup {
             full_rate,
             full_rounds: 0,
             skipped_rounds: 0,
-            excess_rounds: 0,
+            excess: Excess::default(),
             is_nearly_full: false,
             newest_round: None,
             early_bytes,
@@ -171,8 +196,8 @@ impl Startup {
         self.is_nearly_full
     }
 
-    /// A round ends.
-    pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, is_excess: bool) -> Verdict {
+    /// A round ends. If it lost more than `tolerated` of its packets, that is given.
+    pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, tolerated: Option<f64>) -> Verdict {
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {
@@ -182,9 +207,7 @@ impl Startup {
             return verdict;
         }
         // A queue that is full before we come is not seen, what it drops is.
-        let is_large = tally.packets() >= EXCESS_PACKETS_MIN;
-        self.excess_rounds = if is_excess && is_large { self.excess_rounds + 1 } else { 0 };
-        if self.excess_rounds >= EXCESS_ROUNDS {
+        if self.excess.on_round(tally, tolerated) {
             return Verdict::Full;
         }
         if tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
@@ -225,8 +248,7 @@ mod tests {
 
     fn after(rounds: &[(u64, Queue)]) -> Verdict {
         let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
-        let mut judge =
-            |&(delivered, queue): &(u64, Queue)| startup.judge(&round(delivered, 0), queue, false);
+        let mut judge = |&(delivered, queue): &(u64, Queue)| startup.judge(&round(delivered, 0), queue, None);
         rounds.iter().map(&mut judge).last().expect("a round")
     }
 
@@ -246,9 +268,9 @@ mod tests {
     fn bursts_are_passed_over_a_few_times() {
         let mut startup = Startup::new(Rate::from_bytes_per_second(1000), 0, Rate::ZERO);
         for _ in 0..SKIPPED_ROUNDS_MAX + FULL_ROUNDS - 1 {
-            assert_eq!(startup.judge(&round(1000, 80), Queue::None, false), Verdict::Undecided);
+            assert_eq!(startup.judge(&round(1000, 80), Queue::None, None), Verdict::Undecided);
         }
-        assert_eq!(startup.judge(&round(1000, 80), Queue::None, false), Verdict::Full);
+        assert_eq!(startup.judge(&round(1000, 80), Queue::None, None), Verdict::Full);
     }
 
     #[test]
@@ -259,19 +281,28 @@ mod tests {
         let mut idle = round(900, 0);
         idle.is_app_limited = true;
         for _ in 0..10 {
-            assert_eq!(startup.judge(&blackout, Queue::Long, false), Verdict::Undecided);
-            assert_eq!(startup.judge(&idle, Queue::Some, false), Verdict::Undecided);
+            assert_eq!(startup.judge(&blackout, Queue::Long, None), Verdict::Undecided);
+            assert_eq!(startup.judge(&idle, Queue::Some, None), Verdict::Undecided);
         }
     }
 
     #[test]
     fn loss_that_grows_with_the_rate_three_rounds_long_ends_it() {
         let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
-        let mut verdicts = [400, 1000, 2500, 6000, 15000].map(|bytes| {
-            let is_excess = bytes > 1000;
-            startup.judge(&round(bytes, 40), Queue::None, is_excess)
-        });
+        let mut verdicts = [400, 1000, 2500, 6000, 15000]
+            .map(|bytes| startup.judge(&round(bytes, 40), Queue::None, (bytes > 1000).then_some(0.15)));
         verdicts.reverse();
         assert_eq!(verdicts[..2], [Verdict::Full, Verdict::Grew]);
+    }
+
+    #[test]
+    fn few_packets_may_lose_that_much_by_chance() {
+        let mut excess = Excess::default();
+        let mut tally = Tally::new();
+        (tally.acked_packets, tally.lost_packets) = (6, 4);
+        // Of 10 k packets 4 k are lost; 3 k are tolerated and 3 sqrt(2.1 k) may be chance: from k = 19 on.
+        let rounds = (1..).find(|_| excess.on_round(&tally, Some(0.3)));
+        assert_eq!(rounds, Some(19));
+        assert!(!excess.on_round(&tally, None) && excess.rounds == 0);
     }
 }
