@@ -25,15 +25,11 @@ pub enum Mechanism {
     Carried,
     /// Loss that is not less at a lower rate is the path's.
     Unmoved,
-    /// Beside others more of the rate is left free.
-    Headroom,
 }
 
-use Mechanism::{
-    Alone, Bunches, Carried, Check, Company, Floor, Headroom, RttProbe, Spread, Trains, Unmoved,
-};
+use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains, Unmoved};
 
-const ALL: [(&str, Mechanism); 11] = [
+const ALL: [(&str, Mechanism); 10] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -44,7 +40,6 @@ const ALL: [(&str, Mechanism); 11] = [
     ("rtt-probe", RttProbe),
     ("carried", Carried),
     ("unmoved", Unmoved),
-    ("headroom", Headroom),
 ];
 
 impl Mechanism {

@@ -172,12 +172,6 @@ impl Auto {
         !self.has(Mechanism::Alone) || self.alone.is_some_and(|alone| self.is_fresh(&alone, now))
     }
 
-    /// Others send over this link.
-    pub(super) fn is_shared(&self) -> bool {
-        self.has(Mechanism::Headroom)
-            && self.shared.is_some_and(|found| self.is_fresh(&found, self.round_started_at))
-    }
-
     fn is_fresh(&self, found: &Found, now: Instant) -> bool {
         let is_recent =
             now - found.at < ALONE_MEMORY || self.round.saturating_sub(found.round) < ALONE_ROUNDS;

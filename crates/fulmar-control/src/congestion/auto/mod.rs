@@ -45,7 +45,7 @@ use bunches::Bunches;
 use carried::{Carried, Fall};
 use floor::Floor;
 use model::Model;
-use phase::{Phase, SHARED_CRUISE_GAIN, Slow, UP_GAIN};
+use phase::{Phase, Slow, UP_GAIN};
 use schedule::Schedule;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
@@ -115,8 +115,6 @@ pub struct Auto {
     fall: Option<Fall>,
     /// It fell far, and that changed nothing.
     unmoved: Option<Found>,
-    /// A queue stood while we cruised: somebody else sends over the link.
-    shared: Option<Found>,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
@@ -167,7 +165,6 @@ impl Auto {
             carried: Carried::new(),
             fall: None,
             unmoved: None,
-            shared: None,
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             is_flat: false,
@@ -198,7 +195,6 @@ impl Auto {
     fn gain(&self) -> f64 {
         match &self.phase {
             Phase::Startup(startup) if startup.is_nearly_full() => UP_GAIN,
-            Phase::Cruise { .. } if self.is_shared() => SHARED_CRUISE_GAIN,
             phase => phase.gain(),
         }
     }

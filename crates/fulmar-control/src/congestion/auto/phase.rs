@@ -11,8 +11,6 @@ use crate::Cubic;
 
 /// Below 1, so that the queue stays empty and every round measures the loss floor.
 const CRUISE_GAIN: f64 = 0.995;
-/// The same beside others: who has less finds more in what is left free, and shares become equal.
-pub(super) const SHARED_CRUISE_GAIN: f64 = 0.98;
 /// BBR: PROBE_UP 1.25.
 pub(super) const UP_GAIN: f64 = 1.25;
 

@@ -143,9 +143,6 @@ impl Auto {
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
         let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt));
-        if self.has_standing_queue && self.sent_gain <= 1.0 {
-            self.shared = Some(self.evidence(now));
-        }
         // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
