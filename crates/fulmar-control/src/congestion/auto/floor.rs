@@ -6,7 +6,7 @@
 //! not see. A round of few packets says nothing, so rounds are pooled until there are enough.
 //!
 //! "Loss, hence a higher rate, hence more loss" cannot happen: the floor is measured at less than the rate it
-//! would compensate. If it was too high by chance, the next clean rounds are sent at 0.98 of a rate that is
+//! would compensate. If it was too high by chance, the next clean rounds are sent just below a rate that is
 //! too high, lose less than the floor says, and lower it. It is bounded, and without clean rounds it decays.
 //!
 //! And the floor is never clearly above what was lost in the rounds sent slowest, at three quarters of the

@@ -25,9 +25,10 @@ const FULL_ROUNDS_QUEUE: u32 = 2;
 /// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
 const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
-/// Rounds in a row that each lost more than is tolerated, and together by so many standard deviations: the
-/// link is full.
+/// Rounds in a row that each lost more than is tolerated, and together, of so many packets, by so many standard
+/// deviations: the link is full.
 const EXCESS_ROUNDS: u32 = 3;
+const EXCESS_PACKETS_MIN: u32 = 96;
 const EXCESS_SIGMAS: f64 = 3.0;
 /// Rounds of fewer packets say nothing about it.
 const PACKETS_MIN: u32 = 8;
@@ -92,7 +93,8 @@ impl Excess {
         self.lost_packets = self.lost_packets.saturating_add(tally.lost_packets);
         let packets = f64::from(self.packets);
         let chance = EXCESS_SIGMAS * libm::sqrt(packets * tolerated * (1.0 - tolerated));
-        self.rounds >= EXCESS_ROUNDS && f64::from(self.lost_packets) > packets * tolerated + chance
+        let is_enough = self.rounds >= EXCESS_ROUNDS && self.packets >= EXCESS_PACKETS_MIN;
+        is_enough && f64::from(self.lost_packets) > packets * tolerated + chance
     }
 }
 
