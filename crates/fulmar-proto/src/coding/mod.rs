@@ -295,8 +295,8 @@ impl Coding {
     fn apply(&mut self, now: Instant, fate: Fate<Content>, news: &mut News) {
         let is_news = match fate {
             Fate::Lost(content) => return self.strategy.on_lost(now, content),
-            Fate::Arrived(content) => self.strategy.on_arrived(content, false),
-            Fate::Returned(content) => self.strategy.on_arrived(content, true),
+            Fate::Arrived(content) => self.strategy.on_arrived(now, content, false),
+            Fate::Returned(content) => self.strategy.on_arrived(now, content, true),
         };
         news.dof_delivered += u32::from(is_news);
         news.dof_redundant += u32::from(!is_news);

@@ -86,7 +86,7 @@ pub(super) trait Strategy: Debug + Send {
 
     /// A packet arrived, which had been declared lost if `was_lost`. True if it added a degree of freedom at
     /// the receiver.
-    fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool;
+    fn on_arrived(&mut self, now: Instant, content: Content, was_lost: bool) -> bool;
 
     /// A packet was lost.
     fn on_lost(&mut self, now: Instant, content: Content);

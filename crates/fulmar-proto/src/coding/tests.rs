@@ -82,7 +82,7 @@ impl Pair {
 
     fn arrive(&mut self, packet: &[u8], content: Content) {
         receive(&mut self.receiver, packet, &mut self.delivered);
-        self.sender.on_arrived(content, false);
+        self.sender.on_arrived(NOW, content, false);
     }
 
     /// Sends `count` new symbols, of which those at `lost` do not arrive.
@@ -180,6 +180,39 @@ fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
         pair.report();
         assert!(pair.is_all_delivered());
     }
+}
+
+/// After a black-out that looked like a path of a smaller MTU a stream stood still: copies of a symbol's first piece had
+/// arrived, the rest was lost, and the symbol counted as under way for ever.
+#[test]
+fn a_symbol_of_which_only_copies_of_one_piece_arrive_is_missing() {
+    let mut pair = Pair::new(RlcWindow::new(64).unwrap());
+    pair.send(5, &[2]);
+    let piece = |pair: &mut Pair, choice: Choice| {
+        let mut packet = Vec::new();
+        let mut nothing = Made(|_: &mut Vec<u8>, _| {});
+        let content = pair.sender.emit(NOW, choice, &mut packet, 60, &mut nothing).expect("a piece");
+        assert!(matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { id: 2, .. }))));
+        (packet, content)
+    };
+    let mut sent = Vec::new();
+    while pair.missing() > 0 {
+        sent.push(piece(&mut pair, Choice::Recover));
+    }
+    let probe = Choice::Repair { symbols: 5, reason: RepairReason::Tail };
+    let (first, again) = (sent.remove(0), piece(&mut pair, probe));
+    for (_, lost) in sent {
+        pair.sender.on_lost(NOW, lost);
+    }
+    pair.arrive(&first.0, first.1);
+    pair.arrive(&again.0, again.1);
+    assert_eq!(pair.missing(), 1);
+    while pair.missing() > 0 {
+        let (packet, content) = piece(&mut pair, Choice::Recover);
+        pair.arrive(&packet, content);
+    }
+    pair.report();
+    assert!(pair.is_all_delivered());
 }
 
 #[test]

@@ -235,7 +235,7 @@ impl Strategy for BlockSender {
         self.emit_coded(number, RepairReason::Probe, packet, space_bytes)
     }
 
-    fn on_arrived(&mut self, content: Content, was_lost: bool) -> bool {
+    fn on_arrived(&mut self, _now: Instant, content: Content, was_lost: bool) -> bool {
         self.apply_arrived(content, was_lost)
     }
 

@@ -75,7 +75,7 @@ impl Pair {
             other => panic!("{other:?}"),
         }
         .expect("a sound sender");
-        self.sender.on_arrived(content, false);
+        self.sender.on_arrived(NOW, content, false);
         let state = self.receiver.state();
         self.sender.on_report(NOW, &state).expect("a true report");
     }
@@ -165,7 +165,7 @@ fn a_block_lacks_what_neither_arrived_nor_is_under_way() {
     assert_eq!(pair.delivered.len(), 5);
     assert!(pair.is_all_delivered());
     // A loss taken back counts for the block and not for flight.
-    assert!(!pair.sender.on_arrived(sent[0].1, true));
+    assert!(!pair.sender.on_arrived(NOW, sent[0].1, true));
 }
 
 #[test]

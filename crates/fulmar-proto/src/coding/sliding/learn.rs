@@ -12,8 +12,9 @@ use crate::wire::frame::{CodingState, OpenWindow};
 use crate::{Instant, TransportError};
 
 impl SlidingSender {
-    /// A packet arrived. True if it added a degree of freedom at the receiver.
-    pub(super) fn apply_arrived(&mut self, content: Content) -> bool {
+    /// A packet arrived; one declared lost was taken off already. True if it added a degree of freedom at the
+    /// receiver.
+    pub(super) fn apply_arrived(&mut self, now: Instant, content: Content, was_lost: bool) -> bool {
         if let Content::Source(id) | Content::Combined(id) = content {
             self.decoded_early.remove(&id);
         }
@@ -22,6 +23,9 @@ impl SlidingSender {
                 let is_complete = self.ledger.parts.on_acked(piece);
                 if is_complete {
                     self.deliver(piece.id);
+                } else if !was_lost {
+                    let loss = self.ledger.on_piece_arrived(piece.id);
+                    self.on_symbol_gone(now, piece.id, loss);
                 }
                 is_complete
             }
@@ -61,13 +65,20 @@ impl SlidingSender {
             self.ledger.stats.repaired += 1;
             self.repaired_early += 1;
         }
-        match self.ledger.on_symbol_lost(content) {
-            Some((id, SymbolLoss::Again)) => {
+        if let Some((id, loss)) = self.ledger.on_symbol_lost(content) {
+            self.on_symbol_gone(now, id, loss);
+        }
+    }
+
+    /// One packet less that carries `id` is under way.
+    fn on_symbol_gone(&mut self, now: Instant, id: SymbolId, loss: SymbolLoss) {
+        match loss {
+            SymbolLoss::Again => {
                 self.copied_in_flight = self.copied_in_flight.saturating_sub(1);
                 self.on_symbol_missing(now, id);
             }
-            Some((id, SymbolLoss::First)) => self.on_symbol_missing(now, id),
-            Some((_, SymbolLoss::None)) | None => {}
+            SymbolLoss::First => self.on_symbol_missing(now, id),
+            SymbolLoss::None => {}
         }
     }
 

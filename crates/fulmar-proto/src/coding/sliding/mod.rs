@@ -266,8 +266,8 @@ impl Strategy for SlidingSender {
         self.emit_copy(oldest, RepairReason::Probe, packet, space_bytes)
     }
 
-    fn on_arrived(&mut self, content: Content, _was_lost: bool) -> bool {
-        self.apply_arrived(content)
+    fn on_arrived(&mut self, now: Instant, content: Content, was_lost: bool) -> bool {
+        self.apply_arrived(now, content, was_lost)
     }
 
     fn on_lost(&mut self, now: Instant, content: Content) {
