@@ -200,12 +200,13 @@ fn a_symbol_of_which_only_copies_of_one_piece_arrive_is_missing() {
         sent.push(piece(&mut pair, Choice::Recover));
     }
     let probe = Choice::Repair { symbols: 5, reason: RepairReason::Tail };
-    let (first, again) = (sent.remove(0), piece(&mut pair, probe));
+    let first = [sent.remove(0), piece(&mut pair, probe), piece(&mut pair, probe)];
     for (_, lost) in sent {
         pair.sender.on_lost(NOW, lost);
     }
-    pair.arrive(&first.0, first.1);
-    pair.arrive(&again.0, again.1);
+    for (packet, content) in first {
+        pair.arrive(&packet, content);
+    }
     assert_eq!(pair.missing(), 1);
     while pair.missing() > 0 {
         let (packet, content) = piece(&mut pair, Choice::Recover);
