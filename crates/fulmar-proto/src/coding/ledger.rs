@@ -123,13 +123,8 @@ impl Ledger {
         Some((id, self.lose(id)))
     }
 
-    /// A piece of `id` arrived, and others are lacking still: like a packet that was lost it brings the symbol no
-    /// more. (Copies of a piece that has arrived may be all that is under way.)
-    pub(super) fn on_piece_arrived(&mut self, id: SymbolId) -> SymbolLoss {
-        self.lose(id)
-    }
-
-    fn lose(&mut self, id: SymbolId) -> SymbolLoss {
+    /// A packet that carried `id` brings it no more.
+    pub(super) fn lose(&mut self, id: SymbolId) -> SymbolLoss {
         let Some(held) = self.ring.held_mut(id) else { return SymbolLoss::None };
         let SymbolState::InFlight(count) = held.state else { return SymbolLoss::None };
         if count > 1 {

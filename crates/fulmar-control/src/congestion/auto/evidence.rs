@@ -238,10 +238,11 @@ impl Auto {
         let is_slow = self.sent_gain <= Slow::Down.gain();
         let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);
         let is_drained = self.is_drained();
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
         if is_cut {
             self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
         } else if self.sent_gain <= 1.0 && is_drained {
-            self.on_clean_round(now, packets, lost_packets, path);
+            self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
         }
@@ -253,30 +254,20 @@ impl Auto {
     pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
         let is_drained = self.has(Mechanism::Floor) && self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
         let Phase::Startup(startup) = &mut self.phase else { return };
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
-            self.on_clean_round(now, packets, lost_packets, path);
+            self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
         }
-    }
-
-    fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, path: &PathView) {
-        self.floor.on_clean_round(now, packets, lost_packets, &path.loss);
-        self.floor_rtt = self.floor_rtt.max(self.model.rtt_min().unwrap_or_default());
-    }
-
-    /// Nothing of what was taken for the path's loss was.
-    pub(super) fn forget_floor(&mut self) {
-        self.floor = Floor::new();
-        self.floor_rtt = Duration::ZERO;
     }
 
     /// Takes a sample of the RTT into the model.
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
-        if rtt + self.queue_slack() < self.floor_rtt {
+        if rtt + self.queue_slack() < self.floor.rtt_min() {
             // What we took for the round trip held a queue, and the rounds we took for clean were not. (It may have
             // gone little by little: no sample needs to be much below the one before.)
             self.model.rescale(1.0 - self.floor.rate());
-            self.forget_floor();
+            self.floor = Floor::new();
         }
         self.model.on_rtt(now, rtt, self.spread());
     }

@@ -52,6 +52,8 @@ pub(super) struct Floor {
     packets: u32,
     lost_packets: u32,
     measured_at: Option<Instant>,
+    /// The longest that the shortest round trip was while it was measured.
+    rtt_min: Duration,
     /// Packets and losses of slow rounds, forgotten exponentially.
     slow_packets: f64,
     slow_lost_packets: f64,
@@ -67,6 +69,7 @@ impl Floor {
             packets: 0,
             lost_packets: 0,
             measured_at: None,
+            rtt_min: Duration::ZERO,
             slow_packets: 0.0,
             slow_lost_packets: 0.0,
             rate: 0.0,
@@ -78,8 +81,22 @@ impl Floor {
         self.rate
     }
 
-    /// A clean round settled `packets`, of which `lost_packets` were lost.
-    pub(super) fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, loss: &LossView) {
+    /// The longest that the shortest round trip was while the floor was measured; zero if it was not.
+    pub(super) fn rtt_min(&self) -> Duration {
+        self.rtt_min
+    }
+
+    /// A clean round settled `packets`, of which `lost_packets` were lost, above a shortest round trip of
+    /// `rtt_min`.
+    pub(super) fn on_clean_round(
+        &mut self,
+        now: Instant,
+        packets: u32,
+        lost_packets: u32,
+        rtt_min: Duration,
+        loss: &LossView,
+    ) {
+        self.rtt_min = self.rtt_min.max(rtt_min);
         self.packets = self.packets.saturating_add(packets);
         self.lost_packets = self.lost_packets.saturating_add(lost_packets);
         self.measured_at = Some(now);
@@ -180,6 +197,8 @@ mod tests {
 
     const INDEPENDENT: LossView = LossView { rate: 0.2, burst_packets: 1.25, weight_packets: 1000.0 };
 
+    const RTT: Duration = Duration::from_millis(20);
+
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
     }
@@ -188,7 +207,7 @@ mod tests {
     fn clusters_of_other_flows_are_not_random_loss() {
         let mut floor = Floor::new();
         for round in 0..100 {
-            floor.on_clean_round(at(round), 150, if round % 4 == 0 { 30 } else { 0 }, &INDEPENDENT);
+            floor.on_clean_round(at(round), 150, if round % 4 == 0 { 30 } else { 0 }, RTT, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), 0.0);
     }
@@ -197,11 +216,11 @@ mod tests {
     fn steady_loss_is_the_floor_and_small_rounds_are_pooled() {
         let mut floor = Floor::new();
         for round in 0..600 {
-            floor.on_clean_round(at(round), 10, 1, &INDEPENDENT);
+            floor.on_clean_round(at(round), 10, 1, RTT, &INDEPENDENT);
         }
         assert!((floor.rate() - 0.1).abs() < 1e-9, "{}", floor.rate());
         for round in 600..1000 {
-            floor.on_clean_round(at(round), 10, 0, &INDEPENDENT);
+            floor.on_clean_round(at(round), 10, 0, RTT, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), 0.0);
     }
@@ -210,7 +229,7 @@ mod tests {
     fn it_is_bounded_and_decays_when_unmeasured() {
         let mut floor = Floor::new();
         for round in 0..50 {
-            floor.on_clean_round(at(round), 100, 90, &INDEPENDENT);
+            floor.on_clean_round(at(round), 100, 90, RTT, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), FLOOR_MAX);
         floor.on_unclean_round(at(4_000), Duration::from_secs(4));
@@ -223,7 +242,7 @@ mod tests {
     fn bursts_widen_what_the_floor_explains() {
         let mut floor = Floor::new();
         for round in 0..50 {
-            floor.on_clean_round(at(round), 100, 20, &INDEPENDENT);
+            floor.on_clean_round(at(round), 100, 20, RTT, &INDEPENDENT);
         }
         // 0.2 * 100 + 2 * sqrt(100 * 0.2 * 0.8) = 28.
         assert!((floor.explained_packets(100, &INDEPENDENT, 2.0) - 28.0).abs() < 1e-9);
@@ -236,7 +255,7 @@ mod tests {
     fn loss_that_vanishes_when_we_slow_down_was_ours() {
         let mut floor = Floor::new();
         for round in 0..50 {
-            floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
+            floor.on_clean_round(at(round), 200, 60, RTT, &INDEPENDENT);
         }
         assert_eq!(floor.rate(), 0.3);
         assert!(floor.on_slow_round(150, 0, &INDEPENDENT));
@@ -245,7 +264,7 @@ mod tests {
         // Slow rounds that lose as much change nothing.
         let mut floor = Floor::new();
         for round in 0..50 {
-            floor.on_clean_round(at(round), 200, 60, &INDEPENDENT);
+            floor.on_clean_round(at(round), 200, 60, RTT, &INDEPENDENT);
             assert!(!floor.on_slow_round(150, 45, &INDEPENDENT));
         }
         assert_eq!(floor.rate(), 0.3);

@@ -92,8 +92,6 @@ pub struct Auto {
     without: Option<Mechanism>,
     model: Model,
     floor: Floor,
-    /// The longest that the shortest round trip was while the floor was measured.
-    floor_rtt: Duration,
     tally: Tally,
     round: u64,
     round_started_at: Instant,
@@ -150,7 +148,6 @@ impl Auto {
             without: None,
             model: Model::new(),
             floor: Floor::new(),
-            floor_rtt: Duration::ZERO,
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,

@@ -10,6 +10,7 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::carried::{Carried, Fall};
+use super::floor::Floor;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
@@ -100,7 +101,7 @@ impl Auto {
             Verdict::Full => {
                 if queue == Queue::None {
                     self.model.rescale(1.0 - self.floor.rate());
-                    self.forget_floor();
+                    self.floor = Floor::new();
                 } else {
                     self.on_alone(now);
                 }

@@ -179,7 +179,7 @@ impl Startup {
     fn judge_jump(&mut self, tally: &Tally) -> Option<Verdict> {
         let jump = self.jump.as_mut()?;
         jump.rounds += 1;
-        let lost_share = f64::from(tally.lost_packets) / f64::from(tally.packets().max(1));
+        let lost_share = tally.lost_share();
         let arrived = tally.delivery_rate.scaled(1.0 / (1.0 - lost_share.min(JUMP_LOSS_MAX)));
         if arrived >= jump.train.rate.scaled(JUMP_CONFIRMED) {
             return Some(Verdict::Full);

@@ -24,7 +24,8 @@ impl SlidingSender {
                 if is_complete {
                     self.deliver(piece.id);
                 } else if !was_lost {
-                    let loss = self.ledger.on_piece_arrived(piece.id);
+                    // Others are lacking, and copies of this one may be all that is under way.
+                    let loss = self.ledger.lose(piece.id);
                     self.on_symbol_gone(now, piece.id, loss);
                 }
                 is_complete
