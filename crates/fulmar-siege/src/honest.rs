@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::castle::{Castle, LIBRARY};
@@ -14,7 +14,8 @@ use crate::chance::Chance;
 use crate::field::Field;
 use crate::roads::Roads;
 
-/// A copy that takes longer hangs.
+/// A copy that says nothing for so long hangs. (One whose server is killed every twenty seconds may take longer, on a
+/// busy machine; it says so each time, and gives up if it gets nowhere.)
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Ways to send that the clients ask for.
@@ -164,16 +165,19 @@ impl Client<'_> {
     fn copy(&self, from: &str, to: &str, road: SocketAddr, chance: &mut Chance) -> io::Result<End> {
         let mut command = Command::new(&self.field.program);
         command.args(["cp", "--json", "--accept-new", "--connect-timeout", "10", "--retries", "12"]);
-        command.args(["--profile", *chance.pick(&PROFILES), "-p", &road.port().to_string(), from, to]);
+        let profile = *chance.pick(&PROFILES);
+        command.args(["--profile", profile, "-p", &road.port().to_string(), from, to]);
         command.env("FULMAR_HOME", self.home).env_remove("RUST_LOG");
         self.field.clock.show(&mut command);
         let begin = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let killed_after = chance.is_one_in(12).then(|| Duration::from_millis(chance.below(2000)));
-        let Some((code, said, complained)) = wait(child, killed_after)? else {
-            self.field.verdict.complain(format!("a copy hangs: {from} to {to}"));
+        let Ended { code, said, complained, is_too_late } = wait(child, killed_after)?;
+        if is_too_late {
+            let how = format!("{from} to {to} with {profile} by {road}");
+            self.field.verdict.complain(format!("a copy hangs: {how}; what it said: {complained}"));
             return Ok(End::Killed);
-        };
+        }
         let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
         let message = report["error"]["message"].as_str().unwrap_or_default();
         let verdict = &self.field.verdict;
@@ -212,34 +216,47 @@ fn without_names(message: &str) -> String {
     first.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect::<String>().replace("##", "#")
 }
 
-type Ended = (Option<i32>, String, String);
+/// How a copy ended.
+struct Ended {
+    /// The exit code, if it was not killed.
+    code: Option<i32>,
+    said: String,
+    complained: String,
+    /// It was killed because it did not end.
+    is_too_late: bool,
+}
 
-/// The exit code, if it was not killed, and what was said; nothing if it does not end.
-fn wait(mut child: Child, killed_after: Option<Duration>) -> io::Result<Option<Ended>> {
+fn wait(mut child: Child, killed_after: Option<Duration>) -> io::Result<Ended> {
     let begin = Instant::now();
+    let heard_at = Arc::new(Mutex::new(begin));
     let read = |stream: Option<Box<dyn Read + Send>>| {
+        let heard_at = Arc::clone(&heard_at);
         std::thread::spawn(move || {
             let mut said = String::new();
-            let _ = stream.map(|mut stream| stream.read_to_string(&mut said));
+            for line in
+                stream.into_iter().flat_map(|stream| BufReader::new(stream).lines()).map_while(Result::ok)
+            {
+                *heard_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                said += &line;
+                said.push('\n');
+            }
             said
         })
     };
     let out = read(child.stdout.take().map(|out| Box::new(out) as _));
     let err = read(child.stderr.take().map(|err| Box::new(err) as _));
+    let mut is_too_late = false;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        let is_too_late = begin.elapsed() > PATIENCE;
+        is_too_late = heard_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > PATIENCE;
         if is_too_late || killed_after.is_some_and(|after| begin.elapsed() > after) {
             child.kill()?;
-            let status = child.wait()?;
-            if is_too_late {
-                return Ok(None);
-            }
-            break status;
+            break child.wait()?;
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    Ok(Some((status.code(), out.join().unwrap_or_default(), err.join().unwrap_or_default())))
+    let (said, complained) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    Ok(Ended { code: status.code(), said, complained, is_too_late })
 }

@@ -212,7 +212,7 @@ async fn connect_again(
         if *attempts > args.retries {
             return Err(failure);
         }
-        if !args.quiet && !args.json {
+        if !args.quiet {
             say(&format!("{failure}; trying again"));
         }
         tokio::time::sleep(job::pause(*attempts)).await;

@@ -26,6 +26,10 @@ const FLOWING_DELAYS: u32 = 16;
 /// and again.
 const UNANSWERED_MANY: u64 = 8;
 
+/// Packets with numbers below this are acknowledged one by one: the sender has nothing else yet to measure the path
+/// with, and trains of ten packets of which some are lost leave few ACKs.
+const FIRST_PACKETS: u64 = 64;
+
 /// How the peer wants its packets acknowledged.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AckPolicy {
@@ -162,7 +166,9 @@ impl Received {
             self.gap_reports += 1;
         }
         let is_first_gap = is_gap && self.gap_reports == 1;
-        if self.unacked_packets >= self.policy.every_packets || is_first_gap || ecn == Some(Ecn::Ce) {
+        let is_first = number.0 < FIRST_PACKETS;
+        let is_enough = self.unacked_packets >= self.policy.every_packets;
+        if is_enough || is_first || is_first_gap || ecn == Some(Ecn::Ce) {
             self.is_due_now = true;
         }
         if self.due_at.is_none() {
@@ -291,12 +297,17 @@ mod tests {
     }
 
     #[test]
-    fn every_second_packet_or_after_the_delay() {
+    fn every_second_packet_or_after_the_delay_but_each_of_the_first() {
         let mut received = Received::new(AckPolicy::default());
-        received.on_packet(at(0), PacketNumber(0), None, true);
+        for number in 0..FIRST_PACKETS {
+            received.on_packet(at(0), PacketNumber(number), None, true);
+            assert!(received.is_ack_due(at(0)));
+            received.on_ack_sent(at(0));
+        }
+        received.on_packet(at(0), PacketNumber(FIRST_PACKETS), None, true);
         assert!(!received.is_ack_due(at(24)) && received.is_ack_due(at(25)));
         assert_eq!(received.timeout(), Some(at(25)));
-        received.on_packet(at(1), PacketNumber(1), None, true);
+        received.on_packet(at(1), PacketNumber(FIRST_PACKETS + 1), None, true);
         assert!(received.is_ack_due(at(1)));
         received.on_ack_sent(at(1));
         assert!(!received.is_ack_due(at(1000)) && !received.has_news());

@@ -190,7 +190,7 @@ impl Auto {
         }
     }
 
-    fn is_round_flat(&self) -> bool {
+    pub(super) fn is_round_flat(&self) -> bool {
         let min = self.model.rtt_min().unwrap_or_default();
         self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < min / FLAT)
     }
@@ -259,6 +259,17 @@ impl Auto {
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
             self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
         }
+    }
+
+    /// A jump is right, and what it lost without making a queue was random.
+    pub(super) fn learn_jump_floor(&mut self, now: Instant, path: &PathView) {
+        if !self.has(Mechanism::Floor) || !self.is_drained() {
+            return;
+        }
+        let before = self.floor.rate();
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        self.floor.on_clean_round(now, self.tally.packets(), self.tally.lost_packets, rtt_min, &path.loss);
+        self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
     }
 
     /// Takes a sample of the RTT into the model.

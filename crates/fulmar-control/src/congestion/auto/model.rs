@@ -70,6 +70,11 @@ impl Model {
         Some(link_rate)
     }
 
+    /// So much arrived, which no sample covers: less than a round trip of it.
+    pub(super) fn on_share(&mut self, rate: Rate) {
+        self.rate.update(self.cycle, rate.bytes_per_second());
+    }
+
     /// A probing cycle ends: what was measured two cycles ago is forgotten.
     pub(super) fn next_cycle(&mut self) {
         self.cycle += 1;

@@ -76,6 +76,7 @@ impl Auto {
     fn judge_startup(&mut self, now: Instant, path: &PathView) {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         let queue = match self.tally.rtt_min {
+            _ if self.is_round_flat() => Queue::Flat,
             rtt if self.tally.rtt_samples == 0 || !self.has_queue(rtt) => Queue::None,
             rtt if rtt > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack() => Queue::Long,
             _ => Queue::Some,
@@ -85,11 +86,20 @@ impl Auto {
         match startup.judge(&self.tally, queue, excess) {
             Verdict::Undecided => {}
             Verdict::Grew => self.learn_startup_floor(now, path),
+            Verdict::Shared => {
+                // No round has measured yet what part of the link that is.
+                if let Some(rate) = startup.arrived_rate() {
+                    self.model.on_share(rate);
+                }
+                self.model.next_cycle();
+                self.enter(Phase::slow(Slow::Drain));
+            }
             Verdict::Full if startup.jump_rate().is_some() => {
                 // The train was a queue that we made, or one that others had made before.
                 if !self.is_overloaded() {
                     self.on_alone(now);
                 }
+                self.learn_jump_floor(now, path);
                 self.model.next_cycle();
                 self.schedule.probe_round = self.round + JUMP_CHECK_ROUNDS;
                 self.schedule.probe_at = now + LONG_CRUISE_MAX;
@@ -99,7 +109,7 @@ impl Auto {
                 self.enter(if has_queued { Phase::slow(Slow::Drain) } else { Phase::cruise() });
             }
             Verdict::Full => {
-                if queue == Queue::None {
+                if matches!(queue, Queue::Flat | Queue::None) {
                     self.model.rescale(1.0 - self.floor.rate());
                     self.floor = Floor::new();
                 } else {

@@ -2,13 +2,15 @@
 //!
 //! Loss alone, which may be random, proves nothing; a queue does. Source: BBRv3 (draft-ietf-ccwg-bbr 4.3.1).
 //!
-//! A packet train (see `trains`) shows the rate before it is reached. Then start-up *jumps*: it sends at that
-//! rate, which is more than twice what was measured, or less, and is over when as much arrives. If it does
-//! not, the train was wrong, and doubling goes on from what did arrive.
+//! A packet train (see `trains`) shows the rate before it is reached. Then start-up *jumps*: it sends at a part of
+//! that rate, when the first of that came back without a queue at all of it, and is over when as much arrives. If it
+//! does not, the train was wrong, and doubling goes on from what did arrive. A queue, or too much loss, that a part
+//! of the rate meets is others' doing: a train shows how fast a link is, not how busy; then start-up is over too.
+//! (A part first: draft-ietf-tsvwg-careful-resume, where it is half.)
 
 use core::time::Duration;
 
-use fulmar_units::Rate;
+use fulmar_units::{Instant, Rate};
 
 use super::tally::Tally;
 use super::trains::{Train, Trains};
@@ -43,12 +45,18 @@ const JUMP_LOSS_MAX: f64 = 0.25;
 const JUMP_OVERLOAD: f64 = 0.5;
 /// The round in which it was decided, the one in which its first packets leave, and the one that tells.
 const JUMP_ROUNDS: u32 = 3;
+/// A jump begins with this share of its rate, until ACKs have come for this part of a round trip; the shortest round
+/// trip of each such part tells whether there is a queue.
+const JUMP_FIRST_SHARE: f64 = 0.7;
+const JUMP_LOOK_PART: u32 = 8;
 /// A train that is slower than this share of what was delivered met somebody else's packets.
 const TRAIN_MIN: f64 = 0.8;
 
 /// The queue that a round met.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
+    /// Every round trip was the shortest.
+    Flat,
     None,
     Some,
     /// It stretches every round trip so far that it leaves no doubt.
@@ -62,14 +70,73 @@ pub(super) enum Verdict {
     Grew,
     Undecided,
     Full,
+    /// Others fill the link.
+    Shared,
 }
 
 /// A rate taken from a train.
 #[derive(Copy, Clone, Debug)]
 struct Jump {
     train: Train,
-    /// Rounds that have ended since.
+    decided_at: Instant,
+    /// When the first packet sent since then was acknowledged, and how many bytes after it.
+    answered_at: Option<Instant>,
+    arrived_bytes: u64,
+    /// The newest of those ACKs.
+    heard_at: Instant,
+    /// The shortest round trip since the last look at it, and when that was.
+    look: Option<(Instant, Duration)>,
+    is_whole: bool,
+    has_queue: bool,
+    /// Rounds that have ended since it is whole.
     rounds: u32,
+}
+
+impl Jump {
+    fn new(train: Train, now: Instant) -> Self {
+        Self {
+            train,
+            decided_at: now,
+            answered_at: None,
+            arrived_bytes: 0,
+            heard_at: now,
+            look: None,
+            is_whole: false,
+            has_queue: false,
+            rounds: 0,
+        }
+    }
+
+    /// What has arrived of it in each second.
+    fn arrived(&self) -> Option<Rate> {
+        Rate::from_bytes_in(self.arrived_bytes, self.heard_at - self.answered_at?)
+    }
+
+    fn rate(&self) -> Rate {
+        self.train.rate.scaled(if self.is_whole { 1.0 } else { JUMP_FIRST_SHARE })
+    }
+
+    /// An ACK. Round trips longer than `rtt_min` by more than `slack` meet a queue.
+    fn on_ack(&mut self, feedback: &Feedback, rtt_min: Duration, slack: Duration) {
+        let (Some(sent_at), Some(rtt)) = (feedback.newest_acked_sent_at, feedback.rtt) else { return };
+        if sent_at < self.decided_at {
+            return;
+        }
+        let (now, rtt) = (feedback.now, rtt.saturating_sub(feedback.ack_delay));
+        if self.answered_at.is_some() {
+            self.arrived_bytes = self.arrived_bytes.saturating_add(feedback.acked_bytes);
+        }
+        self.heard_at = now;
+        let answered_at = *self.answered_at.get_or_insert(now);
+        let (looked_at, shortest) = self.look.unwrap_or((now, rtt));
+        let shortest = shortest.min(rtt);
+        self.look = Some((looked_at, shortest));
+        if now - looked_at >= rtt_min / JUMP_LOOK_PART {
+            self.has_queue |= shortest > rtt_min + slack;
+            self.look = None;
+        }
+        self.is_whole |= now - answered_at >= rtt_min / JUMP_LOOK_PART && !self.has_queue;
+    }
 }
 
 /// Rounds in a row that lost more than is tolerated.
@@ -91,11 +158,16 @@ impl Excess {
         self.rounds += 1;
         self.packets = self.packets.saturating_add(tally.packets());
         self.lost_packets = self.lost_packets.saturating_add(tally.lost_packets);
-        let packets = f64::from(self.packets);
-        let chance = EXCESS_SIGMAS * libm::sqrt(packets * tolerated * (1.0 - tolerated));
         let is_enough = self.rounds >= EXCESS_ROUNDS && self.packets >= EXCESS_PACKETS_MIN;
-        is_enough && f64::from(self.lost_packets) > packets * tolerated + chance
+        is_enough && is_beyond(self.packets, self.lost_packets, tolerated)
     }
+}
+
+/// So many packets lose so many not by chance if `tolerated` of them are to be expected.
+fn is_beyond(packets: u32, lost_packets: u32, tolerated: f64) -> bool {
+    let packets = f64::from(packets);
+    let chance = EXCESS_SIGMAS * libm::sqrt(packets * tolerated * (1.0 - tolerated));
+    f64::from(lost_packets) > packets * tolerated + chance
 }
 
 /// Where start-up stands.
@@ -156,8 +228,17 @@ impl Startup {
         };
     }
 
-    /// Looks for a train; `rate` is the link's, as far as it was measured.
-    pub(super) fn watch_trains(&mut self, feedback: &Feedback, rate: Rate) {
+    /// Looks for a train, and at the queue that a jump meets; `rate` is the link's, as far as it was measured.
+    pub(super) fn watch_trains(
+        &mut self,
+        feedback: &Feedback,
+        rate: Rate,
+        rtt_min: Duration,
+        slack: Duration,
+    ) {
+        if let Some(jump) = &mut self.jump {
+            jump.on_ack(feedback, rtt_min, slack);
+        }
         let Some(train) = self.trains.on_feedback(feedback) else { return };
         let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
         if train.rate < rate.scaled(TRAIN_MIN) || is_too_fast {
@@ -166,18 +247,35 @@ impl Startup {
         match &mut self.jump {
             Some(jump) if train.packets >= jump.train.packets => jump.train = train,
             Some(_) => {}
-            None => self.jump = Some(Jump { train, rounds: 0 }),
+            None => self.jump = Some(Jump::new(train, feedback.now)),
         }
     }
 
-    /// The bottleneck's rate as a train showed it, less what the path loses.
+    /// The pace of a jump: the bottleneck's rate as a train showed it, less what the path loses, or a part of it.
     pub(super) fn jump_rate(&self) -> Option<Rate> {
-        self.jump.map(|jump| jump.train.rate)
+        self.jump.map(|jump| jump.rate())
     }
 
-    /// A round ends during a jump: is it right?
-    fn judge_jump(&mut self, tally: &Tally) -> Option<Verdict> {
+    /// What has arrived of a jump in each second.
+    pub(super) fn arrived_rate(&self) -> Option<Rate> {
+        self.jump?.arrived()
+    }
+
+    /// A round ends during a jump: is it right? If the round lost more than `tolerated`, that is given.
+    fn judge_jump(&mut self, tally: &Tally, tolerated: Option<f64>) -> Option<Verdict> {
         let jump = self.jump.as_mut()?;
+        let is_crowded = jump.answered_at.is_some()
+            && tolerated.is_some_and(|tolerated| is_beyond(tally.packets(), tally.lost_packets, tolerated));
+        if !jump.is_whole {
+            let is_shared = jump.has_queue || is_crowded;
+            return Some(if is_shared { Verdict::Shared } else { Verdict::Undecided });
+        }
+        if is_crowded {
+            return Some(Verdict::Shared);
+        }
+        if jump.has_queue {
+            return Some(Verdict::Full);
+        }
         jump.rounds += 1;
         let lost_share = tally.lost_share();
         let arrived = tally.delivery_rate.scaled(1.0 / (1.0 - lost_share.min(JUMP_LOSS_MAX)));
@@ -205,7 +303,7 @@ impl Startup {
         if !is_measured || tally.is_blackout {
             return Verdict::Undecided;
         }
-        if let Some(verdict) = self.judge_jump(tally) {
+        if let Some(verdict) = self.judge_jump(tally, tolerated.filter(|_| queue != Queue::Flat)) {
             return verdict;
         }
         // A queue that is full before we come is not seen, what it drops is.
@@ -222,14 +320,15 @@ impl Startup {
             return Verdict::Undecided;
         }
         let is_burst = f64::from(tally.lost_packets) > BURST_SHARE * f64::from(tally.packets());
-        if is_burst && queue == Queue::None && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
+        let is_empty = matches!(queue, Queue::Flat | Queue::None);
+        if is_burst && is_empty && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
             self.skipped_rounds += 1;
             return Verdict::Undecided;
         }
         self.full_rounds += 1;
-        self.is_nearly_full = queue != Queue::None;
+        self.is_nearly_full = !is_empty;
         let rounds_needed = match queue {
-            Queue::None => FULL_ROUNDS,
+            Queue::Flat | Queue::None => FULL_ROUNDS,
             Queue::Some => FULL_ROUNDS_QUEUE,
             Queue::Long => 1,
         };
@@ -306,5 +405,49 @@ mod tests {
         let rounds = (1..).find(|_| excess.on_round(&tally, Some(0.3)));
         assert_eq!(rounds, Some(19));
         assert!(!excess.on_round(&tally, None) && excess.rounds == 0);
+    }
+
+    const RTT: Duration = Duration::from_millis(200);
+
+    /// A start-up in a jump to 1 MB/s, decided at 1 s; its ACKs come every millisecond from `from` to `to` ms, of
+    /// 700 bytes each, and show a queue of so many milliseconds.
+    fn jump(from: u64, to: u64, queue: impl Fn(u64) -> u64) -> Startup {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
+        let train = Train { rate: Rate::from_bytes_per_second(1_000_000), packets: 10 };
+        startup.jump = Some(Jump::new(train, at(1000)));
+        for millis in from..=to {
+            let rtt = RTT + Duration::from_millis(queue(millis));
+            let mut feedback = Feedback::at(at(millis));
+            (feedback.acked_bytes, feedback.rtt) = (700, Some(rtt));
+            feedback.newest_acked_sent_at = Some(feedback.now - rtt);
+            startup.watch_trains(&feedback, Rate::ZERO, RTT, RTT / 8);
+        }
+        startup
+    }
+
+    #[test]
+    fn a_jump_is_whole_when_its_first_part_met_no_queue() {
+        let rate = |startup: Startup| startup.jump_rate().map(Rate::bytes_per_second);
+        assert_eq!(rate(jump(1000, 1224, |_| 0)), Some(700_000));
+        assert_eq!(rate(jump(1000, 1225, |_| 0)), Some(1_000_000));
+        // One late packet is no queue.
+        assert_eq!(rate(jump(1000, 1225, |millis| if millis == 1210 { 100 } else { 0 })), Some(1_000_000));
+        assert_eq!(rate(jump(1000, 1300, |_| 30)), Some(700_000));
+    }
+
+    #[test]
+    fn a_queue_or_heavy_loss_that_a_part_of_the_rate_meets_is_others() {
+        let judge = |mut startup: Startup, lost_packets, queue, tolerated| {
+            let arrived = startup.arrived_rate().map(Rate::bytes_per_second);
+            (startup.judge(&round(700_000, lost_packets), queue, tolerated), arrived)
+        };
+        let (verdict, arrived) = judge(jump(1000, 1300, |_| 30), 0, Queue::Some, None);
+        assert_eq!((verdict, arrived), (Verdict::Shared, Some(700_000)));
+        assert_eq!(judge(jump(1000, 1210, |_| 0), 0, Queue::None, None).0, Verdict::Undecided);
+        assert_eq!(judge(jump(1000, 1210, |_| 0), 40, Queue::None, Some(0.15)).0, Verdict::Shared);
+        // Where every round trip was the shortest it is the path that loses.
+        assert_eq!(judge(jump(1000, 1210, |_| 0), 40, Queue::Flat, Some(0.15)).0, Verdict::Undecided);
+        assert_eq!(judge(jump(1000, 1300, |_| 0), 40, Queue::None, Some(0.15)).0, Verdict::Shared);
     }
 }

@@ -7,7 +7,7 @@
 //! peer's flow control holds back shows it too, which its rate over a round trip does not.
 //!
 //! Source: packet-pair dispersion (Keshav 1991; Dovrolis, Ramanathan, Moore 2004). It is fooled by delay that
-//! is no queue; so a train counts only if it lasts longer than the hosts' noise, if its quarters agree, and
+//! is no queue; so a train counts only if it lasts longer than the hosts' noise, if its parts agree, and
 //! if ACKs came clearly slower than the packets left; and start-up takes it back when what it promised does
 //! not arrive.
 //!
@@ -20,16 +20,16 @@ use fulmar_units::{Instant, Rate};
 
 use crate::Feedback;
 
-/// A train of fewer packets is no measurement.
+/// A train of fewer packets is no measurement, nor is one whose ACKs divide it into fewer parts; no more are compared.
 const PACKETS_MIN: u32 = 6;
+const PARTS_MIN: usize = 3;
+const PARTS_MAX: usize = 4;
 /// By so much a train must have stretched the round trip: the hosts' own noise is shorter.
 const GROWTH_MIN: Duration = Duration::from_micros(300);
 /// By this share of the time in which it was acknowledged: else it was hardly faster than the bottleneck.
 const GROWTH_SHARE: f64 = 0.2;
-/// The slowest quarter of a train arrives at no less than this share of the fastest one's rate.
+/// The slowest part of a train arrives at no less than this share of the fastest one's rate.
 const AGREEMENT: f64 = 0.6;
-/// Each quarter stretches it by at least the whole growth divided by this: half of its part.
-const QUARTER_GROWTH: u32 = 8;
 /// Points kept; every other one is dropped when there are more.
 const POINTS_MAX: usize = 64;
 
@@ -113,7 +113,7 @@ fn train(points: &[Point]) -> Option<Train> {
     let growth = last.rtt.saturating_sub(first.rtt);
     let elapsed = last.time_since(first);
     let is_queue = growth >= GROWTH_MIN && growth >= elapsed.mul_f64(GROWTH_SHARE);
-    if !is_queue || packets < PACKETS_MIN || !do_quarters_agree(points, packets, growth) {
+    if !is_queue || packets < PACKETS_MIN || !do_parts_agree(points, packets, growth) {
         return None;
     }
     let acked_packets = u64::from(last.acked_packets.wrapping_sub(first.acked_packets).max(1));
@@ -121,17 +121,22 @@ fn train(points: &[Point]) -> Option<Train> {
     Some(Train { rate: Rate::from_bytes_in(bytes, elapsed)?, packets })
 }
 
-/// Each quarter of the train arrived at about the same rate, and met a longer queue than the one before.
-fn do_quarters_agree(points: &[Point], packets: u32, growth: Duration) -> bool {
+/// Each part of the train, a quarter or what lies between two points if there are fewer, arrived at about the same
+/// rate, and met a longer queue than the one before.
+fn do_parts_agree(points: &[Point], packets: u32, growth: Duration) -> bool {
     let first = &points[0];
+    let parts = (points.len() - 1).min(PARTS_MAX);
+    if parts < PARTS_MIN {
+        return false;
+    }
     let mut start = first;
     let (mut slowest, mut fastest) = (f64::MAX, 0.0_f64);
-    for quarter in 1..=4 {
-        let due = u64::from(packets) * quarter / 4;
+    for part in 1..=parts {
+        let due = u64::from(packets) * part as u64 / parts as u64;
         let distance = |point: &&Point| u64::from(point.packets_since(first)).abs_diff(due);
         let Some(end) = points.iter().min_by_key(distance) else { return false };
         let elapsed = end.time_since(start).as_secs_f64();
-        if end.rtt < start.rtt + growth / QUARTER_GROWTH || elapsed <= 0.0 {
+        if end.rtt < start.rtt + growth / (2 * parts as u32) || elapsed <= 0.0 {
             return false;
         }
         let rate = f64::from(end.packets_since(start)) / elapsed;
@@ -167,6 +172,22 @@ mod tests {
         // A packet every 400 us: 2.5 MB/s.
         let found = trains((0..10).map(|packet| (0, 100_000 + 400 * packet)));
         assert_eq!(found, Some(Train { rate: Rate::from_bytes_per_second(2_500_000), packets: 9 }));
+    }
+
+    #[test]
+    fn of_a_train_with_losses_a_few_acks_are_enough() {
+        // Three parts, of 2, 3 and 4 packets.
+        let mut trains = Trains::default();
+        let found = [0_u32, 2, 5, 9].into_iter().filter_map(|packet| {
+            let rtt = Duration::from_micros(100_000 + 400 * u64::from(packet));
+            let mut feedback = Feedback::at(Instant::ZERO + rtt);
+            (feedback.acked_bytes, feedback.acked_packets) = (u64::from(MTU), 1);
+            (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
+            feedback.newest_acked_ordinal = packet;
+            trains.on_feedback(&feedback)
+        });
+        let found: Vec<Train> = found.collect();
+        assert_eq!(found, [Train { rate: Rate::from_bytes_per_second(2_500_000), packets: 9 }]);
     }
 
     #[test]
