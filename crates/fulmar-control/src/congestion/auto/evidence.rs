@@ -33,6 +33,8 @@ const ALONE_ROUNDS: u64 = 40;
 const SAME_RTT: f64 = 1.1;
 /// The share of the floor that the rate makes up for while nothing shows that it is the path's.
 const TRUST: f64 = 0.6;
+/// Of a floor above this no more counts then: where so much is lost it is rather a crowd than the path.
+const TRUSTED_MAX: f64 = 0.25;
 /// A round of so many packets that lost this share more than the floor explains met an overload.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
 const OVERLOAD_LOSS: f64 = 0.1;
@@ -217,7 +219,8 @@ impl Auto {
         let is_unmoved =
             self.has(Mechanism::Unmoved) && self.unmoved.is_some_and(|found| self.is_fresh(&found, now));
         let is_full = self.is_alone(now) || is_unmoved || self.is_flat || is_long_startup;
-        self.floor.rate() * if is_full { 1.0 } else { TRUST }
+        let floor = self.floor.rate();
+        if is_full { floor } else { TRUST * floor.min(TRUSTED_MAX) }
     }
 
     /// A probe made a queue.
