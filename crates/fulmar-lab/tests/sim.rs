@@ -57,6 +57,16 @@ fn every_profile_fills_a_clean_link_and_no_more() {
     }
 }
 
+/// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a flow that
+/// makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit to 0.1.
+#[test]
+fn auto_fills_a_short_path_that_loses_much() {
+    let path = link(&[("rate", "100M"), ("rtt", "1ms"), ("loss", "30%"), ("queue_bdp", "1")]);
+    let scenario = Scenario::over(path, vec![flow("auto", "bulk")], Duration::from_secs(2));
+    let shares = [1, 2, 3].map(|seed| run(&scenario, seed).fraction_of_limit.unwrap());
+    assert!(shares.iter().all(|share| (0.8..1.0).contains(share)), "{shares:?}");
+}
+
 #[test]
 fn a_file_arrives_whole_in_about_the_time_it_takes() {
     let outcome =

@@ -40,6 +40,8 @@ const OVERLOAD_PACKETS_MIN: u32 = 32;
 const OVERLOAD_LOSS: f64 = 0.1;
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
+/// .. and so is a packet or two that left close together.
+const FLAT_MIN: Duration = Duration::from_micros(100);
 /// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
 const STARTUP_LOSS: f64 = 0.15;
 const STARTUP_FLOOR_MAX: f64 = 0.15;
@@ -194,7 +196,7 @@ impl Auto {
 
     pub(super) fn is_round_flat(&self) -> bool {
         let min = self.model.rtt_min().unwrap_or_default();
-        self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < min / FLAT)
+        self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < (min / FLAT).max(FLAT_MIN))
     }
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the
