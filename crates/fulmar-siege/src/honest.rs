@@ -6,7 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::castle::{Castle, LIBRARY};
@@ -226,17 +227,18 @@ struct Ended {
     is_too_late: bool,
 }
 
+/// Waits until it ends, is to be killed, or says nothing for too long.
 fn wait(mut child: Child, killed_after: Option<Duration>) -> io::Result<Ended> {
     let begin = Instant::now();
-    let heard_at = Arc::new(Mutex::new(begin));
+    let has_spoken = Arc::new(AtomicBool::new(false));
     let read = |stream: Option<Box<dyn Read + Send>>| {
-        let heard_at = Arc::clone(&heard_at);
+        let has_spoken = Arc::clone(&has_spoken);
         std::thread::spawn(move || {
             let mut said = String::new();
             for line in
                 stream.into_iter().flat_map(|stream| BufReader::new(stream).lines()).map_while(Result::ok)
             {
-                *heard_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                has_spoken.store(true, Ordering::Relaxed);
                 said += &line;
                 said.push('\n');
             }
@@ -245,12 +247,15 @@ fn wait(mut child: Child, killed_after: Option<Duration>) -> io::Result<Ended> {
     };
     let out = read(child.stdout.take().map(|out| Box::new(out) as _));
     let err = read(child.stderr.take().map(|err| Box::new(err) as _));
-    let mut is_too_late = false;
+    let (mut heard_at, mut is_too_late) = (begin, false);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        is_too_late = heard_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > PATIENCE;
+        if has_spoken.swap(false, Ordering::Relaxed) {
+            heard_at = Instant::now();
+        }
+        is_too_late = heard_at.elapsed() > PATIENCE;
         if is_too_late || killed_after.is_some_and(|after| begin.elapsed() > after) {
             child.kill()?;
             break child.wait()?;

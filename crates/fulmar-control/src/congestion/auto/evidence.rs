@@ -10,7 +10,6 @@ use fulmar_units::{Instant, whole_nanos};
 
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
-use super::startup::JUMP_RTT_MIN;
 use super::{Auto, Found, Mechanism};
 use crate::{Feedback, PathView};
 
@@ -216,11 +215,9 @@ impl Auto {
     pub(super) fn compensated(&self, now: Instant) -> f64 {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the link
         // their loss ends it soon.
-        let is_long_startup =
-            self.phase.is_startup() && self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN);
         let is_unmoved =
             self.has(Mechanism::Unmoved) && self.unmoved.is_some_and(|found| self.is_fresh(&found, now));
-        let is_full = self.is_alone(now) || is_unmoved || self.is_flat || is_long_startup;
+        let is_full = self.is_alone(now) || is_unmoved || self.is_flat || self.is_long_startup();
         let floor = self.floor.rate();
         if is_full { floor } else { TRUST * floor.min(TRUSTED_MAX) }
     }
@@ -243,11 +240,10 @@ impl Auto {
         let is_slow = self.sent_gain <= Slow::Down.gain();
         let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);
         let is_drained = self.is_drained();
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
         if is_cut {
-            self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
+            self.follow_floor(before);
         } else if self.sent_gain <= 1.0 && is_drained {
-            self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
+            self.on_clean_round(now, packets, lost_packets, path);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
         }
@@ -259,11 +255,20 @@ impl Auto {
     pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
         let is_drained = self.has(Mechanism::Floor) && self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
         let Phase::Startup(startup) = &mut self.phase else { return };
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
-            self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
+            self.on_clean_round(now, packets, lost_packets, path);
         }
+    }
+
+    fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, path: &PathView) {
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
+    }
+
+    /// The rate makes up for the floor there is now, and no more for the one `before`.
+    fn follow_floor(&mut self, before: f64) {
+        self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
     }
 
     /// A jump is right, and what it lost without making a queue was random.
@@ -272,9 +277,8 @@ impl Auto {
             return;
         }
         let before = self.floor.rate();
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
-        self.floor.on_clean_round(now, self.tally.packets(), self.tally.lost_packets, rtt_min, &path.loss);
-        self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
+        self.on_clean_round(now, self.tally.packets(), self.tally.lost_packets, path);
+        self.follow_floor(before);
     }
 
     /// Takes a sample of the RTT into the model.

@@ -258,20 +258,31 @@ impl Auto {
         startup.early_rate = early_rate(startup.early_bytes, path).scaled(pace);
     }
 
-    /// Start-up on a long path, of which no train has told the rate yet.
+    /// Start-up where round trips are so long that it matters.
+    fn is_long_startup(&self) -> bool {
+        self.phase.is_startup() && self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN)
+    }
+
+    /// No train has told the rate of a long path yet.
     fn is_looking_for_trains(&self) -> bool {
-        let is_long = self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN);
         let Phase::Startup(startup) = &self.phase else { return false };
-        is_long && self.has(Mechanism::Trains) && startup.jump_rate().is_none()
+        self.is_long_startup() && self.has(Mechanism::Trains) && startup.jump_rate().is_none()
+    }
+
+    fn watch_trains(&mut self, feedback: &Feedback) {
+        let (rate, slack) = (self.model.rate().unwrap_or(Rate::ZERO), self.queue_slack());
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        if let Phase::Startup(startup) = &mut self.phase {
+            startup.watch_trains(feedback, rate, rtt_min, slack);
+        }
     }
 
     /// A millisecond's worth, so that a coarse timer can keep the pace, within a few packets and a few GSO
     /// batches.
     fn burst_bytes(&self) -> u64 {
         let packet = u64::from(self.mtu_bytes);
-        match self.model.rate() {
+        match self.model.rate().filter(|_| !self.is_looking_for_trains()) {
             None => INITIAL_PACKETS * packet,
-            Some(_) if self.is_looking_for_trains() => INITIAL_PACKETS * packet,
             Some(rate) => rate.bytes_in(Duration::from_millis(1)).clamp(2 * packet, 256 * 1024),
         }
     }
@@ -303,12 +314,8 @@ impl CongestionController for Auto {
                 self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
             }
         }
-        let (rtt_min, slack) = (self.model.rtt_min().unwrap_or_default(), self.queue_slack());
-        if rtt_min >= JUMP_RTT_MIN
-            && self.has(Mechanism::Trains)
-            && let Phase::Startup(startup) = &mut self.phase
-        {
-            startup.watch_trains(feedback, self.model.rate().unwrap_or(Rate::ZERO), rtt_min, slack);
+        if self.is_long_startup() && self.has(Mechanism::Trains) {
+            self.watch_trains(feedback);
         }
         self.tally.add(feedback, self.model.rtt_min().unwrap_or_default());
         self.on_rival_feedback(feedback, path);

@@ -109,7 +109,7 @@ impl Auto {
                 self.enter(if has_queued { Phase::slow(Slow::Drain) } else { Phase::cruise() });
             }
             Verdict::Full => {
-                if matches!(queue, Queue::Flat | Queue::None) {
+                if queue.is_empty() {
                     self.model.rescale(1.0 - self.floor.rate());
                     self.floor = Floor::new();
                 } else {

@@ -63,6 +63,12 @@ pub(super) enum Queue {
     Long,
 }
 
+impl Queue {
+    pub(super) fn is_empty(self) -> bool {
+        matches!(self, Self::Flat | Self::None)
+    }
+}
+
 /// What a round means.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -266,12 +272,11 @@ impl Startup {
         let jump = self.jump.as_mut()?;
         let is_crowded = jump.answered_at.is_some()
             && tolerated.is_some_and(|tolerated| is_beyond(tally.packets(), tally.lost_packets, tolerated));
-        if !jump.is_whole {
-            let is_shared = jump.has_queue || is_crowded;
-            return Some(if is_shared { Verdict::Shared } else { Verdict::Undecided });
-        }
-        if is_crowded {
+        if is_crowded || (jump.has_queue && !jump.is_whole) {
             return Some(Verdict::Shared);
+        }
+        if !jump.is_whole {
+            return Some(Verdict::Undecided);
         }
         if jump.has_queue {
             return Some(Verdict::Full);
@@ -320,13 +325,12 @@ impl Startup {
             return Verdict::Undecided;
         }
         let is_burst = f64::from(tally.lost_packets) > BURST_SHARE * f64::from(tally.packets());
-        let is_empty = matches!(queue, Queue::Flat | Queue::None);
-        if is_burst && is_empty && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
+        if is_burst && queue.is_empty() && self.skipped_rounds < SKIPPED_ROUNDS_MAX {
             self.skipped_rounds += 1;
             return Verdict::Undecided;
         }
         self.full_rounds += 1;
-        self.is_nearly_full = !is_empty;
+        self.is_nearly_full = !queue.is_empty();
         let rounds_needed = match queue {
             Queue::Flat | Queue::None => FULL_ROUNDS,
             Queue::Some => FULL_ROUNDS_QUEUE,
