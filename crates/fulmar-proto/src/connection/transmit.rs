@@ -11,7 +11,7 @@ use super::setup::symbol_bytes;
 use super::{Connection, Transmit};
 use crate::coding::{Content, Next, Source, Turn};
 use crate::crypto::SealError;
-use crate::recovery::{AckSpacing, BASE_BYTES, Permit};
+use crate::recovery::{AckSpacing, BASE_BYTES, Permit, ProbeCargo};
 use crate::stream::Streams;
 use crate::wire::frame;
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES, short_header_bytes};
@@ -21,8 +21,6 @@ use rand_chacha::ChaCha20Rng;
 
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
-/// So many probe timeouts in a row send packets of full size.
-const PROBES_FULL_SIZED: u32 = 2;
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
 const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
@@ -35,7 +33,7 @@ const RESPONSES_TRACKED_MAX: usize = 64;
 #[derive(Copy, Clone, Debug)]
 enum Payload {
     Nothing,
-    Probe,
+    Probe(ProbeCargo),
     Datagram,
     Symbol(Turn),
 }
@@ -218,8 +216,8 @@ impl Connection {
 
     /// Decides what may leave now, and remembers what holds it back.
     fn choose_payload(&mut self, now: Instant, mtu: usize) -> Payload {
-        if self.path.recovery.probe_due(now).is_some() {
-            return Payload::Probe;
+        if let Some(cargo) = self.path.recovery.probe_due(now) {
+            return Payload::Probe(cargo);
         }
         let has_pending = self.has_pending_frames();
         let recovery = &mut self.path.recovery;
@@ -305,12 +303,13 @@ impl Connection {
     fn put_payload(&mut self, now: Instant, payload: Payload, draft: &mut Draft, buf: &mut Vec<u8>) {
         match payload {
             Payload::Nothing => {}
-            Payload::Probe => {
-                let expiries = self.path.recovery.probe_due(now).unwrap_or_default();
+            Payload::Probe(cargo) => {
                 self.path.recovery.take_probe(now);
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                draft.content = self.coding.emit_probe(buf, probe_room(draft, expiries, buf));
+                if let Some(limit) = probe_limit(draft, cargo) {
+                    draft.content = self.coding.emit_probe(buf, limit.saturating_sub(buf.len()));
+                }
             }
             Payload::Datagram => {
                 let packet_room =
@@ -412,12 +411,11 @@ impl Connection {
     }
 }
 
-/// Room for a probe. When several went unanswered, large packets may be what the path no longer carries.
-fn probe_room(draft: &Draft, expiries: u32, buf: &[u8]) -> usize {
-    let limit = if expiries > PROBES_FULL_SIZED {
-        draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)
-    } else {
-        draft.limit
-    };
-    limit.saturating_sub(buf.len())
+/// Where the tag of a probe starts at the latest, if it carries something.
+fn probe_limit(draft: &Draft, cargo: ProbeCargo) -> Option<usize> {
+    match cargo {
+        ProbeCargo::Full => Some(draft.limit),
+        ProbeCargo::Base => Some(draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)),
+        ProbeCargo::Nothing => None,
+    }
 }

@@ -6,7 +6,7 @@ use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, bac
 
 /// A probe timeout doubles no further than this, though at least once. RFC 8085 3.1.1 allows a packet every 3
 /// s on a path of which nothing is known; here an RTT is, and a path that was gone is found again within a
-/// second. A black-out of 10 s costs 26 packets.
+/// second. A black-out of 10 s costs 26 packets and 200 PINGs.
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_millis(500);
 
 /// What follows when nothing is acknowledged for long.

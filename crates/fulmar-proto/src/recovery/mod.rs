@@ -57,6 +57,7 @@ pub use send::Permit;
 pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
 use skips::Skips;
 pub use stats::RecoveryStats;
+pub use timers::ProbeCargo;
 use timers::Silence;
 pub use way_back::WayBack;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulmar_control::{Channel, Sent};
 
-use super::timers::{PROBES_LOST, PROBES_MAX, WEIGHT_MIN};
+use super::timers::{PROBES_LOST, PROBES_MAX, ProbeCargo, WEIGHT_MIN};
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
 use crate::{Instant, PacketNumber};
 
@@ -132,11 +132,9 @@ impl<T: Copy> Recovery<T> {
         self.mtu.on_probe_sent(number, probe);
     }
 
-    /// A probe that a timeout earned is to leave, whatever window and pacer say. Its number in the row of
-    /// timeouts.
-    pub fn probe_due(&self, now: Instant) -> Option<u32> {
-        (self.probes_pending > 0 && self.next_probe_at.is_none_or(|at| at <= now))
-            .then_some(self.probe_expiries)
+    /// A probe that a timeout earned is to leave, whatever window and pacer say. What it carries.
+    pub fn probe_due(&self, now: Instant) -> Option<ProbeCargo> {
+        (self.probes_pending > 0 && self.next_probe_at.is_none_or(|at| at <= now)).then(|| self.probe_cargo())
     }
 
     /// No faster than the path carries them: a queue may be too short for all.

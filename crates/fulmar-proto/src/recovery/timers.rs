@@ -16,10 +16,26 @@ pub(super) const PROBES_LOST: f64 = 0.2;
 const BURST_EXPLAINS: f64 = 1e-3;
 /// And so many probes without an answer are one in any case.
 const PROBES_EVEN_MAX: u32 = 60;
+/// In a black-out a timeout sends so many probes. All but the first are a PING, so that together they are
+/// no longer than another packet.
+const PROBES_IN_BLACKOUT: u32 = PROBES_MAX;
+/// So many probe timeouts in a row send packets of full size.
+const PROBES_FULL_SIZED: u32 = 2;
 /// The burst length assumed of a path of which too little is known.
 const BURST_UNKNOWN: LossView = LossView { rate: 0.05, burst_packets: 4.0, weight_packets: 0.0 };
 /// Packets after which an estimate is believed.
 pub(super) const WEIGHT_MIN: f64 = 50.0;
+
+/// What a probe carries besides a PING.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ProbeCargo {
+    /// What fits a packet of the size that the path carried last.
+    Full,
+    /// What fits a packet that every path carries: large ones may be what it no longer does.
+    Base,
+    /// Nothing.
+    Nothing,
+}
 
 /// What silence may mean while it lasts.
 #[derive(Copy, Clone, Debug, Default)]
@@ -28,6 +44,8 @@ pub(super) struct Silence {
     probes: u32,
     /// Timeouts that count for doubling: those that no burst explains.
     doublings: u32,
+    /// Of the probes that are to leave, so many are a PING.
+    bare: u32,
 }
 
 impl<T: Copy> Recovery<T> {
@@ -149,11 +167,23 @@ impl<T: Copy> Recovery<T> {
         Some(self.last_eliciting_at + timeout.mul_f64(1.0 + self.unevenness()))
     }
 
+    /// What the next of the probes that are to leave carries.
+    pub(super) fn probe_cargo(&self) -> ProbeCargo {
+        if self.probes_pending <= self.silence.bare {
+            ProbeCargo::Nothing
+        } else if self.probe_expiries > PROBES_FULL_SIZED {
+            ProbeCargo::Base
+        } else {
+            ProbeCargo::Full
+        }
+    }
+
     /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the
     /// last. But a burst of losses is counted in packets, and probes meet it one by one as long as it lasts,
     /// theirs or that of the ACKs that answer them. So they are as many as probably outlive it, and timeouts
     /// are not doubled, until more probes are lost than any burst explains: from then on this is a black-out,
-    /// and timeouts double up to a bound.
+    /// and timeouts double up to a bound. Bursts that are known may be short by chance, though: what it costs
+    /// few bytes to send goes on counting one off.
     fn probes_for_silence(&mut self) -> u32 {
         let loss = self.loss.view();
         let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
@@ -162,7 +192,8 @@ impl<T: Copy> Recovery<T> {
         let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
         if self.silence.probes > 0 && !(is_explained && self.silence.probes < PROBES_EVEN_MAX) {
             self.silence.doublings += 1;
-            return 1;
+            self.silence.bare = PROBES_IN_BLACKOUT - 1;
+            return PROBES_IN_BLACKOUT;
         }
         let probes =
             forward.probes_for(PROBES_LOST, PROBES_MAX).max(back.probes_for(PROBES_LOST, PROBES_MAX));

@@ -5,13 +5,15 @@ use std::time::Duration;
 use fulmar_control::{CongestionController, Pooled};
 use fulmar_net::Datagram;
 use fulmar_proto::recovery::{
-    AckPolicy, Arrival, Fate, Findings, Modules, News, PathLimits, Permit, Received, Recovery,
+    AckPolicy, Arrival, Fate, Findings, Modules, News, PathLimits, Permit, ProbeCargo, Received, Recovery,
 };
 use fulmar_proto::wire::frame::{self, Frame, Frames};
 use fulmar_proto::{Ecn, Instant, RecoveryConfig};
 
 use super::{Link, MTU, Packet};
 
+/// Of a probe that carries nothing.
+const PING_BYTES: u32 = 40;
 /// Room for an ACK: some hundred ranges, more than any that are new.
 const ACK_BYTES_MAX: usize = 250;
 
@@ -145,9 +147,12 @@ impl Flow {
             self.recovery.on_mtu_probe_sent(now, probe);
             return Some(packet);
         }
-        if self.recovery.probe_due(now).is_some() {
+        if let Some(cargo) = self.recovery.probe_due(now) {
             self.recovery.take_probe(now);
-            return Some(self.send(now, true));
+            return Some(match cargo {
+                ProbeCargo::Nothing => self.send(now, PING_BYTES, true),
+                ProbeCargo::Full | ProbeCargo::Base => self.send_full(now, true),
+            });
         }
         self.next_message_at = match self.app {
             App::Bulk => None,
@@ -157,7 +162,7 @@ impl Flow {
         let permit = self.recovery.permit(now, u64::from(self.recovery.mtu_bytes()));
         if permit == Permit::Leave && has_more {
             self.app_sent += 1;
-            return Some(self.send(now, false));
+            return Some(self.send_full(now, false));
         }
         match permit {
             Permit::Leave => self.recovery.on_app_limited(),
@@ -170,8 +175,11 @@ impl Flow {
         None
     }
 
-    fn send(&mut self, now: Instant, is_ping: bool) -> Packet {
-        let bytes = u32::from(self.recovery.mtu_bytes());
+    fn send_full(&mut self, now: Instant, is_ping: bool) -> Packet {
+        self.send(now, u32::from(self.recovery.mtu_bytes()), is_ping)
+    }
+
+    fn send(&mut self, now: Instant, bytes: u32, is_ping: bool) -> Packet {
         let packet = self.packet(bytes, is_ping);
         self.recovery.on_sent(now, bytes, ());
         packet
