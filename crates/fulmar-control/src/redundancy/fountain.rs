@@ -10,6 +10,9 @@
 //! how many are sent at once rather than after a loss is known: what it is above 65536 is added to what the
 //! code is expected to need. 0 leaves all to counting.
 //!
+//! Where half of all is lost a block takes ten round trips: at high rates the receiver's memory ends before the window
+//! does, and no block is begun that would push another out of it.
+//!
 //! Invariant: never more blocks under way than the window.
 
 use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
@@ -73,7 +76,8 @@ impl RedundancyPolicy for Fountain {
         if !block.is_open && block.undecoded > 0 && block.repairs < self.at_once(block.symbols) {
             return Choice::Repair { symbols: block.symbols.max(1), reason: RepairReason::Proactive };
         }
-        let has_room = block.is_open || block.undecoded < self.config.window_blocks.max(1);
+        let is_full = block.undecoded >= self.config.window_blocks.max(1) || block.is_last_in_reach;
+        let has_room = block.is_open || !is_full;
         if opportunity.has_new_data && has_room {
             return Choice::Source;
         }
@@ -98,7 +102,7 @@ mod tests {
     fn opportunity(undecoded: u32) -> Opportunity {
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         opportunity.has_new_data = true;
-        opportunity.block = BlockView { symbols: 44, repairs: 0, is_open: false, undecoded };
+        opportunity.block = BlockView { symbols: 44, undecoded, ..BlockView::default() };
         opportunity
     }
 
@@ -111,6 +115,9 @@ mod tests {
         let config = FountainConfig { window_blocks: 3, ..FountainConfig::default() };
         assert_eq!(choose(config, &opportunity(2)), Choice::Source);
         assert_eq!(choose(config, &opportunity(3)), Choice::Wait(None));
+        let mut far = opportunity(2);
+        far.block.is_last_in_reach = true;
+        assert_eq!(choose(config, &far), Choice::Wait(None));
         let mut lacking = opportunity(2);
         lacking.missing = 1;
         assert_eq!(choose(config, &lacking), Choice::Recover);

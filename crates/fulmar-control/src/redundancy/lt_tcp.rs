@@ -144,7 +144,7 @@ mod tests {
         let mut policy = policy(0.9, false);
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         opportunity.has_new_data = true;
-        opportunity.block = BlockView { symbols: 0, repairs: 0, is_open: false, undecoded: 0 };
+        opportunity.block = BlockView::default();
         let mut line = alloc::string::String::new();
         for step in 0..14 {
             // Two packets of the second block are known lost while its PFEC is still due.
@@ -179,7 +179,7 @@ mod tests {
         path.loss = loss(0.1, 1.0);
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.newest_source, opportunity.sources_sent) = (Some(opportunity.now), 2);
-        opportunity.block = BlockView { symbols: 2, repairs: 0, is_open: true, undecoded: 1 };
+        opportunity.block = BlockView { symbols: 2, is_open: true, undecoded: 1, ..BlockView::default() };
         let after = Instant::ZERO + Duration::from_millis(10);
         assert_eq!(policy(0.99, false).choose(&opportunity, &path), Choice::Wait(Some(after)));
         opportunity.now = after;

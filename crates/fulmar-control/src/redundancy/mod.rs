@@ -62,6 +62,9 @@ pub struct BlockView {
     pub is_open: bool,
     /// Blocks that the receiver is not known to have decoded, this one included.
     pub undecoded: u32,
+    /// With another block the oldest that is not decoded would be beyond what the receiver keeps, and what it has of
+    /// that lost on it.
+    pub is_last_in_reach: bool,
 }
 
 /// One chance to send one packet, as the coding layer sees it. Symbols are counted, not named.

@@ -147,7 +147,7 @@ impl AgreedCode {
     /// few.
     pub(super) fn limits(&self, config: &TransportConfig) -> DecoderLimits {
         let equations_max = match self.code.shape().geometry {
-            Geometry::Block { .. } => (config.decoder_symbols / 4).max(WINDOW_SYMBOLS),
+            Geometry::Block { .. } => (config.decoder_symbols / 2).max(WINDOW_SYMBOLS),
             Geometry::None | Geometry::Sliding { .. } => WINDOW_SYMBOLS,
         };
         let mut limits = DecoderLimits::new(config.decoder_symbols, equations_max);

@@ -141,6 +141,15 @@ impl BlockSender {
         }
     }
 
+    /// A receiver that decodes with source symbols keeps the newest: with another block the oldest that is not
+    /// decoded would no longer be among them.
+    fn is_last_in_reach(&self) -> bool {
+        let oldest = self.blocks.iter().find(|block| !block.is_decoded);
+        let end = self.ledger.ring.next_id().0 + u64::from(self.planned.unwrap_or(self.len_max));
+        let is_beyond = |block: &Block| end > block.window.first.0 + u64::from(self.reach_symbols);
+        self.shape.is_systematic && oldest.is_some_and(is_beyond)
+    }
+
     fn view(&self) -> BlockView {
         let newest = self.newest().and_then(|number| self.block(number));
         newest.map_or_else(BlockView::default, |block| BlockView {
@@ -152,6 +161,7 @@ impl BlockSender {
             },
             is_open: block.is_open,
             undecoded: self.undecoded,
+            is_last_in_reach: self.is_last_in_reach(),
         })
     }
 }
