@@ -22,8 +22,8 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    AboveCode, Auto, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, Mechanism, NewReno,
-    ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
+    AboveCode, Auto, Bbr, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, Mechanism,
+    NewReno, ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};

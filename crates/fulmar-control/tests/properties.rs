@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use fulmar_control::{
-    AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, BlockView,
-    Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback, FixedRate,
-    FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, LossEstimator, LossEvent, LossView, LtTcp,
-    LtTcpConfig, NewReno, Opportunity, Oracle, Pacer, PathView, Pooled, RateSample, ReceiveWindow,
-    RedundancyPolicy, Reno, Sent, Sizing, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig, TokenBucket,
-    Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
+    AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, Bbr,
+    BlockView, Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback,
+    FixedRate, FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, LossEstimator, LossEvent,
+    LossView, LtTcp, LtTcpConfig, NewReno, Opportunity, Oracle, Pacer, PathView, Pooled, RateSample,
+    ReceiveWindow, RedundancyPolicy, Reno, Sent, Sizing, TcpFec, TcpFecGroups, TcpNcCombinations,
+    TcpNcConfig, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
 };
 use fulmar_units::{Instant, Rate};
 
@@ -51,6 +51,7 @@ fn controllers() -> Vec<Box<dyn CongestionController>> {
         Box::new(Unlimited::new(MTU, UnlimitedConfig::default())),
         Box::new(Unlimited::at_rate(MTU, Rate::ZERO)),
         Box::new(Auto::new(MTU)),
+        Box::new(Bbr::new(MTU)),
         Box::new(EcnOnly::new(MTU, WindowConfig::default())),
         Box::new(Ctcp::new(MTU, WindowConfig::default())),
         Box::new(TcpFec::new(MTU, WindowConfig::default(), 0.7)),
@@ -237,11 +238,13 @@ fn opportunity(now: Instant, before: &Opportunity, draws: &mut Draws) -> Opportu
     opportunity.sources_sent = before.sources_sent.saturating_add(number(draws) >> 8);
     opportunity.repairs_sent = before.repairs_sent;
     if draws.chance(0.7) {
+        let undecoded = small(draws);
         opportunity.block = BlockView {
             symbols: small(draws).max(1),
             repairs: small(draws),
             is_open: draws.chance(0.4),
-            undecoded: small(draws),
+            undecoded,
+            is_last_in_reach: undecoded > 0 && draws.chance(0.2),
         };
     }
     opportunity

@@ -9,6 +9,7 @@ use crate::{Feedback, PathView, Sent};
 mod above_code;
 mod aimd;
 mod auto;
+mod bbr;
 mod ctcp;
 mod cubic;
 mod ecn_only;
@@ -25,6 +26,7 @@ mod window;
 
 pub use above_code::AboveCode;
 pub use auto::{Auto, Mechanism};
+pub use bbr::Bbr;
 pub use ctcp::Ctcp;
 pub use cubic::{Cubic, CubicConfig};
 pub use ecn_only::EcnOnly;

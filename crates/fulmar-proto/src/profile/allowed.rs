@@ -64,7 +64,9 @@ mod tests {
         }
         assert!(allows(&default, "tcp-nc") && allows(&default, "tcp-nc-adaptive"));
         let some: AllowedProfiles = "lt-tcp, dfcp".parse().unwrap();
-        for bad in ["dfcp", "no-cc", "lt-tcp", "cubic:wmin=900", "newreno:iw=1000", "auto:cc=unlimited"] {
+        for bad in
+            ["dfcp", "bbr", "no-cc", "lt-tcp", "cubic:wmin=900", "newreno:iw=1000", "auto:cc=unlimited"]
+        {
             assert!(!allows(&default, bad) && allows(&AllowedProfiles::All, bad), "{bad}");
             assert_eq!(allows(&some, bad), ["dfcp", "lt-tcp"].contains(&bad), "{bad}");
         }

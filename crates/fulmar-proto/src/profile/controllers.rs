@@ -30,7 +30,7 @@ const fn windowed(
     row(name, Controller { obeys, is_windowed: true, make })
 }
 
-const CONTROLLERS: [Row<Controller>; 9] = [
+const CONTROLLERS: [Row<Controller>; 10] = [
     row(
         "auto",
         Controller {
@@ -43,6 +43,15 @@ const CONTROLLERS: [Row<Controller>; 9] = [
         },
     ),
     windowed("cubic", true, cubic),
+    row(
+        "bbr",
+        Controller {
+            // Version 1 takes no loss for congestion.
+            obeys: false,
+            is_windowed: false,
+            make: |_values| Arc::new(|context| Box::new(control::Bbr::new(context.mtu_bytes))),
+        },
+    ),
     windowed("newreno", true, |values| {
         let window = window(values);
         Arc::new(move |context| Box::new(control::NewReno::new(context.mtu_bytes, window)))

@@ -18,7 +18,7 @@ impl Family {
 }
 
 /// All profiles.
-pub const FAMILIES: [Family; 13] = [
+pub const FAMILIES: [Family; 14] = [
     Family {
         name: "auto",
         summary: "the default: tells loss from congestion, repairs where it buys time",
@@ -26,6 +26,11 @@ pub const FAMILIES: [Family; 13] = [
     },
     Family { name: "newreno", summary: "TCP NewReno (RFC 6582): a yardstick", values: &[] },
     Family { name: "cubic", summary: "TCP CUBIC (RFC 9438): a yardstick", values: &[("cc", "cubic")] },
+    Family {
+        name: "bbr",
+        summary: "BBR version 1, the kernel's (draft-cardwell-iccrg-bbr): a yardstick",
+        values: &[("cc", "bbr")],
+    },
     Family {
         name: "reno",
         summary: "TCP Reno (RFC 5681) with its timeouts: a yardstick",

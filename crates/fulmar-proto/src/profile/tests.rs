@@ -24,7 +24,7 @@ fn every_name_is_a_profile_and_no_other() {
         let context = MakeContext::new(1200, 1);
         assert!((profile.congestion)(&context).budget().window_bytes >= 2400);
     }
-    assert!(refused("bbr").contains("tcp-fec-interleave"));
+    assert!(refused("vegas").contains("tcp-fec-interleave"));
 }
 
 #[test]
@@ -49,6 +49,7 @@ fn modules_are_those_of_the_sources() {
     let rows = [
         ("auto", "auto", "pooled", "auto"),
         ("newreno", "newreno", "pooled", "arq"),
+        ("bbr", "bbr", "pooled", "arq"),
         ("lt-tcp", "ecn-only", "static-ewma", "lt-tcp"),
         ("dfcp", "unlimited", "pooled", "fountain"),
         ("tcp-fec", "tcp-fec", "pooled", "tcp-fec"),

@@ -64,7 +64,7 @@ fn wire_6_4_a_credit_smaller_than_before_is_ignored() {
 #[test]
 fn a_peer_s_word_selects_only_what_obeys_congestion_unless_more_is_allowed() {
     for name in PROFILE_NAMES {
-        let obeys = !["no-cc", "lt-tcp", "dfcp", "dfcp-raptorq"].contains(&name);
+        let obeys = !["bbr", "no-cc", "lt-tcp", "dfcp", "dfcp-raptorq"].contains(&name);
         assert_eq!(Profile::parse(name).unwrap().obeys_congestion, obeys, "{name}");
         for (allowed, is_followed) in [
             (AllowedProfiles::Obeying, obeys),

@@ -100,10 +100,11 @@ pub(super) enum End {
 
 /// Every profile. Timeouts stay below 5 s, as in the runs of LT-TCP's thesis, or a run would take too long to
 /// be proven alive; and no fountain fills a link of unknown rate as fast as the processor can.
-const PROFILES: [&str; 13] = [
+const PROFILES: [&str; 14] = [
     "auto",
     "newreno",
     "cubic",
+    "bbr",
     "reno:rto_max=5",
     "no-cc:rto_max=5",
     "lt-tcp:rto_max=5",

@@ -11,8 +11,8 @@ use fulmar_units::Rate;
 
 use super::draw::Draw;
 
-const CONTROLLERS: [&str; 9] =
-    ["reno", "newreno", "cubic", "auto", "ecn-only", "ctcp", "tcp-fec", "tcp-nc", "no-cc"];
+const CONTROLLERS: [&str; 10] =
+    ["reno", "newreno", "cubic", "bbr", "auto", "ecn-only", "ctcp", "tcp-fec", "tcp-nc", "no-cc"];
 const POLICIES: [&str; 9] =
     ["arq", "fixed", "auto", "lt-tcp", "ctcp", "fountain", "tcp-fec", "tcp-nc", "tcp-nc-adaptive"];
 const ESTIMATORS: [&str; 5] = ["static", "dynamic", "oracle", "autoregressive", "pooled"];
@@ -63,6 +63,7 @@ fn draw_congestion(d: &mut Draw, name: &'static str) -> Make<dyn control::Conges
             "reno" => Box::new(control::Reno::new(mtu, window)),
             "newreno" => Box::new(control::NewReno::new(mtu, window)),
             "cubic" => Box::new(control::Cubic::new(mtu, Default::default())),
+            "bbr" => Box::new(control::Bbr::new(mtu)),
             "ecn-only" => Box::new(control::EcnOnly::new(mtu, window)),
             "ctcp" => Box::new(control::Ctcp::new(mtu, window)),
             "tcp-fec" => Box::new(control::TcpFec::new(mtu, window, reduction)),

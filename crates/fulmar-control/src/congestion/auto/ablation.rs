@@ -13,6 +13,8 @@ pub enum Mechanism {
     Spread,
     /// A window like a rival's beside one.
     Company,
+    /// BBR's window and pace beside one that takes no loss for congestion.
+    Stubborn,
     /// Room for ACKs in bunches.
     Bunches,
     /// Loss is learned only where our probing moves the path.
@@ -23,23 +25,21 @@ pub enum Mechanism {
     RttProbe,
     /// Where others share a full queue the rate is what the link carried.
     Carried,
-    /// Loss that is not less at a lower rate is the path's.
-    Unmoved,
 }
 
-use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Trains, Unmoved};
+use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Stubborn, Trains};
 
 const ALL: [(&str, Mechanism); 10] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
     ("company", Company),
+    ("stubborn", Stubborn),
     ("bunches", Bunches),
     ("alone", Alone),
     ("check", Check),
     ("rtt-probe", RttProbe),
     ("carried", Carried),
-    ("unmoved", Unmoved),
 ];
 
 impl Mechanism {

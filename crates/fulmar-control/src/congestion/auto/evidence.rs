@@ -182,10 +182,6 @@ impl Auto {
         is_recent && self.model.rtt_min().is_some_and(|rtt| rtt <= found.rtt_min.mul_f64(SAME_RTT))
     }
 
-    pub(super) fn evidence(&self, now: Instant) -> Found {
-        Found { at: now, round: self.round, rtt_min: self.model.rtt_min().unwrap_or_default() }
-    }
-
     /// A round after one of cruising met nothing at all: every round trip was the shortest.
     pub(super) fn watch_flat(&mut self) {
         if self.tally.rtt_samples > 0 && self.sent_gain <= 1.0 && !self.phase.is_startup() {
@@ -215,9 +211,7 @@ impl Auto {
     pub(super) fn compensated(&self, now: Instant) -> f64 {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the link
         // their loss ends it soon.
-        let is_unmoved =
-            self.has(Mechanism::Unmoved) && self.unmoved.is_some_and(|found| self.is_fresh(&found, now));
-        let is_full = self.is_alone(now) || is_unmoved || self.is_flat || self.is_long_startup();
+        let is_full = self.is_alone(now) || self.is_flat || self.is_long_startup();
         let floor = self.floor.rate();
         if is_full { floor } else { TRUST * floor.min(TRUSTED_MAX) }
     }
@@ -225,7 +219,8 @@ impl Auto {
     /// A probe made a queue.
     pub(super) fn on_alone(&mut self, now: Instant) {
         self.is_at_limit = true;
-        self.alone = Some(self.evidence(now));
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        self.alone = Some(Found { at: now, round: self.round, rtt_min });
     }
 
     /// True if the floor turned out to be of our own making: then it is compared once more, at the lower

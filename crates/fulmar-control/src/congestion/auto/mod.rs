@@ -34,7 +34,9 @@ mod floor;
 mod model;
 mod phase;
 mod probing;
+mod rival;
 mod schedule;
+mod share;
 mod startup;
 mod tally;
 mod trains;
@@ -42,11 +44,13 @@ mod trains;
 pub use ablation::Mechanism;
 
 use bunches::Bunches;
-use carried::{Carried, Fall};
+use carried::Carried;
+use company::Stubborn;
 use floor::Floor;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
 use schedule::Schedule;
+use share::Share;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
 
@@ -109,10 +113,9 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
-    /// Since when the rate falls because of loss that may be others' doing.
-    fall: Option<Fall>,
-    /// It fell far, and that changed nothing.
-    unmoved: Option<Found>,
+    /// What others leave us while we compete.
+    share: Share,
+    stubborn: Option<Stubborn>,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
@@ -160,8 +163,8 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
-            fall: None,
-            unmoved: None,
+            share: Share::new(),
+            stubborn: None,
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             is_flat: false,
@@ -343,7 +346,11 @@ impl CongestionController for Auto {
         let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
         let pacing = self.model.rate().map(|rate| {
             let pace = rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
-            let Phase::Startup(startup) = &self.phase else { return pace };
+            let startup = match &self.phase {
+                Phase::Startup(startup) => startup,
+                Phase::Compete(rival) => return rival.pace().unwrap_or(pace),
+                _ => return pace,
+            };
             let jump = startup.jump_rate().map(|rate| rate.scaled(1.0 / (1.0 - self.floor.rate())));
             jump.unwrap_or(pace).max(startup.early_rate)
         });

@@ -60,9 +60,7 @@ impl Model {
         if sample.interval < self.rtt_min()? {
             return None;
         }
-        let resolved_bytes = sample.delivered_bytes.saturating_add(sample.lost_bytes);
-        let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;
-        let link_rate = sample.rate.scaled(1.0 / (1.0 - lost_share.min(floor)));
+        let link_rate = link_rate(sample, floor);
         let is_known = self.rate.value().is_some_and(|rate| link_rate.bytes_per_second() < rate);
         if !(sample.is_app_limited && is_known) {
             self.rate.update(self.cycle, link_rate.bytes_per_second());
@@ -126,6 +124,13 @@ impl Model {
     pub(super) fn bdp_bytes(&self) -> Option<u64> {
         Some(self.rate()?.bytes_in(self.rtt_min()?))
     }
+}
+
+/// What the link carried while `sample` was taken: what arrived, and what was lost on the way up to the floor.
+pub(super) fn link_rate(sample: &RateSample, floor: f64) -> Rate {
+    let resolved_bytes = sample.delivered_bytes.saturating_add(sample.lost_bytes);
+    let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;
+    sample.rate.scaled(1.0 / (1.0 - lost_share.min(floor)))
 }
 
 #[cfg(test)]

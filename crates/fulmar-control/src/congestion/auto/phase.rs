@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
+use super::rival::Rival;
 use super::startup::{STARTUP_GAIN, Startup};
-use crate::Cubic;
 
 /// Below 1, so that the queue stays empty and every round measures the loss floor.
 const CRUISE_GAIN: f64 = 0.995;
@@ -35,7 +35,7 @@ pub(super) enum Phase {
     Up(Up),
     /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would
     /// starve.
-    Compete(Box<Cubic>),
+    Compete(Box<Rival>),
 }
 
 /// Why it sends slower.
@@ -114,7 +114,10 @@ impl Phase {
             Self::Slow { kind: Slow::DeepDown, .. } => "probe rtt",
             Self::Cruise { .. } => "cruise",
             Self::Up(_) => "probe up",
-            Self::Compete(_) => "compete",
+            Self::Compete(rival) => match **rival {
+                Rival::Cubic(_) => "compete",
+                Rival::Bbr(_) => "compete with bbr",
+            },
         }
     }
 }

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::carried::{Carried, Fall};
+use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::startup::{Queue, Startup, Verdict};
@@ -175,7 +175,7 @@ impl Auto {
             && self.has(Mechanism::Check)
             && self.round.saturating_sub(self.schedule.slow_round) > FLOOR_CHECK_ROUNDS;
         if self.is_in_company() {
-            self.enter_compete(path);
+            self.enter_compete(now, path);
         } else if self.is_rtt_probe_due(now) {
             self.enter_rtt_probe(now);
         } else if is_probe_due {
@@ -199,11 +199,11 @@ impl Auto {
             self.carried = Carried::new();
             return;
         }
-        self.carried.on_round(&self.tally, self.round_started_at);
+        self.carried.on_round(&self.tally, now - self.round_started_at);
         let carried = if has_queue {
             self.carried.with_queue()
         } else {
-            let carried = self.carried.without_queue(now, self.compensated(now));
+            let carried = self.carried.without_queue(self.compensated(now));
             if let Some(rate) = carried.filter(|_| self.carried.has_heavy_loss()) {
                 // Until the next probe: each round has its lucky sample.
                 self.model.bound_rate(rate);
@@ -212,20 +212,8 @@ impl Auto {
         };
         if let Some(rate) = carried {
             self.model.lower(rate);
-            self.watch_fall(now, rate, has_queue);
             self.carried = Carried::new();
         }
-    }
-
-    /// The rate falls because of loss that may be others' doing. If that does not become less, it is not.
-    fn watch_fall(&mut self, now: Instant, rate: Rate, has_queue: bool) {
-        let is_over = self.fall.is_none_or(|fall| rate > fall.rate);
-        if self.fall.is_some_and(|fall| !has_queue && self.carried.moves_nothing(&fall, rate)) {
-            self.unmoved = Some(self.evidence(now));
-        } else if !is_over {
-            return;
-        }
-        self.fall = Some(Fall { rate, lost_share: self.carried.lost_share() });
     }
 
     /// The first round's ACKs are of packets sent before the probe; the second tells.
