@@ -8,7 +8,8 @@
  * fixed    unicast, without congestion control, at MBPS
  *
  * Segments of 1400 bytes; blocks of 64 segments, up to 32 repair segments, all of them sent on request (the values of the
- * program that comes with the library). Buffers of 64 MB, so that they are never what limits a run. */
+ * program that comes with the library). Buffers of 512 MB, so that they are never what limits a run: a repair takes several
+ * round trips, and what the sender has given up by then breaks the stream (of 64 MB, half a second at a gigabit, 0.1 Mb/s was left). */
 #include <normApi.h>
 
 #include <cstdio>
@@ -17,7 +18,7 @@
 #include <sys/select.h>
 #include <ctime>
 
-enum { PORT = 6003, SEGMENT = 1400, DATA = 64, PARITY = 32, BUFFER = 64 << 20, SENDER_ID = 1, RECEIVER_ID = 2 };
+enum { PORT = 6003, SEGMENT = 1400, DATA = 64, PARITY = 32, BUFFER = 512 << 20, SENDER_ID = 1, RECEIVER_ID = 2 };
 static const double DRAIN_SECONDS = 0.3, TELL_SECONDS = 0.1;
 
 static double now(void) {

@@ -69,7 +69,9 @@ impl Auto {
         let window_bytes = path.in_flight_bytes.max(needed_bytes);
         self.model.unbound_rate();
         self.bound_bytes = None;
-        self.share = Share::new();
+        if !self.share.is_from_before(now) {
+            self.share = Share::new();
+        }
         let rival = if self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now)) {
             self.bbr(now, self.model.rate().unwrap_or(Rate::ZERO))
         } else {
@@ -104,7 +106,7 @@ impl Auto {
                 self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
             }
         } else if !self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now)) {
-            self.share = Share::new();
+            self.share = Share::after(self.model.rate().unwrap_or(Rate::ZERO), now);
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));
         }
     }

@@ -163,7 +163,7 @@ impl Auto {
         let min = self.model.rtt_min().unwrap_or(rtt);
         let is_long = rtt > min + self.queue_slack() && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
         if let Phase::Cruise { foreign_rounds } = &mut self.phase {
-            *foreign_rounds = if is_long { *foreign_rounds + 1 } else { 0 };
+            *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };
         }
     }
 

@@ -19,6 +19,8 @@ const SETTLING_ROUNDS: u32 = 16;
 const TAKEN: f64 = 0.6;
 const TAKING_TIME: Duration = Duration::from_secs(8);
 const TAKING_ROUNDS: u32 = 32;
+/// In longer pauses of competing what we give up is ours to give.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// More lost than this beyond the floor is a crowd, which takes by coming, one after another; and of the floor no more
 /// than so much counts, for a crowd's own loss may be taken for it.
 const CROWD_LOSS: f64 = 0.01;
@@ -35,6 +37,7 @@ pub(super) struct Share {
     /// What the link carried of ours in each of the last rounds, bytes per second: the most.
     carried: WindowedMax,
     settled: Option<Settled>,
+    last_at: Option<Instant>,
 }
 
 /// What they left when it had settled, and what came of the packets since.
@@ -43,8 +46,20 @@ struct Settled {
     rate: Rate,
     at: Instant,
     round: u32,
+    /// Known from before: what falls at once is not the work of somebody who came.
+    is_trial: bool,
     packets: u32,
     lost_packets: u32,
+}
+
+impl Settled {
+    fn new(rate: Rate, now: Instant) -> Self {
+        Self { rate, at: now, round: 0, is_trial: false, packets: 0, lost_packets: 0 }
+    }
+
+    fn is_fresh(&self, now: Instant) -> bool {
+        now - self.at < TAKING_TIME
+    }
 }
 
 /// Rates before and after.
@@ -56,7 +71,18 @@ pub(super) struct Taken {
 
 impl Share {
     pub(super) fn new() -> Self {
-        Self { rounds: 0, carried: WindowedMax::new(FASTEST_ROUNDS), settled: None }
+        Self { rounds: 0, carried: WindowedMax::new(FASTEST_ROUNDS), settled: None, last_at: None }
+    }
+
+    /// What was ours so far beside those who took no loss for congestion: does it stay ours beside them without
+    /// taking as they do?
+    pub(super) fn after(rate: Rate, now: Instant) -> Self {
+        Self { settled: Some(Settled { is_trial: true, ..Settled::new(rate, now) }), ..Self::new() }
+    }
+
+    /// We competed until lately: a probe for the shortest round trip came between.
+    pub(super) fn is_from_before(&self, now: Instant) -> bool {
+        self.last_at.is_some_and(|at| now - at < PAUSE_MAX)
     }
 
     /// Adds a round that took so long. Returns what was ours, and what is left, if it is being taken.
@@ -70,20 +96,21 @@ impl Share {
     ) -> Option<Taken> {
         let rate = Rate::from_bytes_in(tally.acked_bytes, elapsed)?;
         self.rounds += 1;
+        self.last_at = Some(now);
         self.carried.update(u64::from(self.rounds), rate.bytes_per_second());
         let rate = Rate::from_bytes_per_second(self.carried.value().unwrap_or(0));
         let is_told = self.rounds >= SETTLING_ROUNDS && tally.packets() >= PACKETS_MIN;
-        let known = self.settled.filter(|known| rate < known.rate && now - known.at < TAKING_TIME);
+        let known = self.settled.filter(|known| known.is_fresh(now) && (rate < known.rate || known.is_trial));
         let Some(mut known) = known else {
-            self.settled =
-                is_told.then_some(Settled { rate, at: now, round: self.rounds, packets: 0, lost_packets: 0 });
+            let settled = Settled { round: self.rounds, ..Settled::new(rate, now) };
+            self.settled = is_told.then_some(settled);
             return None;
         };
         known.packets = known.packets.saturating_add(tally.packets());
         known.lost_packets = known.lost_packets.saturating_add(tally.lost_packets);
         self.settled = Some(known);
         let is_taken = rate <= known.rate.scaled(TAKEN);
-        if is_taken && self.rounds - known.round < TAKING_ROUNDS {
+        if is_taken && self.rounds - known.round < TAKING_ROUNDS && !known.is_trial {
             // At once: somebody came.
             self.settled = None;
             return None;
