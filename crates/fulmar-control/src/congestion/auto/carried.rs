@@ -25,7 +25,7 @@ const LOSS_HEAVY: f64 = 0.16;
 /// Then the rate becomes so much of what the link carried: all who fill it come down together, below what it
 /// carries (AIMD; RFC 9438 4.6). Who is alone meets no queue
 /// then, and makes up for all of the loss again.
-const LOSS_HEAVY_FACTOR: f64 = 0.7;
+const LOSS_HEAVY_FACTOR: f64 = 0.92;
 
 /// Rounds of cruising, one after another but for probes, that met a queue, or may have, although they were
 /// sent no faster than the rate.
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(found(6, 12, 0.0), Some(100_000));
         assert_eq!(found(6, 12, 0.06), Some(106_382));
         assert_eq!(found(6, 12, 0.5), Some(113_636), "never more than was lost");
-        assert_eq!(found(6, 20, 0.2), Some(87_499), "seven tenths of it where the loss is heavy");
+        assert_eq!(found(6, 20, 0.2), Some(114_999), "less where the loss is heavy");
     }
 
     #[test]

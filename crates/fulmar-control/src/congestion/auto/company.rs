@@ -9,14 +9,13 @@
 //! Where the others take all that we give up (`share`), window and pace are BBR's for a while.
 
 use alloc::boxed::Box;
-use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
 use super::model::link_rate;
 use super::phase::Phase;
 use super::rival::Rival;
-use super::share::Share;
+use super::share::{Share, Stubborn};
 use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::congestion::Bbr;
 use crate::{Feedback, LossEvent, PathView};
@@ -25,34 +24,6 @@ use crate::{Feedback, LossEvent, PathView};
 const FOREIGN_ROUNDS: u32 = 4;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
-/// That others take no loss for congestion is believed for so long, and for twice as long each time it is found
-/// again within that time, up to this: it may be wrong.
-const STUBBORN_MIN: Duration = Duration::from_secs(4);
-const STUBBORN_MAX: Duration = Duration::from_secs(32);
-
-/// The others were found to take no loss for congestion.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Stubborn {
-    at: Instant,
-    believed_for: Duration,
-}
-
-impl Stubborn {
-    fn found(now: Instant, before: Option<Self>) -> Self {
-        let again = before.filter(|before| now - before.at < 3 * before.believed_for);
-        let believed_for = again.map_or(STUBBORN_MIN, |again| (2 * again.believed_for).min(STUBBORN_MAX));
-        Self { at: now, believed_for }
-    }
-
-    fn is_confirmed(&self) -> bool {
-        self.believed_for > STUBBORN_MIN
-    }
-
-    fn is_believed(&self, now: Instant) -> bool {
-        now - self.at < self.believed_for
-    }
-}
-
 impl Auto {
     /// Rounds of cruising in a row met a queue that is not ours.
     pub(super) fn is_in_company(&self) -> bool {

@@ -45,12 +45,11 @@ pub use ablation::Mechanism;
 
 use bunches::Bunches;
 use carried::Carried;
-use company::Stubborn;
 use floor::Floor;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
 use schedule::Schedule;
-use share::Share;
+use share::{Share, Stubborn};
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
 

@@ -1,4 +1,4 @@
-//! What others leave us of the link, and whether they go on taking.
+//! What others leave us of the link, whether they go on taking, and for how long that is believed.
 //!
 //! Whoever obeys loss as CUBIC does takes a share soon after it came, and then little more: each loss sends it back
 //! as it does us. One that takes no loss for congestion, as BBR, takes whatever we give up at each, until CUBIC keeps
@@ -29,6 +29,10 @@ const FLOOR_MAX: f64 = 0.04;
 const PACKETS_MIN: u32 = 16;
 /// Rounds of which the fastest counts.
 const FASTEST_ROUNDS: u64 = 8;
+/// That others take no loss for congestion is believed for so long, and for twice as long each time it is found
+/// again within that time, up to this: it may be wrong.
+const STUBBORN_MIN: Duration = Duration::from_secs(4);
+const STUBBORN_MAX: Duration = Duration::from_secs(32);
 
 /// What the link carried of ours since we compete.
 #[derive(Clone, Debug)]
@@ -118,6 +122,29 @@ impl Share {
         let tolerated = CROWD_LOSS + floor.min(FLOOR_MAX);
         let is_calm = f64::from(known.lost_packets) <= f64::from(known.packets) * tolerated;
         (is_calm && is_taken).then_some(Taken { had: known.rate, left: rate })
+    }
+}
+
+/// The others were found to take no loss for congestion.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Stubborn {
+    at: Instant,
+    believed_for: Duration,
+}
+
+impl Stubborn {
+    pub(super) fn found(now: Instant, before: Option<Self>) -> Self {
+        let again = before.filter(|before| now - before.at < 3 * before.believed_for);
+        let believed_for = again.map_or(STUBBORN_MIN, |again| (2 * again.believed_for).min(STUBBORN_MAX));
+        Self { at: now, believed_for }
+    }
+
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.believed_for > STUBBORN_MIN
+    }
+
+    pub(super) fn is_believed(&self, now: Instant) -> bool {
+        now - self.at < self.believed_for
     }
 }
 
