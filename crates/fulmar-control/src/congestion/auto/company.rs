@@ -77,7 +77,7 @@ impl Auto {
                 self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
             }
         } else if !self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now)) {
-            self.share = Share::after(self.model.rate().unwrap_or(Rate::ZERO), now);
+            self.share = Share::new();
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));
         }
     }

@@ -50,15 +50,13 @@ struct Settled {
     rate: Rate,
     at: Instant,
     round: u32,
-    /// Known from before: what falls at once is not the work of somebody who came.
-    is_trial: bool,
     packets: u32,
     lost_packets: u32,
 }
 
 impl Settled {
     fn new(rate: Rate, now: Instant) -> Self {
-        Self { rate, at: now, round: 0, is_trial: false, packets: 0, lost_packets: 0 }
+        Self { rate, at: now, round: 0, packets: 0, lost_packets: 0 }
     }
 
     fn is_fresh(&self, now: Instant) -> bool {
@@ -76,12 +74,6 @@ pub(super) struct Taken {
 impl Share {
     pub(super) fn new() -> Self {
         Self { rounds: 0, carried: WindowedMax::new(FASTEST_ROUNDS), settled: None, last_at: None }
-    }
-
-    /// What was ours so far beside those who took no loss for congestion: does it stay ours beside them without
-    /// taking as they do?
-    pub(super) fn after(rate: Rate, now: Instant) -> Self {
-        Self { settled: Some(Settled { is_trial: true, ..Settled::new(rate, now) }), ..Self::new() }
     }
 
     /// We competed until lately: a probe for the shortest round trip came between.
@@ -104,7 +96,7 @@ impl Share {
         self.carried.update(u64::from(self.rounds), rate.bytes_per_second());
         let rate = Rate::from_bytes_per_second(self.carried.value().unwrap_or(0));
         let is_told = self.rounds >= SETTLING_ROUNDS && tally.packets() >= PACKETS_MIN;
-        let known = self.settled.filter(|known| known.is_fresh(now) && (rate < known.rate || known.is_trial));
+        let known = self.settled.filter(|known| known.is_fresh(now) && rate < known.rate);
         let Some(mut known) = known else {
             let settled = Settled { round: self.rounds, ..Settled::new(rate, now) };
             self.settled = is_told.then_some(settled);
@@ -114,7 +106,7 @@ impl Share {
         known.lost_packets = known.lost_packets.saturating_add(tally.lost_packets);
         self.settled = Some(known);
         let is_taken = rate <= known.rate.scaled(TAKEN);
-        if is_taken && self.rounds - known.round < TAKING_ROUNDS && !known.is_trial {
+        if is_taken && self.rounds - known.round < TAKING_ROUNDS {
             // At once: somebody came.
             self.settled = None;
             return None;
