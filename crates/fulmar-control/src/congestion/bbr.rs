@@ -230,17 +230,21 @@ impl Bbr {
             self.recovery = None;
         }
         if feedback.lost.packets > 0 {
-            let left_bytes = self.window_bytes.saturating_sub(feedback.lost.bytes);
             if self.recovery.is_none() {
                 self.recovery = Some(Recovery { round: feedback.round, window_bytes: self.window_bytes });
                 self.window_bytes = path.in_flight_bytes.saturating_add(feedback.acked_bytes);
             } else {
-                self.window_bytes = left_bytes;
+                self.window_bytes = self.window_bytes.saturating_sub(feedback.lost.bytes);
             }
         }
     }
 
     fn set_window(&mut self, feedback: &Feedback, path: &PathView) {
+        let min_bytes = self.packets(WINDOW_PACKETS_MIN);
+        if matches!(self.phase, Phase::ProbeRtt { .. }) {
+            self.window_bytes = min_bytes;
+            return;
+        }
         let acked_bytes = feedback.acked_bytes;
         let grown_bytes = self.window_bytes.saturating_add(acked_bytes);
         let gain = if matches!(self.phase, Phase::Startup | Phase::Drain) { HIGH_GAIN } else { WINDOW_GAIN };
@@ -256,11 +260,7 @@ impl Bbr {
                 _ => grown_bytes,
             }
         };
-        let most = match self.phase {
-            Phase::ProbeRtt { .. } => self.packets(WINDOW_PACKETS_MIN),
-            _ => u64::MAX,
-        };
-        self.window_bytes = window_bytes.max(self.packets(WINDOW_PACKETS_MIN)).min(most);
+        self.window_bytes = window_bytes.max(min_bytes);
     }
 
     /// A millisecond's worth (Linux: tcp_tso_autosize).

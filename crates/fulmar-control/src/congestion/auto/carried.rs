@@ -23,8 +23,8 @@ const LOSS_MIN: f64 = 0.02;
 /// More than this is seldom the path's.
 const LOSS_HEAVY: f64 = 0.16;
 /// Then the rate becomes so much of what the link carried: all who fill it come down together, below what it
-/// carries (AIMD; RFC 9438 4.6). Who is alone meets no queue
-/// then, and makes up for all of the loss again.
+/// carries (AIMD; RFC 9438 4.6). Who is alone meets no queue then, and makes up for all
+/// of the loss again.
 const LOSS_HEAVY_FACTOR: f64 = 0.92;
 
 /// Rounds of cruising, one after another but for probes, that met a queue, or may have, although they were

@@ -24,6 +24,7 @@ use crate::{Feedback, LossEvent, PathView};
 const FOREIGN_ROUNDS: u32 = 4;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
+
 impl Auto {
     /// Rounds of cruising in a row met a queue that is not ours.
     pub(super) fn is_in_company(&self) -> bool {
@@ -43,12 +44,17 @@ impl Auto {
         if !self.share.is_from_before(now) {
             self.share = Share::new();
         }
-        let rival = if self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now)) {
+        let rival = if self.are_stubborn(now) {
             self.bbr(now, self.model.rate().unwrap_or(Rate::ZERO))
         } else {
             self.cubic(window_bytes)
         };
         self.enter(Phase::Compete(Box::new(rival)));
+    }
+
+    /// The others are believed to take no loss for congestion.
+    fn are_stubborn(&self, now: Instant) -> bool {
+        self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
     }
 
     fn cubic(&self, window_bytes: u64) -> Rival {
@@ -76,7 +82,7 @@ impl Auto {
                 self.stubborn = Some(stubborn);
                 self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
             }
-        } else if !self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now)) {
+        } else if !self.are_stubborn(now) {
             self.share = Share::new();
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));
         }

@@ -24,13 +24,13 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// More lost than this beyond the floor is a crowd, which takes by coming, one after another; and of the floor no more
 /// than so much counts, for a crowd's own loss may be taken for it.
 const CROWD_LOSS: f64 = 0.01;
-const FLOOR_MAX: f64 = 0.04;
+const CROWD_FLOOR_MAX: f64 = 0.04;
 /// Rounds of fewer packets settle nothing.
 const PACKETS_MIN: u32 = 16;
 /// Rounds of which the fastest counts.
 const FASTEST_ROUNDS: u64 = 8;
-/// That others take no loss for congestion is believed for so long, and for twice as long each time it is found
-/// again within that time, up to this: it may be wrong.
+/// That others take no loss for congestion is believed for so long, and for twice as long if it is found again
+/// before three times that have passed, up to this: it may be wrong.
 const STUBBORN_MIN: Duration = Duration::from_secs(4);
 const STUBBORN_MAX: Duration = Duration::from_secs(32);
 
@@ -52,16 +52,6 @@ struct Settled {
     round: u32,
     packets: u32,
     lost_packets: u32,
-}
-
-impl Settled {
-    fn new(rate: Rate, now: Instant) -> Self {
-        Self { rate, at: now, round: 0, packets: 0, lost_packets: 0 }
-    }
-
-    fn is_fresh(&self, now: Instant) -> bool {
-        now - self.at < TAKING_TIME
-    }
 }
 
 /// Rates before and after.
@@ -96,10 +86,10 @@ impl Share {
         self.carried.update(u64::from(self.rounds), rate.bytes_per_second());
         let rate = Rate::from_bytes_per_second(self.carried.value().unwrap_or(0));
         let is_told = self.rounds >= SETTLING_ROUNDS && tally.packets() >= PACKETS_MIN;
-        let known = self.settled.filter(|known| known.is_fresh(now) && rate < known.rate);
+        let known = self.settled.filter(|known| rate < known.rate && now - known.at < TAKING_TIME);
         let Some(mut known) = known else {
-            let settled = Settled { round: self.rounds, ..Settled::new(rate, now) };
-            self.settled = is_told.then_some(settled);
+            let round = self.rounds;
+            self.settled = is_told.then_some(Settled { rate, at: now, round, packets: 0, lost_packets: 0 });
             return None;
         };
         known.packets = known.packets.saturating_add(tally.packets());
@@ -111,7 +101,7 @@ impl Share {
             self.settled = None;
             return None;
         }
-        let tolerated = CROWD_LOSS + floor.min(FLOOR_MAX);
+        let tolerated = CROWD_LOSS + floor.min(CROWD_FLOOR_MAX);
         let is_calm = f64::from(known.lost_packets) <= f64::from(known.packets) * tolerated;
         (is_calm && is_taken).then_some(Taken { had: known.rate, left: rate })
     }

@@ -103,12 +103,11 @@ impl BlockSender {
         packet: &mut Vec<u8>,
         space_bytes: usize,
     ) -> Option<Content> {
-        let (reach, repairs_max) = (u64::from(self.reach_symbols), self.shape.repairs_max);
-        let next_id = self.ledger.ring.next_id().0;
+        let repairs_max = self.shape.repairs_max;
         let block = self.block(number)?;
         let (window, index, needed) = (block.window, block.coded, block.needed);
         // A receiver may have forgotten symbols of the block that it had: copies need nothing but themselves.
-        let is_in_reach = window.first.0 + reach > next_id && block.failures < FAILURES_MAX;
+        let is_in_reach = self.is_in_reach(window, 0) && block.failures < FAILURES_MAX;
         let is_possible = index < repairs_max && (is_in_reach || !self.shape.is_systematic);
         let key = self.combiner.code().repair_key(index, repairs_max);
         if !is_possible

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use block::Block;
 use fulmar_control::{BlockView, Choice, Opportunity, RepairReason};
-use fulmar_fec::{Code, CodeShape, SymbolId};
+use fulmar_fec::{Code, CodeShape, SymbolId, Window};
 
 use super::combiner::Combiner;
 use super::content::Content;
@@ -145,9 +145,13 @@ impl BlockSender {
     /// decoded would no longer be among them.
     fn is_last_in_reach(&self) -> bool {
         let oldest = self.blocks.iter().find(|block| !block.is_decoded);
-        let end = self.ledger.ring.next_id().0 + u64::from(self.planned.unwrap_or(self.len_max));
-        let is_beyond = |block: &Block| end > block.window.first.0 + u64::from(self.reach_symbols);
-        self.shape.is_systematic && oldest.is_some_and(is_beyond)
+        let others = self.planned.unwrap_or(self.len_max) - 1;
+        self.shape.is_systematic && oldest.is_some_and(|block| !self.is_in_reach(block.window, others))
+    }
+
+    /// The receiver retains the symbols of `window` when another has been sent, and so many more.
+    fn is_in_reach(&self, window: Window, others: u32) -> bool {
+        window.first.0 + u64::from(self.reach_symbols) > self.ledger.ring.next_id().0 + u64::from(others)
     }
 
     fn view(&self) -> BlockView {
