@@ -72,6 +72,8 @@ pub struct Bbr {
     /// Bytes per second, by round.
     rate: WindowedMax,
     rtt_min: Option<(Duration, Instant)>,
+    /// It looks for the shortest round trip itself.
+    probes_rtt: bool,
     /// The rate that growth is measured against, and the rounds without.
     full_rate: Rate,
     full_rounds: u32,
@@ -90,6 +92,7 @@ impl Bbr {
             round: 0,
             rate: WindowedMax::new(RATE_ROUNDS),
             rtt_min: None,
+            probes_rtt: true,
             full_rate: Rate::ZERO,
             full_rounds: 0,
             recovery: None,
@@ -98,7 +101,7 @@ impl Bbr {
         }
     }
 
-    /// A controller that knows the path already, in the cycle.
+    /// A controller that knows the path already, in the cycle; the shortest round trip others look for.
     pub(super) fn on_known_path(
         mtu_bytes: u32,
         rate: Rate,
@@ -110,6 +113,7 @@ impl Bbr {
         bbr.round = round;
         bbr.rate.update(bbr.round, rate.bytes_per_second());
         bbr.rtt_min = Some((rtt_min, now));
+        bbr.probes_rtt = false;
         bbr.full_rounds = FULL_ROUNDS;
         bbr.window_bytes = bbr.bdp_bytes(WINDOW_GAIN).unwrap_or(0).max(bbr.packets(WINDOW_PACKETS_MIN));
         bbr.enter_cycle(now);
@@ -201,7 +205,7 @@ impl Bbr {
         {
             self.rtt_min = Some((rtt, now));
         }
-        if is_expired && !matches!(self.phase, Phase::ProbeRtt { .. }) {
+        if is_expired && self.probes_rtt && !matches!(self.phase, Phase::ProbeRtt { .. }) {
             self.kept_bytes = self.recovery.map_or(self.window_bytes, |recovery| recovery.window_bytes);
             self.phase = Phase::ProbeRtt { until: None };
         }

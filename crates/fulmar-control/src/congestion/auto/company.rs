@@ -6,16 +6,20 @@
 //! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
 //! whether the queue would go if we let it.
 //!
-//! Where the others take all that we give up (`share`), window and pace are BBR's for a while.
+//! Where the others take all that we give up (`share`), or leave the trough of those who do (`trough`), window and
+//! pace are BBR's for a while.
 
 use alloc::boxed::Box;
+use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
 use super::model::link_rate;
-use super::phase::Phase;
+use super::phase::{Phase, Slow};
 use super::rival::Rival;
-use super::share::{Share, Stubborn};
+use super::schedule::RTT_PROBE_AGE;
+use super::share::{Share, Stubborn, Taken, is_calm};
+use super::trough::Sight;
 use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::congestion::Bbr;
 use crate::{Feedback, LossEvent, PathView};
@@ -24,13 +28,42 @@ use crate::{Feedback, LossEvent, PathView};
 const FOREIGN_ROUNDS: u32 = 4;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
+/// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
+const CROWD_LOSS: f64 = 0.05;
+/// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
+const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
 
 impl Auto {
-    /// Rounds of cruising in a row met a queue that is not ours.
-    pub(super) fn is_in_company(&self) -> bool {
+    /// Rounds of cruising in a row met a queue that is not ours, or one did while we know whose it is.
+    pub(super) fn is_in_company(&self, now: Instant) -> bool {
         let is_long =
             matches!(self.phase, Phase::Cruise { foreign_rounds } if foreign_rounds >= FOREIGN_ROUNDS);
-        is_long && self.has(Mechanism::Company)
+        (is_long || (self.is_beside_bbr(now) && self.has_standing_queue)) && self.has(Mechanism::Company)
+    }
+
+    /// A trough says that the others are stubborn.
+    pub(super) fn watch_troughs(&mut self, now: Instant, path: &PathView) {
+        let Some(mean) = self.tally.rtt_mean() else { return };
+        let sight = Sight {
+            began: self.round_started_at,
+            ended: now,
+            rtt_min: self.tally.rtt_min,
+            rtt_mean: mean,
+            slack: self.steady_slack(),
+            is_slow: self.sent_gain <= Slow::Down.gain(),
+            is_startup: self.phase.is_startup(),
+            is_probe: matches!(self.phase, Phase::Up(_) | Phase::Startup(_)),
+            packets: self.tally.packets(),
+            lost_packets: self.tally.lost_packets,
+        };
+        let Some(stood) = self.troughs.on_round(&sight) else { return };
+        let is_calm = is_calm(stood.packets, stood.lost_packets, self.floor.rate(), CROWD_LOSS);
+        if (is_calm || self.are_stubborn(now)) && self.has(Mechanism::Stubborn) {
+            self.stubborn = Some(Stubborn::seen(now, self.stubborn));
+            if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
+                self.enter_compete(now, path);
+            }
+        }
     }
 
     /// The window begins at what the rate needs at the present round trip: less would be a gift, more an
@@ -57,6 +90,11 @@ impl Auto {
         self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
     }
 
+    /// And there is little doubt about it.
+    fn is_beside_bbr(&self, now: Instant) -> bool {
+        self.are_stubborn(now) && self.stubborn.is_some_and(|stubborn| stubborn.is_certain())
+    }
+
     fn cubic(&self, window_bytes: u64) -> Rival {
         Rival::Cubic(Cubic::at_window(self.mtu_bytes, CubicConfig::default(), window_bytes))
     }
@@ -66,22 +104,42 @@ impl Auto {
         Rival::Bbr(Bbr::on_known_path(self.mtu_bytes, rate, rtt_min, now, self.round))
     }
 
-    /// Over when the queue is gone, or to see whether it would go if we let it.
     pub(super) fn judge_compete(&mut self, now: Instant) {
         self.model.next_cycle();
         let is_gone = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
         let taken = self.share.on_round(now, now - self.round_started_at, &self.tally, self.floor.rate());
         let Phase::Compete(rival) = &self.phase else { return };
-        let window_bytes = rival.budget().window_bytes;
-        if is_gone || self.is_rtt_probe_due(now) {
+        if rival.obeys() {
+            self.judge_obedient(now, is_gone, taken);
+        } else {
+            let window_bytes = rival.budget().window_bytes;
+            self.judge_stubborn(now, is_gone, window_bytes);
+        }
+    }
+
+    /// Over when the queue is gone, or to see whether it would go if we let it; or what we give up is taken.
+    fn judge_obedient(&mut self, now: Instant, is_gone: bool, taken: Option<Taken>) {
+        if is_gone || self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
             self.enter_rtt_probe(now);
-        } else if rival.obeys() {
-            if let Some(taken) = taken.filter(|_| self.has(Mechanism::Stubborn)) {
-                let stubborn = Stubborn::found(now, self.stubborn);
-                let rate = if stubborn.is_confirmed() { taken.had } else { taken.left };
-                self.stubborn = Some(stubborn);
-                self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
-            }
+        } else if self.are_stubborn(now) {
+            let rate = self.model.rate().unwrap_or(Rate::ZERO);
+            self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
+        } else if let Some(taken) = taken.filter(|_| self.has(Mechanism::Stubborn)) {
+            let stubborn = Stubborn::found(now, self.stubborn);
+            let rate = if stubborn.is_confirmed() { taken.had } else { taken.left };
+            self.stubborn = Some(stubborn);
+            self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
+        }
+    }
+
+    /// Beside BBR the queue goes without us, to come back: nothing to look for.
+    fn judge_stubborn(&mut self, now: Instant, is_gone: bool, window_bytes: u64) {
+        let is_certain = self.is_beside_bbr(now);
+        let age = if is_certain { STUBBORN_RTT_PROBE_AGE } else { RTT_PROBE_AGE };
+        if is_gone && is_certain {
+            self.enter(Phase::cruise());
+        } else if is_gone || self.is_rtt_probe_due(now, age) {
+            self.enter_rtt_probe(now);
         } else if !self.are_stubborn(now) {
             self.share = Share::new();
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));

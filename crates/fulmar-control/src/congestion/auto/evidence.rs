@@ -58,8 +58,13 @@ impl Auto {
     /// millisecond of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a
     /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
+        self.steady_slack().max(self.bunch_gap())
+    }
+
+    /// The same for the shortest round trip of a round: one of each bunch has not waited for it.
+    pub(super) fn steady_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        (rtt_min / 8).max(Duration::from_millis(1)).max(self.bunch_gap()).max(self.spread())
+        (rtt_min / 8).max(Duration::from_millis(1)).max(self.spread())
     }
 
     /// Three times the distance of a round's mean RTT from its shortest, in the steadiest of the last rounds

@@ -40,6 +40,7 @@ mod share;
 mod startup;
 mod tally;
 mod trains;
+mod trough;
 
 pub use ablation::Mechanism;
 
@@ -52,6 +53,7 @@ use schedule::Schedule;
 use share::{Share, Stubborn};
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
+use trough::Troughs;
 
 /// Window before anything is known (RFC 6928).
 const INITIAL_PACKETS: u64 = 10;
@@ -115,6 +117,7 @@ pub struct Auto {
     /// What others leave us while we compete.
     share: Share,
     stubborn: Option<Stubborn>,
+    troughs: Troughs,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
@@ -164,6 +167,7 @@ impl Auto {
             carried: Carried::new(),
             share: Share::new(),
             stubborn: None,
+            troughs: Troughs::new(),
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             is_flat: false,

@@ -12,6 +12,7 @@ use fulmar_units::{Instant, Rate};
 use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
+use super::schedule::RTT_PROBE_AGE;
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
 use super::{Auto, Mechanism, early_rate, initial_bytes};
@@ -43,8 +44,6 @@ const TAKING_ROUNDS_MAX: u32 = 10;
 const JUMP_CHECK_ROUNDS: u64 = 2;
 /// More in flight than so many bandwidth-delay products after a jump is a queue.
 const JUMP_QUEUED: f64 = 1.15;
-/// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
-const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
 
 impl Auto {
     pub(super) fn enter(&mut self, phase: Phase) {
@@ -56,6 +55,7 @@ impl Auto {
         let finished_gain = self.round_gain;
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue();
+        self.watch_troughs(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
         match self.phase {
@@ -174,11 +174,11 @@ impl Auto {
         let is_check_due = self.floor.rate() > FLOOR_CHECKED
             && self.has(Mechanism::Check)
             && self.round.saturating_sub(self.schedule.slow_round) > FLOOR_CHECK_ROUNDS;
-        if self.is_in_company() {
+        if self.is_in_company(now) {
             self.enter_compete(now, path);
-        } else if self.is_rtt_probe_due(now) {
+        } else if self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
             self.enter_rtt_probe(now);
-        } else if is_probe_due {
+        } else if is_probe_due && !self.troughs.is_open() {
             self.schedule.probe_round = self.round;
             self.model.unbound_rate();
             // Within the bound nothing faster would leave.
@@ -281,9 +281,9 @@ impl Auto {
     }
 
     /// Flows that share a queue see the same shortest RTT at the same time, and so come to drain it together.
-    pub(super) fn is_rtt_probe_due(&self, now: Instant) -> bool {
-        let was_probed = self.schedule.rtt_probed_at.is_some_and(|at| now - at < RTT_PROBE_AGE);
-        !was_probed && self.has(Mechanism::RttProbe) && self.model.is_rtt_min_older_than(now, RTT_PROBE_AGE)
+    pub(super) fn is_rtt_probe_due(&self, now: Instant, age: Duration) -> bool {
+        let was_probed = self.schedule.rtt_probed_at.is_some_and(|at| now - at < age);
+        !was_probed && self.has(Mechanism::RttProbe) && self.model.is_rtt_min_older_than(now, age)
     }
 
     pub(super) fn enter_rtt_probe(&mut self, now: Instant) {

@@ -1,6 +1,11 @@
 //! When the probing cycle goes on.
 
+use core::time::Duration;
+
 use fulmar_units::Instant;
+
+/// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
+pub(super) const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
 
 /// When what is due, in rounds and times.
 #[derive(Clone, Debug)]

@@ -33,6 +33,8 @@ const FASTEST_ROUNDS: u64 = 8;
 /// before three times that have passed, up to this: it may be wrong.
 const STUBBORN_MIN: Duration = Duration::from_secs(4);
 const STUBBORN_MAX: Duration = Duration::from_secs(32);
+/// A trough leaves less doubt, and comes again every ten seconds.
+const STUBBORN_SEEN: Duration = Duration::from_secs(24);
 
 /// What the link carried of ours since we compete.
 #[derive(Clone, Debug)]
@@ -101,10 +103,14 @@ impl Share {
             self.settled = None;
             return None;
         }
-        let tolerated = CROWD_LOSS + floor.min(CROWD_FLOOR_MAX);
-        let is_calm = f64::from(known.lost_packets) <= f64::from(known.packets) * tolerated;
-        (is_calm && is_taken).then_some(Taken { had: known.rate, left: rate })
+        (is_calm(known.packets, known.lost_packets, floor, CROWD_LOSS) && is_taken)
+            .then_some(Taken { had: known.rate, left: rate })
     }
+}
+
+/// So little was lost beyond the floor that there is no crowd, which would lose `crowd_loss`.
+pub(super) fn is_calm(packets: u32, lost_packets: u32, floor: f64, crowd_loss: f64) -> bool {
+    f64::from(lost_packets) <= f64::from(packets) * (crowd_loss + floor.min(CROWD_FLOOR_MAX))
 }
 
 /// The others were found to take no loss for congestion.
@@ -115,14 +121,29 @@ pub(super) struct Stubborn {
 }
 
 impl Stubborn {
+    /// They go on taking.
     pub(super) fn found(now: Instant, before: Option<Self>) -> Self {
+        Self::believed(now, before, STUBBORN_MIN)
+    }
+
+    /// They left a trough.
+    pub(super) fn seen(now: Instant, before: Option<Self>) -> Self {
+        Self::believed(now, before, STUBBORN_SEEN)
+    }
+
+    fn believed(now: Instant, before: Option<Self>, least: Duration) -> Self {
         let again = before.filter(|before| now - before.at < 3 * before.believed_for);
-        let believed_for = again.map_or(STUBBORN_MIN, |again| (2 * again.believed_for).min(STUBBORN_MAX));
+        let believed_for = again.map_or(least, |again| (2 * again.believed_for).clamp(least, STUBBORN_MAX));
         Self { at: now, believed_for }
     }
 
     pub(super) fn is_confirmed(&self) -> bool {
         self.believed_for > STUBBORN_MIN
+    }
+
+    /// They left a trough, or were found again and again.
+    pub(super) fn is_certain(&self) -> bool {
+        self.believed_for >= STUBBORN_SEEN
     }
 
     pub(super) fn is_believed(&self, now: Instant) -> bool {
