@@ -119,7 +119,9 @@ impl Auto {
 
     /// Over when the queue is gone, or to see whether it would go if we let it; or what we give up is taken.
     fn judge_obedient(&mut self, now: Instant, is_gone: bool, taken: Option<Taken>) {
-        if is_gone || self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
+        if self.troughs.is_open() {
+            self.enter(Phase::cruise());
+        } else if is_gone || self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
             self.enter_rtt_probe(now);
         } else if self.are_stubborn(now) {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);

@@ -178,7 +178,9 @@ impl Auto {
             self.enter_compete(now, path);
         } else if self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
             self.enter_rtt_probe(now);
-        } else if is_probe_due && !self.troughs.is_open() {
+        } else if self.troughs.is_open() {
+            // Nothing that would move the queue, until it is known whose it is.
+        } else if is_probe_due {
             self.schedule.probe_round = self.round;
             self.model.unbound_rate();
             // Within the bound nothing faster would leave.
@@ -218,6 +220,10 @@ impl Auto {
 
     /// The first round's ACKs are of packets sent before the probe; the second tells.
     fn judge_up(&mut self, now: Instant, up: Up, path: &PathView) {
+        if self.troughs.is_open() {
+            self.enter(Phase::cruise());
+            return;
+        }
         let rounds = up.rounds + 1;
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
         if rounds < 2 {

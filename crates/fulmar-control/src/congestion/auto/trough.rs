@@ -2,9 +2,9 @@
 //!
 //! Who takes no loss for congestion gives himself away every ten seconds: then BBR keeps four packets under way for
 //! 200 ms, or a round, to see the shortest round trip (draft-cardwell-iccrg-bbr-congestion-control 4.3.5). A queue
-//! that stood for long is gone at once, nothing at all waits, and soon it stands again, while we send no faster and
-//! no slower. Those who obey, and our own kind when it looks for the shortest round trip, leave something to wait for
-//! or are back sooner; a flow that ends does not come back.
+//! that stood for long is gone at once, for just so long nothing at all waits, and then something does again, while we
+//! send no faster and no slower. Those who obey, and our own kind when it looks for the shortest round trip, leave
+//! something to wait for or are back sooner or later; a flow that ends does not come back.
 
 use core::time::Duration;
 
@@ -14,12 +14,14 @@ use crate::windowed::WindowedMin;
 
 /// Rounds in a row for which the queue stood before.
 const STANDING_ROUNDS_MIN: u32 = 16;
-/// For so long, and so many rounds, nothing waits: a little less than BBR's 200 ms.
-const FLAT_MIN: Duration = Duration::from_millis(120);
+/// It is gone within so many more.
+const FALLING_ROUNDS_MAX: u32 = 4;
+/// BBR's 200 ms; and so many rounds longer or shorter, for they begin and end within a round.
+const FLAT: Duration = Duration::from_millis(200);
+const FLAT_ROUNDS_MARGIN: u32 = 2;
 const FLAT_ROUNDS_MIN: u32 = 2;
-/// After so long, and so many rounds, what comes is another queue.
-const TIME_MAX: Duration = Duration::from_millis(350);
-const ROUNDS_MAX: u32 = 4;
+/// It comes back if something waits for so many rounds in a row: where packets get lost it comes slowly.
+const RISING_ROUNDS_MIN: u32 = 4;
 /// The shortest round trip counts for so long: longer than it takes them to show it again.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(30);
 
@@ -49,18 +51,36 @@ pub(super) struct Standing {
     pub(super) lost_packets: u32,
 }
 
+/// What that means beside the shortest round trip.
+#[derive(Copy, Clone, Debug)]
+struct Queue {
+    stands: bool,
+    /// Nothing waits.
+    is_flat: bool,
+    /// We sent slower, now or in the round before.
+    is_ours: bool,
+}
+
 #[derive(Copy, Clone, Debug)]
 enum State {
     Standing(Standing),
-    /// It stood, and is gone since then.
+    Falling {
+        stood: Standing,
+        rounds: u32,
+    },
     Gone {
         stood: Standing,
-        since: Instant,
         flat: Flat,
+    },
+    /// Something waits again.
+    Rising {
+        stood: Standing,
+        flat: Flat,
+        rounds: u32,
     },
 }
 
-/// Rounds in which nothing waited.
+/// Rounds in a row in which nothing waited.
 #[derive(Copy, Clone, Debug, Default)]
 struct Flat {
     rounds: u32,
@@ -78,7 +98,7 @@ pub(super) struct Troughs {
 impl Troughs {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Standing(Standing::default()),
+            state: State::default(),
             rtt_min: WindowedMin::new(whole_nanos(RTT_MIN_WINDOW)),
             was_slow: false,
         }
@@ -86,40 +106,67 @@ impl Troughs {
 
     /// There may be one: whoever looks for more now would not know whose queue comes back.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Gone { .. })
+        !matches!(self.state, State::Standing(_))
     }
 
     /// Adds a round. Returns what stood before the trough that ended in it, if one did.
     pub(super) fn on_round(&mut self, sight: &Sight) -> Option<Standing> {
         self.rtt_min.update(sight.ended.as_nanos(), whole_nanos(sight.rtt_min));
         let shortest = self.rtt_min.value().map_or(sight.rtt_min, Duration::from_nanos);
-        let stands = sight.rtt_min > shortest + sight.slack;
-        let is_flat = sight.rtt_mean < shortest + sight.slack / 4;
-        let is_ours = sight.is_slow || self.was_slow;
-        self.was_slow = sight.is_slow;
-        let elapsed = sight.ended - sight.began;
-        let mut found = None;
-        self.state = match self.state {
-            State::Standing(standing) if stands => State::Standing(standing.and(sight)),
-            State::Standing(stood) if stood.rounds >= STANDING_ROUNDS_MIN && !is_ours => {
-                State::Gone { stood, since: sight.began, flat: Flat::default() }
-            }
-            State::Gone { stood, flat, .. } if stands && !sight.is_probe => {
-                found = (flat.rounds >= FLAT_ROUNDS_MIN && flat.time >= FLAT_MIN).then_some(stood);
-                State::Standing(Standing::default())
-            }
-            State::Gone { stood, since, flat }
-                if !sight.is_probe && sight.ended - since < TIME_MAX + elapsed * ROUNDS_MAX =>
-            {
-                State::Gone { stood, since, flat: flat.and(is_flat, elapsed) }
-            }
-            _ => State::Standing(Standing::default()),
+        let queue = Queue {
+            stands: sight.rtt_min > shortest + sight.slack / 2,
+            is_flat: sight.rtt_mean < shortest + sight.slack / 8
+                && sight.rtt_mean < sight.rtt_min + sight.slack / 16,
+            is_ours: sight.is_slow || self.was_slow,
         };
-        found
+        self.was_slow = sight.is_slow;
+        self.state = self.state.after(sight, queue);
+        match self.state {
+            State::Rising { stood, rounds, .. } if queue.stands || rounds >= RISING_ROUNDS_MIN => {
+                self.state = State::default();
+                Some(stood)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl State {
+    fn after(self, sight: &Sight, queue: Queue) -> Self {
+        let elapsed = sight.ended - sight.began;
+        match self {
+            Self::Standing(standing) if queue.stands => Self::Standing(standing.and(sight)),
+            _ if queue.is_ours => Self::default(),
+            Self::Standing(stood) if stood.is_long() => Self::Falling { stood, rounds: 0 },
+            Self::Falling { stood, .. } if queue.is_flat => {
+                Self::Gone { stood, flat: Flat::default().and(elapsed) }
+            }
+            Self::Falling { stood, rounds } if rounds < FALLING_ROUNDS_MAX && !queue.stands => {
+                Self::Falling { stood, rounds: rounds + 1 }
+            }
+            Self::Gone { stood, flat } | Self::Rising { stood, flat, .. } if queue.is_flat => {
+                let flat = flat.and(elapsed);
+                if flat.is_too_long(elapsed) { Self::default() } else { Self::Gone { stood, flat } }
+            }
+            _ if sight.is_probe => Self::default(),
+            Self::Gone { stood, flat } if flat.is_long(elapsed) => Self::Rising { stood, flat, rounds: 1 },
+            Self::Rising { stood, flat, rounds } => Self::Rising { stood, flat, rounds: rounds + 1 },
+            _ => Self::default(),
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Standing(Standing::default())
     }
 }
 
 impl Standing {
+    fn is_long(&self) -> bool {
+        self.rounds >= STANDING_ROUNDS_MIN
+    }
+
     /// What start-up lost is its own doing.
     fn and(self, sight: &Sight) -> Self {
         if sight.is_startup {
@@ -134,8 +181,17 @@ impl Standing {
 }
 
 impl Flat {
-    fn and(self, is_flat: bool, elapsed: Duration) -> Self {
-        if is_flat { Self { rounds: self.rounds + 1, time: self.time + elapsed } } else { self }
+    fn and(self, elapsed: Duration) -> Self {
+        Self { rounds: self.rounds + 1, time: self.time + elapsed }
+    }
+
+    /// As long as BBR's, in rounds of that length.
+    fn is_long(self, elapsed: Duration) -> bool {
+        self.rounds >= FLAT_ROUNDS_MIN && self.time + elapsed * FLAT_ROUNDS_MARGIN >= FLAT
+    }
+
+    fn is_too_long(self, elapsed: Duration) -> bool {
+        self.time > FLAT + elapsed * FLAT_ROUNDS_MARGIN
     }
 }
 
@@ -198,7 +254,21 @@ mod tests {
     #[test]
     fn nor_one_that_we_made_or_filled() {
         assert_eq!(found_in(trough(30, 7), |round, sight| sight.is_slow = round == 30), None);
-        assert_eq!(found_in(trough(30, 7), |round, sight| sight.is_probe = round == 36), None);
+        assert_eq!(found_in(trough(30, 7), |round, sight| sight.is_slow = round == 33), None);
+        assert_eq!(found_in(trough(30, 7), |round, sight| sight.is_probe = round >= 38), None);
+        assert_eq!(
+            found_in(trough(30, 7), |round, sight| sight.is_probe = round <= 36),
+            Some(38),
+            "nothing waited"
+        );
+    }
+
+    #[test]
+    fn it_may_come_back_slowly() {
+        let slowly = trough(30, 7).take(38).chain([1, 1, 1, 1]);
+        assert_eq!(found_in(slowly, |_, _| ()), Some(41));
+        let but_once = trough(30, 7).take(38).chain([1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(found_in(but_once, |_, _| ()), None, "somebody left");
     }
 
     #[test]
