@@ -10,23 +10,6 @@ use fulmar_units::{Instant, Rate};
 
 use crate::LossView;
 
-/// One packet (or one train of equal packets) that just left.
-#[derive(Copy, Clone, Debug)]
-#[non_exhaustive]
-pub struct Sent {
-    /// When it left.
-    pub now: Instant,
-    /// Size of the UDP payload.
-    pub bytes: u32,
-}
-
-impl Sent {
-    /// `bytes` left at `now`.
-    pub fn new(now: Instant, bytes: u32) -> Self {
-        Self { now, bytes }
-    }
-}
-
 /// A sample of the delivery rate (draft-ietf-ccwg-bbr, "delivery rate samples"; Cheng et al.,
 /// delivery-rate-estimation).
 #[derive(Copy, Clone, Debug)]

@@ -25,7 +25,7 @@ pub use congestion::{
     AboveCode, Auto, Bbr, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, Mechanism,
     NewReno, ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
 };
-pub use feedback::{Feedback, LossEvent, PathView, RateSample, Sent};
+pub use feedback::{Feedback, LossEvent, PathView, RateSample};
 pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};
 pub use pacer::Pacer;
 pub use redundancy::{

@@ -7,8 +7,8 @@ use fulmar_control::{
     BlockView, Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback,
     FixedRate, FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, LossEstimator, LossEvent,
     LossView, LtTcp, LtTcpConfig, NewReno, Opportunity, Oracle, Pacer, PathView, Pooled, RateSample,
-    ReceiveWindow, RedundancyPolicy, Reno, Sent, Sizing, TcpFec, TcpFecGroups, TcpNcCombinations,
-    TcpNcConfig, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
+    ReceiveWindow, RedundancyPolicy, Reno, Sizing, TcpFec, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
 };
 use fulmar_units::{Instant, Rate};
 
@@ -180,7 +180,7 @@ fn controllers_keep_a_window_and_a_pace_whatever_happens() {
                 match draws.below(20) {
                     0 => controller.on_timeout(now, small(&mut draws) % 8, &path),
                     1 if draws.chance(0.1) => controller.on_path_change(now, &path),
-                    2..=5 => controller.on_sent(&Sent::new(now, path.mtu_bytes), &path),
+                    2..=5 => controller.on_flight_begun(),
                     _ => controller.on_feedback(&feedback(now, round, &mut draws), &path),
                 }
                 let budget = controller.budget();

@@ -11,7 +11,7 @@ use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
 use crate::redundancy::DUPLICATE_ACKS_OF_LOSS;
-use crate::{Feedback, LossEvent, PathView, Sent};
+use crate::{Feedback, LossEvent, PathView};
 
 /// A controller that sees the path through a code.
 #[derive(Debug)]
@@ -67,8 +67,8 @@ impl CongestionController for AboveCode {
         self.inner.name()
     }
 
-    fn on_sent(&mut self, sent: &Sent, path: &PathView) {
-        self.inner.on_sent(sent, path);
+    fn on_flight_begun(&mut self) {
+        self.inner.on_flight_begun();
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {

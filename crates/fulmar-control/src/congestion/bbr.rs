@@ -13,7 +13,7 @@ use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
 use crate::windowed::WindowedMax;
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// 2 / ln 2: the least that doubles the rate each round (4.3.2).
 const HIGH_GAIN: f64 = 2.885;
@@ -278,8 +278,6 @@ impl CongestionController for Bbr {
     fn name(&self) -> &'static str {
         "bbr"
     }
-
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;

@@ -18,7 +18,7 @@ use fulmar_units::Instant;
 use super::hystart::{CSS_GROWTH_DIVISOR, HyStart, SlowStart};
 use super::window::{Epoch, WindowConfig, pacing_rtt};
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// RFC 9438 4.1 (5): how fast the window grows, in packets per second cubed.
 const C: f64 = 0.4;
@@ -216,8 +216,6 @@ impl CongestionController for Cubic {
     fn name(&self) -> &'static str {
         "cubic"
     }
-
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;

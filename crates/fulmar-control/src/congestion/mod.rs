@@ -4,7 +4,7 @@ use core::fmt::Debug;
 
 use fulmar_units::{Instant, Rate};
 
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 mod above_code;
 mod aimd;
@@ -53,8 +53,8 @@ pub trait CongestionController: Debug + Send {
     /// The field's name of the algorithm, for statistics.
     fn name(&self) -> &'static str;
 
-    /// A packet that counts as in flight has left. `path.in_flight_bytes` includes it.
-    fn on_sent(&mut self, sent: &Sent, path: &PathView);
+    /// A packet has left that counts as in flight, and nothing else was in flight.
+    fn on_flight_begun(&mut self) {}
 
     /// An ACK arrived or losses were detected. `path` is the state after applying it.
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);

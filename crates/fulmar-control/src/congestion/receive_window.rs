@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// A controller under a receive window.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl CongestionController for ReceiveWindow {
         self.inner.name()
     }
 
-    fn on_sent(&mut self, sent: &Sent, path: &PathView) {
-        self.inner.on_sent(sent, path);
+    fn on_flight_begun(&mut self) {
+        self.inner.on_flight_begun();
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {

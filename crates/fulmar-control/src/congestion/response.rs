@@ -10,7 +10,7 @@ use fulmar_units::Instant;
 use super::aimd::Aimd;
 use super::window::WindowConfig;
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// What a window-based controller answers to the signs of congestion.
 pub trait Response: Clone + Debug + Send {
@@ -46,8 +46,6 @@ impl<R: Response> CongestionController for WindowController<R> {
     fn name(&self) -> &'static str {
         R::NAME
     }
-
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {}
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.window.on_path(path);

@@ -11,7 +11,7 @@
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 /// Settings of no congestion control.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl CongestionController for Unlimited {
         "unlimited"
     }
 
-    fn on_sent(&mut self, _sent: &Sent, _path: &PathView) {
+    fn on_flight_begun(&mut self) {
         self.first_burst_bytes = None;
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let bucket = TokenBucket { maxtokens: 65_536, numtokens: 5_000, inctokens: 4_000, inttokens: 1 };
         let mut controller = Unlimited::with_tokens(1200, bucket);
         assert_eq!(controller.budget().burst_bytes, 5_000);
-        controller.on_sent(&Sent::new(Instant::ZERO, 1200), &PathView::unknown(1200));
+        controller.on_flight_begun();
         assert_eq!(controller.budget().burst_bytes, 65_536);
     }
 }

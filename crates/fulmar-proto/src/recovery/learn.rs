@@ -115,7 +115,7 @@ impl<T: Copy> Recovery<T> {
         (feedback.dof_redundant, feedback.duplicate_acks) = (news.dof_redundant, news.duplicate_acks);
         feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
         feedback.check();
-        self.loss.on_feedback(&feedback);
+        self.tell_estimator(&feedback);
         let view = self.view();
         let recoveries = self.congestion.recoveries();
         self.congestion.on_feedback(&feedback, &view);
@@ -263,14 +263,19 @@ impl<T: Copy> Recovery<T> {
         while let Some(lost) = self.sent.declare_oldest_lost() {
             self.apply_lost(&lost, findings);
         }
-        self.loss.on_feedback(&findings.feedback);
+        self.tell_estimator(&findings.feedback);
         self.loss_at = None;
+    }
+
+    fn tell_estimator(&mut self, feedback: &Feedback) {
+        self.loss.on_feedback(feedback);
+        self.loss_view = self.loss.view();
     }
 
     fn apply_lost(&mut self, lost: &Lost<T>, findings: &mut Findings<T>) {
         let bytes = lost.packet.bytes;
         let Cargo::Given(cargo) = lost.packet.cargo else {
-            self.mtu.on_probe_lost(lost.number, self.loss.view().rate);
+            self.mtu.on_probe_lost(lost.number, self.loss_view.rate);
             return;
         };
         self.stats.lost_packets += 1;

@@ -18,7 +18,9 @@
 
 use std::time::Duration;
 
-use fulmar_control::{CongestionController, LossEstimator, Pacer, PathView, RttEstimator, SendBudget};
+use fulmar_control::{
+    CongestionController, LossEstimator, LossView, Pacer, PathView, RttEstimator, SendBudget,
+};
 
 use rand_chacha::ChaCha20Rng;
 
@@ -109,6 +111,8 @@ pub struct Recovery<T> {
     /// No packet is made longer.
     packet_bytes_max: Option<u16>,
     loss: Box<dyn LossEstimator>,
+    /// What it says, which is asked for several times a packet and changes with an ACK.
+    loss_view: LossView,
     congestion: Box<dyn CongestionController>,
     budget: SendBudget,
     pacer: Pacer,
@@ -162,6 +166,7 @@ impl<T: Copy> Recovery<T> {
             ecn: EcnState::new(limits.is_ecn_enabled),
             mtu: MtuDiscovery::held_to(&limits, modules.config.packet_bytes_max),
             packet_bytes_max: modules.config.packet_bytes_max,
+            loss_view: modules.loss.view(),
             loss: modules.loss,
             congestion: modules.congestion,
             budget,
@@ -195,6 +200,7 @@ impl<T: Copy> Recovery<T> {
     pub fn adopt(&mut self, now: Instant, modules: Modules) {
         self.congestion = modules.congestion;
         self.loss = modules.loss;
+        self.loss_view = self.loss.view();
         self.detector = LossDetector::new(modules.config.reordering_packets);
         self.timeout = modules.config.timeout;
         self.rtt = self.rtt.clone().with_variation(modules.config.variation);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::{Channel, Sent};
+use fulmar_control::Channel;
 
 use super::timers::{PROBES_LOST, PROBES_MAX, ProbeCargo, WEIGHT_MIN};
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
@@ -88,7 +88,8 @@ impl<T: Copy> Recovery<T> {
         if is_ect {
             self.ecn.on_sent();
         }
-        let in_flight = self.sent.in_flight_bytes() + u64::from(bytes);
+        let before = self.sent.in_flight_bytes();
+        let in_flight = before + u64::from(bytes);
         let stamp = self.sampler.on_sent(now, u64::from(bytes), in_flight);
         let ordinal = self.eliciting_sent;
         self.sent.push(SentPacket { sent_at: now, bytes, cargo, is_ect, ordinal, stamp });
@@ -99,9 +100,10 @@ impl<T: Copy> Recovery<T> {
             skips.on_skipped(self.sent.next_number());
             self.sent.push_untracked();
         }
-        let view = self.view();
-        self.congestion.on_sent(&Sent::new(now, bytes), &view);
-        self.budget = self.congestion.budget();
+        if before == 0 {
+            self.congestion.on_flight_begun();
+            self.budget = self.congestion.budget();
+        }
         self.pacer.on_sent(now, u64::from(bytes));
         self.last_eliciting_at = now;
     }
@@ -150,7 +152,7 @@ impl<T: Copy> Recovery<T> {
     /// it, so many more may leave as probably outlive a burst.
     pub(super) fn learn_burst_room(&mut self) {
         self.burst_room_bytes = 0;
-        let loss = self.loss.view();
+        let loss = self.loss_view;
         if self.congestion.bandwidth().is_some() && loss.weight_packets >= WEIGHT_MIN {
             let packets = Channel::new(&loss).probes_for(PROBES_LOST, PROBES_MAX) - 1;
             self.burst_room_bytes = u64::from(packets) * u64::from(self.mtu.current_bytes());

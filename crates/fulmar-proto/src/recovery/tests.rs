@@ -249,10 +249,10 @@ fn the_estimator_hears_of_what_a_timeout_declares_lost() {
     let findings = path.recovery.on_probe_timer(path.now, true).expect("a timeout");
     assert_eq!(findings.fates.len(), 10);
     path.recovery.drop_findings(findings);
-    let after_timeout = path.recovery.loss.view().rate;
+    let after_timeout = path.recovery.loss_view.rate;
     assert!(after_timeout > 0.05, "{after_timeout}");
     silent[5..].iter().for_each(|&number| path.arrive(number));
     path.ack();
-    let after_return = path.recovery.loss.view().rate;
+    let after_return = path.recovery.loss_view.rate;
     assert!((0.02..after_timeout).contains(&after_return), "{after_return} of {after_timeout}");
 }

@@ -185,7 +185,7 @@ impl<T: Copy> Recovery<T> {
     /// and timeouts double up to a bound. Bursts that are known may be short by chance, though: what it costs
     /// few bytes to send goes on counting one off.
     fn probes_for_silence(&mut self) -> u32 {
-        let loss = self.loss.view();
+        let loss = self.loss_view;
         let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
         let back = self.way_back.channel();
         let again = forward.lost_after_lost().max(back.lost_after_lost());

@@ -23,7 +23,7 @@ use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, Cubic, CubicConfig, SendBudget};
 use crate::windowed::WindowedMin;
-use crate::{Feedback, PathView, Sent};
+use crate::{Feedback, PathView};
 
 mod ablation;
 mod bunches;
@@ -299,10 +299,8 @@ impl CongestionController for Auto {
         "auto"
     }
 
-    fn on_sent(&mut self, sent: &Sent, path: &PathView) {
-        if path.in_flight_bytes <= u64::from(sent.bytes) {
-            self.bunches.on_silence();
-        }
+    fn on_flight_begun(&mut self) {
+        self.bunches.on_silence();
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
