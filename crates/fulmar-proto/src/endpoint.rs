@@ -68,6 +68,8 @@ pub struct Endpoint {
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     by_cid: BTreeMap<ConnectionId, usize>,
+    /// Whom the last packet was for: so is the next, most of the time.
+    latest: Option<(ConnectionId, usize)>,
     /// By the destination of a client's first packet, until the handshake is over.
     by_original: BTreeMap<ConnectionId, usize>,
     by_reset_token: BTreeMap<[u8; 16], usize>,
@@ -104,6 +106,7 @@ impl Endpoint {
             slots: Vec::new(),
             free: Vec::new(),
             by_cid: BTreeMap::new(),
+            latest: None,
             by_original: BTreeMap::new(),
             by_reset_token: BTreeMap::new(),
             handshakes: 0,
@@ -201,7 +204,11 @@ impl Endpoint {
         datagram: &[u8],
         response: &mut Vec<u8>,
     ) -> Route {
+        if let Some((_, at)) = self.latest.filter(|(latest, _)| latest == dcid) {
+            return Route::Connection(ConnectionHandle(at));
+        }
         if let Some(&at) = self.by_cid.get(dcid) {
+            self.latest = Some((*dcid, at));
             return Route::Connection(ConnectionHandle(at));
         }
         // The token is found by a search and confirmed in constant time (RFC 9000 10.3.1).
@@ -330,6 +337,7 @@ impl Endpoint {
                 slot.cids.retain(|own| *own != cid);
                 if slot.cids.len() < known {
                     self.by_cid.remove(&cid);
+                    self.latest = None;
                 }
             }
             EndpointEvent::HandshakeDone => {
@@ -356,6 +364,7 @@ impl Endpoint {
 
     fn remove(&mut self, handle: ConnectionHandle) {
         let Some(slot) = self.slots[handle.0].take() else { return };
+        self.latest = None;
         for cid in &slot.cids {
             self.by_cid.remove(cid);
         }

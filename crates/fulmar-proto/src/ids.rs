@@ -139,6 +139,10 @@ impl ConnectionId {
 
     /// A connection id with these bytes; `None` if there are more than [`Self::LEN_MAX`].
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        // To copy a number of bytes that is known takes a fraction of the time.
+        if let Ok(usual) = bytes.try_into() {
+            return Some(Self::new(usual));
+        }
         let mut cid = Self { len: u8::try_from(bytes.len()).ok()?, bytes: [0; Self::LEN_MAX] };
         cid.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(cid)
