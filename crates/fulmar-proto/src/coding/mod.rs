@@ -138,6 +138,11 @@ impl Coding {
         self.strategy.ledger().ring.held_bytes()
     }
 
+    /// Bytes held in all, with buffers that are kept for symbols to come.
+    pub fn memory_bytes(&self) -> u64 {
+        self.held_bytes() + self.strategy.ledger().ring.spare_bytes()
+    }
+
     /// Repair symbols per source symbol that the policy aims at now.
     pub fn redundancy(&self) -> f64 {
         self.policy.ratio()
@@ -275,9 +280,15 @@ impl Coding {
         self.strategy.ledger().told
     }
 
-    /// A report told of more symbols than are booked at once: [`Self::catch_up`] is to follow.
+    /// A report told of more symbols than are booked at once, or memory is to be given back:
+    /// [`Self::catch_up`] is to follow.
     pub fn is_behind(&self) -> bool {
         self.strategy.is_behind()
+    }
+
+    /// Nothing was sent for a while: what was kept for speed goes, as [`Self::catch_up`] is called.
+    pub fn on_idle(&mut self) {
+        self.strategy.on_idle();
     }
 
     /// Books more of what the last report told.

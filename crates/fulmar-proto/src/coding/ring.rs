@@ -64,10 +64,38 @@ pub(super) struct Ring {
     base: u64,
     /// Buffers to use again.
     pool: Vec<Vec<u8>>,
+    spare_bytes: u64,
+    /// Symbols whose bytes are held.
+    in_use: usize,
+    demand: Demand,
+    /// What is kept for speed is to go once nothing is held.
+    is_idle: bool,
     held_bytes: u64,
 }
 
-/// Buffers kept for reuse beyond as many as are in use.
+/// How many symbols were held at once lately. A window that is acknowledged at once is sent anew at once.
+#[derive(Debug, Default)]
+struct Demand {
+    /// The most, less one for each [`FORGOTTEN_PER`] symbols since.
+    max: usize,
+    pushed: u32,
+}
+
+impl Demand {
+    /// A symbol more, of `held` now.
+    fn on_pushed(&mut self, held: usize) {
+        self.pushed += 1;
+        if self.pushed == FORGOTTEN_PER {
+            self.pushed = 0;
+            self.max = self.max.saturating_sub(1);
+        }
+        self.max = self.max.max(held);
+    }
+}
+
+/// Symbols after which a buffer less is kept for reuse.
+const FORGOTTEN_PER: u32 = 256;
+/// Buffers kept for reuse, in use or not, beyond as many as were in use at once.
 const POOL_MIN: usize = 64;
 /// Buffers given back in one pass.
 const RELEASED_AT_ONCE: usize = 1024;
@@ -88,15 +116,23 @@ impl Ring {
         self.held_bytes
     }
 
-    /// An empty buffer.
-    fn buffer(&mut self) -> Vec<u8> {
-        self.pool.pop().unwrap_or_default()
+    /// Bytes of buffers that hold nothing now.
+    pub(super) fn spare_bytes(&self) -> u64 {
+        self.spare_bytes
     }
 
-    /// Gives back a buffer. One ACK may free half of what is under way, to be taken again at once.
+    /// An empty buffer.
+    fn buffer(&mut self) -> Vec<u8> {
+        let buffer = self.pool.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity() as u64;
+        buffer
+    }
+
+    /// Gives back a buffer.
     fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() > 0 && self.pool.len() < POOL_MIN + self.symbols.len() {
+        if buffer.capacity() > 0 && self.pool.len() + self.in_use < POOL_MIN + self.demand.max {
             buffer.clear();
+            self.spare_bytes += buffer.capacity() as u64;
             self.pool.push(buffer);
         }
     }
@@ -137,6 +173,9 @@ impl Ring {
             is_unrepairable: false,
             set: None,
         });
+        self.in_use += 1;
+        self.demand.on_pushed(self.in_use);
+        self.is_idle = false;
         id
     }
 
@@ -153,36 +192,39 @@ impl Ring {
         if let Some(held) = self.held_mut(id) {
             let bytes = std::mem::take(&mut held.bytes);
             self.held_bytes -= bytes.len() as u64;
+            self.in_use -= usize::from(!bytes.is_empty());
             self.recycle(bytes);
         }
     }
 
-    /// Drops delivered symbols at the front. When nothing is left, memory goes too, with what
-    /// [`Self::release_buffers`] does: idle connections hold none.
+    /// Drops delivered symbols at the front.
     pub(super) fn pop_delivered(&mut self) {
         while self.symbols.front().is_some_and(|held| held.state == SymbolState::Delivered) {
             self.release_bytes(SymbolId(self.base));
             self.symbols.pop_front();
             self.base += 1;
         }
-        if self.symbols.is_empty() {
-            self.symbols = VecDeque::new();
-            self.release_buffers();
-        }
     }
 
-    /// Nothing is left, and there are buffers for which there is no more use.
+    /// Nothing was sent for a while: what is kept for speed may go, with what [`Self::release_buffers`] does.
+    pub(super) fn on_idle(&mut self) {
+        self.is_idle = true;
+    }
+
+    /// Nothing is left, and there is memory for which there is no more use.
     pub(super) fn has_idle_buffers(&self) -> bool {
-        self.symbols.is_empty() && !self.pool.is_empty()
+        self.is_idle && self.symbols.is_empty() && self.symbols.capacity() > 0
     }
 
-    /// Gives some of them back: to give back all that was under way takes long.
+    /// Gives some of it back: to give back all that was under way takes long.
     pub(super) fn release_buffers(&mut self) {
-        if self.symbols.is_empty() {
-            self.pool.truncate(self.pool.len().saturating_sub(RELEASED_AT_ONCE));
+        if !self.has_idle_buffers() {
+            return;
         }
+        let released = self.pool.drain(self.pool.len().saturating_sub(RELEASED_AT_ONCE)..);
+        self.spare_bytes -= released.map(|buffer| buffer.capacity() as u64).sum::<u64>();
         if self.pool.is_empty() {
-            self.pool = Vec::new();
+            (self.pool, self.symbols, self.demand) = (Vec::new(), VecDeque::new(), Demand::default());
         }
     }
 }
@@ -190,5 +232,48 @@ impl Ring {
 impl Symbols for Ring {
     fn get(&self, id: SymbolId) -> Option<&[u8]> {
         self.held(id).map(|held| held.bytes.as_slice()).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::tests::Made;
+
+    const WINDOW: u64 = 3000;
+
+    fn send_a_window(ring: &mut Ring) {
+        let mut source = Made(|symbol: &mut Vec<u8>, _| symbol.resize(100, 1));
+        for _ in 0..WINDOW {
+            ring.take_in(Instant::ZERO, 100, &mut source).expect("new data");
+        }
+    }
+
+    fn deliver_all(ring: &mut Ring) {
+        for id in ring.base().0..ring.next_id().0 {
+            ring.held_mut(SymbolId(id)).expect("it is held").state = SymbolState::Delivered;
+            ring.pop_delivered();
+        }
+    }
+
+    #[test]
+    fn buffers_of_a_whole_window_are_used_again_and_go_when_nothing_is_sent() {
+        let mut ring = Ring::default();
+        send_a_window(&mut ring);
+        deliver_all(&mut ring);
+        assert!(ring.pool.len() as u64 > WINDOW * 9 / 10, "{}", ring.pool.len());
+        assert!(ring.spare_bytes() >= 100 * ring.pool.len() as u64);
+        send_a_window(&mut ring);
+        assert!((ring.pool.len() as u64) < WINDOW / 10, "{}", ring.pool.len());
+        // As long as anything is held nothing goes.
+        ring.on_idle();
+        assert!(!ring.has_idle_buffers());
+        deliver_all(&mut ring);
+        let mut parts = 0;
+        while ring.has_idle_buffers() {
+            ring.release_buffers();
+            parts += 1;
+        }
+        assert_eq!((parts, ring.spare_bytes(), ring.symbols.capacity(), ring.pool.capacity()), (3, 0, 0, 0));
     }
 }

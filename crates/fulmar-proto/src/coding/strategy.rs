@@ -95,8 +95,11 @@ pub(super) trait Strategy: Debug + Send {
     /// now known to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
-    /// A report told more than could be booked at once.
+    /// A report told more than could be booked at once, or memory is to be given back.
     fn is_behind(&self) -> bool;
+
+    /// Nothing was sent for a while.
+    fn on_idle(&mut self);
 
     /// Books more of it.
     fn catch_up(&mut self);

@@ -229,7 +229,7 @@ impl Connection {
     /// Bytes that this connection holds for others: what the peer made it hold, stream data that wait for a
     /// reader, and what was written and has not arrived.
     pub fn memory_bytes(&self) -> usize {
-        let streams = self.streams.held_bytes() + self.coding.held_bytes();
+        let streams = self.streams.held_bytes() + self.coding.memory_bytes();
         self.receive_memory_bytes() + usize::try_from(streams).unwrap_or(usize::MAX)
     }
 

@@ -274,9 +274,9 @@ impl Connection {
         self.rng.next_u64()
     }
 
-    /// A symbol arrived: its memory is kept for repair symbols that refer to it, and for as long as any may
-    /// be under way.
-    fn on_symbol_received(&mut self, now: Instant) {
+    /// A symbol arrived or left: its memory is kept for repair symbols that refer to it, and for as long as any
+    /// may be under way.
+    fn on_symbol_passed(&mut self, now: Instant) {
         let rtt = self.path.recovery.rtt().smoothed();
         self.release_at = Some(now + std::time::Duration::from_secs(1) + rtt * 4);
     }

@@ -363,7 +363,7 @@ impl Connection {
             Frame::Padding | Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Source { id, symbol } => {
-                self.on_symbol_received(now);
+                self.on_symbol_passed(now);
                 let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
                 self.symbols_in.on_source(id, symbol, &mut |symbol| to.deliver(symbol))?;
             }
@@ -372,7 +372,7 @@ impl Connection {
                 self.symbols_in.on_part(id, len, start, piece, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Repair(repair) => {
-                self.on_symbol_received(now);
+                self.on_symbol_passed(now);
                 let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
                 self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }

@@ -59,10 +59,12 @@ impl Connection {
         }
         self.coding.handle_timeout(now);
         if self.release_at.take_if(|at| *at <= now).is_some() {
-            // Nothing has come for a while: what was kept for speed goes.
+            // Nothing has come or gone for a while: what was kept for speed goes.
             self.symbols_in.release_all();
             self.path.recovery.release_memory();
             self.streams.release_memory();
+            self.coding.on_idle();
+            self.look_for_unsettled(now);
         }
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);

@@ -344,7 +344,10 @@ impl Connection {
             symbol_bytes_max,
         };
         draft.content = self.coding.emit(turn, &view, buf, room, &mut source);
-        draft.is_ack_eliciting |= draft.content.is_some();
+        if draft.content.is_some() {
+            draft.is_ack_eliciting = true;
+            self.on_symbol_passed(now);
+        }
         let is_last = matches!(draft.content, Some(Content::Source(_))) && !self.has_pending_frames();
         // The last symbol of a flight asks to be acknowledged at once.
         if is_last && draft.room(buf) > 0 && self.path.recovery.acks().may_ask_now(now, rtt) {

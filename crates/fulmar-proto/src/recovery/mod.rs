@@ -237,7 +237,7 @@ impl<T: Copy> Recovery<T> {
         self.rtt.fill(&mut view);
         view.in_flight_bytes = self.sent.in_flight_bytes();
         view.window_bytes = self.budget.window_bytes;
-        view.loss = self.loss.view();
+        view.loss = self.loss_view;
         view
     }
 
@@ -316,9 +316,10 @@ impl<T: Copy> Recovery<T> {
         &self.way_back
     }
 
-    /// Nothing has come for a while: what was kept for speed goes.
+    /// Nothing has come or gone for a while: what was kept for speed goes.
     pub fn release_memory(&mut self) {
         self.scratch = Vec::new();
+        self.sent.release_memory();
     }
 
     /// How the peer is asked to space its ACKs.

@@ -291,6 +291,10 @@ impl<T: Copy> SentPackets<T> {
             self.lost.0.pop_front();
         }
         self.outstanding.front();
+    }
+
+    /// Gives the memory back that held packets which are forgotten now.
+    pub fn release_memory(&mut self) {
         self.outstanding.shrink();
         self.lost.shrink();
     }

@@ -21,7 +21,7 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 const LINK_BYTES_MIN: usize = 512;
 
 /// Chunks kept for reuse: what one turn of the receiving task may bring.
-const SPARE_MAX: usize = 16;
+const SPARE_MAX: usize = 32;
 
 /// Chunks of the largest size that hold nothing now. Shared by the queues of one direction of a connection.
 #[derive(Debug, Default)]

@@ -22,7 +22,7 @@ impl VerifyPeer for Only {
 /// Opens the connections and lets them send for ever, if the plan says so.
 pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<DatagramBytes> {
     let mut transport = TransportConfig::default();
-    transport.profile(Profile::parse(&plan.profile)?).mtu_max_bytes(plan.mtu_bytes);
+    transport.profile(Profile::parse(&plan.profile)?).mtu_max_bytes(plan.mtu_bytes)?;
     let transport = Arc::new(transport);
     let (alice, bob) = (Identity::generate(), Identity::generate());
     let server_crypto = crypto::ServerConfig::raw_key(&bob, Some(Arc::new(Only(alice.public_key()))));

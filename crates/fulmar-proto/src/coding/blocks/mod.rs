@@ -267,6 +267,10 @@ impl Strategy for BlockSender {
             || self.ledger.ring.has_idle_buffers()
     }
 
+    fn on_idle(&mut self) {
+        self.ledger.ring.on_idle();
+    }
+
     fn catch_up(&mut self) {
         self.repaired_late += self.deliver_told(&mut { TOLD_AT_ONCE_MAX });
         self.retire();

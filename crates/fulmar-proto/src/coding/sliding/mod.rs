@@ -282,6 +282,10 @@ impl Strategy for SlidingSender {
         self.ledger.ring.base() < self.told_below || self.ledger.ring.has_idle_buffers()
     }
 
+    fn on_idle(&mut self) {
+        self.ledger.ring.on_idle();
+    }
+
     fn catch_up(&mut self) {
         self.repaired_early += self.deliver_told();
         self.ledger.ring.release_buffers();
