@@ -32,6 +32,10 @@ const BACKOFF_MAX: u32 = 16;
 /// A timeout of `first`, doubled for each of `expiries` in a row (RFC 6298 5.5, RFC 9002 6.2.1): at most
 /// `max`, but never below `first`.
 pub fn backed_off(first: Duration, expiries: u32, max: Duration) -> Duration {
+    // Asked for with every packet, and then nothing has expired.
+    if expiries == 0 {
+        return first;
+    }
     first.saturating_mul(1 << expiries.min(BACKOFF_MAX)).min(max.max(first))
 }
 
