@@ -89,6 +89,8 @@ pub struct Feedback {
     pub ecn_ce_packets: u32,
     /// Symbols whose packet was lost and that were since decoded from repair.
     pub repaired_packets: u32,
+    /// When the newest of those was first sent, where that is known: repair may come rounds later.
+    pub repaired_sent_at: Option<Instant>,
     /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
     /// last feedback.
     pub unrepairable_packets: u32,
@@ -118,6 +120,12 @@ impl Feedback {
     /// packet found lost stands for it, or the newest acknowledged.
     pub(crate) fn unrepairable_dated(&self) -> Option<Instant> {
         self.unrepairable_sent_at.or(self.lost.newest_sent_at).or(self.newest_acked_sent_at)
+    }
+
+    /// When the newest of the symbols was sent that were repaired; where nobody knows, the newest packet
+    /// acknowledged stands for it.
+    pub(crate) fn repaired_dated(&self) -> Option<Instant> {
+        self.repaired_sent_at.or(self.newest_acked_sent_at)
     }
 
     /// Some packet moved the first symbol not seen: TCP/NC's receiver acknowledges anew.
@@ -170,6 +178,7 @@ impl Feedback {
             (
                 is_later(self.newest_acked_sent_at)
                     || is_later(lost.newest_sent_at)
+                    || is_later(self.repaired_sent_at)
                     || is_later(self.unrepairable_sent_at),
                 "sent after it was settled",
             ),

@@ -168,3 +168,39 @@ fn tcp_nc_masks_losses_from_reno() {
     let timeouts = |profile| runs(profile).iter().map(|flow| flow.timeouts).sum::<u64>();
     assert!(timeouts("tcp-nc:R=1") > 3 * (1 + timeouts("tcp-nc-adaptive")));
 }
+
+/// Hourt 2014, Table 2.9: from 10 % on a TCP without congestion control is slower than LT-TCP, for it waits
+/// for a timeout wherever a retransmission is lost as well. One that hears of that is not.
+#[test]
+fn without_congestion_control_lost_retransmissions_make_tcp_the_slower() {
+    let path = "rate=1G rtt=1ms queue=droptail:1000p mark_threshold=200p loss=10%";
+    let lt_tcp = goodput("lt-tcp:rto_min=0.2,rto_max=5", path, 2);
+    let tcp = |rescue| {
+        let profile = format!("no-cc:timeout=rto,rto_min=0.2,paced=0,rwnd=589000,rescue={rescue}");
+        goodput(&profile, path, 2)
+    };
+    let (deaf, hearing) = (tcp(0), tcp(1));
+    assert!(lt_tcp > 2.0 * deaf, "LT-TCP {lt_tcp:.0}, TCP {deaf:.0} Mb/s");
+    assert!(hearing > lt_tcp, "{hearing:.0} Mb/s");
+}
+
+/// Sato 2019, Figure 5.20: in their first 20 s eight flows that overrun a DropTail queue are faster for their
+/// repair, for which a window pays once.
+#[test]
+fn interleaved_groups_are_faster_where_a_queue_overflows() {
+    let tcp = "paced=0,sack=0,rescue=0,packet=1012";
+    let total = |profile: String| {
+        let runs = (1..=3).map(|seed| {
+            let flows = (0..8).map(|number| {
+                let mut flow = flow(&format!("{profile},{tcp}"), "bulk");
+                flow.start = Duration::from_millis(120 * number);
+                flow
+            });
+            run("rate=50M rtt=200ms queue=droptail:300p", flows.collect(), 20, seed).goodput_mbps
+        });
+        runs.sum::<f64>() / 3.0
+    };
+    let newreno = total("newreno:timeout=rto".into());
+    let fec = total("tcp-fec-interleave:g=3,l=30,r=0.7".into());
+    assert!((1.0..1.25).contains(&(fec / newreno)), "{fec:.1} against {newreno:.1} Mb/s");
+}

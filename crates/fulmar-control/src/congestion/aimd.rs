@@ -6,6 +6,8 @@
 
 use core::time::Duration;
 
+use fulmar_units::Instant;
+
 use super::SendBudget;
 use super::window::{Epoch, WindowConfig, pacing_rtt};
 use crate::{Feedback, PathView};
@@ -124,6 +126,13 @@ impl Aimd {
     pub(super) fn restart(&mut self, path: &PathView) {
         *self = Self { recoveries: self.recoveries, ..Self::new(path.mtu_bytes, self.config) };
         self.rtt = pacing_rtt(path);
+    }
+
+    /// A retransmission timeout, where timeouts are such.
+    pub(super) fn on_timed_out(&mut self, now: Instant) {
+        if self.config.is_timeout_final {
+            self.epoch.on_timed_out(now);
+        }
     }
 
     /// Has this timeout, the `count`th in a row, told of congestion?

@@ -253,6 +253,9 @@ impl CongestionController for Cubic {
         // forgotten.
         self.reduce(&Feedback::at(now), true);
         self.epoch.reset();
+        if self.config.window.is_timeout_final {
+            self.epoch.on_timed_out(now);
+        }
         self.state.max_packets = 0.0;
         self.state.window_packets = self.min_packets();
     }

@@ -52,8 +52,9 @@ impl<R: Response> CongestionController for WindowController<R> {
         self.response.on_feedback(&mut self.window, feedback, path);
     }
 
-    fn on_timeout(&mut self, _now: Instant, count: u32, _path: &PathView) {
+    fn on_timeout(&mut self, now: Instant, count: u32, _path: &PathView) {
         self.response.on_timeout(&mut self.window, count);
+        self.window.on_timed_out(now);
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {

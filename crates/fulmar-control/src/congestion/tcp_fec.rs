@@ -6,7 +6,9 @@
 //! NewReno.
 //!
 //! The notice is our ACK's count of symbols repaired. As an ECN-echo (RFC 3168 6.1.2) it is obeyed once per
-//! window, and so is a real mark, which a TCP-FEC sender could not tell from it. Slow start ends with it, as
+//! window, and not if that window was reduced for a loss already: it counts from when the lost packet was
+//! sent, for in a recovery of many rounds each may bring a repair. So is a real mark, which a TCP-FEC sender
+//! could not tell from it. Slow start ends with it, as
 //! with any ECN-echo, also with r = 1, which reduces nothing: where it went on, the first queue that
 //! overflows took hundreds of packets, and Table 5.3 had 0.6 instead of 24 Mb/s. Chapters 3 and 4 have no
 //! notice at all ([`TcpFec::unnotified`]). Losses that wait for their group's repair are not answered: that
@@ -49,13 +51,11 @@ impl Response for Gently {
     const NAME: &'static str = "tcp-fec";
 
     fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
-        let is_notice = feedback.repaired_packets > 0 || feedback.ecn_ce_packets > 0;
+        let is_notice = window.epoch.is_new_repair(feedback) || window.epoch.is_new_mark(feedback);
         if window.epoch.is_new_unrepairable(feedback) {
             window.reduce(feedback, REDUCTION, false);
             window.recoveries += 1;
-        } else if let Some(reduction) = self.reduction.filter(|_| is_notice)
-            && !window.epoch.covers(feedback.newest_acked_sent_at)
-        {
+        } else if let Some(reduction) = self.reduction.filter(|_| is_notice) {
             window.reduce(feedback, reduction, false);
         } else {
             window.grow(feedback);
@@ -90,6 +90,39 @@ mod tests {
             assert_eq!(window(&controller), expected);
             controller.on_feedback(&repaired(210, 160), &path());
             assert_eq!(window(&controller), expected);
+        }
+    }
+
+    /// RFC 3168 6.1.2: no second reduction for one window of data. A recovery takes many rounds, and what its
+    /// retransmissions let groups restore was lost before it.
+    #[test]
+    fn what_is_repaired_late_belongs_to_the_window_in_which_it_was_lost() {
+        let mut controller = controller(0.7);
+        let mut feedback = lost(200, 150, 2);
+        feedback.unrepairable_packets = 2;
+        controller.on_feedback(&feedback, &path());
+        for (now, sent, expected) in [(400, 180, 20_000), (600, 190, 20_000), (800, 300, 14_000)] {
+            let mut feedback = acked(now, now - 50, 0);
+            feedback.repaired_packets = 1;
+            feedback.repaired_sent_at = Some(super::super::told::at(sent));
+            controller.on_feedback(&feedback, &path());
+            assert_eq!(window(&controller), expected, "{now}");
+        }
+    }
+
+    /// RFC 6582 3.2 (4): `recover` is what had been sent at the timeout; no loss from before it counts anew.
+    #[test]
+    fn what_was_lost_before_a_timeout_costs_no_more_than_the_timeout() {
+        let config = WindowConfig { initial_packets: 40, is_timeout_final: true, ..WindowConfig::default() };
+        let mut controller = TcpFec::new(MTU, config, 0.7);
+        controller.on_timeout(super::super::told::at(500), 1, &path());
+        for (now, sent, expected) in [(600, 450, 2_000), (700, 550, 2_000)] {
+            let mut feedback = acked(now, now - 50, 0);
+            feedback.unrepairable_packets = 1;
+            feedback.unrepairable_sent_at = Some(super::super::told::at(sent));
+            controller.on_feedback(&feedback, &path());
+            assert_eq!(window(&controller), expected, "{now}");
+            assert_eq!(controller.recoveries(), Some(u64::from(sent > 500)));
         }
     }
 

@@ -88,17 +88,30 @@ pub(super) struct Before<T> {
 pub(super) struct Epoch<T> {
     /// Losses of packets sent up to here belong to it.
     started_at: Option<Instant>,
+    /// So do losses of packets sent before the last retransmission timeout (RFC 6582 3.2, step 4).
+    timed_out_at: Option<Instant>,
     before: Option<Before<T>>,
 }
 
 impl<T: Copy> Epoch<T> {
     pub(super) fn new() -> Self {
-        Self { started_at: None, before: None }
+        Self { started_at: None, timed_out_at: None, before: None }
     }
 
     /// Was a packet sent at `sent_at` sent before the last reduction?
     pub(super) fn covers(&self, sent_at: Option<Instant>) -> bool {
         matches!((self.started_at, sent_at), (Some(started_at), Some(sent_at)) if sent_at <= started_at)
+    }
+
+    /// Does a loss of a packet sent at `sent_at` belong to the last reduction?
+    fn covers_loss(&self, sent_at: Option<Instant>) -> bool {
+        let is_before = |at: Instant| sent_at.is_some_and(|sent_at| sent_at <= at);
+        self.covers(sent_at) || self.timed_out_at.is_some_and(is_before)
+    }
+
+    /// A retransmission timeout at `now` has reduced the window.
+    pub(super) fn on_timed_out(&mut self, now: Instant) {
+        self.timed_out_at = Some(now);
     }
 
     /// Do the losses of `feedback` begin a new event? If they belong to the last one they are counted for its
@@ -107,7 +120,7 @@ impl<T: Copy> Epoch<T> {
         if feedback.lost.packets == 0 {
             return false;
         }
-        if !self.covers(feedback.lost.newest_sent_at) {
+        if !self.covers_loss(feedback.lost.newest_sent_at) {
             return true;
         }
         if let Some(before) = &mut self.before {
@@ -125,7 +138,13 @@ impl<T: Copy> Epoch<T> {
     /// Do the packets of `feedback` that a code could not repair begin a new event? However late that is
     /// found, it counts from when they were sent.
     pub(super) fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
-        feedback.unrepairable_packets > 0 && !self.covers(feedback.unrepairable_dated())
+        feedback.unrepairable_packets > 0 && !self.covers_loss(feedback.unrepairable_dated())
+    }
+
+    /// Do the losses that `feedback` tells of as repaired begin a new event? However late they are repaired,
+    /// they count from when they were sent.
+    pub(super) fn is_new_repair(&self, feedback: &Feedback) -> bool {
+        feedback.repaired_packets > 0 && !self.covers_loss(feedback.repaired_dated())
     }
 
     /// The window is being reduced; `state` is what an undo restores. Marks cannot be undone.
@@ -143,13 +162,13 @@ impl<T: Copy> Epoch<T> {
             return None;
         }
         let state = before.state;
-        *self = Self::new();
+        *self = Self { timed_out_at: self.timed_out_at, ..Self::new() };
         Some(state)
     }
 
-    /// After a timeout or a change of path nothing is undone, and every later loss counts.
+    /// After a timeout nothing is undone, and every later loss counts.
     pub(super) fn reset(&mut self) {
-        *self = Self::new();
+        *self = Self { timed_out_at: self.timed_out_at, ..Self::new() };
     }
 }
 

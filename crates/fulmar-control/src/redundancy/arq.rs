@@ -42,11 +42,16 @@ impl RedundancyPolicy for Arq {
         self.pace.impatient_since()
     }
 
+    fn finds_lost_copies(&self) -> bool {
+        self.pace.finds_lost_copies()
+    }
+
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        let has_new_data = opportunity.has_new_data && self.pace.has_room(opportunity, path);
         match self.pace.held_until(opportunity, path) {
-            Some(_) if opportunity.has_new_data => Choice::Source,
+            Some(_) if has_new_data => Choice::Source,
             Some(at) if opportunity.missing > 0 => Choice::Wait(Some(at)),
-            _ => asked_or_source(opportunity),
+            _ => asked_or_source(&Opportunity { has_new_data, ..*opportunity }),
         }
     }
 
@@ -88,12 +93,30 @@ mod tests {
         assert_eq!(Arq::new().choose(&opportunity, &path), Choice::Source);
     }
 
+    /// Before RFC 8985: nothing tells of a lost retransmission but the timeout, and the receive window is
+    /// full meanwhile.
+    #[test]
+    fn where_tcp_awaits_its_timeout_the_window_ends_ahead_of_the_hole() {
+        let rules = Retransmissions { await_timeout: Some(12_000), ..Retransmissions::default() };
+        let (policy, path) = (Arq::with(rules), PathView::unknown(1200));
+        let mut opportunity = Opportunity::idle(Instant::ZERO);
+        opportunity.has_new_data = true;
+        assert!(!policy.finds_lost_copies() && Arq::new().finds_lost_copies());
+        for (unacked, missing, expected) in
+            [(9, 0, Choice::Source), (10, 0, Choice::Wait(None)), (10, 1, Choice::Recover)]
+        {
+            (opportunity.unacked_symbols, opportunity.missing_symbols) = (unacked, missing);
+            opportunity.missing = missing;
+            assert_eq!(policy.choose(&opportunity, &path), expected);
+        }
+    }
+
     /// RFC 6582: a partial ACK, a round trip later, tells of the next hole; after a timeout all are filled.
     #[test]
     fn without_sack_one_hole_is_filled_each_round_trip() {
         let mut path = PathView::unknown(1200);
         path.rtt_smoothed = Duration::from_millis(100);
-        let mut policy = Arq::with(Retransmissions::OneEachRound);
+        let mut policy = Arq::with(Retransmissions { one_each_round: true, ..Retransmissions::default() });
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.missing, opportunity.missing_symbols) = (3, 3);
         let mut next = |policy: &mut Arq, millis: u64, has_new_data: bool| {

@@ -195,6 +195,11 @@ pub trait RedundancyPolicy: Debug + Send {
         None
     }
 
+    /// A copy that was lost is missing once ACKs tell of it; otherwise only a timeout tells.
+    fn finds_lost_copies(&self) -> bool {
+        true
+    }
+
     /// What the next packet should carry. A question: whoever asks may ask again, and need not do what is
     /// answered. Asked only when congestion control and the pacer let a packet leave.
     ///

@@ -8,6 +8,10 @@
 //! partial ACK starts its timer, and no other starts it again (RFC 6582, section 4, the Impatient variant, which
 //! ns-3 has), so that hundreds of holes do not take hundreds of round trips.
 //!
+//! A retransmission that was lost as well our ACKs tell of like any other packet. TCP hears of it since RACK
+//! (RFC 8985); by RFC 6675 and RFC 6582 it waits for the timeout, however many ACKs come meanwhile, and the
+//! receiver's window, which begins at the hole, is soon full. `await_timeout` is that.
+//!
 //! What is not imitated of TCP without SACK: sending again, after a timeout, what arrived.
 
 use fulmar_units::Instant;
@@ -15,14 +19,14 @@ use fulmar_units::Instant;
 use super::{BlockView, Choice, Opportunity};
 use crate::PathView;
 
-/// How many holes are filled at once.
+/// How TCP fills holes where that is less than our ACKs would allow.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Retransmissions {
-    /// All that are known (RFC 6675).
-    #[default]
-    AllAtOnce,
-    /// One in a round trip (RFC 6582).
-    OneEachRound,
+pub struct Retransmissions {
+    /// One in a round trip (RFC 6582), not all that are known (RFC 6675).
+    pub one_each_round: bool,
+    /// A retransmission that was lost is missed by the timeout alone, and nothing new leaves that is so many
+    /// bytes or more ahead of the oldest hole: TCP's receive window, 0 for none.
+    pub await_timeout: Option<u64>,
 }
 
 /// When the next hole may be filled.
@@ -44,7 +48,7 @@ impl Pace {
     /// When it was too early now. A block that lacks symbols has no holes that TCP would know of.
     pub(super) fn held_until(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
         let has_blocks = opportunity.block != BlockView::default();
-        if self.rule == Retransmissions::AllAtOnce || self.is_after_timeout || has_blocks {
+        if !self.rule.one_each_round || self.is_after_timeout || has_blocks {
             return None;
         }
         self.last.map(|last| last + path.rtt_smoothed).filter(|next| *next > opportunity.now)
@@ -61,13 +65,27 @@ impl Pace {
         }
     }
 
+    /// A lost retransmission is found as any packet is.
+    pub(super) fn finds_lost_copies(&self) -> bool {
+        self.rule.await_timeout.is_none()
+    }
+
+    /// New data fits TCP's receive window, which begins at the oldest hole.
+    pub(super) fn has_room(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        let ahead = u64::from(opportunity.unacked_symbols) + u64::from(opportunity.missing_symbols);
+        match self.rule.await_timeout {
+            None | Some(0) => true,
+            Some(bytes) => ahead.saturating_mul(u64::from(path.mtu_bytes)) < bytes,
+        }
+    }
+
     pub(super) fn on_timeout(&mut self) {
         (self.is_after_timeout, self.partial_at) = (true, None);
     }
 
     /// Since when a timer runs that the ACKs that come do not start again.
     pub(super) fn impatient_since(&self) -> Option<Instant> {
-        let is_one_by_one = self.rule == Retransmissions::OneEachRound && !self.is_after_timeout;
+        let is_one_by_one = self.rule.one_each_round && !self.is_after_timeout;
         self.partial_at.filter(|_| is_one_by_one)
     }
 }

@@ -148,7 +148,12 @@ impl RedundancyPolicy for TcpFecGroups {
         self.pace.impatient_since()
     }
 
+    fn finds_lost_copies(&self) -> bool {
+        self.pace.finds_lost_copies()
+    }
+
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        let has_new_data = opportunity.has_new_data && self.pace.has_room(opportunity, path);
         let held_until = self.pace.held_until(opportunity, path).filter(|_| self.asked(opportunity) > 0);
         if self.asked(opportunity) > 0 && held_until.is_none() {
             return Choice::Recover;
@@ -158,10 +163,10 @@ impl RedundancyPolicy for TcpFecGroups {
         }
         let sent = self.sent(opportunity);
         if sent == 0 {
-            return if opportunity.has_new_data { Choice::Source } else { Choice::Wait(held_until) };
+            return if has_new_data { Choice::Source } else { Choice::Wait(held_until) };
         }
         let complete = self.deal(path).complete(opportunity);
-        if sent < complete && opportunity.has_new_data {
+        if sent < complete && has_new_data {
             return Choice::Source;
         }
         let ended_at = ended_at(opportunity, path);
@@ -287,7 +292,7 @@ mod tests {
         (opportunity.has_new_data, opportunity.window_max, opportunity.missing_symbols) = (true, 64, 1);
         let policy = |suppresses| {
             let size = GroupSize::Bounded { fmax: 10 };
-            TcpFecGroups::new(size).asking(suppresses, Retransmissions::AllAtOnce)
+            TcpFecGroups::new(size).asking(suppresses, Retransmissions::default())
         };
         assert_eq!(policy(true).choose(&opportunity, &path(40)), Choice::Source);
         assert_eq!(policy(false).choose(&opportunity, &path(40)), Choice::Recover);

@@ -42,7 +42,7 @@ impl Default for TcpNcConfig {
             window_packets: 64,
             is_systematic: false,
             asks_by_tcp: false,
-            retransmissions: Retransmissions::AllAtOnce,
+            retransmissions: Retransmissions::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, Favor, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
-use fulmar_fec::{Code, Geometry, NoCode};
+use fulmar_fec::{Code, Geometry, NoCode, SymbolId};
 
 mod blocks;
 mod combiner;
@@ -95,6 +95,9 @@ pub struct Coding {
     favor: Option<Favor>,
     /// Degrees of freedom, and symbols seen, told of as delivered so far.
     told: Reported,
+    /// The oldest symbol not delivered, and since when it is that one: TCP's timer starts with each ACK that
+    /// moves it, and with no other (RFC 6298, 5.3).
+    oldest: (SymbolId, Instant),
 }
 
 impl Coding {
@@ -109,6 +112,7 @@ impl Coding {
             wait_until: None,
             favor: None,
             told: Reported::default(),
+            oldest: (SymbolId(0), Instant::ZERO),
         }
     }
 
@@ -249,9 +253,15 @@ impl Coding {
         fates.for_each(|fate| self.apply(now, fate, &mut news));
         self.count_dof(&mut news, state.is_some());
         news.repaired_packets += self.strategy.take_repaired_early();
+        news.repaired_sent_at = self.strategy.take_repaired_sent_at();
         let unrepairable = self.strategy.take_unrepairable(now, rtt);
         (news.unrepairable_packets, news.unrepairable_sent_at) = (unrepairable.symbols, unrepairable.sent_at);
-        news.impatient_since = self.policy.impatient_since();
+        let oldest = self.strategy.ledger().ring.base();
+        if oldest > self.oldest.0 {
+            self.oldest = (oldest, now);
+        }
+        let unheard_since = self.strategy.has_unheard().then_some(self.oldest.1);
+        news.impatient_since = self.policy.impatient_since().into_iter().chain(unheard_since).min();
         Ok(news)
     }
 
@@ -300,12 +310,17 @@ impl Coding {
     pub fn on_silence(&mut self, now: Instant, fates: impl Iterator<Item = Fate<Content>>) {
         let mut unheard = News::default();
         fates.for_each(|fate| self.apply(now, fate, &mut unheard));
+        self.strategy.hear(now);
+        self.oldest.1 = now;
         self.policy.on_timeout();
     }
 
     fn apply(&mut self, now: Instant, fate: Fate<Content>, news: &mut News) {
         let is_news = match fate {
-            Fate::Lost(content) => return self.strategy.on_lost(now, content),
+            Fate::Lost(content) if self.policy.finds_lost_copies() => {
+                return self.strategy.on_lost(now, content);
+            }
+            Fate::Lost(content) => return self.strategy.on_lost_unheard(now, content),
             Fate::Arrived(content) => self.strategy.on_arrived(now, content, false),
             Fate::Returned(content) => self.strategy.on_arrived(now, content, true),
         };

@@ -91,6 +91,19 @@ pub(super) trait Strategy: Debug + Send {
     /// A packet was lost.
     fn on_lost(&mut self, now: Instant, content: Content);
 
+    /// A packet was lost, and nobody hears of it before [`Self::hear`] if it was sent for one lost before.
+    fn on_lost_unheard(&mut self, now: Instant, content: Content) {
+        self.on_lost(now, content);
+    }
+
+    /// A timeout tells of what nobody has heard of.
+    fn hear(&mut self, _now: Instant) {}
+
+    /// Something is missing that nobody has heard of.
+    fn has_unheard(&self) -> bool {
+        false
+    }
+
     /// The receiver reported its state, in the newest ACK so far. Returns the symbols that were lost and are
     /// now known to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
@@ -108,6 +121,11 @@ pub(super) trait Strategy: Debug + Send {
     /// before that.
     fn take_repaired_early(&mut self) -> u32 {
         0
+    }
+
+    /// When the newest symbol was first sent that was found repaired since this was last called.
+    fn take_repaired_sent_at(&mut self) -> Option<Instant> {
+        None
     }
 
     /// What the receiver has by its own reports; `None` where they do not tell of all.

@@ -3,7 +3,7 @@
 use super::codes::{Cover, chosen_code};
 use super::error::ProfileError;
 use super::modules::block_symbols_max;
-use super::policies::chosen_policy;
+use super::policies::{awaits_timeout, chosen_policy};
 use super::values::Values;
 
 /// Shortest packets that may be asked for.
@@ -23,6 +23,9 @@ pub(super) fn check(values: &Values) -> Result<(), ProfileError> {
         if min > max || initial > max {
             return refuse("rto_max is the largest timeout: rto_initial and rto_min cannot be above it");
         }
+    }
+    if awaits_timeout(values) && values.word("timeout") != "rto" {
+        return refuse("rescue=0 leaves a lost retransmission to TCP's timeout: it needs timeout=rto");
     }
     if (1..PACKET_BYTES_MIN).contains(&values.integer("packet")) {
         return refuse(

@@ -115,7 +115,8 @@ pub(super) fn recovery(values: &Values) -> RecoveryConfig {
     let variation = *chosen(const { &VARIATIONS }, values, "rtt");
     let packet_bytes_max = u16::try_from(values.integer("packet")).ok().filter(|bytes| *bytes > 0);
     let reordering_packets = values.integer_u32("reordering");
-    RecoveryConfig { reordering_packets, timeout, variation, packet_bytes_max }
+    let is_by_packets_alone = super::policies::awaits_timeout(values);
+    RecoveryConfig { reordering_packets, is_by_packets_alone, timeout, variation, packet_bytes_max }
 }
 
 /// A timer of the handshake that doubles, as TCP's and DFCP's do (Solymos 2014, section 3.6).

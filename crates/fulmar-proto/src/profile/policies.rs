@@ -119,8 +119,16 @@ pub(super) fn is_asked_by_tcp(values: &Values) -> bool {
     values.of("ask").is_some() && *chosen(const { &ASKS }, values, "ask")
 }
 
+/// What a retransmission timeout is left to find is not found sooner. No where the setting does not apply.
+pub(super) fn awaits_timeout(values: &Values) -> bool {
+    values.of("rescue").is_some() && !values.flag("rescue")
+}
+
 fn retransmissions(values: &Values) -> Retransmissions {
-    if values.flag("sack") { Retransmissions::AllAtOnce } else { Retransmissions::OneEachRound }
+    Retransmissions {
+        one_each_round: !values.flag("sack"),
+        await_timeout: awaits_timeout(values).then(|| values.integer("rwnd")),
+    }
 }
 
 fn lt_tcp(values: &Values) -> Make<dyn RedundancyPolicy> {

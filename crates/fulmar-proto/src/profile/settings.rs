@@ -34,7 +34,7 @@ const RTO: Owner = Some(("timeout", &["rto"]));
 const MANY: u64 = u32::MAX as u64;
 
 /// All settings. Those that choose modules stand before those that belong to them.
-pub static SETTINGS: [Setting; 61] = {
+pub static SETTINGS: [Setting; 62] = {
     use Kind::{Flag, Integer, Number, Word};
     [
         setting("code", Word(&codes::NAMES), "none", ANY, "erasure code", "Hourt 4.2"),
@@ -112,6 +112,14 @@ pub static SETTINGS: [Setting; 61] = {
             Some(("policy", &["arq", "tcp-fec", "tcp-nc", "tcp-nc-adaptive"])),
             "all holes are repaired at once; 0: one each round trip, as TCP does by partial ACKs",
             "RFC 6675, RFC 6582",
+        ),
+        setting(
+            "rescue",
+            Flag,
+            "1",
+            Some(("policy", &["arq", "tcp-fec"])),
+            "losses show by time too, and those of retransmissions by ACKs; 0: by the third packet after, and by the timeout (rto)",
+            "RFC 8985; RFC 6675",
         ),
         // Congestion control.
         setting(

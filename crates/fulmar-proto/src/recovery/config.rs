@@ -36,6 +36,8 @@ pub struct RecoveryConfig {
     /// A packet counts as lost when one sent so many later was acknowledged (RFC 9002 6.1.1; LT-TCP, Hourt
     /// 2014, section 3.3), at least 1. Grows while reordering shows it to be too small.
     pub reordering_packets: u32,
+    /// Nothing counts as lost by time, as before RFC 8985: the third packet after it tells, or the timeout.
+    pub is_by_packets_alone: bool,
     /// What silence means.
     pub timeout: Timeout,
     /// How the estimated variation of the round-trip time follows its samples.
@@ -48,6 +50,7 @@ impl Default for RecoveryConfig {
     fn default() -> Self {
         Self {
             reordering_packets: 3,
+            is_by_packets_alone: false,
             timeout: Timeout::Probe,
             variation: Variation::Mean,
             packet_bytes_max: None,

@@ -44,6 +44,8 @@ pub struct Findings<T> {
 pub struct News {
     /// Symbols whose packet was lost and that were since decoded from repair.
     pub repaired_packets: u32,
+    /// When the newest of those was first sent, where that is known.
+    pub repaired_sent_at: Option<Instant>,
     /// Symbols whose proactive repair did not suffice, so that repair had to be asked for.
     pub unrepairable_packets: u32,
     /// When the newest of those symbols was first sent, where that is known.
@@ -106,10 +108,14 @@ impl<T: Copy> Recovery<T> {
     pub fn finish(&mut self, findings: Findings<T>, news: News) -> (Feedback, PathView) {
         let mut feedback = findings.feedback;
         self.impatient_since = news.impatient_since;
+        if self.impatient_since.is_some_and(|since| since > self.impatient_expired_at) {
+            self.impatient_expiries = 0;
+        }
         self.fates_found += findings.fates.len() as u64;
         self.scratch = findings.fates;
         feedback.repaired_packets = news.repaired_packets;
         feedback.unrepairable_packets = news.unrepairable_packets;
+        feedback.repaired_sent_at = news.repaired_sent_at;
         feedback.unrepairable_sent_at = news.unrepairable_sent_at;
         feedback.dof_delivered = news.dof_delivered;
         (feedback.dof_redundant, feedback.duplicate_acks) = (news.dof_redundant, news.duplicate_acks);

@@ -34,6 +34,7 @@ pub struct LossDetector {
     window_eighths: u32,
     /// Round in which reordering was last seen.
     reordered_in_round: u64,
+    is_by_packets_alone: bool,
 }
 
 impl LossDetector {
@@ -46,7 +47,13 @@ impl LossDetector {
             threshold_packets: threshold_min_packets,
             window_eighths: WINDOW_MIN_EIGHTHS,
             reordered_in_round: 0,
+            is_by_packets_alone: false,
         }
+    }
+
+    /// The same without the threshold by time, if `is_by_packets_alone`.
+    pub fn by_packets_alone(self, is_by_packets_alone: bool) -> Self {
+        Self { is_by_packets_alone, ..self }
     }
 
     /// Packets that must have been acknowledged beyond one before it counts as lost.
@@ -75,6 +82,9 @@ impl LossDetector {
         };
         let lost_at = packet.sent_at + self.delay(rtt);
         let is_lost_by_packets = largest.0 - number.0 >= self.threshold_packets;
+        if !is_lost_by_packets && self.is_by_packets_alone {
+            return Err(None);
+        }
         if !is_lost_by_packets && lost_at > now {
             return Err(Some(lost_at));
         }
@@ -165,6 +175,18 @@ mod tests {
         // The wake-up time is the time at which something happens, and not earlier.
         assert_eq!(detect(&detector, &mut sent, at(90) - Duration::from_nanos(1)).0.len(), 0);
         assert_eq!(detect(&detector, &mut sent, at(90)), (vec![0], None));
+    }
+
+    /// RFC 5681 3.2: the third duplicate ACK, and nothing sooner but the timeout.
+    #[test]
+    fn by_packets_alone_time_makes_no_loss() {
+        let detector = LossDetector::new(3).by_packets_alone(true);
+        let mut sent = SentPackets::default();
+        (0..4).for_each(|ms| send(&mut sent, at(ms)));
+        ack(&mut sent, 2);
+        assert_eq!(detect(&detector, &mut sent, at(10_000)), (vec![], None));
+        ack(&mut sent, 3);
+        assert_eq!(detect(&detector, &mut sent, at(10_000)), (vec![0], None));
     }
 
     #[test]

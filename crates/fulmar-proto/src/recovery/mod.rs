@@ -134,6 +134,9 @@ pub struct Recovery<T> {
     last_eliciting_at: Instant,
     /// As the layer above said last.
     impatient_since: Option<Instant>,
+    /// When that timer last expired, and how often in a row without anything new since.
+    impatient_expired_at: Instant,
+    impatient_expiries: u32,
     /// Packets whose fate was settled.
     fates_found: u64,
     /// An ACK has not been looked at in full: it is too early to tell what is lost.
@@ -156,7 +159,7 @@ impl<T: Copy> Recovery<T> {
             skips: None,
             unheard_since: None,
             eliciting_sent: 0,
-            detector: LossDetector::new(modules.config.reordering_packets),
+            detector: detector(&modules.config),
             newest_lost: None,
             recovery_below: PacketNumber(0),
             sampler: RateSampler::default(),
@@ -183,6 +186,8 @@ impl<T: Copy> Recovery<T> {
             pacer_at: None,
             last_eliciting_at: now,
             impatient_since: None,
+            impatient_expired_at: Instant::ZERO,
+            impatient_expiries: 0,
             fates_found: 0,
             is_rest_left: false,
             scratch: Vec::new(),
@@ -201,7 +206,7 @@ impl<T: Copy> Recovery<T> {
         self.congestion = modules.congestion;
         self.loss = modules.loss;
         self.loss_view = self.loss.view();
-        self.detector = LossDetector::new(modules.config.reordering_packets);
+        self.detector = detector(&modules.config);
         self.timeout = modules.config.timeout;
         self.rtt = self.rtt.clone().with_variation(modules.config.variation);
         self.packet_bytes_max = modules.config.packet_bytes_max;
@@ -347,4 +352,8 @@ impl<T: Copy> Recovery<T> {
         self.budget = self.congestion.budget();
         self.pacer.on_budget(now, self.budget);
     }
+}
+
+fn detector(config: &RecoveryConfig) -> LossDetector {
+    LossDetector::new(config.reordering_packets).by_packets_alone(config.is_by_packets_alone)
 }

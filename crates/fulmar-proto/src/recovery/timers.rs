@@ -123,9 +123,12 @@ impl<T: Copy> Recovery<T> {
             return false;
         }
         self.impatient_since = None;
+        self.impatient_expired_at = now;
+        // RFC 6298 5.5; and RFC 5681 3.1: what is lost again reduces nothing further.
+        self.impatient_expiries += 1;
         self.stats.probe_timeouts += 1;
         let view = self.view();
-        self.congestion.on_timeout(now, 1, &view);
+        self.congestion.on_timeout(now, self.impatient_expiries, &view);
         self.apply_budget(now);
         true
     }
@@ -134,7 +137,7 @@ impl<T: Copy> Recovery<T> {
         let has_timer = matches!(self.timeout, Timeout::Retransmission { .. });
         self.impatient_since
             .filter(|_| has_timer)
-            .map(|since| since + self.probe_timeout(self.acks.delay(), 0))
+            .map(|since| since + self.probe_timeout(self.acks.delay(), self.impatient_expiries))
     }
 
     /// How long after a packet without an ACK something is done about it, in the state of the path now.

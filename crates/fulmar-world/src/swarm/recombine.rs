@@ -29,7 +29,7 @@ pub(super) fn draw_profile(d: &mut Draw) -> Profile {
     profile.name.truncate(200);
     profile.code = fulmar_fec::by_name(code, len_max).expect("every code has such a length");
     profile.congestion = draw_congestion(d, congestion);
-    profile.redundancy = draw_redundancy(d, redundancy);
+    profile.redundancy = draw_redundancy(d, redundancy, recovery.is_by_packets_alone);
     profile.loss = draw_loss(d, loss);
     profile.sizing = Arc::new(move |_| Box::new(control::FixedSizing::new(block)));
     profile.recovery = recovery;
@@ -47,6 +47,8 @@ fn draw_recovery(d: &mut Draw) -> RecoveryConfig {
     let timeout = if d.one_in(2) { Timeout::Probe } else { retransmission };
     let mut recovery = RecoveryConfig::default();
     (recovery.reordering_packets, recovery.timeout) = (d.between(1, 30) as u32, timeout);
+    // TCP before RACK has no other timeout than TCP's.
+    recovery.is_by_packets_alone = timeout != Timeout::Probe && recovery.reordering_packets.is_multiple_of(2);
     if d.one_in(2) {
         recovery.variation = control::Variation::Peak;
     }
@@ -77,13 +79,14 @@ fn draw_congestion(d: &mut Draw, name: &'static str) -> Make<dyn control::Conges
     })
 }
 
-fn draw_redundancy(d: &mut Draw, name: &'static str) -> Make<dyn RedundancyPolicy> {
+fn draw_redundancy(d: &mut Draw, name: &'static str, awaits_timeout: bool) -> Make<dyn RedundancyPolicy> {
     let share = d.between(0, 20) as f64 / 10.0;
     let packets = d.between(1, 64) as u32;
     let (is_systematic, is_persistent) = (d.one_in(2), d.one_in(4));
     let (asks_by_tcp, suppresses) = (d.one_in(2), d.one_in(2));
-    let pace = d.one_in(2);
-    let pace = if pace { Retransmissions::OneEachRound } else { Retransmissions::AllAtOnce };
+    let one_each_round = d.one_in(2);
+    let await_timeout = awaits_timeout.then_some(if suppresses { 0 } else { 65_535 });
+    let pace = Retransmissions { one_each_round, await_timeout };
     let size = match d.between(0, 3) {
         0 => GroupSize::Window,
         1 => GroupSize::Bounded { fmax: packets },

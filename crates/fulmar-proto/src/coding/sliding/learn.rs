@@ -60,13 +60,28 @@ impl SlidingSender {
             return;
         }
         if let Content::Source(id) | Content::Combined(id) = content
-            && self.decoded_early.remove(&id)
+            && let Some(sent_at) = self.decoded_early.remove(&id)
         {
+            self.repaired_sent_at = self.repaired_sent_at.max(Some(sent_at));
             self.ledger.stats.lost += 1;
             self.ledger.stats.repaired += 1;
             self.repaired_early += 1;
         }
         if let Some((id, loss)) = self.ledger.on_symbol_lost(content) {
+            self.on_symbol_gone(now, id, loss);
+        }
+    }
+
+    /// A packet was lost. If it was a copy, nobody hears of that before a timeout.
+    pub(super) fn apply_lost_unheard(&mut self, now: Instant, content: Content) {
+        let Content::Copy(_) = content else { return self.apply_lost(now, content) };
+        let Some((id, loss)) = self.ledger.on_symbol_lost(content) else { return };
+        if let SymbolLoss::Again = loss {
+            self.copied_in_flight = self.copied_in_flight.saturating_sub(1);
+            self.recovering.remove(&id);
+            self.out_of_reach.remove(&id);
+            self.missing.insert_unheard(id);
+        } else {
             self.on_symbol_gone(now, id, loss);
         }
     }
@@ -228,9 +243,12 @@ impl SlidingSender {
                 break;
             }
             if let Some(held) = self.ledger.ring.held(id) {
-                repaired += u32::from(held.was_lost && held.state != SymbolState::Delivered);
+                if held.was_lost && held.state != SymbolState::Delivered {
+                    repaired += 1;
+                    self.repaired_sent_at = self.repaired_sent_at.max(Some(held.sent_at));
+                }
                 if !held.was_lost && matches!(held.state, SymbolState::InFlight(_)) {
-                    self.decoded_early.insert(id);
+                    self.decoded_early.insert(id, held.sent_at);
                 }
             }
             self.deliver(id);

@@ -1,6 +1,6 @@
 //! Symbols known missing, oldest first, and how many of them the receiver's last report does not cover.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fulmar_fec::SymbolId;
 
@@ -14,6 +14,8 @@ pub(super) struct Missing {
     reported_below: SymbolId,
     /// Of the symbols missing, those that the report does not tell of.
     unreported: usize,
+    /// Missing again, and for a sender that hears of that by a timeout alone not yet missing.
+    unheard: BTreeSet<SymbolId>,
 }
 
 impl Missing {
@@ -51,7 +53,23 @@ impl Missing {
         }
     }
 
+    pub(super) fn insert_unheard(&mut self, id: SymbolId) {
+        self.unheard.insert(id);
+    }
+
+    pub(super) fn has_unheard(&self) -> bool {
+        !self.unheard.is_empty()
+    }
+
+    /// A timeout: now it is known.
+    pub(super) fn hear(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.unheard) {
+            self.insert(id, now);
+        }
+    }
+
     pub(super) fn remove(&mut self, id: SymbolId) {
+        self.unheard.remove(&id);
         if self.since.remove(&id).is_some() && id >= self.reported_below {
             self.unreported -= 1;
         }
@@ -90,5 +108,15 @@ mod tests {
         missing.remove(SymbolId(8));
         missing.remove(SymbolId(8));
         assert_eq!((missing.unreported(), missing.len()), (1, 2));
+    }
+
+    #[test]
+    fn what_nobody_has_heard_of_is_missing_from_the_timeout_on() {
+        let mut missing = Missing::default();
+        (1..4).for_each(|id| missing.insert_unheard(SymbolId(id)));
+        missing.remove(SymbolId(2));
+        assert_eq!((missing.len(), missing.has_unheard()), (0, true));
+        missing.hear(Instant::ZERO);
+        assert_eq!((missing.len(), missing.has_unheard()), (2, false));
     }
 }

@@ -10,7 +10,7 @@ mod emit;
 mod learn;
 mod missing;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,9 +63,11 @@ pub(super) struct SlidingSender {
     out_of_reach: BTreeSet<SymbolId>,
     /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged:
     /// if it turns out lost, repair restored them before anybody knew.
-    decoded_early: BTreeSet<SymbolId>,
+    decoded_early: BTreeMap<SymbolId, Instant>,
     /// Those of which it turned out so, since it was last asked.
     repaired_early: u32,
+    /// When the newest symbol found repaired since it was last asked was first sent.
+    repaired_sent_at: Option<Instant>,
     sets: RecoverySets,
     /// Combinations under way or lately resolved, by number from `repairs_base`.
     repairs: VecDeque<Option<RepairCover>>,
@@ -104,7 +106,8 @@ impl SlidingSender {
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
             out_of_reach: BTreeSet::new(),
-            decoded_early: BTreeSet::new(),
+            decoded_early: BTreeMap::new(),
+            repaired_sent_at: None,
             repaired_early: 0,
             sets: RecoverySets::default(),
             repairs: VecDeque::new(),
@@ -274,6 +277,18 @@ impl Strategy for SlidingSender {
         self.apply_lost(now, content);
     }
 
+    fn on_lost_unheard(&mut self, now: Instant, content: Content) {
+        self.apply_lost_unheard(now, content);
+    }
+
+    fn hear(&mut self, now: Instant) {
+        self.missing.hear(now);
+    }
+
+    fn has_unheard(&self) -> bool {
+        self.missing.has_unheard()
+    }
+
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
         self.apply_report(now, state)
     }
@@ -297,6 +312,10 @@ impl Strategy for SlidingSender {
 
     fn take_repaired_early(&mut self) -> u32 {
         std::mem::take(&mut self.repaired_early)
+    }
+
+    fn take_repaired_sent_at(&mut self) -> Option<Instant> {
+        self.repaired_sent_at.take()
     }
 
     /// The oldest go first, so these are the ones that will be copied.
