@@ -270,7 +270,8 @@ impl Outcome {
         }
     }
 
-    /// A value by its name in an experiment file; of the flows, the first (or `flow<i>.name` for another).
+    /// A value by its name in an experiment file; of the flows, the first (or `flow<i>.name` for another), but
+    /// what is counted of all is of all.
     pub fn measure(&self, name: &str) -> Option<f64> {
         if let Some((flow, name)) = name.strip_prefix("flow").and_then(|rest| rest.split_once('.')) {
             return self.flows.get(flow.parse::<usize>().ok()?)?.measure(name);
@@ -288,6 +289,8 @@ impl Outcome {
             "jain" => Some(self.jain),
             "jain_over_time" => self.jain_over_time,
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
+            "timeouts" => Some(self.flows.iter().map(|flow| flow.timeouts as f64).sum()),
+            "recovered" => Some(self.flows.iter().map(|flow| flow.recovered as f64).sum()),
             "utilisation" => Some(self.utilisation),
             "queue_delay_mean_ms" => Some(self.queue_delay.mean_ms),
             "queue_delay_p99_ms" => Some(self.queue_delay.p99_ms),
