@@ -13,11 +13,16 @@ use std::time::{Duration, Instant};
 use crate::castle::{Castle, LIBRARY};
 use crate::chance::Chance;
 use crate::field::Field;
+use crate::meter::moved_bytes;
 use crate::roads::Roads;
 
-/// A copy that says nothing for so long hangs. (One whose server is killed every twenty seconds may take longer, on a
-/// busy machine; it says so each time, and gives up if it gets nowhere.)
+/// A copy that says nothing and moves nothing for so long hangs. (One whose server is killed every twenty seconds may
+/// take longer, on a busy machine; it says so each time, and gives up if it gets nowhere. One that a burst of other
+/// work slows down says nothing, and moves.)
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Within [`LOOK_EVERY`] a copy that moves reads or writes a piece of its file; what wakes its tasks is far less.
+const MOVED_BYTES_MIN: u64 = 16 << 10;
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Ways to send that the clients ask for.
 const PROFILES: [&str; 5] = ["auto", "cubic", "newreno", "ctcp", "tcp-fec"];
@@ -227,7 +232,7 @@ struct Ended {
     is_too_late: bool,
 }
 
-/// Waits until it ends, is to be killed, or says nothing for too long.
+/// Waits until it ends, is to be killed, or neither says nor moves anything for too long.
 fn wait(mut child: Child, killed_after: Option<Duration>) -> io::Result<Ended> {
     let begin = Instant::now();
     let has_spoken = Arc::new(AtomicBool::new(false));
@@ -248,12 +253,21 @@ fn wait(mut child: Child, killed_after: Option<Duration>) -> io::Result<Ended> {
     let out = read(child.stdout.take().map(|out| Box::new(out) as _));
     let err = read(child.stderr.take().map(|err| Box::new(err) as _));
     let (mut heard_at, mut is_too_late) = (begin, false);
+    let (mut looked_at, mut moved) = (begin, 0);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
         if has_spoken.swap(false, Ordering::Relaxed) {
             heard_at = Instant::now();
+        }
+        if looked_at.elapsed() > LOOK_EVERY {
+            looked_at = Instant::now();
+            let before = moved;
+            moved = moved_bytes(child.id()).unwrap_or(before);
+            if moved - before >= MOVED_BYTES_MIN {
+                heard_at = looked_at;
+            }
         }
         is_too_late = heard_at.elapsed() > PATIENCE;
         if is_too_late || killed_after.is_some_and(|after| begin.elapsed() > after) {

@@ -2,6 +2,13 @@
 
 use std::fmt;
 
+/// Bytes that a process has read and written so far, files and pipes; sockets are not among them.
+pub(crate) fn moved_bytes(pid: u32) -> Option<u64> {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    let counts = io.lines().filter_map(|line| line.strip_prefix("rchar: ").or(line.strip_prefix("wchar: ")));
+    counts.map(|count| count.parse::<u64>().ok()).sum()
+}
+
 /// A look at a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
