@@ -2,8 +2,8 @@
 
 use super::codes::{Cover, chosen_code};
 use super::error::ProfileError;
-use super::modules::block_symbols_max;
-use super::policies::{awaits_timeout, chosen_policy};
+use super::modules::{awaits_timeout, block_symbols_max};
+use super::policies::chosen_policy;
 use super::values::Values;
 
 /// Shortest packets that may be asked for.

@@ -109,13 +109,18 @@ const VARIATIONS: [Row<Variation>; 2] = [row("mean", Variation::Mean), row("peak
 /// The words of the setting `rtt`.
 pub(super) const VARIATION_NAMES: [&str; VARIATIONS.len()] = names(&VARIATIONS);
 
+/// What a retransmission timeout is left to find is not found sooner. No where the setting does not apply.
+pub(super) fn awaits_timeout(values: &Values) -> bool {
+    values.of("rescue").is_some() && !values.flag("rescue")
+}
+
 /// Loss detection and timeouts as `values` say.
 pub(super) fn recovery(values: &Values) -> RecoveryConfig {
     let timeout = chosen(const { &TIMEOUTS }, values, "timeout")(values);
     let variation = *chosen(const { &VARIATIONS }, values, "rtt");
     let packet_bytes_max = u16::try_from(values.integer("packet")).ok().filter(|bytes| *bytes > 0);
     let reordering_packets = values.integer_u32("reordering");
-    let is_by_packets_alone = super::policies::awaits_timeout(values);
+    let is_by_packets_alone = awaits_timeout(values);
     RecoveryConfig { reordering_packets, is_by_packets_alone, timeout, variation, packet_bytes_max }
 }
 

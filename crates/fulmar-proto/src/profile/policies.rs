@@ -9,7 +9,7 @@ use fulmar_fec::ReedSolomon;
 use super::choice::{Makers, Row, chosen, names, row};
 use super::codes::{Cover, WINDOW_SYMBOLS};
 use super::make::Make;
-use super::modules::block_symbols_max;
+use super::modules::{awaits_timeout, block_symbols_max};
 use super::values::Values;
 
 /// A redundancy policy that the setting `policy` chooses.
@@ -117,11 +117,6 @@ pub(super) const ASK_NAMES: [&str; ASKS.len()] = names(&ASKS);
 /// TCP above the code asks for what it lacks. No where the setting does not apply.
 pub(super) fn is_asked_by_tcp(values: &Values) -> bool {
     values.of("ask").is_some() && *chosen(const { &ASKS }, values, "ask")
-}
-
-/// What a retransmission timeout is left to find is not found sooner. No where the setting does not apply.
-pub(super) fn awaits_timeout(values: &Values) -> bool {
-    values.of("rescue").is_some() && !values.flag("rescue")
 }
 
 fn retransmissions(values: &Values) -> Retransmissions {
