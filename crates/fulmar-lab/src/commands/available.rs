@@ -27,9 +27,13 @@ impl Machine {
         if let Some(senders) = experiment.sweep.get("sender") {
             let (present, absent): (Vec<_>, Vec<_>) = senders.iter().cloned().partition(can);
             missing = absent;
-            if present.is_empty() {
-                return None;
-            }
+            let first = present.first()?.clone();
+            // Each cell has its own in its place.
+            experiment
+                .flows
+                .iter_mut()
+                .filter(|flow| !can(&flow.sender))
+                .for_each(|flow| flow.sender = first.clone());
             experiment.sweep.insert("sender".into(), present);
         } else if !experiment.flows.iter().all(|flow| can(&flow.sender)) {
             return None;
@@ -77,6 +81,10 @@ mod tests {
         let machine = Machine { has_bridge: false };
         assert_eq!(machine.leave_out(&mut experiment), Some(vec!["tcp-bbr".to_owned()]));
         assert_eq!((experiment.sweep["sender"].len(), experiment.claims.len()), (1, 1));
+        let text = text.replace("[[flow]]\nsender = 'auto'", "[[flow]]\nsender = 'tcp-bbr'");
+        let mut experiment = Experiment::parse("t.toml", &text).unwrap();
+        machine.leave_out(&mut experiment);
+        assert_eq!(experiment.flows[0].sender, "auto");
         let kernel = "title = 't'\nduration = '1s'\n[[flow]]\nsender = 'tcp-bbr'\n";
         let mut experiment = Experiment::parse("t.toml", kernel).unwrap();
         assert_eq!(machine.leave_out(&mut experiment), None);
