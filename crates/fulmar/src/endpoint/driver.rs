@@ -165,7 +165,7 @@ impl Driver {
                 return;
             }
             for run in routed {
-                self.deliver_run(now, run);
+                self.deliver_run(run);
             }
         }
     }
@@ -244,7 +244,7 @@ impl Driver {
     }
 
     /// Gives a connection its datagrams, or leaves them to its own task.
-    fn deliver_run(&mut self, now: Instant, run: Run<'_>) {
+    fn deliver_run(&mut self, run: Run<'_>) {
         let Run { handle, connection, arrivals } = run;
         let mut arrivals = arrivals.into_iter().peekable();
         if !connection.inbox.is_bypassed() {
@@ -253,6 +253,8 @@ impl Driver {
         }
         if arrivals.peek().is_some() {
             let mut state = connection.lock();
+            // Not before: whoever had the lock has seen later times, and no connection's time goes back.
+            let now = clock::now();
             let handled = caught(|| {
                 arrivals.for_each(|arrival| arrival.handle(&mut state, now));
                 connection.take_events(&mut state, &mut self.wakers);
