@@ -90,12 +90,14 @@ fn rules_are_read_again_without_cutting_anybody_off() {
     let gateway = gateway(&server);
     let spec = format!("0:{target}");
     let (_forward, at) = forward(&client, &gateway, &["-L", &spec]);
-    let ask = || {
-        let mut stream = TcpStream::connect(&at[0]).unwrap();
-        let _ = stream.write_all(b"hello");
-        let _ = stream.shutdown(std::net::Shutdown::Write);
+    // A reset is told once, to whichever call comes next: none of them may pass over it.
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(&at[0])?;
+        stream.write_all(b"hello")?;
+        stream.shutdown(std::net::Shutdown::Write)?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).map(|_| answer)
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     };
     assert!(ask().is_err(), "the stream is reset: this target is not permitted");
     grant(&server, &client, &format!("permit=\"{target}\""));
