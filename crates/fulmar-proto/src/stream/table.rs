@@ -1,7 +1,7 @@
 //! Which streams there are, were and may be (RFC 9000 2.1, 3, 4.6).
 //!
-//! Streams of a kind are opened in order, so those that are gone are what the counters say less what is in
-//! the map. A stream the peer opened takes no memory of its own before something happens on it.
+//! Streams of a kind are opened in order. One on which nothing has happened yet is a number in a range: a peer
+//! that opens ten thousand with one frame costs one range, in time and in memory.
 
 use super::config::{STREAMS_MAX, StreamConfig};
 use super::flow::RecvWindow;
@@ -45,10 +45,56 @@ struct Remote {
     concurrent_max: u64,
 }
 
+/// Indices of streams, as ranges by their first: whatever a peer picks out of ten thousand costs a look-up.
+type Ranges = BTreeMap<u64, u64>;
+
+/// Streams that are open and on which nothing has happened yet.
+#[derive(Debug, Default)]
+struct Untouched {
+    /// Their indices, by the end that opened them and by direction.
+    ranges: [[Ranges; 2]; 2],
+    count: u64,
+}
+
+impl Untouched {
+    fn of(&self, id: StreamId) -> &Ranges {
+        &self.ranges[id.initiator() as usize][id.dir() as usize]
+    }
+
+    /// The range that holds a stream.
+    fn range_of(&self, id: StreamId) -> Option<(u64, u64)> {
+        let (&start, &end) = self.of(id).range(..=id.index()).next_back()?;
+        (id.index() < end).then_some((start, end))
+    }
+
+    /// Streams are open from index `from` to that of `last`, where those before them are already.
+    fn open(&mut self, from: u64, last: StreamId) {
+        let end = last.index() + 1;
+        self.count += end - from;
+        let ranges = &mut self.ranges[last.initiator() as usize][last.dir() as usize];
+        match ranges.last_entry() {
+            Some(mut range) if *range.get() == from => *range.get_mut() = end,
+            _ => drop(ranges.insert(from, end)),
+        }
+    }
+
+    /// Something happens on a stream. Whether it was untouched.
+    fn touch(&mut self, id: StreamId) -> bool {
+        let Some((start, end)) = self.range_of(id) else { return false };
+        let ranges = &mut self.ranges[id.initiator() as usize][id.dir() as usize];
+        ranges.remove(&start);
+        let parts = [(start, id.index()), (id.index() + 1, end)];
+        ranges.extend(parts.into_iter().filter(|(start, end)| start < end));
+        self.count -= 1;
+        true
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     side: Side,
-    live: BTreeMap<StreamId, Option<Box<Stream>>>,
+    untouched: Untouched,
+    live: BTreeMap<StreamId, Box<Stream>>,
     local: [Local; 2],
     remote: [Remote; 2],
     window: RecvWindow,
@@ -62,6 +108,7 @@ impl Table {
         let remote = |max| Remote { max, concurrent_max: max, ..Remote::default() };
         Self {
             side,
+            untouched: Untouched::default(),
             live: BTreeMap::new(),
             local: [Local::default(), Local::default()],
             remote: [remote(limits.max_streams_bi), remote(limits.max_streams_uni)],
@@ -74,8 +121,7 @@ impl Table {
     /// handshake, when there can hardly be one. Returns them.
     pub(super) fn set_peer_stream_max(&mut self, max: u64) -> Vec<StreamId> {
         self.peer_stream_max = max;
-        let halves =
-            self.live.iter_mut().filter_map(|(&id, stream)| Some((id, stream.as_mut()?.send.as_mut()?)));
+        let halves = self.live.iter_mut().filter_map(|(&id, stream)| Some((id, stream.send.as_mut()?)));
         halves.map(|(id, send)| (send.on_max(max), id).1).collect()
     }
 
@@ -95,7 +141,7 @@ impl Table {
         }
         let id = StreamId::new(self.side, dir, local.opened);
         local.opened += 1;
-        self.live.insert(id, None);
+        self.untouched.open(id.index(), id);
         Some(id)
     }
 
@@ -135,24 +181,23 @@ impl Table {
         if id.index() >= remote.max {
             return Err(TransportError::stream_limit("more streams than were allowed"));
         }
-        for index in remote.opened..=id.index() {
-            self.live.insert(StreamId::new(!self.side, id.dir(), index), None);
-        }
+        self.untouched.open(remote.opened, id);
         remote.opened = id.index() + 1;
         Ok(())
     }
 
     /// The stream, if it is open.
     pub(super) fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
-        let stream = self.live.get_mut(&id)?;
-        Some(stream.get_or_insert_with(|| {
+        if self.untouched.touch(id) {
             let is_local = id.initiator() == self.side;
             let (has_send, has_recv) = (id.dir() == Dir::Bi || is_local, id.dir() == Dir::Bi || !is_local);
-            Box::new(Stream {
+            let stream = Box::new(Stream {
                 send: has_send.then(|| SendHalf::new(self.peer_stream_max)),
                 recv: has_recv.then(|| RecvHalf::new(self.window.clone())),
-            })
-        }))
+            });
+            self.live.insert(id, stream);
+        }
+        self.live.get_mut(&id).map(|stream| &mut **stream)
     }
 
     /// The sending half, if it is open.
@@ -167,7 +212,7 @@ impl Table {
 
     /// Forgets the stream if both halves have ended. Whether it did.
     pub(super) fn forget_if_done(&mut self, id: StreamId) -> bool {
-        let is_done = matches!(self.live.get(&id), Some(Some(stream)) if stream.send.is_none() && stream.recv.is_none());
+        let is_done = self.live.get(&id).is_some_and(|stream| stream.send.is_none() && stream.recv.is_none());
         if is_done {
             self.live.remove(&id);
             if id.initiator() != self.side {
@@ -195,15 +240,44 @@ impl Table {
     }
 
     pub(super) fn is_live(&self, id: StreamId) -> bool {
-        self.live.contains_key(&id)
+        self.live.contains_key(&id) || self.untouched.range_of(id).is_some()
     }
 
+    /// Streams that are open.
     pub(super) fn len(&self) -> usize {
-        self.live.len()
+        self.live.len() + self.untouched.count as usize
     }
 
     /// Streams opened so far by this end and by the peer.
     pub(super) fn opened(&self) -> (u64, u64) {
         (self.local.iter().map(|kind| kind.opened).sum(), self.remote.iter().map(|kind| kind.opened).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one frame makes of a peer's ten thousand streams is one range, not ten thousand entries; and each
+    /// of them is there all the same.
+    #[test]
+    fn opening_the_last_stream_costs_no_more_than_opening_the_first() {
+        let config = StreamConfig { streams_bi_max: 10_000, ..StreamConfig::default() };
+        let mut table = Table::new(Side::Server, &config);
+        let id = |index| StreamId::new(Side::Client, Dir::Bi, index);
+        assert_eq!(table.touch(id(9_999), Half::Recv), Ok(true));
+        assert_eq!((table.live.len(), table.untouched.of(id(0)).len(), table.len()), (0, 1, 10_000));
+        assert_eq!(table.touch(id(5_000), Half::Recv), Ok(false));
+        assert!(table.recv(id(5_000)).is_some() && table.send(id(5_000)).is_some());
+        assert_eq!((table.live.len(), table.untouched.of(id(0)).len(), table.len()), (1, 2, 10_000));
+        assert!(table.is_live(id(0)) && table.is_live(id(9_999)) && !table.is_live(id(10_000)));
+        assert!(table.touch(id(10_000), Half::Recv).is_err());
+        let accepted: Vec<_> = std::iter::from_fn(|| table.accept(Dir::Bi)).collect();
+        assert_eq!(accepted, (0..10_000).map(id).collect::<Vec<_>>());
+        let stream = table.stream(id(5_000)).expect("it is open");
+        (stream.send, stream.recv) = (None, None);
+        assert!(table.forget_if_done(id(5_000)) && !table.forget_if_done(id(4_999)));
+        assert!(!table.is_live(id(5_000)) && table.stream(id(5_000)).is_none());
+        assert_eq!(table.len(), 9_999);
     }
 }
