@@ -179,10 +179,9 @@ impl ConnectionShared {
 
     /// Ends the connection for a reason that the protocol has not: everybody who waits hears it.
     pub(crate) fn fail(&self, state: &mut State, why: TransportError, wakers: &mut Wakers) {
-        state.failure.get_or_insert(ConnectionError::Transport(why));
+        state.failure.get_or_insert(ConnectionError::Transport(why.clone()));
         // It may be in disorder; a closed one is asked for little.
-        let close = || state.proto.close(clock::now(), 0, Bytes::new());
-        if caught(close).is_err() {
+        if caught(|| state.proto.fail(clock::now(), why)).is_err() {
             tracing::debug!("not even closing works");
         }
         self.on_closed(state, wakers);
