@@ -2,8 +2,9 @@
 //!
 //! Three regimes, seen and not configured:
 //! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
-//!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to 1 %
-//!    of the sources. On paths longer than the receiver's memory it is second copies, of the oldest first.
+//!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to a
+//!    quarter of a per cent of the sources. On paths longer than the receiver's memory it is second copies, of
+//!    the oldest first.
 //! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
 //!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
 //!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
@@ -59,9 +60,11 @@ const WINDOW_SYMBOLS_MAX: u32 = 64;
 /// Proactive repair that may be saved up.
 const PROACTIVE_MAX: f64 = 4.0;
 /// Probable waste that asked-for repair of bulk data may cause, per source symbol, and how much of it may be
-/// saved up.
-const WASTE_PER_SOURCE: f64 = 0.01;
+/// saved up: it delivers a little sooner, and is taken off what is delivered.
+const WASTE_PER_SOURCE: f64 = 0.0025;
 const WASTE_MAX: f64 = 4.0;
+/// One combination insures no more symbols: what names them has to fit beside them.
+const INSURED_TOGETHER_MAX: u32 = 8;
 /// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
 /// flight.
 const INSURED_WASTE_MAX: f64 = 0.5;
@@ -290,11 +293,11 @@ impl AutoRedundancy {
     }
 }
 
-/// How likely the combination over the symbols being recovered is wasted: the copies suffice by themselves if
+/// How likely the next combination over symbols being recovered is wasted: the copies suffice by themselves if
 /// none of them is lost.
 fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
-    let recovering = opportunity.recovering_symbols;
-    Channel::new(&path.loss).suffices(recovering, recovering)
+    let insured = opportunity.recovering_symbols.min(INSURED_TOGETHER_MAX);
+    Channel::new(&path.loss).suffices(insured, insured)
 }
 
 /// From when on bulk data are held back by the receiver, which waits for something lost, and not by a pause
