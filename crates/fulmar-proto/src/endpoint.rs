@@ -158,7 +158,8 @@ impl Endpoint {
             seed: self.draw_seed(),
         };
         let start = |parameters| Session::start_client(&config.crypto, server_name, parameters);
-        let connection = Connection::new(now, setup, None, start)?;
+        let keys = PacketKeys::initial(&peer_cid, Side::Client);
+        let connection = Connection::new(now, setup, keys, None, start)?;
         let handle = self.insert(Slot { cids: vec![local_cid], ..Slot::default() });
         Ok((handle, connection))
     }
@@ -283,7 +284,8 @@ impl Endpoint {
         };
         let reset_token = self.cid_source.reset_key.token(&local_cid);
         let start = |parameters| Session::start_server(&server.crypto, parameters);
-        match Connection::new(now, setup, Some(reset_token), start) {
+        // After a Retry as well they follow from the connection id that the client was told to use.
+        match Connection::new(now, setup, keys, Some(reset_token), start) {
             Ok(connection) => {
                 self.handshakes += 1;
                 let slot = Slot {

@@ -5,6 +5,7 @@
 //! runs in virtual time in the tests and the laboratory, where a run is a function of its seed.
 #![forbid(unsafe_code)]
 
+mod chance;
 mod config;
 mod connection;
 mod endpoint;

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wire", 2),
     ("error", 1),
     ("ids", 1),
+    ("chance", 1),
 ];
 
 /// What the root of the crate names of its rooms, and where it stands.

@@ -1,6 +1,6 @@
 //! What the peer said in the handshake, and what follows from it: profile, codes, windows, limits.
 
-use super::setup::{AgreedCode, recovery_modules, udp_payload_max};
+use super::setup::{AgreedCode, PeerLimits, recovery_modules};
 use super::{Connection, EndpointEvent};
 use crate::coding::SymbolReceiver;
 use crate::config::Adopted;
@@ -27,13 +27,14 @@ impl Connection {
             max_streams_bi: peer.initial_max_streams_bi,
             max_streams_uni: peer.initial_max_streams_uni,
         });
-        self.path.recovery.set_udp_payload_max(udp_payload_max(&peer));
+        let limits = PeerLimits::of(&peer);
+        self.path.recovery.set_udp_payload_max(limits.udp_payload_max);
         self.path.recovery.acks().on_peer_delay(peer.ack_delay_max);
         self.liveness.agree(self.config.idle_timeout, peer.idle_timeout);
         if let Some(token) = &peer.reset_token {
             self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));
         }
-        self.peer_parameters = Some(Box::new(peer));
+        self.peer = Some(limits);
         Ok(())
     }
 

@@ -128,7 +128,7 @@ impl Connection {
 
     /// Most bytes an unreliable datagram may have now; `None` if the peer takes none (or is not known yet).
     pub fn datagram_bytes_max(&self) -> Option<usize> {
-        let peer = self.peer_parameters.as_ref()?.datagram_bytes_max;
+        let peer = self.peer?.datagram_bytes_max;
         let path = usize::from(self.path.recovery.mtu_bytes()) - self.datagram_overhead_bytes();
         (peer > 0).then(|| usize::try_from(peer).unwrap_or(usize::MAX).min(path))
     }
@@ -310,7 +310,7 @@ impl Connection {
         if matches!(self.state, State::Established) {
             self.is_ping_pending = true;
             self.cids.change();
-            self.stats.path_changes += 1;
+            self.counts.path_changes += 1;
             self.liveness.on_path_change(now);
         }
     }
@@ -318,7 +318,8 @@ impl Connection {
     /// Counts and current values.
     pub fn stats(&self) -> ConnectionStats {
         let recovery = &self.path.recovery;
-        let (budget, view, counts) = (recovery.budget(), recovery.view(), recovery.stats());
+        let (budget, view, recovered) = (recovery.budget(), recovery.view(), recovery.stats());
+        let counts = self.counts;
         ConnectionStats {
             profile: self.profile_name.clone(),
             controller: recovery.congestion().name(),
@@ -333,21 +334,32 @@ impl Connection {
             loss: view.loss,
             mtu_bytes: recovery.mtu_bytes(),
             is_ecn_capable: recovery.ecn().is_capable(),
-            lost_packets: counts.lost_packets,
-            recoveries: counts.recoveries,
-            spurious_packets: counts.spurious_packets,
-            ecn_ce_packets: counts.ecn_ce_packets,
-            probe_timeouts: counts.probe_timeouts,
-            mtu_probes_passed: counts.mtu_probes_passed,
-            black_holes: counts.black_holes,
+            sent_datagrams: counts.sent_datagrams,
+            sent_bytes: counts.sent_bytes,
+            received_datagrams: counts.received_datagrams,
+            received_bytes: counts.received_bytes,
+            opened_packets: counts.opened_packets,
+            undecryptable_packets: counts.undecryptable_packets,
+            duplicate_packets: counts.duplicate_packets,
+            acks_sent: counts.acks_sent,
+            acks_received: counts.acks_received,
+            lost_packets: recovered.lost_packets,
+            recoveries: recovered.recoveries,
+            spurious_packets: recovered.spurious_packets,
+            ecn_ce_packets: recovered.ecn_ce_packets,
+            probe_timeouts: recovered.probe_timeouts,
+            mtu_probes_passed: recovered.mtu_probes_passed,
+            black_holes: recovered.black_holes,
+            path_changes: counts.path_changes,
             symbols_held_bytes: self.coding.held_bytes(),
             decoder_bytes: self.symbols_in.memory_bytes(),
+            datagrams_sent: counts.datagrams_sent,
+            datagrams_received: counts.datagrams_received,
             datagrams_dropped: self.datagrams.dropped,
             coding_sent: *self.coding.stats(),
             coding_received: *self.symbols_in.stats(),
             redundancy: self.coding.redundancy(),
             streams: self.streams.stats(),
-            ..self.stats.clone()
         }
     }
 }

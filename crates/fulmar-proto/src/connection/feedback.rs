@@ -26,7 +26,7 @@ impl Connection {
         }
         // An ACK repeats what those before it told.
         self.rest_of_ack = None;
-        self.stats.acks_received += 1;
+        self.counts.acks_received += 1;
         let is_newest = self.path.recovery.largest_acked().is_none_or(|largest| ack.largest > largest);
         if let Some(upto) = self.settle_ack(now, ack, ack.largest, is_newest)? {
             self.rest_of_ack = Some(RestOfAck::new(ack, upto, is_newest));
@@ -85,6 +85,9 @@ impl Connection {
         self.on_confirmed();
         if let Some(keys) = &mut self.keys {
             keys.on_acked(ack.largest);
+            if self.release_at.is_some() {
+                keys.prepare_update();
+            }
         }
         for fate in &findings.fates {
             if let Fate::Arrived(carried) | Fate::Returned(carried) = fate

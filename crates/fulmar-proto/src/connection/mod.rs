@@ -32,17 +32,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use fulmar_fec::{Code, DecoderLimits, NoCode};
-use rand_chacha::ChaCha20Rng;
-use rand_core::{RngCore, SeedableRng};
+use rand_core::RngCore;
 
 pub use datagrams::SendDatagramError;
 pub use packet_log::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
 pub use stats::ConnectionStats;
 
+use crate::chance::Chance;
 use crate::coding::{Coding, SymbolReceiver};
 use crate::config::TransportConfig;
 use crate::crypto::{KeySchedule, PacketKeys, ResetToken, Session};
-use crate::params::Parameters;
 use crate::profile::MakeContext;
 use crate::recovery::{AckPolicy, Ecn, Received, Recovery};
 use crate::stream::Streams;
@@ -57,7 +56,8 @@ use packet_log::PacketLog;
 use path::Path;
 use rest_of_ack::RestOfAck;
 pub(crate) use setup::Setup;
-use setup::{local_parameters, path_limits, recovery_modules, stream_config};
+use setup::{PeerLimits, local_parameters, path_limits, recovery_modules, stream_config};
+use stats::Counts;
 
 /// Where a datagram came from.
 #[derive(Copy, Clone, Debug)]
@@ -154,7 +154,7 @@ pub struct Connection {
     side: Side,
     config: Arc<TransportConfig>,
     /// Cryptographic: challenges and skipped packet numbers come from it.
-    rng: ChaCha20Rng,
+    rng: Chance,
     state: State,
     close_reason: Option<ConnectionError>,
     shutdown: Option<Shutdown>,
@@ -163,7 +163,7 @@ pub struct Connection {
     cids: Cids,
     handshake: Handshake,
     keys: Option<Box<KeySchedule>>,
-    peer_parameters: Option<Box<Parameters>>,
+    peer: Option<PeerLimits>,
     is_confirmed: bool,
     /// Datagrams that came before the keys to open them.
     early: Vec<(DatagramMeta, Vec<u8>)>,
@@ -194,30 +194,30 @@ pub struct Connection {
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     is_delivery_awaited: bool,
-    stats: ConnectionStats,
+    counts: Counts,
     packet_log: Option<Box<PacketLog>>,
 }
 
 impl Connection {
-    /// A connection about to begin its handshake. `start` makes the TLS session from this end's parameters.
+    /// A connection about to begin its handshake, with the keys of its Initial packets. `start` makes the TLS
+    /// session from this end's parameters.
     pub(crate) fn new<E>(
         now: Instant,
         setup: Setup,
+        keys: PacketKeys,
         reset_token: Option<ResetToken>,
         start: impl FnOnce(Vec<u8>) -> Result<Session, E>,
     ) -> Result<Self, E> {
-        let mut rng = ChaCha20Rng::from_seed(setup.seed);
+        let mut rng = Chance::new(setup.seed);
         let config = setup.transport.clone();
         let streams = stream_config(&config);
         let own_code = config.profile.code.clone();
         let own_code = own_code.for_connection(&mut || rng.next_u32()).unwrap_or(own_code);
         let session = start(local_parameters(&setup, &own_code, &streams, reset_token).encode())?;
-        // After a Retry the keys follow from the connection id that it chose.
-        let keys_cid = setup.retry_cid.unwrap_or(setup.original_cid);
         let profile = &config.profile;
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
         let mut recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
-        recovery.skip_numbers(ChaCha20Rng::from_rng(&mut rng));
+        recovery.skip_numbers(rng.split());
         let packet_log = config.trace_packets.map(PacketLog::new).map(Box::new);
         recovery.keep_lost(packet_log.is_some());
         let mut connection = Self {
@@ -227,13 +227,9 @@ impl Connection {
             shutdown: None,
             liveness: Liveness::new(now, config.handshake_timeout, config.keep_alive),
             cids: setup.cids(),
-            handshake: Handshake::new(
-                session,
-                PacketKeys::initial(&keys_cid, setup.side),
-                profile.handshake_timer,
-            ),
+            handshake: Handshake::new(session, keys, profile.handshake_timer),
             keys: None,
-            peer_parameters: None,
+            peer: None,
             is_confirmed: false,
             early: Vec::new(),
             path: Path::new(setup.remote, setup.local_ip, setup.validation(), recovery),
@@ -258,7 +254,7 @@ impl Connection {
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             is_delivery_awaited: false,
-            stats: ConnectionStats::default(),
+            counts: Counts::default(),
             packet_log,
             rng,
             config,
@@ -279,5 +275,17 @@ impl Connection {
     fn on_symbol_passed(&mut self, now: Instant) {
         let rtt = self.path.recovery.rtt().smoothed();
         self.release_at = Some(now + std::time::Duration::from_secs(1) + rtt * 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand may be idle: what is needed in the handshake alone, or seldom, does not lie in here.
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 3584, "{}", size_of::<Connection>());
+        assert!(size_of::<Session>() <= 32, "{}", size_of::<Session>());
     }
 }

@@ -5,7 +5,6 @@ use super::close::State;
 use super::handshake::Level;
 use super::packet_log::PacketSpace;
 use super::path::Validation;
-use super::setup::udp_payload_max;
 use super::{Connection, DatagramMeta, EndpointEvent, Event};
 use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
 use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
@@ -25,8 +24,8 @@ impl Connection {
         if matches!(self.state, State::Draining { .. } | State::Drained) {
             return;
         }
-        self.stats.received_datagrams += 1;
-        self.stats.received_bytes += datagram.len() as u64;
+        self.counts.received_datagrams += 1;
+        self.counts.received_bytes += datagram.len() as u64;
         if meta.remote == self.path.remote {
             self.path.on_datagram_received(datagram.len() as u64);
         }
@@ -146,7 +145,7 @@ impl Connection {
         };
         let received = self.handshake.space(level).map(|space| &space.received);
         if received.is_none_or(|received| received.classify(number) != Arrival::New) {
-            self.stats.duplicate_packets += 1;
+            self.counts.duplicate_packets += 1;
             return Ok(());
         }
         self.trace_received(now, level.into(), number, bytes.len());
@@ -181,11 +180,11 @@ impl Connection {
     fn opened_or_dropped<T>(&mut self, opened: Result<T, OpenError>) -> Result<Option<T>, TransportError> {
         match opened {
             Ok(opened) => {
-                self.stats.opened_packets += 1;
+                self.counts.opened_packets += 1;
                 Ok(Some(opened))
             }
             Err(error) => {
-                self.stats.undecryptable_packets += 1;
+                self.counts.undecryptable_packets += 1;
                 error.violation().map_or(Ok(None), Err)
             }
         }
@@ -237,7 +236,7 @@ impl Connection {
         if let Some(keys) = keys {
             self.keys = Some(keys);
         }
-        if self.peer_parameters.is_none()
+        if self.peer.is_none()
             && let Some(bytes) = self.handshake.session.peer_parameters()
         {
             let parameters = crate::params::Parameters::decode(bytes)?;
@@ -253,6 +252,7 @@ impl Connection {
     }
 
     fn on_handshake_complete(&mut self, now: Instant) {
+        self.handshake.session.conclude();
         self.state = State::Established;
         self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.liveness.on_handshake_complete();
@@ -296,7 +296,7 @@ impl Connection {
         let opened = keys.open(bytes, packet.pn_offset, expected, now, pto);
         let Some(opened) = self.opened_or_dropped(opened)? else { return Ok(()) };
         if self.received.classify(opened.number) == Arrival::Duplicate {
-            self.stats.duplicate_packets += 1;
+            self.counts.duplicate_packets += 1;
             return Ok(());
         }
         self.trace_received(now, PacketSpace::Data, opened.number, bytes.len());
@@ -408,7 +408,7 @@ impl Connection {
             return Err(TransportError::protocol_violation("datagram although none are taken"));
         }
         self.datagrams.receive(data);
-        self.stats.datagrams_received += 1;
+        self.counts.datagrams_received += 1;
         if self.datagrams.poll_announcement() {
             self.events.push_back(Event::DatagramReceived);
         }
@@ -437,10 +437,10 @@ impl Connection {
         let is_other_path = meta.remote.ip() != self.path.remote.ip();
         self.path.rebind(meta.remote, meta.local_ip, challenge, datagram_bytes);
         if is_other_path {
-            let limit = self.peer_parameters.as_ref().map(|peer| udp_payload_max(peer));
+            let limit = self.peer.map(|peer| peer.udp_payload_max);
             self.path.recovery.on_path_change(now, limit);
         }
-        self.stats.path_changes += 1;
+        self.counts.path_changes += 1;
     }
 }
 

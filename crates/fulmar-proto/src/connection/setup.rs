@@ -94,9 +94,20 @@ fn fixed_symbol_bytes(config: &TransportConfig) -> usize {
     symbol_bytes(config.initial_mtu_bytes, ConnectionId::LEN_MAX)
 }
 
-/// Largest UDP payload that the peer takes.
-pub(super) fn udp_payload_max(peer: &Parameters) -> u16 {
-    u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX)
+/// What of the peer's parameters matters once all is agreed on.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct PeerLimits {
+    pub(super) udp_payload_max: u16,
+    pub(super) datagram_bytes_max: u64,
+}
+
+impl PeerLimits {
+    pub(super) fn of(peer: &Parameters) -> Self {
+        Self {
+            udp_payload_max: u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX),
+            datagram_bytes_max: peer.datagram_bytes_max,
+        }
+    }
 }
 
 /// Codes this implementation can decode: all of its own.

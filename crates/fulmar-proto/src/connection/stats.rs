@@ -94,6 +94,23 @@ pub struct ConnectionStats {
     pub streams: StreamStats,
 }
 
+/// What the connection itself counts; the rest is asked for where it is known.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) sent_datagrams: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) received_datagrams: u64,
+    pub(super) received_bytes: u64,
+    pub(super) opened_packets: u64,
+    pub(super) undecryptable_packets: u64,
+    pub(super) duplicate_packets: u64,
+    pub(super) acks_sent: u64,
+    pub(super) acks_received: u64,
+    pub(super) path_changes: u64,
+    pub(super) datagrams_sent: u64,
+    pub(super) datagrams_received: u64,
+}
+
 impl ConnectionStats {
     /// The counters of DFCP by its names (Solymos 2014, Table 3.2).
     pub fn dfcp_counters(&self) -> [(&'static str, u64); 5] {

@@ -59,16 +59,24 @@ impl Connection {
         }
         self.coding.handle_timeout(now);
         if self.release_at.take_if(|at| *at <= now).is_some() {
-            // Nothing has come or gone for a while: what was kept for speed goes.
-            self.symbols_in.release_all();
-            self.path.recovery.release_memory();
-            self.streams.release_memory();
-            self.coding.on_idle();
-            self.look_for_unsettled(now);
+            self.rest(now);
         }
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);
         }
+    }
+
+    /// Nothing has come or gone for a while: what was kept for speed goes.
+    fn rest(&mut self, now: Instant) {
+        self.symbols_in.release_all();
+        self.path.recovery.release_memory();
+        self.streams.release_memory();
+        self.coding.on_idle();
+        self.keys.iter_mut().for_each(|keys| keys.release_memory());
+        self.cids.release_memory();
+        self.events.shrink_to_fit();
+        self.endpoint_events.shrink_to_fit();
+        self.look_for_unsettled(now);
     }
 
     /// The probe timeout now (RFC 9002 6.2), as long as the peer may hold an ACK back included.

@@ -9,6 +9,7 @@ use super::feedback::Carried;
 use super::packet_log::PacketSpace;
 use super::setup::symbol_bytes;
 use super::{Connection, Transmit};
+use crate::chance::Chance;
 use crate::coding::{Content, Next, Source, Turn};
 use crate::crypto::SealError;
 use crate::recovery::{AckSpacing, BASE_BYTES, Permit, ProbeCargo};
@@ -17,7 +18,6 @@ use crate::wire::frame;
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES, short_header_bytes};
 use crate::wire::symbol::SymbolFrame;
 use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
-use rand_chacha::ChaCha20Rng;
 
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
@@ -78,7 +78,7 @@ impl Draft {
 struct Outflow<'a> {
     streams: &'a mut Streams,
     cids: &'a mut Cids,
-    rng: &'a mut ChaCha20Rng,
+    rng: &'a mut Chance,
     acks: &'a mut AckSpacing,
     symbol_bytes_max: usize,
 }
@@ -130,8 +130,8 @@ impl Connection {
         }?;
         let bytes = buf.len() - before;
         self.path.on_datagram_sent(bytes as u64);
-        self.stats.sent_bytes += bytes as u64;
-        self.stats.sent_datagrams += bytes.div_ceil(segment_bytes) as u64;
+        self.counts.sent_bytes += bytes as u64;
+        self.counts.sent_datagrams += bytes.div_ceil(segment_bytes) as u64;
         Some(Transmit {
             destination: self.path.remote,
             src_ip: self.path.local_ip,
@@ -286,7 +286,7 @@ impl Connection {
         if frame::put_ack(buf, received.ranges(), delay_us, received.ecn_counts(), Some(&state), room) {
             draft.has_ack = true;
             received.on_ack_sent(now);
-            self.stats.acks_sent += 1;
+            self.counts.acks_sent += 1;
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
             let recovery = &self.path.recovery;
             if !draft.is_ack_eliciting
@@ -318,7 +318,7 @@ impl Connection {
                 if let Some(data) = self.datagrams.poll_send(room, packet_room) {
                     frame::put_datagram(buf, &data);
                     draft.is_ack_eliciting = true;
-                    self.stats.datagrams_sent += 1;
+                    self.counts.datagrams_sent += 1;
                 }
             }
             Payload::Symbol(turn) => self.put_symbol(now, turn, draft, buf),

@@ -9,18 +9,19 @@
 //! Raw public keys (RFC 7250) and X.509 do not mix in one connection: an end that uses the one fails the
 //! handshake with an end that uses the other.
 
+use super::exporter::Listening;
 use super::identity::Identity;
+use super::suites;
 use super::verify::{ClientKeyVerifier, ServerKeyVerifier, VerifyPeer};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
-use rustls::{KeyLogFile, RootCertStore, SignatureScheme, SupportedCipherSuite};
+use rustls::{KeyLogFile, NoKeyLog, RootCertStore, SignatureScheme};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +107,7 @@ impl ClientConfig {
         tls.resumption = Resumption::disabled();
         tls.enable_early_data = false;
         tls.alpn_protocols = vec![ALPN_DEFAULT.to_vec()];
+        tls.key_log = Arc::new(Listening(Arc::new(NoKeyLog)));
         Self { tls: Arc::new(tls), uses_raw_keys }
     }
 
@@ -119,7 +121,7 @@ impl ClientConfig {
     /// those who debug with a packet dump. Reads the environment and, if it is set, opens the file: I/O,
     /// hence only on request.
     pub fn with_key_log(mut self) -> Self {
-        Arc::make_mut(&mut self.tls).key_log = Arc::new(KeyLogFile::new());
+        Arc::make_mut(&mut self.tls).key_log = Arc::new(Listening(Arc::new(KeyLogFile::new())));
         self
     }
 
@@ -186,6 +188,7 @@ impl ServerConfig {
         tls.send_tls13_tickets = 0;
         tls.max_early_data_size = 0;
         tls.alpn_protocols = vec![ALPN_DEFAULT.to_vec()];
+        tls.key_log = Arc::new(Listening(Arc::new(NoKeyLog)));
         Self { tls: Arc::new(tls), uses_raw_keys }
     }
 
@@ -197,7 +200,7 @@ impl ServerConfig {
 
     /// As [`ClientConfig::with_key_log`].
     pub fn with_key_log(mut self) -> Self {
-        Arc::make_mut(&mut self.tls).key_log = Arc::new(KeyLogFile::new());
+        Arc::make_mut(&mut self.tls).key_log = Arc::new(Listening(Arc::new(KeyLogFile::new())));
         self
     }
 
@@ -224,33 +227,10 @@ impl fmt::Debug for ServerConfig {
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
-        cipher_suites: cipher_suites(),
+        cipher_suites: suites::all(),
         kx_groups: vec![kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1],
         ..default_provider()
     })
-}
-
-/// aws-lc has a kernel for processors with wide AES and AVX-512, where nothing is as fast. Everywhere else on
-/// x86-64 ring is: with wide AES but no AVX-512 (AMD Zen 3, Intel's without AVX-512) 1,452 bytes of AES-128-GCM
-/// take it 0.30 us, aws-lc 0.55; with AES-NI alone 0.43 and 0.46.
-fn cipher_suites() -> Vec<SupportedCipherSuite> {
-    let (aes_128, aes_256) = if is_ring_faster() {
-        (ring::cipher_suite::TLS13_AES_128_GCM_SHA256, ring::cipher_suite::TLS13_AES_256_GCM_SHA384)
-    } else {
-        (cipher_suite::TLS13_AES_128_GCM_SHA256, cipher_suite::TLS13_AES_256_GCM_SHA384)
-    };
-    vec![aes_128, aes_256, cipher_suite::TLS13_CHACHA20_POLY1305_SHA256]
-}
-
-#[cfg(target_arch = "x86_64")]
-fn is_ring_faster() -> bool {
-    use std::is_x86_feature_detected as has;
-    !(has!("vaes") && has!("vpclmulqdq") && has!("avx512f"))
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn is_ring_faster() -> bool {
-    false
 }
 
 fn identity_error(error: rustls::Error) -> ConfigError {

@@ -4,6 +4,7 @@
 //! allocated as long as the buffer has room for the tag. Invariant: a packet that opens was sealed by the
 //! peer, byte for byte.
 
+use super::suites;
 use crate::error::{TransportError, TransportErrorCode};
 use crate::ids::{ConnectionId, PacketNumber, Side};
 use crate::wire::packet::{self, HeaderSpan, LONG_REST_BYTES_MAX, SAMPLE_BYTES, TAG_BYTES};
@@ -82,7 +83,7 @@ impl PacketKeys {
     /// packet, or of its first after a Retry (RFC 9001 5.2). They keep out accidents and the blind; they are
     /// no secret.
     pub fn initial(dcid: &ConnectionId, side: Side) -> Self {
-        Self::from_rustls(initial_suite().keys(dcid.as_bytes(), rustls_side(side), KEY_DERIVATION))
+        Self::from_rustls(suites::initial().keys(dcid.as_bytes(), rustls_side(side), KEY_DERIVATION))
     }
 
     pub(super) fn from_rustls(keys: Keys) -> Self {
@@ -114,13 +115,6 @@ impl fmt::Debug for PacketKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PacketKeys").finish_non_exhaustive()
     }
-}
-
-/// RFC 9001 5.2: Initial packets are protected with AES-128-GCM, whatever is negotiated later.
-fn initial_suite() -> rustls::quic::Suite {
-    static AES_128_GCM: rustls::SupportedCipherSuite =
-        rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-    AES_128_GCM.tls13().and_then(|suite| suite.quic_suite()).expect("the suite serves QUIC; a test shows it")
 }
 
 pub(super) fn rustls_side(side: Side) -> rustls::Side {

@@ -22,12 +22,14 @@
 //! signatures in X.509 vary by a byte or two.
 
 mod config;
+mod exporter;
 mod identity;
 mod keys;
 mod reset;
 pub mod retry;
 mod schedule;
 mod session;
+mod suites;
 mod token;
 mod verify;
 

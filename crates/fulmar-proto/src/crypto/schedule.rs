@@ -37,9 +37,10 @@ pub struct KeySchedule {
     header_remote: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// Made in advance, so that the time a packet takes does not tell whether its key phase was forged (RFC
-    /// 9001 9.5).
-    next: PacketKeySet,
+    /// Read keys of the next generation. Made in advance, so that the time a packet takes does not tell whether
+    /// its key phase was forged (RFC 9001 9.5), but for a connection that rests.
+    next: Option<Box<dyn PacketKey>>,
+    /// What the next generation follows from.
     secrets: Secrets,
     /// Read keys of the generation before, for packets that were overtaken.
     previous: Option<Previous>,
@@ -81,8 +82,7 @@ impl KeySchedule {
     /// 6.5).
     pub const KEEP_PREVIOUS_PTOS: u32 = 3;
 
-    pub(super) fn new(keys: Keys, mut secrets: Secrets) -> Self {
-        let next = secrets.next_packet_keys();
+    pub(super) fn new(keys: Keys, secrets: Secrets) -> Self {
         // Half the limit leaves millions of packets for the peer to acknowledge one.
         let update_after_packets = keys.local.packet.confidentiality_limit() / 2;
         Self {
@@ -90,7 +90,7 @@ impl KeySchedule {
             header_remote: keys.remote.header,
             local: keys.local.packet,
             remote: keys.remote.packet,
-            next,
+            next: None,
             secrets,
             previous: None,
             phase: false,
@@ -206,7 +206,7 @@ impl KeySchedule {
         now: Instant,
         pto: Duration,
     ) -> Result<Range<usize>, OpenError> {
-        let frames = keys::open(&*self.next.remote, packet, pn_offset, number)?;
+        let frames = keys::open(self.next(), packet, pn_offset, number)?;
         // RFC 9001 6.2: an update needs an acknowledgement under the current keys, and none can have been
         // sent; 6.4: newer keys for a lower number.
         if self.sending.sealed_packets == 0 || self.receiving.highest.is_some_and(|highest| number < highest)
@@ -232,6 +232,23 @@ impl KeySchedule {
         self.sending.is_acked |= self.sending.first.is_some_and(|first| number >= first);
     }
 
+    /// Makes the keys that the peer may soon change to, if they are not there: packets come and go.
+    pub fn prepare_update(&mut self) {
+        if self.next.is_none() {
+            self.next();
+        }
+    }
+
+    /// Read keys of the next generation.
+    fn next(&mut self) -> &dyn PacketKey {
+        &**self.next.get_or_insert_with(|| self.secrets.clone().next_packet_keys().remote)
+    }
+
+    /// Lets go of keys that can be made again.
+    pub fn release_memory(&mut self) {
+        self.next = None;
+    }
+
     /// Begins a new generation of keys at this end; the peer follows when it sees the first packet under it.
     ///
     /// RFC 9001 6.1: not before the peer acknowledged a packet under the current keys. That also confirms the
@@ -246,10 +263,11 @@ impl KeySchedule {
 
     /// Makes the next generation the current one.
     fn advance(&mut self, previous_expires_at: Option<Instant>) {
-        let following = self.secrets.next_packet_keys();
-        let next = std::mem::replace(&mut self.next, following);
-        self.local = next.local;
-        let key = std::mem::replace(&mut self.remote, next.remote);
+        let PacketKeySet { local, remote } = self.secrets.next_packet_keys();
+        self.local = local;
+        let key = std::mem::replace(&mut self.remote, remote);
+        self.next = None;
+        self.next();
         self.previous = Some(Previous { key, expires_at: previous_expires_at });
         self.phase = !self.phase;
         self.generation += 1;

@@ -2,14 +2,19 @@
 //!
 //! Decides when keys become available and whether the peer is who it must be. Handshake bytes go in and out
 //! in order and without gaps; packets, repetition and reordering are the connection's business.
+//!
+//! What TLS needs for that, some KiB, goes when the handshake is over ([`Session::conclude`]); what was agreed
+//! on stays.
 
 use super::config::{ClientConfig, ServerConfig};
+use super::exporter::{self, Exporter};
 use super::identity::PublicKey;
 use super::keys::{KEY_DERIVATION, PacketKeys};
 use super::schedule::KeySchedule;
 use super::verify::Refusal;
 use crate::error::{TransportError, TransportErrorCode};
 use crate::ids::Side;
+use rustls::crypto::tls13::OkmBlock;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::quic::{ClientConnection, Connection, ServerConnection};
 use rustls::{AlertDescription, CertificateError, OtherError};
@@ -49,12 +54,31 @@ pub enum PeerIdentity {
 
 /// The TLS side of one connection.
 pub struct Session {
-    tls: Connection,
+    phase: Phase,
     side: Side,
+}
+
+/// How far it has come.
+enum Phase {
+    UnderWay(Box<UnderWay>),
+    Over(Box<Agreed>),
+}
+
+struct UnderWay {
+    tls: Connection,
     uses_raw_keys: bool,
+    exporter_secret: Option<OkmBlock>,
     refusal: Option<Refusal>,
     /// How the handshake failed; the library is not to be given more after that.
     failure: Option<TransportError>,
+}
+
+/// What is left of a handshake.
+struct Agreed {
+    peer: Option<PeerIdentity>,
+    alpn: Option<Box<[u8]>>,
+    server_name: Option<Box<str>>,
+    exporter: Option<Exporter>,
 }
 
 impl Session {
@@ -70,26 +94,26 @@ impl Session {
             .map_err(|_| StartError::ServerName(server_name.to_owned()))?;
         let tls = ClientConnection::new(config.tls(), KEY_DERIVATION, name, parameters)
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Self {
-            tls: tls.into(),
-            side: Side::Client,
-            uses_raw_keys: config.uses_raw_keys(),
-            refusal: None,
-            failure: None,
-        })
+        Ok(Self::new(tls.into(), Side::Client, config.uses_raw_keys()))
     }
 
     /// Starts the handshake at the server.
     pub fn start_server(config: &ServerConfig, parameters: Vec<u8>) -> Result<Self, StartError> {
         let tls = ServerConnection::new(config.tls(), KEY_DERIVATION, parameters)
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Self {
-            tls: tls.into(),
-            side: Side::Server,
-            uses_raw_keys: config.uses_raw_keys(),
-            refusal: None,
-            failure: None,
-        })
+        Ok(Self::new(tls.into(), Side::Server, config.uses_raw_keys()))
+    }
+
+    fn new(tls: Connection, side: Side, uses_raw_keys: bool) -> Self {
+        let begun = UnderWay { tls, uses_raw_keys, exporter_secret: None, refusal: None, failure: None };
+        Self { phase: Phase::UnderWay(Box::new(begun)), side }
+    }
+
+    fn under_way(&self) -> Option<&UnderWay> {
+        match &self.phase {
+            Phase::UnderWay(handshake) => Some(handshake),
+            Phase::Over(_) => None,
+        }
     }
 
     /// Which end this is.
@@ -101,30 +125,12 @@ impl Session {
     /// packets in calls of their own. An error is to be sent to the peer as it is and ends the connection;
     /// call [`Self::write_handshake`] after success.
     pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        self.tls.read_hs(bytes).map_err(|error| {
-            let error = self.on_tls_error(&error);
-            self.failure.insert(error).clone()
-        })
-    }
-
-    fn on_tls_error(&mut self, error: &rustls::Error) -> TransportError {
-        if let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error
-            && let Some(refusal) = cause.downcast_ref::<Refusal>()
-        {
-            self.refusal = Some(refusal.clone());
-            // rustls would say certificate_unknown to all; the alert travels in our frame, so the choice is
-            // ours.
-            return TransportError::new(
-                TransportErrorCode::Tls(refusal.alert(self.side)),
-                refusal.to_string(),
-            );
-        }
-        match self.tls.alert() {
-            Some(alert) => TransportError::new(TransportErrorCode::Tls(alert.into()), error.to_string()),
-            None => TransportError::protocol_violation(format!("TLS: {error}")),
+        match &mut self.phase {
+            Phase::UnderWay(handshake) => handshake.read(bytes, self.side),
+            Phase::Over(_) => Err(TransportError::new(
+                TransportErrorCode::Tls(AlertDescription::UnexpectedMessage.into()),
+                "a handshake message after the handshake",
+            )),
         }
     }
 
@@ -132,7 +138,8 @@ impl Session {
     /// under the keys before it; call again for what belongs under the new ones, until nothing is appended
     /// and no keys come.
     pub fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
-        Some(match self.tls.write_hs(out)? {
+        let Phase::UnderWay(handshake) = &mut self.phase else { return None };
+        Some(match handshake.tls.write_hs(out)? {
             rustls::quic::KeyChange::Handshake { keys } => {
                 KeyChange::Handshake(PacketKeys::from_rustls(keys))
             }
@@ -144,41 +151,58 @@ impl Session {
 
     /// Whether the handshake is still incomplete at this end.
     pub fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
+        self.under_way().is_some_and(|handshake| handshake.tls.is_handshaking())
     }
 
-    /// The parameters the peer sent; at a client they are authentic once the handshake is complete.
+    /// The handshake is complete, and all that it had to say was taken: lets go of everything but what was
+    /// agreed on. Nothing happens while that is not so.
+    pub fn conclude(&mut self) {
+        let Phase::UnderWay(handshake) = &mut self.phase else { return };
+        if handshake.tls.is_handshaking() || handshake.failure.is_some() {
+            return;
+        }
+        let suite = handshake.tls.negotiated_cipher_suite().and_then(|suite| suite.tls13());
+        let exporter = suite.zip(handshake.exporter_secret.take());
+        self.phase = Phase::Over(Box::new(Agreed {
+            peer: handshake.peer_identity(),
+            alpn: handshake.tls.alpn_protocol().map(Box::from),
+            server_name: handshake.server_name().map(Box::from),
+            exporter: exporter.map(|(suite, secret)| Exporter::new(suite, secret)),
+        }));
+    }
+
+    /// The parameters the peer sent; at a client they are authentic once the handshake is complete. `None` once
+    /// it is [concluded](Self::conclude).
     pub fn peer_parameters(&self) -> Option<&[u8]> {
-        self.tls.quic_transport_parameters()
+        self.under_way()?.tls.quic_transport_parameters()
     }
 
     /// Who the peer proved to be; `None` while the handshake lasts, and for a client that was not asked.
     pub fn peer_identity(&self) -> Option<PeerIdentity> {
-        if self.is_handshaking() {
-            return None;
+        match &self.phase {
+            Phase::UnderWay(handshake) => handshake.peer_identity(),
+            Phase::Over(agreed) => agreed.peer.clone(),
         }
-        let chain = self.tls.peer_certificates()?;
-        if self.uses_raw_keys {
-            return PublicKey::from_spki(chain.first()?).map(PeerIdentity::RawKey);
-        }
-        Some(PeerIdentity::X509(chain.iter().map(|certificate| certificate.clone().into_owned()).collect()))
     }
 
     /// Why this end refused the peer's key, if that is how the handshake failed.
     pub fn refusal(&self) -> Option<&Refusal> {
-        self.refusal.as_ref()
+        self.under_way()?.refusal.as_ref()
     }
 
     /// The application protocol agreed on, once known.
     pub fn alpn(&self) -> Option<&[u8]> {
-        self.tls.alpn_protocol()
+        match &self.phase {
+            Phase::UnderWay(handshake) => handshake.tls.alpn_protocol(),
+            Phase::Over(agreed) => agreed.alpn.as_deref(),
+        }
     }
 
     /// The name a client asked for, if it sent one (RFC 6066); with raw keys none is sent.
     pub fn server_name(&self) -> Option<&str> {
-        match &self.tls {
-            Connection::Client(_) => None,
-            Connection::Server(tls) => tls.server_name(),
+        match &self.phase {
+            Phase::UnderWay(handshake) => handshake.server_name(),
+            Phase::Over(agreed) => agreed.server_name.as_deref(),
         }
     }
 
@@ -190,9 +214,63 @@ impl Session {
         label: &[u8],
         context: &[u8],
     ) -> Result<(), TransportError> {
-        match self.tls.export_keying_material(out, label, Some(context)) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(TransportError::internal(format!("TLS exporter: {error}"))),
+        let failed = |why: &dyn fmt::Display| TransportError::internal(format!("TLS exporter: {why}"));
+        match &self.phase {
+            Phase::UnderWay(handshake) => {
+                let done = handshake.tls.export_keying_material(out, label, Some(context));
+                done.map(drop).map_err(|error| failed(&error))
+            }
+            Phase::Over(agreed) => {
+                let exporter = agreed.exporter.as_ref().ok_or_else(|| failed(&"no secret is known"))?;
+                exporter.export(out, label, context).map_err(|_| failed(&"too long"))
+            }
+        }
+    }
+}
+
+impl UnderWay {
+    fn read(&mut self, bytes: &[u8], side: Side) -> Result<(), TransportError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let (read, secret) = exporter::listen(|| self.tls.read_hs(bytes));
+        self.exporter_secret = secret.or(self.exporter_secret.take());
+        read.map_err(|error| {
+            let error = self.on_tls_error(&error, side);
+            self.failure.insert(error).clone()
+        })
+    }
+
+    fn on_tls_error(&mut self, error: &rustls::Error, side: Side) -> TransportError {
+        if let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error
+            && let Some(refusal) = cause.downcast_ref::<Refusal>()
+        {
+            self.refusal = Some(refusal.clone());
+            // rustls would say certificate_unknown to all; the alert travels in our frame, so the choice is
+            // ours.
+            return TransportError::new(TransportErrorCode::Tls(refusal.alert(side)), refusal.to_string());
+        }
+        match self.tls.alert() {
+            Some(alert) => TransportError::new(TransportErrorCode::Tls(alert.into()), error.to_string()),
+            None => TransportError::protocol_violation(format!("TLS: {error}")),
+        }
+    }
+
+    fn peer_identity(&self) -> Option<PeerIdentity> {
+        if self.tls.is_handshaking() {
+            return None;
+        }
+        let chain = self.tls.peer_certificates()?;
+        if self.uses_raw_keys {
+            return PublicKey::from_spki(chain.first()?).map(PeerIdentity::RawKey);
+        }
+        Some(PeerIdentity::X509(chain.iter().map(|certificate| certificate.clone().into_owned()).collect()))
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        match &self.tls {
+            Connection::Client(_) => None,
+            Connection::Server(tls) => tls.server_name(),
         }
     }
 }

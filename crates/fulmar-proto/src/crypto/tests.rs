@@ -162,15 +162,51 @@ fn a_server_may_take_everybody() {
     }
 }
 
+/// RFC 8446 7.5: whether it is the TLS library that exports or what is left of it.
 #[test]
 fn an_exporter_gives_both_ends_the_same_secret() {
-    let pair = connected();
-    let (mut at_client, mut at_server, mut other) = ([0; 32], [0; 32], [0; 32]);
-    pair.client.export_keying_material(&mut at_client, b"EXPORTER-test", b"context").unwrap();
-    pair.server.export_keying_material(&mut at_server, b"EXPORTER-test", b"context").unwrap();
-    pair.server.export_keying_material(&mut other, b"EXPORTER-test", b"other").unwrap();
-    assert_eq!(at_client, at_server);
-    assert_ne!(at_client, other);
+    let mut pair = connected();
+    let export = |session: &Session, label: &[u8], context: &[u8]| {
+        let mut secret = [0; 70];
+        session.export_keying_material(&mut secret, label, context).map(|()| secret)
+    };
+    let at_client = export(&pair.client, b"EXPORTER-test", b"context").unwrap();
+    pair.client.conclude();
+    assert_eq!(export(&pair.client, b"EXPORTER-test", b"context").unwrap(), at_client);
+    assert_eq!(export(&pair.server, b"EXPORTER-test", b"context").unwrap(), at_client);
+    pair.server.conclude();
+    assert_eq!(export(&pair.server, b"EXPORTER-test", b"context").unwrap(), at_client);
+    assert_ne!(export(&pair.server, b"EXPORTER-test", b"other").unwrap(), at_client);
+    assert_ne!(export(&pair.server, b"EXPORTER-other", b"context").unwrap(), at_client);
+    assert!(export(&pair.server, &[b'x'; 300], b"").is_err());
+}
+
+/// What was agreed on outlives the TLS session, and a message after the handshake is a violation still.
+#[test]
+fn a_handshake_that_is_over_leaves_what_was_agreed_on() {
+    let mut pair = connected();
+    let agreed = |session: &Session| {
+        let name = session.server_name().map(str::to_owned);
+        (session.is_handshaking(), session.peer_identity(), session.alpn().map(<[u8]>::to_vec), name)
+    };
+    for session in [&mut pair.client, &mut pair.server] {
+        let before = agreed(session);
+        session.conclude();
+        assert_eq!(agreed(session), before);
+        assert!(session.write_handshake(&mut Vec::new()).is_none());
+        assert_eq!(session.read_handshake(&[4, 0, 0, 0]).unwrap_err().code, TransportErrorCode::Tls(10));
+    }
+}
+
+/// One that lasts goes on.
+#[test]
+fn a_handshake_is_not_concluded_before_its_end() {
+    let (client, server) = configs();
+    let mut pair = Pair::new(&client, &server);
+    pair.client.conclude();
+    pair.server.conclude();
+    pair.run().unwrap();
+    assert!(pair.server.peer_identity().is_some());
 }
 
 /// 3.1: the server turns an unknown client away with access_denied and knows why.

@@ -22,8 +22,7 @@ use fulmar_control::{
     CongestionController, LossEstimator, LossView, Pacer, PathView, RttEstimator, SendBudget,
 };
 
-use rand_chacha::ChaCha20Rng;
-
+use crate::chance::Chance;
 use crate::{Instant, PacketNumber};
 
 mod ack_spacing;
@@ -197,7 +196,7 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// From now on packet numbers are skipped at random, drawn by `rng`: an ACK of one is an error.
-    pub fn skip_numbers(&mut self, rng: ChaCha20Rng) {
+    pub(crate) fn skip_numbers(&mut self, rng: Chance) {
         self.skips = Some(Skips::new(rng));
     }
 

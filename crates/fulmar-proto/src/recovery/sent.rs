@@ -155,7 +155,7 @@ impl<T: Copy> Row<T> {
 
     /// Gives the memory back when nothing is left.
     fn shrink(&mut self) {
-        if self.0.is_empty() && self.0.capacity() > 64 {
+        if self.0.is_empty() {
             self.0 = VecDeque::new();
         }
     }
@@ -328,6 +328,18 @@ mod tests {
             assert_eq!(acked.number.0, 0)
         });
         assert_eq!(sent.outstanding_packets(), 0);
+    }
+
+    #[test]
+    fn nothing_under_way_takes_no_room_at_rest() {
+        let mut sent = SentPackets::default();
+        (0..5).for_each(|_| sent.push(packet(1000)));
+        sent.declare_oldest_lost();
+        let mut slots = usize::MAX;
+        sent.on_ack_range(PacketNumber(0), PacketNumber(4), &mut slots, |_| ());
+        sent.forget_front(Instant::ZERO, Duration::ZERO);
+        sent.release_memory();
+        assert_eq!(sent.memory_bytes(), 0);
     }
 
     #[test]

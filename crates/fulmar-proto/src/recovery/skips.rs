@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
 use crate::PacketNumber;
+use crate::chance::Chance;
 use crate::wire::frame::Ack;
 
 /// At first a number is skipped among so many: a flood ends early.
@@ -21,14 +21,14 @@ const RECENT_MAX: usize = 16;
 /// When the next number is skipped, and which were.
 #[derive(Debug)]
 pub(super) struct Skips {
-    rng: ChaCha20Rng,
+    rng: Chance,
     spacing_packets: u32,
     packets_left: u32,
     recent: VecDeque<PacketNumber>,
 }
 
 impl Skips {
-    pub(super) fn new(rng: ChaCha20Rng) -> Self {
+    pub(super) fn new(rng: Chance) -> Self {
         let recent = VecDeque::new();
         let mut skips = Self { rng, spacing_packets: SPACING_FIRST_PACKETS, packets_left: 0, recent };
         skips.draw();

@@ -146,6 +146,11 @@ impl Streams {
     /// Nothing has come for a while: what was kept for speed goes.
     pub fn release_memory(&mut self) {
         self.receiving.chunks.release();
+        self.schedule.release();
+        self.table.release();
+        if self.control.is_empty() {
+            self.control = BTreeSet::new();
+        }
     }
 
     /// Everything was delivered: what was kept for the next data goes.

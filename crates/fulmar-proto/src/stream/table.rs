@@ -243,6 +243,13 @@ impl Table {
         self.live.contains_key(&id) || self.untouched.range_of(id).is_some()
     }
 
+/// An empty tree keeps a leaf.
+    pub(super) fn release(&mut self) {
+        if self.live.is_empty() {
+            self.live = BTreeMap::new();
+        }
+    }
+
     /// Streams that are open.
     pub(super) fn len(&self) -> usize {
         self.live.len() + self.untouched.count as usize

@@ -105,7 +105,9 @@ impl ConnectionDriver {
             let (step, socket) = self.step(cx, bytes, &mut wakers);
             wake_all(&mut wakers);
             if !self.endpoint_events.is_empty() {
-                self.endpoint.take_events(self.handle, &self.connection, &mut self.endpoint_events);
+                // They are rare: no room is kept for them.
+                let mut events = std::mem::take(&mut self.endpoint_events);
+                self.endpoint.take_events(self.handle, &self.connection, &mut events);
             }
             match step {
                 Step::Send(batch) => {

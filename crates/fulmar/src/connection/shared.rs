@@ -312,11 +312,14 @@ impl State {
     pub(crate) fn forget_sending(&mut self, id: StreamId) {
         self.sending.remove(&id);
         self.writers.remove(&id);
+        release_if_empty(&mut self.sending);
+        release_if_empty(&mut self.writers);
     }
 
     /// The application has let go of a receiving half.
     pub(crate) fn forget_receiving(&mut self, id: StreamId) {
         self.readers.remove(&id);
+        release_if_empty(&mut self.readers);
     }
 
     fn on_stopped(&mut self, id: StreamId, code: u64, wakers: &mut Wakers) {
@@ -332,6 +335,13 @@ impl State {
             sending.fate.get_or_insert(Fate::Delivered);
             wakers.extend(sending.waiter.take());
         }
+    }
+}
+
+/// A connection that rests has no streams.
+fn release_if_empty<T>(by_stream: &mut HashMap<StreamId, T>) {
+    if by_stream.is_empty() {
+        by_stream.shrink_to_fit();
     }
 }
 

@@ -56,6 +56,13 @@ const RESTARTS_MAX: u32 = 4;
 const FRAME_BYTES_MAX: usize = 1 + 8 + 8 + 1 + ConnectionId::LEN_MAX + 16;
 
 impl Cids {
+    /// Keeps room for no more ids than there are.
+    pub(super) fn release_memory(&mut self) {
+        self.own.release_memory();
+        self.peers.release_memory();
+        self.events.shrink_to_fit();
+    }
+
     pub(super) fn new(
         source: CidSource,
         local: ConnectionId,

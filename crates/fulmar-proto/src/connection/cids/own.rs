@@ -41,6 +41,10 @@ impl OwnCids {
         Self { source, active: vec![(0, first)], retired: VecDeque::new(), next_sequence: 1, wanted: 1 }
     }
 
+    pub(super) fn release_memory(&mut self) {
+        self.active.shrink_to_fit();
+    }
+
     /// The length of all of them, which packets do not tell.
     pub(super) fn wire_bytes(&self) -> usize {
         self.source.ids.wire_bytes()

@@ -30,6 +30,10 @@ impl PeerCids {
         Self { current: (0, first), spare: Vec::new(), retiring: VecDeque::new(), retire_below: 0 }
     }
 
+    pub(super) fn release_memory(&mut self) {
+        self.spare.shrink_to_fit();
+    }
+
     /// What packets to the peer are addressed to.
     pub(super) fn current(&self) -> ConnectionId {
         self.current.1

@@ -80,6 +80,24 @@ fn both_ends_update_their_keys() {
     }
 }
 
+/// 3.3: an end that rests makes the next keys when they are needed.
+#[test]
+fn keys_of_an_end_that_rests_are_made_again() {
+    let (mut client, mut server) = End::pair();
+    exchange(&mut client, &mut server, at(0));
+    assert!(server.keys.next.is_none());
+    for round in 1..=3 {
+        server.keys.prepare_update();
+        assert!(server.keys.next.is_some());
+        server.keys.release_memory();
+        client.keys.initiate_update().unwrap();
+        let packet = client.seal();
+        server.open(&packet, at(round)).unwrap();
+        assert_eq!(server.keys.generation(), round);
+        exchange(&mut client, &mut server, at(round));
+    }
+}
+
 /// 3.3: both ends begin at once; they meet in the same generation.
 #[test]
 fn updates_may_cross() {
