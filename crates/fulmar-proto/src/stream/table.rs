@@ -243,7 +243,7 @@ impl Table {
         self.live.contains_key(&id) || self.untouched.range_of(id).is_some()
     }
 
-/// An empty tree keeps a leaf.
+    /// An empty tree keeps a leaf.
     pub(super) fn release(&mut self) {
         if self.live.is_empty() {
             self.live = BTreeMap::new();
