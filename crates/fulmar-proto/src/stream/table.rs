@@ -45,46 +45,47 @@ struct Remote {
     concurrent_max: u64,
 }
 
-/// Indices of streams, as ranges by their first: whatever a peer picks out of ten thousand costs a look-up.
-type Ranges = BTreeMap<u64, u64>;
-
 /// Streams that are open and on which nothing has happened yet.
 #[derive(Debug, Default)]
 struct Untouched {
-    /// Their indices, by the end that opened them and by direction.
-    ranges: [[Ranges; 2]; 2],
+    /// Ranges of their places by the first of each: whatever a peer picks out of ten thousand costs a look-up.
+    ranges: BTreeMap<u64, u64>,
     count: u64,
 }
 
+/// Where a stream stands: streams of a kind are neighbours.
+fn place(id: StreamId) -> u64 {
+    id.0.rotate_right(2)
+}
+
 impl Untouched {
-    fn of(&self, id: StreamId) -> &Ranges {
-        &self.ranges[id.initiator() as usize][id.dir() as usize]
+    /// The range that holds a place.
+    fn range_of(&self, place: u64) -> Option<(u64, u64)> {
+        let (&start, &end) = self.ranges.range(..=place).next_back()?;
+        (place < end).then_some((start, end))
     }
 
-    /// The range that holds a stream.
-    fn range_of(&self, id: StreamId) -> Option<(u64, u64)> {
-        let (&start, &end) = self.of(id).range(..=id.index()).next_back()?;
-        (id.index() < end).then_some((start, end))
+    fn contains(&self, id: StreamId) -> bool {
+        self.range_of(place(id)).is_some()
     }
 
-    /// Streams are open from index `from` to that of `last`, where those before them are already.
-    fn open(&mut self, from: u64, last: StreamId) {
-        let end = last.index() + 1;
+    /// Streams are open from `first` to `last`.
+    fn open(&mut self, first: StreamId, last: StreamId) {
+        let (from, end) = (place(first), place(last) + 1);
         self.count += end - from;
-        let ranges = &mut self.ranges[last.initiator() as usize][last.dir() as usize];
-        match ranges.last_entry() {
-            Some(mut range) if *range.get() == from => *range.get_mut() = end,
-            _ => drop(ranges.insert(from, end)),
+        match self.ranges.range_mut(..from).next_back() {
+            Some((_, before)) if *before == from => *before = end,
+            _ => drop(self.ranges.insert(from, end)),
         }
     }
 
     /// Something happens on a stream. Whether it was untouched.
     fn touch(&mut self, id: StreamId) -> bool {
-        let Some((start, end)) = self.range_of(id) else { return false };
-        let ranges = &mut self.ranges[id.initiator() as usize][id.dir() as usize];
-        ranges.remove(&start);
-        let parts = [(start, id.index()), (id.index() + 1, end)];
-        ranges.extend(parts.into_iter().filter(|(start, end)| start < end));
+        let place = place(id);
+        let Some((start, end)) = self.range_of(place) else { return false };
+        self.ranges.remove(&start);
+        let parts = [(start, place), (place + 1, end)];
+        self.ranges.extend(parts.into_iter().filter(|(start, end)| start < end));
         self.count -= 1;
         true
     }
@@ -141,7 +142,7 @@ impl Table {
         }
         let id = StreamId::new(self.side, dir, local.opened);
         local.opened += 1;
-        self.untouched.open(id.index(), id);
+        self.untouched.open(id, id);
         Some(id)
     }
 
@@ -181,7 +182,7 @@ impl Table {
         if id.index() >= remote.max {
             return Err(TransportError::stream_limit("more streams than were allowed"));
         }
-        self.untouched.open(remote.opened, id);
+        self.untouched.open(StreamId::new(!self.side, id.dir(), remote.opened), id);
         remote.opened = id.index() + 1;
         Ok(())
     }
@@ -240,13 +241,16 @@ impl Table {
     }
 
     pub(super) fn is_live(&self, id: StreamId) -> bool {
-        self.live.contains_key(&id) || self.untouched.range_of(id).is_some()
+        self.live.contains_key(&id) || self.untouched.contains(id)
     }
 
-    /// An empty tree keeps a leaf.
+    /// Empty trees keep a leaf.
     pub(super) fn release(&mut self) {
         if self.live.is_empty() {
             self.live = BTreeMap::new();
+        }
+        if self.untouched.ranges.is_empty() {
+            self.untouched.ranges = BTreeMap::new();
         }
     }
 
@@ -273,10 +277,10 @@ mod tests {
         let mut table = Table::new(Side::Server, &config);
         let id = |index| StreamId::new(Side::Client, Dir::Bi, index);
         assert_eq!(table.touch(id(9_999), Half::Recv), Ok(true));
-        assert_eq!((table.live.len(), table.untouched.of(id(0)).len(), table.len()), (0, 1, 10_000));
+        assert_eq!((table.live.len(), table.untouched.ranges.len(), table.len()), (0, 1, 10_000));
         assert_eq!(table.touch(id(5_000), Half::Recv), Ok(false));
         assert!(table.recv(id(5_000)).is_some() && table.send(id(5_000)).is_some());
-        assert_eq!((table.live.len(), table.untouched.of(id(0)).len(), table.len()), (1, 2, 10_000));
+        assert_eq!((table.live.len(), table.untouched.ranges.len(), table.len()), (1, 2, 10_000));
         assert!(table.is_live(id(0)) && table.is_live(id(9_999)) && !table.is_live(id(10_000)));
         assert!(table.touch(id(10_000), Half::Recv).is_err());
         let accepted: Vec<_> = std::iter::from_fn(|| table.accept(Dir::Bi)).collect();
