@@ -189,7 +189,7 @@ impl Table {
 
     /// The stream, if it is open.
     pub(super) fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
-        if self.untouched.touch(id) {
+        if self.untouched.count > 0 && self.untouched.touch(id) {
             let is_local = id.initiator() == self.side;
             let (has_send, has_recv) = (id.dir() == Dir::Bi || is_local, id.dir() == Dir::Bi || !is_local);
             let stream = Box::new(Stream {
