@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use crate::cp::clients::REQUESTS_PER_CONNECTION;
 use crate::cp::error::TransferError;
 use crate::cp::message::PREAMBLE;
-use crate::cp::server::{Handled, Served};
+use crate::cp::server::{Admitted, Handled, Served};
 use crate::exit::Failure;
 use crate::listen::parse_listen;
 use crate::reach::{self, Listener, ServerArgs, Service};
@@ -161,7 +161,7 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
     let presence = Arc::new(presence);
     let (client, peer) = (session.peer_key(), session.peer());
     while let Ok((mut send, mut recv)) = session.accept().await {
-        let (served, presence) = (Arc::clone(served), Arc::clone(&presence));
+        let (served, presence, session) = (Arc::clone(served), Arc::clone(&presence), session.clone());
         let (client, peer) = (client.clone(), peer.clone());
         tokio::spawn(async move {
             let mut first = [0];
@@ -172,7 +172,9 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
             let is_file = first[0] == PREAMBLE[0];
             let mut recv = Prefixed::new(first[0], recv);
             if is_file && presence.has_files {
-                let result = served.handle(&client, &mut recv, &mut send).await;
+                let Some(admitted) = admit(&served, &client, &session).await else { return };
+                // What waits for admission does not carry what serving needs.
+                let result = Box::pin(served.handle(admitted, &mut recv, &mut send)).await;
                 report(&peer, &result, is_json);
             } else if !is_file && presence.has_tunnels {
                 presence.serve(recv, send);
@@ -180,6 +182,14 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
                 let _ = send.reset(CUT_OFF);
             }
         });
+    }
+}
+
+/// Room for one more request of this client; nothing if it leaves before there is some.
+async fn admit(served: &Served, client: &str, session: &Session) -> Option<Admitted> {
+    tokio::select! {
+        admitted = served.admit(client) => Some(admitted),
+        _ = session.connection().closed() => None,
     }
 }
 
@@ -199,10 +209,10 @@ where
     while let Ok((mut writer, mut reader)) = session.accept().await {
         // What comes behind is not even accepted: it costs what the transport's windows allow, and no more.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
-        let (served, client, peer, report) =
-            (Arc::clone(served), client.clone(), peer.clone(), report.clone());
+        let Some(admitted) = admit(served, &client, &session).await else { break };
+        let (served, peer, report) = (Arc::clone(served), peer.clone(), report.clone());
         tokio::spawn(async move {
-            let result = served.handle(&client, &mut reader, &mut writer).await;
+            let result = served.handle(admitted, &mut reader, &mut writer).await;
             report(&peer, &result);
             drop(place);
         });

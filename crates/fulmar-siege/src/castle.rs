@@ -97,10 +97,10 @@ impl Castle {
                 history: String::new(),
             }),
         };
-        let child = castle.start(&field.clock, Want::Nothing)?;
+        let child = castle.start(&field.clock, Want::Descriptors)?;
         let life = castle.life.get_mut().unwrap_or_else(PoisonError::into_inner);
         life.child.wait()?;
-        (life.child, life.what) = (child, "first".into());
+        (life.child, life.what) = (child, format!("first, wanting {:?}", Want::Descriptors));
         Ok(castle)
     }
 
@@ -152,11 +152,11 @@ impl Castle {
         Ok(child)
     }
 
-    /// Does something to the server; `is_late`: nothing that makes it begin anew.
-    pub(crate) fn suffer(&self, field: &Field, chance: &mut Chance, is_late: bool) {
+    /// Does something to the server, and nothing that makes it begin anew unless `may_kill`.
+    pub(crate) fn suffer(&self, field: &Field, chance: &mut Chance, may_kill: bool) {
         self.look(field);
         match chance.below(5) {
-            0 | 1 if !is_late => self.kill(field, chance),
+            0 | 1 if may_kill => self.kill(field, chance),
             2 => {
                 field.verdict.count("server stopped (SIGSTOP)");
                 self.signal(Signal::STOP);
@@ -177,6 +177,12 @@ impl Castle {
         let want = *chance.pick(&[Want::Nothing, Want::Descriptors]);
         field.verdict.count(format!("server killed (-9), started again wanting {want:?}"));
         let mut life = self.life();
+        // Under siege still, so that it may hold more than at rest.
+        if let (Some(now), Some(early)) = (Figures::of(life.child.id()), life.early)
+            && now.memory_kib > early.memory_kib + GROWTH_MAX_KIB
+        {
+            field.verdict.complain(format!("a server ({}) has grown from {early} to {now}", life.what));
+        }
         life.write_down();
         let _ = life.child.kill();
         let _ = life.child.wait();

@@ -84,15 +84,18 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
         .collect();
 
     let mut chance = Chance::new(args.seed);
-    let late = end - Duration::from_secs_f64(args.minutes * 60.0 / 3.0);
+    let third = Duration::from_secs_f64(args.minutes * 60.0 / 3.0);
+    let (early, late) = (end - 2 * third, end - third);
     while Instant::now() < end {
         std::thread::sleep(PEACE.min(end.saturating_duration_since(Instant::now())));
         if args.only_hellos {
             castle.look(&field);
             continue;
         }
-        // The last server lives for a third of the siege, so that growth would show.
-        castle.suffer(&field, &mut chance, Instant::now() > late);
+        // The first server, with few descriptors, and the last live for a third of the siege each, so that growth
+        // would show.
+        let may_kill = (early..late).contains(&Instant::now());
+        castle.suffer(&field, &mut chance, may_kill);
         roads.change(&mut chance);
     }
     field.end();

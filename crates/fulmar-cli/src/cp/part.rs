@@ -49,7 +49,7 @@ pub struct Partial {
     /// How much of it the sender may leave out.
     pub offset: u64,
     /// Over the first `offset` bytes.
-    pub hasher: blake3::Hasher,
+    pub hasher: Box<blake3::Hasher>,
     /// The complete file is there under its final name, as far as size, time and now hash can tell.
     is_complete: bool,
 }
@@ -84,7 +84,7 @@ impl Place {
         }
         disk::make_private(&part).map_err(|e| self.explain(&e))?;
         let mut partial =
-            Partial { part, place: self, offset: 0, hasher: blake3::Hasher::new(), is_complete: false };
+            Partial { part, place: self, offset: 0, hasher: Box::default(), is_complete: false };
         if is_resumable {
             partial.find_what_is_there(meta).map_err(|e| partial.place.explain(&e))?;
         }
@@ -137,7 +137,7 @@ impl Partial {
     pub fn start(mut self, offset: u64) -> Result<Writer, FileError> {
         if offset == 0 {
             self.is_complete = false;
-            self.hasher = blake3::Hasher::new();
+            self.hasher = Box::default();
         }
         if !self.is_complete {
             disk::cut(&self.part, offset).map_err(|e| self.place.explain(&e))?;
@@ -195,9 +195,10 @@ fn lock(file: &File) -> io::Result<()> {
     flock(file, FlockOperation::NonBlockingLockExclusive).map_err(Into::into)
 }
 
-/// Hashes the first `length` bytes; less if there are fewer.
-pub fn hash_prefix(mut file: File, length: u64) -> io::Result<(u64, blake3::Hasher)> {
-    let mut hasher = blake3::Hasher::new();
+/// Hashes the first `length` bytes; less if there are fewer. The hasher has two kilobytes: not to be carried through
+/// every future.
+pub fn hash_prefix(mut file: File, length: u64) -> io::Result<(u64, Box<blake3::Hasher>)> {
+    let mut hasher = Box::<blake3::Hasher>::default();
     file.seek(SeekFrom::Start(0))?;
     let mut limited = file.take(length);
     let mut buffer = vec![0; READ_BYTES];

@@ -135,7 +135,7 @@ where
 fn agree_on_start(
     source: Source,
     offered: Option<(u64, Hash)>,
-) -> Result<(u64, Source, blake3::Hasher), FileError> {
+) -> Result<(u64, Source, Box<blake3::Hasher>), FileError> {
     if let Some((offset, hash)) = offered.filter(|(offset, _)| (1..=source.meta.size_bytes).contains(offset))
     {
         let same = source.file.try_clone().and_then(|file| hash_prefix(file, offset));
@@ -145,7 +145,7 @@ fn agree_on_start(
         }
         rewind(&source)?;
     }
-    Ok((0, source, blake3::Hasher::new()))
+    Ok((0, source, Box::default()))
 }
 
 fn rewind(source: &Source) -> Result<(), FileError> {
@@ -156,7 +156,7 @@ fn rewind(source: &Source) -> Result<(), FileError> {
 async fn send_body<W: AsyncWrite + Unpin>(
     writer: &mut W,
     source: Source,
-    hasher: blake3::Hasher,
+    hasher: Box<blake3::Hasher>,
     start: u64,
     progress: &FileProgress,
 ) -> Result<Hash, TransferError> {
@@ -183,7 +183,7 @@ async fn send_body<W: AsyncWrite + Unpin>(
 /// A file being read and hashed.
 struct Reading {
     source: Source,
-    hasher: blake3::Hasher,
+    hasher: Box<blake3::Hasher>,
     left: u64,
 }
 

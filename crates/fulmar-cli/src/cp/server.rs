@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 
-use super::clients::Clients;
+use super::clients::{Admission, Client, Clients};
 use super::error::{FileCode, FileError, TransferError};
 use super::message::{self, Hash, Message, PREAMBLE};
 use super::patience::{Patient, STALL_MAX, patience_for};
@@ -49,6 +49,14 @@ struct Receiving {
     replace: oneshot::Sender<()>,
 }
 
+/// The right of a client to one request.
+#[derive(Debug)]
+pub struct Admitted {
+    client: String,
+    bounds: Arc<Client>,
+    _admission: Option<Admission>,
+}
+
 /// A request that has been served, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handled {
@@ -77,11 +85,18 @@ impl Served {
         Self { progress: Arc::clone(progress), ..self }
     }
 
-    /// Serves one request stream to its end, once the client has room for one more. Errors have been told to
-    /// the client, as far as possible.
+    /// Waits until this client has room for one more request. That may take long: the client may have left
+    /// meanwhile, and then nobody should wait for it.
+    pub async fn admit(&self, client: &str) -> Admitted {
+        let bounds = self.clients.client(client);
+        let admission = bounds.admit().await;
+        Admitted { client: client.to_owned(), bounds, _admission: admission }
+    }
+
+    /// Serves one request stream to its end. Errors have been told to the client, as far as possible.
     pub async fn handle<R, W>(
         &self,
-        client: &str,
+        admitted: Admitted,
         reader: &mut R,
         writer: &mut W,
     ) -> Result<Handled, TransferError>
@@ -89,9 +104,8 @@ impl Served {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let bounds = self.clients.client(client);
-        let _admission = bounds.admit().await;
-        SHARE.scope(Arc::clone(&bounds.work), self.handle_admitted(client, reader, writer)).await
+        let Admitted { client, bounds, _admission } = admitted;
+        SHARE.scope(Arc::clone(&bounds.work), self.handle_admitted(&client, reader, writer)).await
     }
 
     async fn handle_admitted<R, W>(

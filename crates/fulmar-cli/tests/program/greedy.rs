@@ -90,3 +90,38 @@ async fn requests_beyond_the_bound_wait_their_turn() {
     held.pop();
     assert!(matches!(answer.await, Ok(Message::Info(..))));
 }
+
+/// Requests that wait hold what they have, so nobody may wait for a client that has left: with each connection that
+/// it opened and closed, 10 MB of a server were gone until its other requests had ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_client_that_has_left() {
+    const PER_CLIENT: usize = 1024;
+    let (home, there) = (Home::new(), Folder::new());
+    let server = home.serve(there.path());
+    let mut held = Vec::new();
+    let mut stalling = tokio::task::JoinSet::new();
+    for index in 0..PER_CLIENT {
+        if index % 256 == 0 {
+            held.push(connect(&home, server.address).await);
+        }
+        let connection = held[index / 256].1.clone();
+        stalling.spawn(stall(connection, index.to_string()));
+    }
+    let streams = stalling.join_all().await;
+    let before_kib = server.status("VmRSS");
+    for _ in 0..20 {
+        let (endpoint, connection) = connect(&home, server.address).await;
+        let mut waiting = Vec::new();
+        for _ in 0..200 {
+            let (mut writer, reader) = connection.open_bi().await.unwrap();
+            message::write_request(&mut writer, &Message::Stat(b"f".to_vec())).await.unwrap();
+            waiting.push((writer, reader));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        connection.close(0, b"");
+        endpoint.wait_idle().await;
+    }
+    let grown_kib = server.status("VmRSS").saturating_sub(before_kib);
+    assert!(grown_kib < 20 << 10, "{grown_kib} KiB for nobody");
+    drop((streams, held));
+}

@@ -127,6 +127,11 @@ impl Coding {
         (self.policy, self.sizing) = (policy, sizing);
     }
 
+    /// Nothing is sent any more: lets go of everything but the counts.
+    pub fn let_go(&mut self) {
+        self.strategy = Box::new(SlidingSender::ended(self.strategy.ledger()));
+    }
+
     /// Counts so far.
     pub fn stats(&self) -> &SenderStats {
         &self.strategy.ledger().stats

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use fulmar_fec::{
-    Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Geometry, Innovation, SymbolId, Window,
+    Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Geometry, Innovation, NoCode, SymbolId,
+    Window,
 };
 
 use super::parts::PartsIn;
@@ -81,6 +82,11 @@ impl SymbolReceiver {
             open: matches!(code.shape().geometry, Geometry::Block { .. }).then(BTreeMap::new),
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// Nothing arrives any more: lets go of everything but the counts.
+    pub fn let_go(&mut self) {
+        *self = Self { stats: self.stats, ..Self::new(&NoCode, 0, DecoderLimits::new(0, 0)) };
     }
 
     /// Counts so far.

@@ -75,7 +75,7 @@ impl Connection {
 
     /// Ends a stream after what was written.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
-        self.is_delivery_awaited = true;
+        self.is_delivery_awaited |= !self.is_drained();
         self.streams.finish(id)
     }
 
@@ -231,6 +231,11 @@ impl Connection {
     pub fn memory_bytes(&self) -> usize {
         let streams = self.streams.held_bytes() + self.coding.memory_bytes();
         self.receive_memory_bytes() + usize::try_from(streams).unwrap_or(usize::MAX)
+    }
+
+    /// Lets go of what has arrived on streams and was not read, of a connection that has ended.
+    pub fn discard_unread(&mut self) {
+        self.streams.discard_unread();
     }
 
     /// Memory is short: from now on the windows of flow control stay as they are, or may grow again.

@@ -115,6 +115,11 @@ impl Datagrams {
         self.is_announced = false;
     }
 
+    /// Nothing is sent any more.
+    pub(super) fn let_go(&mut self) {
+        (self.outgoing, self.outgoing_bytes) = (VecDeque::new(), 0);
+    }
+
     /// Bytes that arrivals take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.incoming_bytes + (self.incoming.capacity() - self.incoming.len()) * ENTRY_BYTES

@@ -32,6 +32,7 @@ impl Connection {
     /// Time has come to [`Self::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.state.handle_timeout(now) {
+            self.let_go();
             self.endpoint_events.push_back(EndpointEvent::Drained);
             return;
         }
@@ -64,6 +65,18 @@ impl Connection {
         if !self.path.handle_timeout(now) {
             self.on_path_failed(now);
         }
+    }
+
+    /// Nothing will come or go any more. The application may hold this for long: what it can still read is left, and
+    /// the counts.
+    fn let_go(&mut self) {
+        self.is_delivery_awaited &= !self.has_unacked();
+        self.coding.let_go();
+        self.symbols_in.let_go();
+        self.path.recovery.let_go();
+        self.streams.let_go();
+        self.datagrams.let_go();
+        (self.early, self.stash, self.rest_of_ack) = (Vec::new(), None, None);
     }
 
     /// Nothing has come or gone for a while: what was kept for speed goes.

@@ -290,6 +290,12 @@ impl<T: Copy> Recovery<T> {
         self.fates_found
     }
 
+    /// Nothing is sent and nothing arrives any more: what is under way is forgotten.
+    pub fn let_go(&mut self) {
+        self.scratch = Vec::new();
+        self.sent.let_go();
+    }
+
     /// Bytes that packets under way take.
     pub fn memory_bytes(&self) -> usize {
         self.sent.memory_bytes()

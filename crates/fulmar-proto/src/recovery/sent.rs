@@ -293,6 +293,12 @@ impl<T: Copy> SentPackets<T> {
         self.outstanding.front();
     }
 
+    /// Forgets every packet.
+    pub fn let_go(&mut self) {
+        let (next, largest_acked) = (self.next, self.largest_acked);
+        *self = Self { next, largest_acked, ..Self::default() };
+    }
+
     /// Gives the memory back that held packets which are forgotten now.
     pub fn release_memory(&mut self) {
         self.outstanding.shrink();

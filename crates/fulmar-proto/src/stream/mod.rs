@@ -153,6 +153,25 @@ impl Streams {
         }
     }
 
+    /// Nothing is sent and nothing arrives any more: what is left is what may still be read.
+    pub fn let_go(&mut self) {
+        for id in self.table.touched() {
+            // One that is closed already has let go of its data.
+            let _ = self.reset(id, 0);
+        }
+        self.control = BTreeSet::new();
+        self.release_memory();
+        self.release_sending_memory();
+    }
+
+    /// Nobody will read what has arrived.
+    pub fn discard_unread(&mut self) {
+        for id in self.table.touched() {
+            let _ = self.stop(id, 0);
+        }
+        self.control = BTreeSet::new();
+    }
+
     /// Everything was delivered: what was kept for the next data goes.
     pub fn release_sending_memory(&mut self) {
         self.sending.chunks.release();

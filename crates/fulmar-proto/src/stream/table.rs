@@ -201,6 +201,11 @@ impl Table {
         self.live.get_mut(&id).map(|stream| &mut **stream)
     }
 
+    /// Those that data have passed on, or an application has asked about.
+    pub(super) fn touched(&self) -> Vec<StreamId> {
+        self.live.keys().copied().collect()
+    }
+
     /// The sending half, if it is open.
     pub(super) fn send(&mut self, id: StreamId) -> Option<&mut SendHalf> {
         self.stream(id)?.send.as_mut()

@@ -179,7 +179,25 @@ impl ConnectionDriver {
         let linger = state.linger_until.filter(|_| !state.proto.is_closed());
         let at = [state.proto.poll_timeout(), linger].into_iter().flatten().min();
         let at = at.map(|at| if at <= now { now + RETRY } else { at });
-        if state.proto.is_drained() { Step::Drained } else { Step::Wait(at) }
+        if state.proto.is_drained() {
+            self.leave(state);
+            return Step::Drained;
+        }
+        Step::Wait(at)
+    }
+
+    /// Nobody drives the connection any more: what can still be read of it counts until nobody holds it. Where
+    /// memory is short nothing is left to read.
+    fn leave(&mut self, state: &mut State) {
+        let memory = self.share.memory().clone();
+        let mut share = std::mem::replace(&mut self.share, Share::new(memory));
+        share.end();
+        share.set(state.proto.memory_bytes());
+        if share.memory().room() != Room::Enough {
+            state.proto.discard_unread();
+            share.set(state.proto.memory_bytes());
+        }
+        state.remains = Some(share);
     }
 
     /// Tells the endpoint what the connection holds, and what that means for it.
@@ -188,8 +206,13 @@ impl ConnectionDriver {
             return;
         }
         self.weighed_at = Some(now);
-        // What has ended is as good as gone.
-        self.share.set(if state.proto.is_closed() { 0 } else { state.proto.memory_bytes() });
+        if state.proto.is_closed() {
+            // Soon it lets go of nearly everything.
+            self.share.end();
+            self.share.set(0);
+            return;
+        }
+        self.share.set(state.proto.memory_bytes());
         state.proto.keep_windows(self.share.memory().room() != Room::Enough);
         if self.share.has_to_go() {
             let max = self.share.memory().bytes_max();

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use super::inbox::Inbox;
 use crate::clock;
+use crate::endpoint::memory::Share;
 use crate::panics::caught;
 use crate::socket::Socket;
 
@@ -65,6 +66,8 @@ pub(crate) struct State {
     pub(crate) is_close_sent: bool,
     /// When the connection is closed although not everything is delivered: set once nobody holds it any more.
     pub(crate) linger_until: Option<Instant>,
+    /// What it holds of the endpoint's memory, once nobody drives it any more.
+    pub(crate) remains: Option<Share>,
 }
 
 /// What is known of a sending half that somebody asked about.
@@ -120,6 +123,7 @@ impl ConnectionShared {
                 is_given_up: false,
                 is_close_sent: false,
                 linger_until: None,
+                remains: None,
             }),
             inbox: Inbox::default(),
             opened: [Notify::new(), Notify::new()],

@@ -67,12 +67,21 @@ pub(crate) struct Share {
     memory: Arc<Memory>,
     bytes: usize,
     has_grown: bool,
+    /// The connection has ended: to end others is what is left.
+    is_over: bool,
 }
 
 impl Share {
     pub(crate) fn new(memory: Arc<Memory>) -> Self {
         memory.holders[0].fetch_add(1, Ordering::Relaxed);
-        Self { memory, bytes: 0, has_grown: false }
+        Self { memory, bytes: 0, has_grown: false, is_over: false }
+    }
+
+    /// The connection has ended. What it still holds counts, but it is none of those who could go.
+    pub(crate) fn end(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.memory.holders[class(self.bytes)].fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// The connection holds so much now.
@@ -81,7 +90,7 @@ impl Share {
         self.has_grown = bytes > before;
         // Wraps if it is less, and comes out right.
         self.memory.held.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-        if class(before) != class(bytes) {
+        if !self.is_over && class(before) != class(bytes) {
             self.memory.holders[class(before)].fetch_sub(1, Ordering::Relaxed);
             self.memory.holders[class(bytes)].fetch_add(1, Ordering::Relaxed);
         }
@@ -91,10 +100,10 @@ impl Share {
     pub(crate) fn has_to_go(&self) -> bool {
         let far_too_much = self.memory.bytes_max.saturating_add(self.memory.bytes_max / 8);
         let is_taking = self.has_grown && self.memory.held_bytes() > far_too_much;
-        self.memory.room() == Room::None && (is_taking || self.memory.is_among_the_largest(self.bytes))
+        !self.is_over && self.memory.room() == Room::None && (is_taking || self.memory.is_among_the_largest(self.bytes))
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 }
@@ -102,7 +111,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.set(0);
-        self.memory.holders[0].fetch_sub(1, Ordering::Relaxed);
+        self.end();
     }
 }
 
@@ -157,6 +166,11 @@ mod tests {
         assert!(another.has_to_go());
         another.set(40);
         assert!(!another.has_to_go());
+        // What is left of the largest, once it has ended, counts; but others have to go for it.
+        another.set(1000);
+        another.end();
+        another.set(1100);
+        assert!(!another.has_to_go() && shares[0].has_to_go());
         drop((shares, many, another));
         assert_eq!(memory.held_bytes(), 0);
         assert!(memory.holders.iter().all(|holders| holders.load(Ordering::Relaxed) == 0));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, Opportunity, RepairReason};
-use fulmar_fec::{Code, SymbolId, Window};
+use fulmar_fec::{Code, NoCode, SymbolId, Window};
 
 use super::combiner::Combiner;
 use super::content::Content;
@@ -93,6 +93,12 @@ pub(super) struct SlidingSender {
 }
 
 impl SlidingSender {
+    /// A sender that will send nothing: of another's books it keeps the counts.
+    pub(super) fn ended(books: &Ledger) -> Self {
+        let ledger = Ledger { stats: books.stats, told: books.told, ..Ledger::default() };
+        Self { ledger, ..Self::new(Arc::new(NoCode), 0, 0) }
+    }
+
     /// A sender that uses `code` for symbols of at most `symbol_bytes`, towards a receiver that retains
     /// `reach_symbols`.
     pub(super) fn new(code: Arc<dyn Code>, symbol_bytes: usize, reach_symbols: u32) -> Self {
