@@ -116,8 +116,7 @@ impl Session {
 
     /// Bytes of streams that have arrived and were not read.
     pub fn unread_bytes(&self) -> u64 {
-        let streams = self.connection.stats().streams;
-        streams.received_bytes.saturating_sub(streams.read_bytes)
+        self.connection.stats().streams.unread_bytes
     }
 
     /// The connection itself.

@@ -86,6 +86,9 @@ pub struct StreamStats {
     pub received_bytes: u64,
     /// Stream bytes the application has read.
     pub read_bytes: u64,
+    /// Of the received ones, those that it may still read, gaps between them included. What was stopped or reset
+    /// is neither read nor unread.
+    pub unread_bytes: u64,
     /// Stretches of received bytes that wait beyond a gap.
     pub fragments: u64,
     /// Frames packed, of all kinds.
@@ -219,7 +222,11 @@ impl Streams {
     /// Bytes taken from the application and not packed yet, and those received that it has not read, gaps
     /// between them included.
     pub fn held_bytes(&self) -> u64 {
-        self.sending.queued + self.receiving.received.saturating_sub(self.receiving.window.consumed())
+        self.sending.queued + self.unread_bytes()
+    }
+
+    fn unread_bytes(&self) -> u64 {
+        self.receiving.received.saturating_sub(self.receiving.window.consumed())
     }
 
     /// Windows stay as they are, or may grow again.
@@ -243,6 +250,7 @@ impl Streams {
             sent_bytes: self.sending.sent,
             received_bytes: self.receiving.received,
             read_bytes: self.counts.bytes_read,
+            unread_bytes: self.unread_bytes(),
             fragments: self.receiving.fragments,
             frames_packed: self.counts.frames_packed,
             frames_received: self.counts.frames_received,

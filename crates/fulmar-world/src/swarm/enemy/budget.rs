@@ -90,8 +90,7 @@ impl Budget {
         self.worst.memory_bytes = self.worst.memory_bytes.max(held);
         self.worst.datagrams += 1;
         if self.worst.datagrams.is_multiple_of(LOOK_EVERY) {
-            let streams = connection.stats().streams;
-            let unread = streams.received_bytes.saturating_sub(streams.read_bytes);
+            let unread = connection.stats().streams.unread_bytes;
             assert!(
                 unread <= self.window_bytes,
                 "{unread} bytes are not read, more than flow control allows"
