@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use fulmar_fec::{
-    Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Geometry, Innovation, NoCode, SymbolId,
-    Window,
+    Code, CodeError, CodeId, Cover, Decoder, DecoderLimits, Geometry, Innovation, NoCode, SymbolId, Window,
 };
 
 use super::parts::PartsIn;

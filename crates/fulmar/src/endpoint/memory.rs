@@ -100,7 +100,9 @@ impl Share {
     pub(crate) fn has_to_go(&self) -> bool {
         let far_too_much = self.memory.bytes_max.saturating_add(self.memory.bytes_max / 8);
         let is_taking = self.has_grown && self.memory.held_bytes() > far_too_much;
-        !self.is_over && self.memory.room() == Room::None && (is_taking || self.memory.is_among_the_largest(self.bytes))
+        !self.is_over
+            && self.memory.room() == Room::None
+            && (is_taking || self.memory.is_among_the_largest(self.bytes))
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
