@@ -178,10 +178,10 @@ impl Castle {
         field.verdict.count(format!("server killed (-9), started again wanting {want:?}"));
         let mut life = self.life();
         // Under siege still, so that it may hold more than at rest.
-        if let (Some(now), Some(early)) = (Figures::of(life.child.id()), life.early)
-            && now.memory_kib > early.memory_kib + GROWTH_MAX_KIB
+        if let Some(now) = Figures::of(life.child.id())
+            && now.memory_kib > life.memory_max_kib()
         {
-            field.verdict.complain(format!("a server ({}) has grown from {early} to {now}", life.what));
+            field.verdict.complain(format!("a server ({}) has grown to {now}", life.what));
         }
         life.write_down();
         let _ = life.child.kill();
@@ -223,11 +223,10 @@ impl Castle {
         let Some(now) = Figures::of(life.child.id()) else {
             return field.verdict.complain("the server is not there at the end");
         };
-        let early_kib = life.early.map_or(life.most.memory_kib, |early| early.memory_kib);
         let checks = [
             ("threads", now.threads, THREADS_MAX),
             ("descriptors", now.descriptors, DESCRIPTORS_MAX),
-            ("KiB", now.memory_kib, early_kib + GROWTH_MAX_KIB),
+            ("KiB", now.memory_kib, life.memory_max_kib()),
         ];
         for (what, is, max) in checks.into_iter().filter(|(_, is, max)| is > max) {
             field.verdict.complain(format!("the server at rest holds {is} {what}, more than {max}"));
@@ -251,6 +250,11 @@ impl Castle {
 }
 
 impl Life {
+    /// What it may have grown to.
+    fn memory_max_kib(&self) -> u64 {
+        self.early.unwrap_or(self.most).memory_kib + GROWTH_MAX_KIB
+    }
+
     fn write_down(&mut self) {
         if let Some(early) = self.early {
             let _ = writeln!(self.history, "life ({}): first {early}; most {}", self.what, self.most);

@@ -125,8 +125,7 @@ async fn memory_has_a_bound_over_all_connections() {
     let pair = Pair::new();
     let mut config = EndpointConfig::default();
     config.memory_bytes(MEMORY_BYTES);
-    let socket = std::net::UdpSocket::bind(loopback()).unwrap();
-    let server = Endpoint::new(&config, Some(pair.server_config()), socket).unwrap();
+    let server = pair.server_with(&config);
     let client = pair.client();
     let (modest, modest_at_server) = connect(&client, &server).await;
     let mut held_at_server = Vec::new();
@@ -175,8 +174,7 @@ async fn what_is_left_of_an_ended_connection_is_what_can_be_read_of_it() {
         let pair = Pair::new();
         let mut config = EndpointConfig::default();
         config.memory_bytes(memory_bytes);
-        let socket = std::net::UdpSocket::bind(loopback()).unwrap();
-        let server = Endpoint::new(&config, Some(pair.server_config()), socket).unwrap();
+        let server = pair.server_with(&config);
         let client = pair.client();
         let (here, there) = connect(&client, &server).await;
         let (mut upload, _unread_here) = soon(here.open_bi()).await.unwrap();

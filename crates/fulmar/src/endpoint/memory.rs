@@ -67,7 +67,7 @@ pub(crate) struct Share {
     memory: Arc<Memory>,
     bytes: usize,
     has_grown: bool,
-    /// The connection has ended: to end others is what is left.
+    /// The connection has ended: what is left of it counts, and is none of the holders.
     is_over: bool,
 }
 

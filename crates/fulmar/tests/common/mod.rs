@@ -61,6 +61,11 @@ impl Pair {
         Endpoint::server(self.server_config(), loopback()).unwrap()
     }
 
+    pub fn server_with(&self, config: &EndpointConfig) -> Endpoint {
+        let socket = std::net::UdpSocket::bind(loopback()).unwrap();
+        Endpoint::new(config, Some(self.server_config()), socket).unwrap()
+    }
+
     pub fn client(&self) -> Endpoint {
         self.client_with(&EndpointConfig::default())
     }
