@@ -14,6 +14,8 @@ pub(super) const PROBES_MAX: u32 = 10;
 pub(super) const PROBES_LOST: f64 = 0.2;
 /// Silence that a burst of losses explains with less probability is taken for a black-out.
 const BURST_EXPLAINS: f64 = 1e-3;
+/// Fewer are none: a path that lost little so far may have bursts all the same, on the way back too.
+const PROBES_EVEN_MIN: u32 = 30;
 /// And so many probes without an answer are one in any case.
 const PROBES_EVEN_MAX: u32 = 60;
 /// In a black-out a timeout sends so many probes. All but the first are a PING, so that together they are
@@ -194,8 +196,9 @@ impl<T: Copy> Recovery<T> {
         let again = forward.lost_after_lost().max(back.lost_after_lost());
         let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
         if self.silence.probes > 0 && !(is_explained && self.silence.probes < PROBES_EVEN_MAX) {
-            self.silence.doublings += 1;
+            self.silence.doublings += u32::from(self.silence.probes >= PROBES_EVEN_MIN);
             self.silence.bare = PROBES_IN_BLACKOUT - 1;
+            self.silence.probes += PROBES_IN_BLACKOUT;
             return PROBES_IN_BLACKOUT;
         }
         let probes =

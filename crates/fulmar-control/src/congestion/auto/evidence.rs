@@ -150,6 +150,7 @@ impl Auto {
         let explained = self.floor.explained_packets(self.tally.packets(), &path.loss, EXCESS_SIGMAS);
         if f64::from(self.tally.lost_packets) > explained + 1.0 {
             self.congested_at = Some(now);
+            self.schedule.has_probe_lost = true;
         }
     }
 
@@ -191,6 +192,7 @@ impl Auto {
     pub(super) fn watch_flat(&mut self) {
         if self.tally.rtt_samples > 0 && self.sent_gain <= 1.0 && !self.phase.is_startup() {
             self.is_flat = self.is_round_flat();
+            self.schedule.flat_rounds = if self.is_flat { self.schedule.flat_rounds + 1 } else { 0 };
         }
     }
 

@@ -27,6 +27,8 @@ const CRUISE_ROUNDS: u64 = 6;
 /// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds).
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
+/// After so many rounds in a row in which nothing waited a probe is due all the same.
+const FREE_ROUNDS: u64 = 5;
 /// A floor above this is compared with a slow round at least every so many rounds.
 const FLOOR_CHECKED: f64 = 0.02;
 const FLOOR_CHECK_ROUNDS: u64 = 20;
@@ -169,7 +171,10 @@ impl Auto {
         if !self.tally.is_window_limited {
             return;
         }
-        let is_probe_due = self.round >= self.schedule.probe_round || now >= self.schedule.probe_at;
+        // Whoever had the path alone, all that time and in the last probe, need not wait for long.
+        let is_free = self.schedule.flat_rounds >= FREE_ROUNDS && !self.schedule.has_probe_lost;
+        let is_probe_due =
+            self.round >= self.schedule.probe_round || now >= self.schedule.probe_at || is_free;
         // Compensation is earned anew: from time to time a slow round shows whether the loss is still random.
         let is_check_due = self.floor.rate() > FLOOR_CHECKED
             && self.has(Mechanism::Check)
@@ -182,6 +187,8 @@ impl Auto {
             // Nothing that would move the queue, until it is known whose it is.
         } else if is_probe_due {
             self.schedule.probe_round = self.round;
+            self.schedule.flat_rounds = 0;
+            self.schedule.has_probe_lost = false;
             self.model.unbound_rate();
             // Within the bound nothing faster would leave.
             let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;

@@ -18,10 +18,21 @@ pub(super) struct Schedule {
     pub(super) slow_round: u64,
     /// When the shortest RTT was last looked for.
     pub(super) rtt_probed_at: Option<Instant>,
+    /// Rounds of cruising in a row in which nothing waited.
+    pub(super) flat_rounds: u64,
+    /// The last probe lost more than the floor explains.
+    pub(super) has_probe_lost: bool,
 }
 
 impl Schedule {
     pub(super) fn new() -> Self {
-        Self { probe_round: 0, probe_at: Instant::ZERO, slow_round: 0, rtt_probed_at: None }
+        Self {
+            probe_round: 0,
+            probe_at: Instant::ZERO,
+            slow_round: 0,
+            rtt_probed_at: None,
+            flat_rounds: 0,
+            has_probe_lost: false,
+        }
     }
 }
