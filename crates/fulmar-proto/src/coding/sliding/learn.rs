@@ -2,7 +2,7 @@
 
 use fulmar_fec::SymbolId;
 
-use super::{DECODED_EARLY_MAX, RepairCover, SlidingSender};
+use super::{DECODED_EARLY_MAX, DOUBTED_AT_ONCE_MAX, RepairCover, SlidingSender};
 use crate::coding::content::Content;
 use crate::coding::ledger::{SymbolLoss, TOLD_AT_ONCE_MAX};
 use crate::coding::ring::SymbolState;
@@ -208,15 +208,7 @@ impl SlidingSender {
         self.ledger.check_report(state.decoded_below)?;
         self.told_below = self.told_below.max(state.decoded_below);
         let repaired = self.deliver_told();
-        // A combination is dependent once in some 255 times. The receiver's own word then says that its
-        // lowest symbol is not decoded although the count of equations said so.
-        let lowest = state.decoded_below;
-        if let Some(held) = self.ledger.ring.held_mut(lowest)
-            && held.state == SymbolState::Inferred
-        {
-            held.state = SymbolState::Missing;
-            self.missing.insert(lowest, now);
-        }
+        self.doubt(now, state.decoded_below);
         if state.decoded_below >= self.peer.decoded_below {
             self.peer.clone_from(state);
             self.reported_deficit =
@@ -231,6 +223,26 @@ impl SlidingSender {
             self.reported = self.reported.max(reported);
         }
         Ok(repaired)
+    }
+
+    /// The receiver's own word says that `lowest` is not decoded, although the count of equations may have said so.
+    ///
+    /// A combination is dependent once in some 255 times. But if the symbol is one that the receiver no longer
+    /// combines, the combination that it counted on arrived in vain, and so did those for others as old: each by
+    /// itself would be found out a round trip after the one before.
+    fn doubt(&mut self, now: Instant, lowest: SymbolId) {
+        let ring = &mut self.ledger.ring;
+        if ring.held(lowest).is_none_or(|held| held.state != SymbolState::Inferred) {
+            return;
+        }
+        let reached_from = ring.next_id().0.saturating_sub(u64::from(self.reach_symbols));
+        let end = reached_from.clamp(lowest.0 + 1, lowest.0 + DOUBTED_AT_ONCE_MAX);
+        for id in (lowest.0..end).map(SymbolId) {
+            if let Some(held) = ring.held_mut(id).filter(|held| held.state == SymbolState::Inferred) {
+                held.state = SymbolState::Missing;
+                self.missing.insert(id, now);
+            }
+        }
     }
 
     /// Books symbols below those that the receiver says it lacks, as many as go at once. Returns how many of

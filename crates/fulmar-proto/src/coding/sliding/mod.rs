@@ -35,6 +35,8 @@ const JUDGED_AT_ONCE_MAX: usize = 64;
 const HELPERS_MAX: usize = 64;
 /// Symbols decoded before their packet's fate is known that are remembered.
 const DECODED_EARLY_MAX: usize = 1024;
+/// Symbols of which one feedback can find that nothing restored them.
+const DOUBTED_AT_ONCE_MAX: u64 = 1024;
 /// Symbols copied since the last insurance that are remembered.
 const RECOVERING_MAX: usize = 64;
 /// Of those too old for combinations the oldest so many are remembered.
@@ -52,7 +54,9 @@ enum RepairCover {
 pub(super) struct SlidingSender {
     combiner: Combiner,
     window_max: u32,
-    /// Symbols the receiver retains for combinations to refer to.
+    /// Combinations that were asked for refer to the newest so many symbols. Of what the receiver retains an eighth is
+    /// left for what came late, of which it keeps the newest: a copy of an older symbol may be forgotten again before
+    /// the combination over it arrives.
     reach_symbols: u32,
     ledger: Ledger,
     missing: Missing,
@@ -106,7 +110,7 @@ impl SlidingSender {
         Self {
             combiner: Combiner::new(code, symbol_bytes),
             window_max,
-            reach_symbols,
+            reach_symbols: reach_symbols - reach_symbols / 8,
             ledger: Ledger::default(),
             missing: Missing::default(),
             copied_in_flight: 0,
