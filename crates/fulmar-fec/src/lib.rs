@@ -48,5 +48,6 @@ pub use restore::{Present, restore};
 pub use rlc::{RLC_LEN_MAX, RlcBlock, RlcWindow};
 pub use rows::Rows;
 pub use seed::Density;
+pub use sliding::LATE_SHARE;
 pub use work::WORK_MAX;
 pub use xor::XorGroups;

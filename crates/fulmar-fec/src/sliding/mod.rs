@@ -24,6 +24,7 @@ use crate::work::{STEP, Work};
 use crate::{CodeError, Cover, Decoder, DecoderLimits, Geometry, Innovation, RepairKey, SymbolId, Window};
 pub(crate) use elimination::SYSTEM_BYTES_MAX;
 use elimination::{Determined, Fate};
+pub use store::LATE_SHARE;
 use store::Store;
 use systems::{Systems, Terms};
 

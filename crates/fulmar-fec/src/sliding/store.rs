@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 /// Of the symbols retained, one in this many may be older than the newest ones: late arrivals, to which
 /// repair that was asked for is the most likely to refer.
-const LATE_SHARE: usize = 8;
+pub const LATE_SHARE: u32 = 8;
 
 /// Buffers of one symbol each, lent and taken back.
 #[derive(Debug)]
@@ -65,8 +65,9 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(symbol_bytes: usize, symbols_max: u32) -> Self {
-        let symbols_max = symbols_max.max(1) as usize;
-        let late_max = symbols_max / LATE_SHARE;
+        let symbols_max = symbols_max.max(1);
+        let late_max = (symbols_max / LATE_SHARE) as usize;
+        let symbols_max = symbols_max as usize;
         let buffers = Buffers::new(symbol_bytes);
         Self {
             base: 0,

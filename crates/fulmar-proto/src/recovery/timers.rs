@@ -186,7 +186,7 @@ impl<T: Copy> Recovery<T> {
     /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the
     /// last. But a burst of losses is counted in packets, and probes meet it one by one as long as it lasts,
     /// theirs or that of the ACKs that answer them. So they are as many as probably outlive it, and timeouts
-    /// are not doubled, until more probes are lost than any burst explains: from then on this is a black-out,
+    /// are not doubled, until more probes are lost than any burst explains, and more than a few: from then on this is a black-out,
     /// and timeouts double up to a bound. Bursts that are known may be short by chance, though: what it costs
     /// few bytes to send goes on counting one off.
     fn probes_for_silence(&mut self) -> u32 {

@@ -18,7 +18,7 @@ pub(super) struct Schedule {
     pub(super) slow_round: u64,
     /// When the shortest RTT was last looked for.
     pub(super) rtt_probed_at: Option<Instant>,
-    /// Rounds of cruising in a row in which nothing waited.
+    /// Rounds in a row, sent no faster than the rate, in which nothing waited; since the last probe.
     pub(super) flat_rounds: u64,
     /// The last probe lost more than the floor explains.
     pub(super) has_probe_lost: bool,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, Opportunity, RepairReason};
-use fulmar_fec::{Code, NoCode, SymbolId, Window};
+use fulmar_fec::{Code, LATE_SHARE, NoCode, SymbolId, Window};
 
 use super::combiner::Combiner;
 use super::content::Content;
@@ -54,8 +54,8 @@ enum RepairCover {
 pub(super) struct SlidingSender {
     combiner: Combiner,
     window_max: u32,
-    /// Combinations that were asked for refer to the newest so many symbols. Of what the receiver retains an eighth is
-    /// left for what came late, of which it keeps the newest: a copy of an older symbol may be forgotten again before
+    /// Combinations that were asked for refer to the newest so many symbols. Of what the receiver retains a part
+    /// (`LATE_SHARE`) is left for what came late, of which it keeps the newest: a copy of an older symbol may be forgotten again before
     /// the combination over it arrives.
     reach_symbols: u32,
     ledger: Ledger,
@@ -110,7 +110,7 @@ impl SlidingSender {
         Self {
             combiner: Combiner::new(code, symbol_bytes),
             window_max,
-            reach_symbols: reach_symbols - reach_symbols / 8,
+            reach_symbols: reach_symbols - reach_symbols / LATE_SHARE,
             ledger: Ledger::default(),
             missing: Missing::default(),
             copied_in_flight: 0,
