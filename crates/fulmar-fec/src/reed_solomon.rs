@@ -62,14 +62,16 @@ impl ReedSolomon {
         if sources_max == 0 || repairs_max == 0 || symbols > Self::SYMBOLS_MAX {
             return Err(CodeError::BadParameters);
         }
+        // A Cauchy matrix whose columns are divided by their first elements.
         let coefficient = |key: usize, position: usize| {
-            let cauchy = |key: usize| gf::inverse((sources_max + key) as u8 ^ position as u8);
-            gf::mul(cauchy(key), gf::inverse(cauchy(0)))
+            let [first, this] = [0, key].map(|key| (sources_max + key) as u8 ^ position as u8);
+            gf::mul(first, gf::inverse(this))
         };
-        let by_key =
-            (0..repairs_max * sources_max).map(|i| coefficient(i / sources_max, i % sources_max)).collect();
-        let by_position =
-            (0..repairs_max * sources_max).map(|i| coefficient(i % repairs_max, i / repairs_max)).collect();
+        let rows =
+            (0..repairs_max).flat_map(|key| (0..sources_max).map(move |position| coefficient(key, position)));
+        let by_key: Arc<[u8]> = rows.collect();
+        let columns = (0..sources_max).flat_map(|position| by_key[position..].iter().step_by(sources_max));
+        let by_position = columns.copied().collect();
         Ok(Self { sources_max, repairs_max, by_key, by_position })
     }
 }

@@ -86,14 +86,33 @@ impl Node {
 
     pub(crate) fn collect_events(&mut self) {
         for (&handle, connection) in &mut self.connections {
-            while let Some(event) = connection.poll_endpoint_event() {
-                self.endpoint.handle_event(handle, event);
-            }
-            while let Some(event) = connection.poll_event() {
-                self.events.push_back((handle, event));
-            }
+            hear(handle, connection, &mut self.endpoint, &mut self.events);
         }
         self.connections.retain(|_, connection| !connection.is_drained());
+    }
+
+    /// The same for one connection.
+    pub(crate) fn collect_events_of(&mut self, handle: ConnectionHandle) {
+        let Some(connection) = self.connections.get_mut(&handle) else { return };
+        hear(handle, connection, &mut self.endpoint, &mut self.events);
+        if connection.is_drained() {
+            self.connections.remove(&handle);
+        }
+    }
+}
+
+/// What a connection has to tell its endpoint and its application.
+fn hear(
+    handle: ConnectionHandle,
+    connection: &mut Connection,
+    endpoint: &mut Endpoint,
+    events: &mut VecDeque<(ConnectionHandle, Event)>,
+) {
+    while let Some(event) = connection.poll_endpoint_event() {
+        endpoint.handle_event(handle, event);
+    }
+    while let Some(event) = connection.poll_event() {
+        events.push_back((handle, event));
     }
 }
 

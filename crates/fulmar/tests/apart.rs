@@ -9,7 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Pair, connect, loopback, soon};
 use fulmar::crypto::{self, Identity};
-use fulmar::{ConnectionError, Endpoint, EndpointConfig, ReadError, ReadExactError, TransportErrorCode};
+use fulmar::{
+    Connection, ConnectionError, Endpoint, EndpointConfig, ReadError, ReadExactError, RecvStream, SendStream,
+    TransportErrorCode,
+};
 
 /// Lets everybody in but those at whose sight it panics.
 #[derive(Debug)]
@@ -165,42 +168,65 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// What an upload leaves with whoever does not read it.
+const UNREAD: usize = 1 << 20;
+
+/// A client's stream of which [`UNREAD`] bytes have arrived, and the server's end of it.
+async fn upload(here: &Connection, there: &Connection) -> [(SendStream, RecvStream); 2] {
+    let mut at_client = soon(here.open_bi()).await.unwrap();
+    soon(at_client.0.write_all(&vec![7; UNREAD])).await.unwrap();
+    let at_server = soon(there.accept_bi()).await.unwrap();
+    soon(until(|| there.stats().streams.received_bytes == UNREAD as u64)).await;
+    [at_client, at_server]
+}
+
 /// A server whose requests wait for something may hold their streams long after the client has gone. What it was
-/// about to send went uncounted and stayed; what has arrived can be read, and counts, unless memory is short.
+/// about to send went uncounted and stayed; what has arrived can be read, and counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_of_an_ended_connection_is_what_can_be_read_of_it() {
-    const UNREAD: usize = 1 << 20;
-    for (memory_bytes, left) in [(1 << 30, UNREAD), (UNREAD * 3 / 2, 0)] {
-        let pair = Pair::new();
-        let mut config = EndpointConfig::default();
-        config.memory_bytes(memory_bytes);
-        let server = pair.server_with(&config);
-        let client = pair.client();
+    let pair = Pair::new();
+    let (server, client) = (pair.server(), pair.client());
+    let (here, there) = connect(&client, &server).await;
+    let [_at_client, (mut download, mut unread)] = upload(&here, &there).await;
+    // More than the client takes unread.
+    let stuck = vec![0; 64 << 20];
+    let writing = download.write_all(&stuck);
+    assert!(tokio::time::timeout(Duration::from_millis(500), writing).await.is_err());
+    here.close(1, b"gone");
+    soon(server.wait_idle()).await;
+    let held = server.held_bytes();
+    assert!((UNREAD..UNREAD + 1000).contains(&held), "{held} bytes are left");
+    let mut read = vec![0; UNREAD];
+    soon(unread.read_exact(&mut read)).await.unwrap();
+    assert!(read.iter().all(|&byte| byte == 7));
+    assert!(download.finish().is_err() && download.write(b"x").await.is_err());
+    drop((download, unread, there));
+    soon(until(|| server.held_bytes() == 0)).await;
+}
+
+/// The same where memory is short, which means that less than half is left. Each connection holds its symbols for
+/// the decoder as well as what is unread: those that stay hold more than half.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_memory_is_short_nothing_is_left_of_an_ended_connection() {
+    let pair = Pair::new();
+    let mut config = EndpointConfig::default();
+    config.memory_bytes(13 * UNREAD);
+    let (server, client) = (pair.server_with(&config), pair.client());
+    let mut open = Vec::new();
+    for _ in 0..6 {
         let (here, there) = connect(&client, &server).await;
-        let (mut upload, _unread_here) = soon(here.open_bi()).await.unwrap();
-        soon(upload.write_all(&vec![7; UNREAD])).await.unwrap();
-        let (mut download, mut unread) = soon(there.accept_bi()).await.unwrap();
-        soon(until(|| there.stats().streams.received_bytes == UNREAD as u64)).await;
-        if left > 0 {
-            // More than the client takes unread.
-            let stuck = vec![0; 64 << 20];
-            let writing = download.write_all(&stuck);
-            assert!(tokio::time::timeout(Duration::from_millis(500), writing).await.is_err());
-        }
-        here.close(1, b"gone");
-        soon(server.wait_idle()).await;
-        let held = server.held_bytes();
-        assert!((left..left + 1000).contains(&held), "{held} bytes are left, of {memory_bytes} allowed");
-        let mut read = vec![0; UNREAD];
-        match (soon(unread.read_exact(&mut read)).await, left) {
-            (Ok(()), UNREAD) => assert!(read.iter().all(|&byte| byte == 7)),
-            (Err(ReadExactError::Read(ReadError::ConnectionLost(_))), 0) => {}
-            other => panic!("{other:?}"),
-        }
-        assert!(download.finish().is_err() && download.write(b"x").await.is_err());
-        drop((download, unread, there));
-        soon(until(|| server.held_bytes() == 0)).await;
+        let streams = upload(&here, &there).await;
+        open.push((here, there, streams));
     }
+    let (here, there, [_at_client, (download, mut unread)]) = open.pop().unwrap();
+    here.close(1, b"gone");
+    soon(until(|| server.open_connections() == open.len())).await;
+    let held = server.held_bytes();
+    assert!(held > 13 * UNREAD / 2, "{held} bytes are left: memory is not short");
+    let lost = soon(unread.read_exact(&mut [0])).await;
+    assert!(matches!(lost, Err(ReadExactError::Read(ReadError::ConnectionLost(_)))), "{lost:?}");
+    drop((download, unread, there, open));
+    soon(until(|| server.held_bytes() == 0)).await;
 }
 
 /// First packets of handshakes, complete and all different, from people who say no more.

@@ -22,6 +22,11 @@ impl Draw {
         low + self.0.below(high - low + 1)
     }
 
+    /// Any number.
+    pub(super) fn bits(&mut self) -> u64 {
+        self.0.draw()
+    }
+
     /// As many small numbers as large ones: the number of bits is uniform.
     pub(super) fn log_between(&mut self, low: u64, high: u64) -> u64 {
         let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));

@@ -52,6 +52,7 @@ impl Enemy {
                 _ => repeat(draw, field),
             }
         }
+        field.parties[self.party].stir();
     }
 
     /// Packets under the right keys with frames that `put` writes.
@@ -69,7 +70,7 @@ impl Enemy {
         let standing = standing(connection, code, self.wild_one_in);
         let Some(to) = self.other(field, handle) else { return };
         for _ in 0..times {
-            let mut frames = Vec::new();
+            let mut frames = Vec::with_capacity(frames::PAYLOAD_BYTES * 2);
             put(draw, &standing, &mut frames);
             frames.truncate(frames::PAYLOAD_BYTES);
             let Some(connection) = field.parties[self.party].node.connections.get_mut(&handle) else {

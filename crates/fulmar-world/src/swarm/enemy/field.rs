@@ -1,13 +1,13 @@
 //! Where it happens: ends with addresses, and the mail between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_proto::crypto::PacketKeys;
 use fulmar_proto::stream::Read;
-use fulmar_proto::wire::packet::PacketHeader;
+use fulmar_proto::wire::packet::{LongType, PacketHeader, Peeked, peek};
 use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConnectionHandle, ConnectionId, ConnectionIds, DatagramMeta, Dir,
     Endpoint, EndpointConfig, Event, Instant, PacketNumber, Route, Side, StreamId, TransportConfig,
@@ -42,6 +42,28 @@ pub(super) struct Party {
     /// What a client connects with.
     client: Option<ClientConfig>,
     connects_left: u32,
+    /// Connections to which something has happened since they were last asked what they have to say: the
+    /// others have nothing to say.
+    stirred: BTreeSet<ConnectionHandle>,
+    /// When the next of its timers is due.
+    timeout: Option<Instant>,
+}
+
+impl Party {
+    fn new(node: Node, is_hostile: bool, code: u8, client: Option<ClientConfig>) -> Self {
+        let (connects_left, stirred) = (CONNECTS_MAX, BTreeSet::new());
+        Self { node, is_hostile, is_deaf: false, code, client, connects_left, stirred, timeout: None }
+    }
+
+    /// Something has happened since it was last asked what it has to say.
+    pub(super) fn is_stirred(&self) -> bool {
+        !self.stirred.is_empty()
+    }
+
+    /// Something may have happened on each of its connections.
+    pub(super) fn stir(&mut self) {
+        self.stirred.extend(self.node.connections.keys());
+    }
 }
 
 #[derive(Debug)]
@@ -120,7 +142,7 @@ impl Field {
         let endpoint_config = EndpointConfig { connection_ids, ..EndpointConfig::default() };
         let endpoint = Endpoint::new(&endpoint_config, Some(Arc::new(config)), seed_bytes(seed, 0));
         let node = Node::new(endpoint, "10.0.0.2:4747");
-        self.parties.push(Party { node, is_hostile, is_deaf: false, code, client: None, connects_left: 0 });
+        self.parties.push(Party::new(node, is_hostile, code, None));
     }
 
     fn add_client(
@@ -135,9 +157,7 @@ impl Field {
         let code = if is_hostile { parameters::forge(draw, &mut transport, Side::Client) } else { 0 };
         let endpoint = Endpoint::new(&EndpointConfig::default(), None, seed_bytes(seed, place));
         let node = Node::new(endpoint, &format!("10.0.1.{place}:1000"));
-        let client = Some(client_config(transport));
-        let connects_left = CONNECTS_MAX;
-        self.parties.push(Party { node, is_hostile, is_deaf: false, code, client, connects_left });
+        self.parties.push(Party::new(node, is_hostile, code, Some(client_config(transport))));
         self.connect(place as usize);
     }
 
@@ -155,6 +175,7 @@ impl Field {
         let connected = party.node.endpoint.connect(self.now, config, server, "server.test");
         let (handle, connection) = connected.expect("an address");
         party.node.connections.insert(handle, connection);
+        party.stirred.insert(handle);
         true
     }
 
@@ -168,11 +189,12 @@ impl Field {
         (1..self.parties.len()).filter(|&party| !self.parties[party].is_hostile)
     }
 
-    /// Everything that happens now and at the next time at which something does; false if that is not before
-    /// `end`.
+    /// What there is to say leaves, and what happens next does; false if that is not before `end`.
     pub(super) fn step(&mut self, end: Instant) -> bool {
-        self.settle();
-        let timeouts = self.parties.iter().filter_map(|party| party.node.timeout());
+        for place in 0..self.parties.len() {
+            self.flush(place);
+        }
+        let timeouts = self.parties.iter().filter_map(|party| party.timeout);
         let next = timeouts.chain(self.mail.keys().next().map(|(at, _)| *at)).min();
         match next.filter(|&at| at <= end) {
             Some(at) => self.now = self.now.max(at),
@@ -181,22 +203,16 @@ impl Field {
                 return false;
             }
         }
-        self.settle();
-        true
-    }
-
-    fn settle(&mut self) {
-        for place in 0..self.parties.len() {
-            self.parties[place].node.handle_timeouts(self.now);
+        let now = self.now;
+        for party in self.parties.iter_mut().filter(|party| party.timeout.is_some_and(|at| at <= now)) {
+            party.node.handle_timeouts(now);
+            party.stir();
         }
-        while self.mail.keys().next().is_some_and(|(at, _)| *at <= self.now) {
+        while self.mail.keys().next().is_some_and(|(at, _)| *at <= now) {
             let Some((_, letter)) = self.mail.pop_first() else { break };
             self.deliver(letter);
         }
-        for place in 0..self.parties.len() {
-            self.flush(place);
-            self.parties[place].node.collect_events();
-        }
+        true
     }
 
     fn deliver(&mut self, letter: Letter) {
@@ -216,16 +232,25 @@ impl Field {
                 self.unanswered.remove(&handle);
                 handle
             }
-            Route::Respond(transmit) => return self.post(to, transmit.destination, response),
+            Route::Respond(transmit) => {
+                // A refusal names the id in the packet that it refuses. Were that an honest client's, who sent a
+                // copy of it would know the keys of a handshake, as an observer does: he could end it.
+                if !is_refusal(&response) {
+                    self.hear_as_stranger(transmit.destination, &response);
+                }
+                return self.post(to, transmit.destination, response);
+            }
             Route::Reset(handle) => {
                 if let Some(connection) = party.node.connections.get_mut(&handle) {
                     connection.handle_reset(now);
+                    party.stirred.insert(handle);
                 }
                 return;
             }
             Route::Drop => return,
         };
         let Some(connection) = party.node.connections.get_mut(&handle) else { return };
+        party.stirred.insert(handle);
         if party.is_hostile {
             connection.handle_datagram(now, &meta, &mut bytes);
         } else {
@@ -241,12 +266,16 @@ impl Field {
         party.map_or(0, |party| party.code).max(self.parties[to].code)
     }
 
-    /// Sends what the connections of a party have to send.
+    /// Hears out the connections of a party to which something has happened, and sends what they have to send.
     fn flush(&mut self, place: usize) {
         let now = self.now;
         let mut out: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
         let party = &mut self.parties[place];
-        for connection in party.node.connections.values_mut() {
+        if !party.is_stirred() {
+            return;
+        }
+        for handle in std::mem::take(&mut party.stirred) {
+            let Some(connection) = party.node.connections.get_mut(&handle) else { continue };
             loop {
                 let mut bytes = Vec::new();
                 let transmit = connection.poll_transmit(now, 10, &mut bytes);
@@ -254,8 +283,11 @@ impl Field {
                 let segment = transmit.segment_bytes.unwrap_or(bytes.len()).max(1);
                 out.extend(bytes.chunks(segment).map(|chunk| (transmit.destination, chunk.to_vec())));
             }
+            party.node.collect_events_of(handle);
         }
+        party.timeout = party.node.timeout();
         for (to, bytes) in out {
+            self.hear_as_stranger(to, &bytes);
             self.post(place, to, bytes);
         }
     }
@@ -270,7 +302,6 @@ impl Field {
                 if !self.parties[party].is_hostile {
                     self.budget.on_sent(to, bytes.len());
                 }
-                self.hear_as_stranger(&bytes);
             }
         }
     }
@@ -295,10 +326,11 @@ impl Field {
         self.caught.get(draw.between(0, last) as usize).cloned()
     }
 
-    fn hear_as_stranger(&mut self, bytes: &[u8]) {
-        use fulmar_proto::wire::packet::{Peeked, peek};
+    /// Strangers hear what is sent to where nobody lives.
+    fn hear_as_stranger(&mut self, to: SocketAddr, bytes: &[u8]) {
         if let Ok(Peeked::Long { scid, .. }) = peek(bytes, ConnectionId::LEN_MIN)
             && self.told.len() < CAUGHT
+            && !self.parties.iter().any(|party| party.node.addr == to)
         {
             self.told.push(scid);
         }
@@ -359,10 +391,9 @@ impl Field {
         let (now, reads_all) = (self.now, self.reads_all);
         let party = &mut self.parties[SERVER];
         party.node.events.retain(|(_, event)| matches!(event, Event::Closed(_)));
-        for (handle, connection) in &mut party.node.connections {
-            if connection.is_closed() {
-                continue;
-            }
+        for handle in &party.stirred {
+            let connection = party.node.connections.get_mut(handle);
+            let Some(connection) = connection.filter(|connection| !connection.is_closed()) else { continue };
             for dir in [Dir::Bi, Dir::Uni] {
                 while let Some(id) = connection.accept(dir) {
                     if dir == Dir::Bi && id.index() > 0 {
@@ -382,6 +413,7 @@ impl Field {
     pub(super) fn silence(&mut self) {
         for party in self.parties.iter_mut().filter(|party| party.is_hostile) {
             party.is_deaf = true;
+            party.timeout = None;
             for (handle, _) in std::mem::take(&mut party.node.connections) {
                 party.node.endpoint.handle_event(handle, fulmar_proto::EndpointEvent::Drained);
             }
@@ -397,6 +429,11 @@ impl Field {
     pub(super) fn handles(&self, party: usize) -> Vec<ConnectionHandle> {
         self.parties[party].node.connections.keys().copied().collect()
     }
+}
+
+/// An endpoint's answer is one of its refusals.
+fn is_refusal(answer: &[u8]) -> bool {
+    matches!(peek(answer, ConnectionId::LEN_MIN), Ok(Peeked::Long { ty: LongType::Initial, .. }))
 }
 
 /// The server's side: sends back what comes, of which `left` has not found room yet.

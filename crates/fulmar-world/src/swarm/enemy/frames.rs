@@ -27,13 +27,19 @@ pub(super) struct Standing {
 
 /// Bytes of chance, of which many are small or name a frame.
 pub(super) fn noise(draw: &mut Draw, count: u64) -> Vec<u8> {
-    (0..count)
-        .map(|_| match draw.between(0, 3) {
-            0 => draw.between(0, 3) as u8,
-            1 => draw.between(0, 0x20) as u8,
-            _ => draw.between(0, 255) as u8,
-        })
-        .collect()
+    // The low byte, and above it how small it is.
+    let byte = |bits: u64| match bits >> 8 & 3 {
+        0 => bits as u8 & 3,
+        1 => bits as u8 & 0x3f,
+        _ => bits as u8,
+    };
+    let mut bytes = Vec::with_capacity(count as usize);
+    while bytes.len() < count as usize {
+        let bits = draw.bits();
+        let left = count as usize - bytes.len();
+        bytes.extend((0..6).map(|i| byte(bits >> (10 * i))).take(left));
+    }
+    bytes
 }
 
 /// Mostly near `about`, sometimes anything that can be written.

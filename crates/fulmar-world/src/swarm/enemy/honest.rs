@@ -33,8 +33,11 @@ impl Errand {
         self.is_read
     }
 
-    /// As far as it goes now.
+    /// As far as it goes now: no further if nothing has happened.
     pub(super) fn go_on(&mut self, field: &mut Field) {
+        if !field.parties[self.party].is_stirred() {
+            return;
+        }
         let now = field.now;
         let is_server_hostile = field.parties[super::SERVER].is_hostile;
         field.parties[self.party].node.events.retain(|(_, event)| matches!(event, Event::Closed(_)));
@@ -93,6 +96,7 @@ impl Errand {
         let now = field.now;
         if let Some(connection) = field.connection(self.party) {
             connection.close(now, 0, bytes::Bytes::new());
+            field.parties[self.party].stir();
         }
     }
 }
