@@ -1,13 +1,13 @@
 //! Tells the program which commit it is of: a result is a function of scenario, seed and commit, and says so.
 //!
 //! What counts is the last commit that touched what decides a run, the engine and the simulator: a change of
-//! the documentation or of a
-//! report leaves results good. `FULMAR_COMMIT` overrules.
+//! the documentation or of a report leaves results good. `FULMAR_COMMIT` overrules.
 
 use std::process::Command;
 
 /// What decides what a run does, from this crate.
-const DECISIVE: [&str; 8] = [
+const DECISIVE: [&str; 16] = [
+    "../fulmar-units/src",
     "../fulmar-gf/src",
     "../fulmar-fec/src",
     "../fulmar-control/src",
@@ -16,6 +16,13 @@ const DECISIVE: [&str; 8] = [
     "src/sim",
     "src/tcp",
     "src/bridge",
+    "src/peer",
+    "src/relay",
+    "src/link",
+    "src/traffic.rs",
+    "src/scenario.rs",
+    "src/meter.rs",
+    "src/outcome.rs",
 ];
 
 fn git(arguments: &[&str]) -> Option<String> {

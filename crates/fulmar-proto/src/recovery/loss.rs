@@ -11,8 +11,10 @@ use std::time::Duration;
 use super::{Lost, SentPackets};
 use crate::{Instant, PacketNumber};
 
-/// Beyond this distance only time decides.
+/// Where packets were further out of order than this, only time decides.
 const THRESHOLD_MAX_PACKETS: u64 = 1000;
+/// No packet is so far behind another.
+const BY_TIME_ALONE: u64 = u64::MAX;
 /// RFC 9002 6.1.2: kGranularity.
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// RFC 8985 6.2: the reordering window grows by a quarter of the RTT ..
@@ -94,7 +96,8 @@ impl LossDetector {
     /// A packet that had been declared lost was acknowledged in an ACK whose largest number is `largest`.
     pub fn on_spurious(&mut self, number: PacketNumber, largest: PacketNumber, round: u64) {
         let distance = largest.0.saturating_sub(number.0) + 1;
-        self.threshold_packets = self.threshold_packets.max(distance.min(THRESHOLD_MAX_PACKETS));
+        let needed = if distance > THRESHOLD_MAX_PACKETS { BY_TIME_ALONE } else { distance };
+        self.threshold_packets = self.threshold_packets.max(needed);
         if round > self.reordered_in_round {
             self.window_eighths = (self.window_eighths + WINDOW_STEP_EIGHTHS).min(WINDOW_MAX_EIGHTHS);
         }
@@ -105,7 +108,8 @@ impl LossDetector {
     pub fn on_round(&mut self, round: u64) {
         if round >= self.reordered_in_round + PERSIST_ROUNDS {
             self.reordered_in_round = round;
-            self.threshold_packets = (self.threshold_packets / 2).max(self.threshold_min_packets);
+            let threshold = self.threshold_packets.min(2 * THRESHOLD_MAX_PACKETS) / 2;
+            self.threshold_packets = threshold.max(self.threshold_min_packets);
             self.window_eighths =
                 (self.window_eighths - WINDOW_STEP_EIGHTHS.min(self.window_eighths)).max(WINDOW_MIN_EIGHTHS);
         }
@@ -211,5 +215,18 @@ mod tests {
         assert_eq!(detect(&detector, &mut sent, at(81)).0, Vec::<u64>::new());
         (0..200).for_each(|round| detector.on_round(round));
         assert_eq!((detector.threshold_packets(), detector.delay(RTT)), (3, RTT * 9 / 8));
+    }
+
+    /// At 800 Mb/s and 25 ms of jitter packets overtake two thousand others: a third of what was sent went out twice.
+    #[test]
+    fn packets_that_overtake_more_than_a_thousand_are_judged_by_time() {
+        let (mut detector, mut sent) = (LossDetector::new(3), SentPackets::default());
+        (0..6000).for_each(|_| send(&mut sent, at(0)));
+        detector.on_spurious(PacketNumber(5), PacketNumber(2005), 1);
+        ack(&mut sent, 5999);
+        assert_eq!(detect(&detector, &mut sent, at(80)).0, Vec::<u64>::new());
+        assert_eq!(detect(&detector, &mut sent, at(110)).0.len(), 5999);
+        (0..200).for_each(|round| detector.on_round(round));
+        assert_eq!(detector.threshold_packets(), 3);
     }
 }
