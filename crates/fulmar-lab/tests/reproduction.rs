@@ -162,11 +162,11 @@ fn tcp_nc_masks_losses_from_reno() {
     let [adaptive, fixed, masking_nothing, reno] =
         ["tcp-nc-adaptive", "tcp-nc:R=1.3", "tcp-nc:R=1", "reno:rwnd=65535,iw=2"].map(seconds);
     assert_near("R = 1.3 sends 1.3 / 1.1 as much", fixed / adaptive, 1.3 / 1.1, 1.1);
-    assert!(reno > 2.2 * adaptive, "{reno} {adaptive}");
-    // For R = 1 the source has no number.
-    assert!(masking_nothing > 1.5 * adaptive, "{masking_nothing} {adaptive}");
+    assert!((2.2..5.5).contains(&(reno / adaptive)), "{reno} {adaptive}");
+    // For R = 1 the source has no number: it is Reno through a coder that masks nothing.
+    assert_near("R = 1 is Reno", masking_nothing / reno, 1.0, 1.3);
     let timeouts = |profile| runs(profile).iter().map(|flow| flow.timeouts).sum::<u64>();
-    assert!(timeouts("tcp-nc:R=1") > 3 * (1 + timeouts("tcp-nc-adaptive")));
+    assert!((4..40).contains(&timeouts("tcp-nc:R=1")) && timeouts("tcp-nc-adaptive") <= 1);
 }
 
 /// Hourt 2014, Table 2.9: from 10 % on a TCP without congestion control is slower than LT-TCP, for it waits
@@ -180,8 +180,9 @@ fn without_congestion_control_lost_retransmissions_make_tcp_the_slower() {
         goodput(&profile, path, 2)
     };
     let (deaf, hearing) = (tcp(0), tcp(1));
-    assert!(lt_tcp > 2.0 * deaf, "LT-TCP {lt_tcp:.0}, TCP {deaf:.0} Mb/s");
-    assert!(hearing > lt_tcp, "{hearing:.0} Mb/s");
+    // Published: 7.1 times, of a program that has 0.4 s of 20 MB where ours has the link's rate.
+    assert!((7.1..90.0).contains(&(lt_tcp / deaf)), "{lt_tcp:.0} against {deaf:.0} Mb/s");
+    assert!((1.0..1.3).contains(&(hearing / lt_tcp)), "{hearing:.0} against {lt_tcp:.0} Mb/s");
 }
 
 /// Sato 2019, Figure 5.20: in their first 20 s eight flows that overrun a DropTail queue are faster for their

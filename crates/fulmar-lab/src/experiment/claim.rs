@@ -64,8 +64,10 @@ impl Statistic {
 /// How a claim fared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// It holds in every cell that was measured; with the smallest and the largest value.
+    /// It holds in every cell it speaks of; with the smallest and the largest value.
     Holds(f64, f64),
+    /// It holds in those that were measured, with the smallest and the largest value; these were not.
+    Open(f64, f64, Vec<String>),
     /// It does not: in which cells, in words.
     Fails(Vec<String>),
     /// No cell it speaks of was measured.
@@ -121,19 +123,19 @@ impl Claim {
     ) -> Finding {
         let number = |cell: &Cell, measure: &str| Some(self.statistic.of(&measured(cell, measure)?));
         let measure = self.measure.as_deref().unwrap_or(first_measure);
-        let (mut found, mut fails) = (Vec::new(), Vec::new());
+        // None against none is as much.
+        let ratio = |value: f64, other: f64| if other == value { 1.0 } else { value / other };
+        let (mut found, mut fails, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.matches(cell)) {
-            let Some(value) = number(cell, measure) else { continue };
-            let value = match self.against(cell) {
-                Some(other) => match number(&other, measure) {
-                    // None against none is as much.
-                    Some(other) if other == value => 1.0,
-                    Some(other) => value / other,
-                    None => continue,
-                },
-                None => value,
-            };
             let Some((min, max)) = self.bounds(cell, published) else { continue };
+            let value = match self.against(cell) {
+                Some(other) => number(cell, measure).zip(number(&other, measure)).map(|(a, b)| ratio(a, b)),
+                None => number(cell, measure),
+            };
+            let Some(value) = value else {
+                open.push(cell.label());
+                continue;
+            };
             found.push(value);
             // What is no number is within no bounds.
             let is_within = min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max);
@@ -143,10 +145,11 @@ impl Claim {
         }
         let low = found.iter().copied().fold(f64::INFINITY, f64::min);
         let high = found.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        match (found.is_empty(), fails.is_empty()) {
-            (true, _) => Finding::Unmeasured,
-            (false, true) => Finding::Holds(low, high),
-            (false, false) => Finding::Fails(fails),
+        match (found.is_empty(), fails.is_empty(), open.is_empty()) {
+            (true, ..) => Finding::Unmeasured,
+            (false, false, _) => Finding::Fails(fails),
+            (false, true, true) => Finding::Holds(low, high),
+            (false, true, false) => Finding::Open(low, high, open),
         }
     }
 
@@ -228,8 +231,11 @@ mod tests {
             matches!(judge(&within, 15.1), Finding::Fails(_))
                 && matches!(judge(&within, 6.6), Finding::Fails(_))
         );
-        let elsewhere = Claim { at: at(&[("loss", "1%")]), ..ratio };
+        let elsewhere = Claim { at: at(&[("loss", "1%")]), ..ratio.clone() };
         assert_eq!(judge(&elsewhere, 12.0), Finding::Unmeasured);
+        let everywhere = Claim { at: at(&[("sender", "ctcp")]), ..ratio };
+        let label = cell("ctcp", "1%").label();
+        assert_eq!(judge(&everywhere, 12.0), Finding::Open(12.0, 12.0, vec![label]));
     }
 
     #[test]

@@ -82,14 +82,24 @@ fn claims(page: &mut String, chapter: &Chapter) {
     page.push_str("| claim | bound | found |\n|---|---|---|\n");
     for (claim, finding) in &chapter.findings {
         let found = match finding {
-            Finding::Holds(low, high) if low == high => format!("holds: {}", digits(*low)),
-            Finding::Holds(low, high) => format!("holds: {} to {}", digits(*low), digits(*high)),
+            Finding::Holds(low, high) => format!("holds: {}", span(*low, *high)),
+            Finding::Open(low, high, open) => {
+                format!(
+                    "holds where it was measured: {}; not measured: {}",
+                    span(*low, *high),
+                    open.join("; ")
+                )
+            }
             Finding::Fails(places) => format!("**does not hold**: {}", places.join("; ")),
             Finding::Unmeasured => "not measured".into(),
         };
         let _ = writeln!(page, "| {} | {} | {} |", cell(&claim.says), claim.bounds_in_words(), cell(&found));
     }
     page.push('\n');
+}
+
+fn span(low: f64, high: f64) -> String {
+    if low == high { digits(low) } else { format!("{} to {}", digits(low), digits(high)) }
 }
 
 fn table(page: &mut String, chapter: &Chapter) {

@@ -97,9 +97,9 @@ pub enum State {
 /// What became of a published result.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every claim that was measured holds.
+    /// Every claim that was measured holds, each in all of its cells.
     Reproduced,
-    /// A claim does not hold.
+    /// A claim does not hold, or was not measured in some of its cells.
     Differs,
     /// There is no result.
     Absent,
@@ -152,10 +152,16 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
     let (mut claims, mut holds, mut fails) = (0, 0, Vec::new());
     for (claim, finding) in judged {
         claims += 1;
-        match finding {
-            Finding::Fails(_) if fails.contains(&claim.says) => {}
-            Finding::Fails(_) => fails.push(claim.says.clone()),
-            _ => holds += 1,
+        let fail = match finding {
+            Finding::Fails(_) => claim.says.clone(),
+            Finding::Open(_, _, open) => format!("{} (cells not measured: {})", claim.says, open.len()),
+            _ => {
+                holds += 1;
+                continue;
+            }
+        };
+        if !fails.contains(&fail) {
+            fails.push(fail);
         }
     }
     let verdict = match (claims, fails.is_empty()) {
@@ -170,7 +176,7 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
 pub fn page(register: &Register, chapters: &[Chapter]) -> String {
     let mut page = String::from(
         "# Results\n\nMade by `fulmar-lab report`. Every table and figure with results in the five sources, and what came of it here: \
-         *reproduced* if every claim of its experiments that was measured holds, *differs* if one does not, *absent* if there is no result. \
+         *reproduced* if every claim of its experiments that was measured holds in all of its cells, *differs* if one does not, *absent* if there is no result. \
          The claims are bounds in the experiment files, on the quantity the source speaks of; what was found for each of them stands in the pages: ",
     );
     let links = register.source.iter().map(|source| format!("[{0}]({0}.md)", source.key));
