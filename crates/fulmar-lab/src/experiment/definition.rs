@@ -108,6 +108,39 @@ pub struct Plot {
     pub log_y: bool,
     /// Words at the vertical axis.
     pub y_label: Option<String>,
+    /// Values over time that the source has a figure of: each is a picture with a line for each cell, kept in the
+    /// tree. Needs `series`.
+    #[serde(default)]
+    pub over_time: Vec<Curve>,
+}
+
+/// A value over time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Curve {
+    /// Bytes delivered in order.
+    Delivered,
+    /// The window.
+    Window,
+    /// Repair symbols per source symbol that are aimed at.
+    Redundancy,
+    /// The longest delay of a message.
+    Delay,
+    /// Jain's index of the flows.
+    Fairness,
+}
+
+impl Curve {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Window => "window",
+            Self::Redundancy => "redundancy",
+            Self::Delay => "delay",
+            Self::Fairness => "fairness",
+        }
+    }
 }
 
 /// The name of an experiment without what a shortened run adds to it.

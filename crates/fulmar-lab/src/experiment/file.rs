@@ -75,6 +75,9 @@ fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
         if let Some(key) = keys.into_iter().flatten().find(|key| !swept.contains_key(*key)) {
             return Err((plot.span(), format!("the sweep has no '{key}' to draw")));
         }
+        if !plot.get_ref().over_time.is_empty() && raw.series.is_none() {
+            return Err((plot.span(), "over_time needs a series".into()));
+        }
     }
     for claim in &raw.claim {
         let checked = claim.get_ref().check(&swept);
@@ -167,6 +170,7 @@ value = 3.5
             ("sender = \"auto\"", "sender = \"auto\"\nplace = 1", 10, "no place 1"),
             ("sender = \"auto\"", "sender = \"auto\"\ncount = 0", 10, "at least one flow"),
             ("value = 3.5", "value = 3.5\n[plot]\nx = \"colour\"", 16, "no 'colour'"),
+            ("value = 3.5", "value = 3.5\n[plot]\nover_time = [\"delay\"]", 16, "needs a series"),
             ("\"5%\"]", "\"5%\", \"95%\"]", 10, "E / (E + 1)"),
             ("burst = \"5\" }", "burst = \"6\" }", 13, "the sweep has no burst"),
             ("value = 3.5", "value = 3.5.5", 15, ""),

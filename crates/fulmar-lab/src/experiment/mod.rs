@@ -18,7 +18,7 @@ mod task;
 
 pub use cell::Cell;
 pub use claim::{Claim, Finding, digits};
-pub use definition::{Experiment, FlowLine, Plot, plain_name};
+pub use definition::{Curve, Experiment, FlowLine, Plot, plain_name};
 pub use file::Mistake;
 pub use key::{COMMIT, RunKey, ScenarioHash};
 pub use plan::{cells, task};

@@ -5,6 +5,7 @@ use super::chapter::Chapter;
 use super::row::Row;
 use super::svg::{Chart, Line};
 use super::words;
+use crate::experiment;
 use crate::fairness;
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
@@ -19,6 +20,47 @@ pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {
         }
     }
     charts
+}
+
+/// The pictures over time that the source has as well: the file's name and what is in it. None where no run is at
+/// hand.
+pub(super) fn kept(chapter: &Chapter) -> Vec<(String, Chart)> {
+    let experiment = &chapter.experiment;
+    let drawn = experiment.plot.over_time.iter().map(|curve| {
+        let runs = chapter.rows.iter().zip(&chapter.firsts);
+        let lines = runs.filter_map(|(row, outcome)| {
+            Some(Line { name: label(row), ..line_over_time(*curve, outcome.as_ref()?) })
+        });
+        let lines: Vec<Line> = lines.filter(|line| line.points.len() > 1).collect();
+        let (x_label, y_label) = ("time, s".into(), axis(*curve).into());
+        let chart = Chart { title: experiment.title.clone(), x_label, y_label, lines, ..Chart::default() };
+        (format!("{}-{}.svg", experiment.name, curve.name()), chart)
+    });
+    drawn.filter(|(_, chart)| !chart.lines.is_empty()).collect()
+}
+
+fn axis(curve: experiment::Curve) -> &'static str {
+    use experiment::Curve;
+    match curve {
+        Curve::Delivered => "MB delivered in order",
+        Curve::Window => "window, KiB",
+        Curve::Redundancy => "redundancy, %",
+        Curve::Delay => "longest delay in order, ms",
+        Curve::Fairness => "Jain's index",
+    }
+}
+
+/// Of the first flow, or of all.
+fn line_over_time(curve: experiment::Curve, outcome: &Outcome) -> Line {
+    use experiment::Curve;
+    let of_first = |value| curve_of(outcome, 0, &("", value));
+    match curve {
+        Curve::Delivered => of_first(|s| Some(s.received_bytes as f64 / 1e6)),
+        Curve::Window => of_first(|s| Some(s.window_bytes as f64 / 1024.0)),
+        Curve::Redundancy => of_first(|s| s.redundancy.map(|r| r * 100.0)),
+        Curve::Delay => of_first(|s| s.delay_ms),
+        Curve::Fairness => fairness_line(outcome),
+    }
 }
 
 /// The loss rate that a cell configures, where it is one number.

@@ -1,7 +1,8 @@
 //! Reports: for each experiment CSV, JSON and SVG, one static HTML page, a page for each source, and the
 //! table of verdicts.
 //!
-//! Tables and pages are kept in the tree; JSON, pictures and the HTML page are made when somebody wants them.
+//! Tables and pages are kept in the tree, and the pictures over time that a source has as well; JSON, the other
+//! pictures and the HTML page are made when somebody wants them.
 
 mod chapter;
 mod charts;
@@ -22,6 +23,9 @@ pub use chapter::Chapter;
 pub use row::Row;
 use verdicts::Register;
 
+/// The folder for pictures over time.
+const CURVES: &str = "curves";
+
 /// Writes the report into a folder.
 ///
 /// # Errors
@@ -41,13 +45,17 @@ pub fn write(chapters: &[Chapter], register: &Register, folder: &Path) -> io::Re
             drawings.push(drawing);
         }
         whole.add(chapter, &drawings);
+        for (name, chart) in charts::kept(chapter) {
+            fs::create_dir_all(folder.join(CURVES))?;
+            fs::write(folder.join(CURVES).join(name), chart.to_svg())?;
+        }
     }
     fs::write(folder.join("index.html"), whole.finish())?;
     for source in &register.source {
         let own: Vec<&Chapter> =
             chapters.iter().filter(|c| register.source_of(&c.experiment) == Some(&source.key)).collect();
         if !own.is_empty() {
-            fs::write(folder.join(format!("{}.md", source.key)), page::of(&source.title, &own))?;
+            fs::write(folder.join(format!("{}.md", source.key)), page::of(&source.title, &own, folder))?;
         }
     }
     if !register.source.is_empty() {

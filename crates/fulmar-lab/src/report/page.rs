@@ -2,6 +2,7 @@
 //! comes from.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use super::chapter::Chapter;
 use super::row::Row;
@@ -14,7 +15,8 @@ use crate::statistics::Summary;
 const BAR: f64 = 20.0;
 
 /// The page of a source.
-pub(super) fn of(title: &str, chapters: &[&Chapter]) -> String {
+/// Pictures over time that are in `folder` are shown.
+pub(super) fn of(title: &str, chapters: &[&Chapter], folder: &Path) -> String {
     let mut page = format!(
         "# {title}\n\nMade by `fulmar-lab report` from the tables (CSV) beside this page; plots are drawn by `make results` (index.html). \
          Means over runs with different seeds, +- half of the 95 % interval. The bar is the first measure, relative to the largest.\n"
@@ -26,7 +28,7 @@ pub(super) fn of(title: &str, chapters: &[&Chapter]) -> String {
     }
     glance(&mut page, chapters);
     for chapter in chapters {
-        add(&mut page, chapter);
+        add(&mut page, chapter, folder);
     }
     page
 }
@@ -57,7 +59,7 @@ fn glance(page: &mut String, chapters: &[&Chapter]) {
     }
 }
 
-fn add(page: &mut String, chapter: &Chapter) {
+fn add(page: &mut String, chapter: &Chapter, folder: &Path) {
     let e = &chapter.experiment;
     let _ = write!(page, "\n## {}\n\n", e.title);
     for text in [&e.source, &e.remark] {
@@ -72,6 +74,12 @@ fn add(page: &mut String, chapter: &Chapter) {
     claims(page, chapter);
     if chapter.is_measured() {
         table(page, chapter);
+    }
+    for curve in &e.plot.over_time {
+        let place = format!("{}/{}-{}.svg", super::CURVES, e.name, curve.name());
+        if folder.join(&place).is_file() {
+            let _ = write!(page, "\n![{} over time]({place})\n", curve.name());
+        }
     }
 }
 
