@@ -73,6 +73,8 @@ pub struct Feedback {
     pub acked_packets: u32,
     /// When the newest of the packets newly acknowledged was sent.
     pub newest_acked_sent_at: Option<Instant>,
+    /// Its size.
+    pub newest_acked_bytes: u32,
     /// How many packets that want an answer had been sent before it, modulo 2^32: with it, what was lost
     /// between two ACKs counts although it is not found yet.
     pub newest_acked_ordinal: u32,

@@ -59,6 +59,19 @@ fn every_profile_fills_a_clean_link_and_no_more() {
 
 /// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a flow that
 /// makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit to 0.1.
+/// Where packets take a millisecond each, the short ones of the handshake have the shortest round trip: none of full
+/// ones was as short, so that the loss was made up for in part alone, and the rate fell from one probe to the next
+/// (0.42).
+#[test]
+fn auto_holds_its_rate_on_a_slow_path_that_loses_much() {
+    let settings = [("rate", "7040k"), ("rtt", "95800us"), ("queue_bdp", "0.484"), ("loss", "22.6%/2.32")];
+    let seed = 2_399_144_157;
+    let path = link(&[&settings[..], &[("fwd_only", "true")]].concat());
+    let scenario = Scenario::over(path, vec![flow("auto", "bulk")], Duration::from_millis(13_832));
+    let share = run(&scenario, seed).goodput_mbps / (7.04 * (1.0 - 0.226));
+    assert!((0.8..0.96).contains(&share), "{share}");
+}
+
 #[test]
 fn auto_fills_a_short_path_that_loses_much() {
     let path = link(&[("rate", "100M"), ("rtt", "1ms"), ("loss", "30%"), ("queue_bdp", "1")]);

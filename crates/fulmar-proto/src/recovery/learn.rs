@@ -230,6 +230,7 @@ impl<T: Copy> Recovery<T> {
     ) {
         let feedback = &mut findings.feedback;
         feedback.newest_acked_sent_at = Some(newest.packet.sent_at);
+        feedback.newest_acked_bytes = newest.packet.bytes;
         feedback.newest_acked_ordinal = newest.packet.ordinal;
         // RFC 9002 5.1: a sample only from the largest packet, and only when newly acknowledged.
         if findings.is_newest && newest.number == ack.largest && !newest.was_lost {

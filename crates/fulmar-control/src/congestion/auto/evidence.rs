@@ -197,7 +197,7 @@ impl Auto {
     }
 
     pub(super) fn is_round_flat(&self) -> bool {
-        let min = self.model.rtt_min().unwrap_or_default();
+        let min = self.model.full_rtt_min().unwrap_or_default();
         self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < (min / FLAT).max(FLAT_MIN))
     }
 

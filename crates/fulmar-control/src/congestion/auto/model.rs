@@ -21,6 +21,8 @@ use crate::windowed::{WindowedMax, WindowedMin};
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
 /// A sample within this factor of the minimum confirms it, or within the jitter of the path.
 const RTT_CONFIRM: f64 = 1.05;
+/// So much longer than the rest of a packet should take.
+const REST_SLACK: f64 = 1.25;
 
 /// Bottleneck rate and base round trip.
 #[derive(Clone, Debug)]
@@ -30,6 +32,11 @@ pub(super) struct Model {
     rate_bound: Option<Rate>,
     cycle: u64,
     rtt_min: WindowedMin,
+    /// The same of packets of `full_bytes` alone, what the peer held back left out.
+    full_rtt_min: WindowedMin,
+    full_bytes: u32,
+    /// Size of the packet that had the shortest of all.
+    shortest_bytes: u32,
     rtt_confirmed_at: Option<Instant>,
 }
 
@@ -40,6 +47,9 @@ impl Model {
             rate_bound: None,
             cycle: 0,
             rtt_min: WindowedMin::new(RTT_MIN_WINDOW.as_nanos() as u64),
+            full_rtt_min: WindowedMin::new(RTT_MIN_WINDOW.as_nanos() as u64),
+            full_bytes: 0,
+            shortest_bytes: 0,
             rtt_confirmed_at: None,
         }
     }
@@ -51,6 +61,20 @@ impl Model {
         let min = self.rtt_min().unwrap_or(rtt);
         if rtt <= min.mul_f64(RTT_CONFIRM).max(min + spread) {
             self.rtt_confirmed_at = Some(now);
+        }
+    }
+
+    /// Takes the round trip of a packet of `bytes` where they may have `mtu_bytes`.
+    pub(super) fn on_packet_rtt(&mut self, now: Instant, rtt: Duration, bytes: u32, mtu_bytes: u32) {
+        if self.full_bytes != mtu_bytes {
+            self.full_bytes = mtu_bytes;
+            self.full_rtt_min.reset();
+        }
+        if self.rtt_min().is_some_and(|min| rtt <= min) {
+            self.shortest_bytes = bytes;
+        }
+        if bytes == mtu_bytes {
+            self.full_rtt_min.update(now.as_nanos(), whole_nanos(rtt));
         }
     }
 
@@ -113,6 +137,17 @@ impl Model {
     /// Round trip without queues.
     pub(super) fn rtt_min(&self) -> Option<Duration> {
         self.rtt_min.value().map(Duration::from_nanos)
+    }
+
+    /// The same for packets as large as they may be. Those of the handshake are shorter, and on a slow link so are
+    /// their round trips, but by no more than the rest of them takes.
+    pub(super) fn full_rtt_min(&self) -> Option<Duration> {
+        let min = self.rtt_min()?;
+        let full = self.full_rtt_min.value().map(Duration::from_nanos);
+        let rest = self.rate()?.time_for(u64::from(self.full_bytes.saturating_sub(self.shortest_bytes)));
+        // The rate is a maximum, and may be a little too high.
+        let is_right = |full: &Duration| (min..=min + rest.mul_f64(REST_SLACK)).contains(full);
+        Some(full.filter(is_right).unwrap_or(min))
     }
 
     /// The minimum was last seen (within a few per cent) at least `age` ago.
@@ -211,6 +246,25 @@ mod tests {
         assert!(model.is_rtt_min_older_than(later, Duration::from_secs(5)));
         model.on_rtt(later, Duration::from_micros(20_900), Duration::ZERO);
         assert!(!model.is_rtt_min_older_than(later, Duration::from_secs(5)));
+    }
+
+    /// At 7 Mb/s a packet of 1200 bytes is 0.3 ms shorter on its way than one of 1452: no round met nothing.
+    #[test]
+    fn large_packets_are_measured_by_large_ones() {
+        let mut model = Model::new();
+        let ms = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+        let on = |model: &mut Model, rtt: f64, bytes: u32, mtu_bytes: u32| {
+            model.on_rtt(Instant::ZERO, ms(rtt), Duration::ZERO);
+            model.on_packet_rtt(Instant::ZERO, ms(rtt), bytes, mtu_bytes);
+        };
+        on(&mut model, 97.40, 1200, 1200);
+        model.on_rate(&RateSample::new(880_000, Duration::from_secs(1)), 0.0);
+        on(&mut model, 97.69, 1452, 1452);
+        on(&mut model, 97.45, 700, 1452);
+        assert_eq!((model.rtt_min(), model.full_rtt_min()), (Some(ms(97.40)), Some(ms(97.69))));
+        // What is longer than the rest of a packet takes is a queue.
+        on(&mut model, 98.00, 1500, 1500);
+        assert_eq!(model.full_rtt_min(), Some(ms(97.40)));
     }
 
     #[test]
