@@ -41,6 +41,8 @@ const OVERLOAD_LOSS: f64 = 0.1;
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
 const FLAT_MIN: Duration = Duration::from_micros(100);
+/// Where the path itself is less steady than that: up to so much.
+const FLAT_JITTER: u32 = 160;
 /// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
 const STARTUP_LOSS: f64 = 0.15;
 const STARTUP_FLOOR_MAX: f64 = 0.15;
@@ -198,7 +200,9 @@ impl Auto {
 
     pub(super) fn is_round_flat(&self) -> bool {
         let min = self.model.full_rtt_min().unwrap_or_default();
-        self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < (min / FLAT).max(FLAT_MIN))
+        let jitter = (self.spread() / 2).min(min / FLAT_JITTER);
+        let tolerance = (min / FLAT).max(FLAT_MIN).max(jitter);
+        self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < tolerance)
     }
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the
