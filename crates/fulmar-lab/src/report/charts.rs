@@ -5,7 +5,7 @@ use super::chapter::Chapter;
 use super::row::Row;
 use super::svg::{Chart, Line};
 use super::words;
-use crate::experiment;
+use crate::experiment::Curve;
 use crate::fairness;
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
@@ -39,8 +39,7 @@ pub(super) fn kept(chapter: &Chapter) -> Vec<(String, Chart)> {
     drawn.filter(|(_, chart)| !chart.lines.is_empty()).collect()
 }
 
-fn axis(curve: experiment::Curve) -> &'static str {
-    use experiment::Curve;
+fn axis(curve: Curve) -> &'static str {
     match curve {
         Curve::Delivered => "MB delivered in order",
         Curve::Window => "window, KiB",
@@ -51,8 +50,7 @@ fn axis(curve: experiment::Curve) -> &'static str {
 }
 
 /// Of the first flow, or of all.
-fn line_over_time(curve: experiment::Curve, outcome: &Outcome) -> Line {
-    use experiment::Curve;
+fn line_over_time(curve: Curve, outcome: &Outcome) -> Line {
     let of_first = |value| curve_of(outcome, 0, &("", value));
     match curve {
         Curve::Delivered => of_first(|s| Some(s.received_bytes as f64 / 1e6)),
@@ -176,7 +174,7 @@ fn add(chart: &mut Chart, name: &str, x: f64, row: &Row) {
 }
 
 /// A value of a sample over time.
-type Curve = (&'static str, fn(&Sample) -> Option<f64>);
+type Reading = (&'static str, fn(&Sample) -> Option<f64>);
 
 /// Rate, sequence, windows, round-trip time, estimates and fairness over time.
 fn over_time(label: &str, outcome: &Outcome, loss_rate: Option<f64>) -> Vec<Chart> {
@@ -185,7 +183,7 @@ fn over_time(label: &str, outcome: &Outcome, loss_rate: Option<f64>) -> Vec<Char
         let title = if label.is_empty() { title.to_owned() } else { format!("{title}: {label}") };
         Chart { title, x_label: "time, s".into(), y_label: y_label.into(), lines, ..Chart::default() }
     };
-    let curves = |curves: &[Curve]| {
+    let curves = |curves: &[Reading]| {
         let of_flow = |flow: usize| curves.iter().map(move |curve| curve_of(outcome, flow, curve));
         (0..outcome.flows.len()).flat_map(of_flow).collect::<Vec<Line>>()
     };
@@ -247,7 +245,7 @@ fn fairness_line(outcome: &Outcome) -> Line {
     Line { name: "Jain's index".into(), points, is_dense: true, ..Line::default() }
 }
 
-fn curve_of(outcome: &Outcome, flow: usize, (name, value): &Curve) -> Line {
+fn curve_of(outcome: &Outcome, flow: usize, (name, value): &Reading) -> Line {
     let name = if outcome.flows.len() > 1 { format!("{name} {flow}") } else { (*name).to_owned() };
     let points = outcome
         .series
