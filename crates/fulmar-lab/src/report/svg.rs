@@ -48,6 +48,10 @@ const TOP: f64 = 48.0;
 const BOTTOM: f64 = 50.0;
 /// Room for the legend.
 const RIGHT: f64 = 190.0;
+/// Of that, for a name: so much for each of its characters, and so much more if it is long.
+const NAME_ROOM: f64 = 144.0;
+const NAME_CHARACTER: f64 = 7.0;
+const NAME_MORE_MAX: f64 = 400.0;
 
 /// One axis: from values to positions on the paper.
 struct Axis {
@@ -143,10 +147,10 @@ impl Chart {
         let y_values =
             all().flat_map(|p| if self.is_y_log { [p.1; 2] } else { [p.1, (p.1 + p.2).min(top.max(p.1))] });
         let y = Axis::new(y_values, self.is_y_log, HEIGHT - BOTTOM, TOP, true);
-        let mut svg = String::new();
+        let (mut svg, width) = (String::new(), self.width());
         let _ = write!(
             svg,
-            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' \
+            "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {HEIGHT}' width='{width}' height='{HEIGHT}' \
              font-family='system-ui, sans-serif' font-size='12' fill='currentColor'>\
              <style>svg{{color:#1f2328}}@media(prefers-color-scheme:dark){{svg{{color:#e6edf3}}}}\
              .grid{{stroke:currentColor;stroke-opacity:.13}} .axis{{stroke:currentColor;stroke-opacity:.5}}</style>\
@@ -166,6 +170,12 @@ impl Chart {
         }
         svg.push_str("</svg>\n");
         svg
+    }
+
+    /// Wide enough for the longest name beside it.
+    fn width(&self) -> f64 {
+        let longest = self.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0) as f64;
+        WIDTH + (longest * NAME_CHARACTER - NAME_ROOM).clamp(0.0, NAME_MORE_MAX).ceil()
     }
 
     fn draw_axes(&self, svg: &mut String, x: &Axis, y: &Axis) {
