@@ -168,6 +168,7 @@ impl Coding {
         let is_urgent = opportunity.has_new_data || opportunity.missing > 0;
         let may_come = opportunity.unacked_symbols > 0
             || opportunity.recovering_symbols > 0
+            || opportunity.out_of_reach_symbols > 0
             || opportunity.missing_symbols > 0;
         Demand { is_urgent, may_come: is_urgent || may_come }
     }
@@ -207,7 +208,7 @@ impl Coding {
         source: &mut dyn Source,
     ) -> Option<Content> {
         let Turn { mut choice, mut opportunity, .. } = turn;
-        let now = opportunity.now;
+        let (now, mut until) = (opportunity.now, None);
         for _ in 0..CHOICES_MAX {
             let left_bytes = self.held_bytes_max.saturating_sub(self.held_bytes());
             let mut source = Bounded { source: &mut *source, left_bytes };
@@ -225,11 +226,12 @@ impl Coding {
             }
             without(&mut opportunity, choice);
             choice = self.policy.choose(&opportunity, view);
-            if matches!(choice, Choice::Wait(_)) {
+            if let Choice::Wait(at) = choice {
+                until = at;
                 break;
             }
         }
-        self.wait(now, view.rtt_smoothed, None);
+        self.wait(now, view.rtt_smoothed, until);
         None
     }
 
