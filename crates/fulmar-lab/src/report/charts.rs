@@ -11,6 +11,9 @@ use crate::link::LinkSpec;
 use crate::outcome::Outcome;
 use crate::sample::Sample;
 
+/// The folder for pictures over time.
+pub(super) const CURVES: &str = "curves";
+
 /// All plots of an experiment.
 pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {
     let mut charts = over_sweep(chapter);

@@ -23,9 +23,6 @@ pub use chapter::Chapter;
 pub use row::Row;
 use verdicts::Register;
 
-/// The folder for pictures over time.
-const CURVES: &str = "curves";
-
 /// Writes the report into a folder.
 ///
 /// # Errors
@@ -46,8 +43,8 @@ pub fn write(chapters: &[Chapter], register: &Register, folder: &Path) -> io::Re
         }
         whole.add(chapter, &drawings);
         for (name, chart) in charts::kept(chapter) {
-            fs::create_dir_all(folder.join(CURVES))?;
-            fs::write(folder.join(CURVES).join(name), chart.to_svg())?;
+            fs::create_dir_all(folder.join(charts::CURVES))?;
+            fs::write(folder.join(charts::CURVES).join(name), chart.to_svg())?;
         }
     }
     fs::write(folder.join("index.html"), whole.finish())?;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::chapter::Chapter;
+use super::charts::CURVES;
 use super::row::Row;
 use super::words;
 use crate::experiment::{Finding, digits};
@@ -76,7 +77,7 @@ fn add(page: &mut String, chapter: &Chapter, folder: &Path) {
         table(page, chapter);
     }
     for curve in &e.plot.over_time {
-        let place = format!("{}/{}-{}.svg", super::CURVES, e.name, curve.name());
+        let place = format!("{}/{}-{}.svg", CURVES, e.name, curve.name());
         if folder.join(&place).is_file() {
             let _ = write!(page, "\n![{} over time]({place})\n", curve.name());
         }
