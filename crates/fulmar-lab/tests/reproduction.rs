@@ -166,7 +166,8 @@ fn tcp_nc_masks_losses_from_reno() {
     // For R = 1 the source has no number: it is Reno through a coder that masks nothing.
     assert_near("R = 1 is Reno", masking_nothing / reno, 1.0, 1.3);
     let timeouts = |profile| runs(profile).iter().map(|flow| flow.timeouts).sum::<u64>();
-    assert!((4..40).contains(&timeouts("tcp-nc:R=1")) && timeouts("tcp-nc-adaptive") <= 1);
+    let (masking_nothing, adaptive) = (timeouts("tcp-nc:R=1"), timeouts("tcp-nc-adaptive"));
+    assert!(masking_nothing > 3 * (1 + adaptive) && masking_nothing < 40, "{masking_nothing} {adaptive}");
 }
 
 /// Hourt 2014, Table 2.9: from 10 % on a TCP without congestion control is slower than LT-TCP, for it waits
@@ -182,7 +183,7 @@ fn without_congestion_control_lost_retransmissions_make_tcp_the_slower() {
     let (deaf, hearing) = (tcp(0), tcp(1));
     // Published: 7.1 times, of a program that has 0.4 s of 20 MB where ours has the link's rate.
     assert!((7.1..90.0).contains(&(lt_tcp / deaf)), "{lt_tcp:.0} against {deaf:.0} Mb/s");
-    assert!((1.0..1.3).contains(&(hearing / lt_tcp)), "{hearing:.0} against {lt_tcp:.0} Mb/s");
+    assert!(hearing > lt_tcp && hearing < 1.3 * lt_tcp, "{hearing:.0} against {lt_tcp:.0} Mb/s");
 }
 
 /// Sato 2019, Figure 5.20: in their first 20 s eight flows that overrun a DropTail queue are faster for their

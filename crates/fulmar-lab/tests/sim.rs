@@ -57,8 +57,6 @@ fn every_profile_fills_a_clean_link_and_no_more() {
     }
 }
 
-/// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a flow that
-/// makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit to 0.1.
 /// Where packets take a millisecond each, the short ones of the handshake have the shortest round trip: none of full
 /// ones was as short, so that the loss was made up for in part alone, and the rate fell from one probe to the next
 /// (0.42).
@@ -72,6 +70,8 @@ fn auto_holds_its_rate_on_a_slow_path_that_loses_much() {
     assert!((0.8..0.96).contains(&share), "{share}");
 }
 
+/// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a flow that
+/// makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit to 0.1.
 #[test]
 fn auto_fills_a_short_path_that_loses_much() {
     let path = link(&[("rate", "100M"), ("rtt", "1ms"), ("loss", "30%"), ("queue_bdp", "1")]);

@@ -218,13 +218,14 @@ async fn where_memory_is_short_nothing_is_left_of_an_ended_connection() {
         let streams = upload(&here, &there).await;
         open.push((here, there, streams));
     }
-    let (here, there, [_at_client, (download, mut unread)]) = open.pop().unwrap();
+    let (here, there, [_at_client, (mut download, mut unread)]) = open.pop().unwrap();
     here.close(1, b"gone");
     soon(until(|| server.open_connections() == open.len())).await;
     let held = server.held_bytes();
     assert!(held > 13 * UNREAD / 2, "{held} bytes are left: memory is not short");
     let lost = soon(unread.read_exact(&mut [0])).await;
     assert!(matches!(lost, Err(ReadExactError::Read(ReadError::ConnectionLost(_)))), "{lost:?}");
+    assert!(download.finish().is_err() && download.write(b"x").await.is_err());
     drop((download, unread, there, open));
     soon(until(|| server.held_bytes() == 0)).await;
 }

@@ -66,15 +66,14 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new(symbol_bytes: usize, symbols_max: u32) -> Self {
         let symbols_max = symbols_max.max(1);
-        let late_max = (symbols_max / LATE_SHARE) as usize;
-        let symbols_max = symbols_max as usize;
+        let late_max = symbols_max / LATE_SHARE;
         let buffers = Buffers::new(symbol_bytes);
         Self {
             base: 0,
             ring: VecDeque::new(),
-            ring_max: symbols_max - late_max,
+            ring_max: (symbols_max - late_max) as usize,
             late: Vec::new(),
-            late_max,
+            late_max: late_max as usize,
             count: 0,
             buffers,
         }

@@ -128,9 +128,10 @@ impl Claim {
         let (mut found, mut fails, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.matches(cell)) {
             let Some((min, max)) = self.bounds(cell, published) else { continue };
+            let own = number(cell, measure);
             let value = match self.against(cell) {
-                Some(other) => number(cell, measure).zip(number(&other, measure)).map(|(a, b)| ratio(a, b)),
-                None => number(cell, measure),
+                Some(other) => own.zip(number(&other, measure)).map(|(own, other)| ratio(own, other)),
+                None => own,
             };
             let Some(value) = value else {
                 open.push(cell.label());

@@ -5,7 +5,7 @@ use super::chapter::Chapter;
 use super::row::Row;
 use super::svg::{Chart, Line};
 use super::words;
-use crate::experiment::Curve;
+use crate::experiment::{Curve, Experiment};
 use crate::fairness;
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
@@ -25,8 +25,12 @@ pub(super) fn of(chapter: &Chapter) -> Vec<Chart> {
     charts
 }
 
-/// The pictures over time that the source has as well: the file's name and what is in it. None where no run is at
-/// hand.
+/// The file of a picture over time, within the folder of the report.
+pub(super) fn place(experiment: &Experiment, curve: Curve) -> String {
+    format!("{CURVES}/{}-{}.svg", experiment.name, curve.name())
+}
+
+/// The pictures over time that the source has as well, and their places. None where no run is at hand.
 pub(super) fn kept(chapter: &Chapter) -> Vec<(String, Chart)> {
     let experiment = &chapter.experiment;
     let drawn = experiment.plot.over_time.iter().map(|curve| {
@@ -37,7 +41,7 @@ pub(super) fn kept(chapter: &Chapter) -> Vec<(String, Chart)> {
         let lines: Vec<Line> = lines.filter(|line| line.points.len() > 1).collect();
         let (x_label, y_label) = ("time, s".into(), axis(*curve).into());
         let chart = Chart { title: experiment.title.clone(), x_label, y_label, lines, ..Chart::default() };
-        (format!("{}-{}.svg", experiment.name, curve.name()), chart)
+        (place(experiment, *curve), chart)
     });
     drawn.filter(|(_, chart)| !chart.lines.is_empty()).collect()
 }
@@ -54,14 +58,14 @@ fn axis(curve: Curve) -> &'static str {
 
 /// Of the first flow, or of all.
 fn line_over_time(curve: Curve, outcome: &Outcome) -> Line {
-    let of_first = |value| curve_of(outcome, 0, &("", value));
-    match curve {
-        Curve::Delivered => of_first(|s| Some(s.received_bytes as f64 / 1e6)),
-        Curve::Window => of_first(|s| Some(s.window_bytes as f64 / 1024.0)),
-        Curve::Redundancy => of_first(|s| s.redundancy.map(|r| r * 100.0)),
-        Curve::Delay => of_first(|s| s.delay_ms),
-        Curve::Fairness => fairness_line(outcome),
-    }
+    let reading = match curve {
+        Curve::Delivered => DELIVERED,
+        Curve::Window => WINDOW,
+        Curve::Redundancy => REDUNDANCY,
+        Curve::Delay => DELAY,
+        Curve::Fairness => return fairness_line(outcome),
+    };
+    curve_of(outcome, 0, &reading)
 }
 
 /// The loss rate that a cell configures, where it is one number.
@@ -179,6 +183,11 @@ fn add(chart: &mut Chart, name: &str, x: f64, row: &Row) {
 /// A value of a sample over time.
 type Reading = (&'static str, fn(&Sample) -> Option<f64>);
 
+const DELIVERED: Reading = ("delivered", |s| Some(s.received_bytes as f64 / 1e6));
+const WINDOW: Reading = ("window", |s| Some(s.window_bytes as f64 / 1024.0));
+const REDUNDANCY: Reading = ("redundancy", |s| s.redundancy.map(|r| r * 100.0));
+const DELAY: Reading = ("longest delay", |s| s.delay_ms);
+
 /// Rate, sequence, windows, round-trip time, estimates and fairness over time.
 fn over_time(label: &str, outcome: &Outcome, loss_rate: Option<f64>) -> Vec<Chart> {
     let chart = |title: &str, y_label: &str, lines: Vec<Line>| {
@@ -196,30 +205,23 @@ fn over_time(label: &str, outcome: &Outcome, loss_rate: Option<f64>) -> Vec<Char
             "Mbit/s",
             [rates(outcome), curves(&[("pace", |s| s.pacing_mbps)])].concat(),
         ),
-        chart(
-            "Sequence",
-            "MB delivered in order",
-            curves(&[("delivered", |s| Some(s.received_bytes as f64 / 1e6))]),
-        ),
+        chart("Sequence", "MB delivered in order", curves(&[DELIVERED])),
         chart(
             "Window, flight and queue",
             "KiB",
             curves(&[
-                ("window", |s| Some(s.window_bytes as f64 / 1024.0)),
+                WINDOW,
                 ("in flight", |s| Some(s.in_flight_bytes as f64 / 1024.0)),
                 ("queue", |s| Some(s.queue_bytes as f64 / 1024.0)),
             ]),
         ),
         chart("Round-trip time", "ms", curves(&[("RTT", |s| Some(s.rtt_ms))])),
-        chart("Delay of messages in order", "ms", curves(&[("longest delay", |s| s.delay_ms)])),
+        chart("Delay of messages in order", "ms", curves(&[DELAY])),
         chart(
             "Loss estimate and redundancy",
             "%",
             [
-                curves(&[
-                    ("loss estimate", |s| s.loss_estimate.map(|p| p * 100.0)),
-                    ("redundancy", |s| s.redundancy.map(|r| r * 100.0)),
-                ]),
+                curves(&[("loss estimate", |s| s.loss_estimate.map(|p| p * 100.0)), REDUNDANCY]),
                 level("configured loss", loss_rate, outcome),
             ]
             .concat(),

@@ -42,9 +42,9 @@ pub fn write(chapters: &[Chapter], register: &Register, folder: &Path) -> io::Re
             drawings.push(drawing);
         }
         whole.add(chapter, &drawings);
-        for (name, chart) in charts::kept(chapter) {
+        for (place, chart) in charts::kept(chapter) {
             fs::create_dir_all(folder.join(charts::CURVES))?;
-            fs::write(folder.join(charts::CURVES).join(name), chart.to_svg())?;
+            fs::write(folder.join(place), chart.to_svg())?;
         }
     }
     fs::write(folder.join("index.html"), whole.finish())?;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::chapter::Chapter;
-use super::charts::CURVES;
+use super::charts;
 use super::row::Row;
 use super::words;
 use crate::experiment::{Finding, digits};
@@ -15,8 +15,7 @@ use crate::statistics::Summary;
 /// Characters of the longest bar.
 const BAR: f64 = 20.0;
 
-/// The page of a source.
-/// Pictures over time that are in `folder` are shown.
+/// The page of a source. Pictures over time that are in `folder` are shown.
 pub(super) fn of(title: &str, chapters: &[&Chapter], folder: &Path) -> String {
     let mut page = format!(
         "# {title}\n\nMade by `fulmar-lab report` from the tables (CSV) beside this page; plots are drawn by `make results` (index.html). \
@@ -76,8 +75,8 @@ fn add(page: &mut String, chapter: &Chapter, folder: &Path) {
     if chapter.is_measured() {
         table(page, chapter);
     }
-    for curve in &e.plot.over_time {
-        let place = format!("{}/{}-{}.svg", CURVES, e.name, curve.name());
+    for &curve in &e.plot.over_time {
+        let place = charts::place(e, curve);
         if folder.join(&place).is_file() {
             let _ = write!(page, "\n![{} over time]({place})\n", curve.name());
         }

@@ -41,7 +41,7 @@ const OVERLOAD_LOSS: f64 = 0.1;
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
 const FLAT_MIN: Duration = Duration::from_micros(100);
-/// Where the path itself is less steady than that: up to so much.
+/// Where the path itself is less steady than that, half of its spread: up to this part.
 const FLAT_JITTER: u32 = 160;
 /// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
 const STARTUP_LOSS: f64 = 0.15;

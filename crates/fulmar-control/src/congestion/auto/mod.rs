@@ -309,7 +309,7 @@ impl CongestionController for Auto {
             self.on_rtt(feedback.now, rtt);
             let of_path = rtt.saturating_sub(feedback.ack_delay);
             self.model.on_packet_rtt(feedback.now, of_path, feedback.newest_acked_bytes, path.mtu_bytes);
-            self.grow_early(feedback, rtt.saturating_sub(feedback.ack_delay), path);
+            self.grow_early(feedback, of_path, path);
         }
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
