@@ -15,6 +15,8 @@ pub(super) struct Block {
     pub(super) is_decoded: bool,
     /// Distinct packets with which it is expected to decode, once closed.
     pub(super) needed: u32,
+    /// Distinct packets with which it decodes by the receiver's word, if it did not with those expected.
+    pub(super) asked: u32,
     /// Distinct packets of it that arrived.
     pub(super) arrived: u32,
     /// Of these, source symbols.
@@ -41,6 +43,7 @@ impl Block {
             is_open: true,
             is_decoded: false,
             needed: u32::MAX,
+            asked: 0,
             arrived: 0,
             sources_arrived: 0,
             in_flight: 0,
@@ -52,13 +55,13 @@ impl Block {
         }
     }
 
-    /// Packets that must still be sent: needed, less arrived, less under way (LT-TCP, Hourt 2014, sections
-    /// 3.4 and 3.5).
+    /// Packets that must still be sent: needed or asked for, less arrived, less under way (LT-TCP, Hourt 2014,
+    /// sections 3.4 and 3.5).
     pub(super) fn count_lacking(&self) -> u32 {
         if self.is_decoded || self.is_open {
             return 0;
         }
-        self.needed.saturating_sub(self.arrived.saturating_add(self.in_flight))
+        self.needed.max(self.asked).saturating_sub(self.arrived.saturating_add(self.in_flight))
     }
 
     /// So much of it has arrived that it should have decoded long ago: twice what is needed, and a few beside

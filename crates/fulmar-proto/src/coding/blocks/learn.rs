@@ -75,13 +75,13 @@ impl BlockSender {
         block.in_flight = block.in_flight.saturating_sub(1);
         self.recount(number);
         let Some(block) = self.block(number) else { return };
-        let (is_stuck, deficit) = (block.is_stuck(), block.deficit.max(1));
+        let is_stuck = block.is_stuck();
         // Of the newest block the first repair symbols may be yet to come.
         let grown = if is_newest { 0 } else { block.lacks.saturating_sub(before) };
         self.unrepairable += grown;
         self.ledger.stats.unrepaired += u64::from(grown);
         if is_stuck {
-            self.set_lacking(number, deficit);
+            self.ask_more(number);
         }
     }
 
@@ -136,8 +136,16 @@ impl BlockSender {
         if block.is_stuck() {
             block.failures += 1;
             self.unrepairable += deficit.max(1);
-            self.set_lacking(number, deficit.max(1));
+            self.ask_more(number);
         }
+    }
+
+    /// Beside what arrived it is sent all that the receiver last said it lacks: of a block that it begins
+    /// again, most of it.
+    fn ask_more(&mut self, number: u64) {
+        let Some(block) = self.block_mut(number) else { return };
+        block.asked = block.arrived + block.deficit.max(1);
+        self.recount(number);
     }
 
     /// The receiver has it. Returns how many of its symbols had been lost and were restored.

@@ -119,26 +119,13 @@ impl BlockSender {
     fn recount(&mut self, number: u64) {
         let Some(block) = self.block_mut(number) else { return };
         let lacks = block.count_lacking();
+        let before = std::mem::replace(&mut block.lacks, lacks);
         let is_awaited = !block.is_decoded
             && !block.is_open
             && (block.in_flight == 0 || block.arrived >= block.window.len);
-        self.set_lacking(number, lacks);
-        if is_awaited {
-            self.awaited.insert(number);
-        } else {
-            self.awaited.remove(&number);
-        }
-    }
-
-    fn set_lacking(&mut self, number: u64, lacks: u32) {
-        let Some(block) = self.block_mut(number) else { return };
-        let before = std::mem::replace(&mut block.lacks, lacks);
         self.lacking_packets = self.lacking_packets + lacks - before;
-        if lacks > 0 {
-            self.lacking.insert(number);
-        } else {
-            self.lacking.remove(&number);
-        }
+        note(&mut self.lacking, number, lacks > 0);
+        note(&mut self.awaited, number, is_awaited);
     }
 
     /// A receiver that decodes with source symbols keeps the newest: with another block the oldest that is not
@@ -167,6 +154,15 @@ impl BlockSender {
             undecoded: self.undecoded,
             is_last_in_reach: self.is_last_in_reach(),
         })
+    }
+}
+
+/// `number` is in `set` from now on, or is not.
+fn note(set: &mut BTreeSet<u64>, number: u64, is_in: bool) {
+    if is_in {
+        set.insert(number);
+    } else {
+        set.remove(&number);
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::coding::SymbolReceiver;
 use crate::coding::strategy;
 use crate::coding::tests::Made;
-use crate::wire::frame::{Frame, Frames};
+use crate::wire::frame::{Frame, Frames, OpenWindow};
 
 const NOW: Instant = Instant::ZERO;
 const RTT: Duration = Duration::from_millis(100);
@@ -166,6 +166,37 @@ fn a_block_lacks_what_neither_arrived_nor_is_under_way() {
     assert!(pair.is_all_delivered());
     // A loss taken back counts for the block and not for flight.
     assert!(!pair.sender.on_arrived(NOW, sent[0].1, true));
+}
+
+/// A receiver that begins a block again (DFCP's, from 71 segments) lacks nearly all of it: as much is sent at
+/// once, not one packet a round trip.
+#[test]
+fn a_block_that_does_not_decode_lacks_all_that_the_receiver_says() {
+    let mut pair = Pair::new(Arc::new(DfcpRaptor::new(fulmar_fec::dfcp::Taus88::seeded(7))), 64);
+    pair.sender.plan_block(64);
+    let mut sent = vec![pair.emit(Choice::Source).unwrap().1];
+    while pair.look().missing > 0 {
+        sent.push(pair.emit(Choice::Recover).unwrap().1);
+    }
+    let window = Window { first: SymbolId(0), len: 64 };
+    let undecoded =
+        |deficit| CodingState { windows: vec![OpenWindow { window, deficit }], ..CodingState::default() };
+    for content in sent {
+        pair.sender.on_arrived(NOW, content, false);
+    }
+    pair.sender.on_report(NOW, &undecoded(60)).unwrap();
+    for lacking in (1..=60).rev() {
+        assert_eq!(pair.look().missing, lacking);
+        let (_, content) = pair.emit(Choice::Recover).unwrap();
+        if lacking % 2 == 0 {
+            pair.sender.on_arrived(NOW, content, false);
+        } else {
+            pair.sender.on_lost(NOW, content);
+            assert_eq!(pair.look().missing, lacking, "one that is lost is lacking again");
+            pair.emit(Choice::Recover).unwrap();
+        }
+    }
+    assert_eq!(pair.look().missing, 0);
 }
 
 #[test]
