@@ -29,8 +29,6 @@ pub(super) struct Block {
     pub(super) coded_arrived: u32,
     /// Packets that must be sent for it, with what is under way not enough.
     pub(super) lacks: u32,
-    /// What the receiver last said it lacks.
-    pub(super) deficit: u32,
     /// How often enough had arrived and it did not decode.
     pub(super) failures: u32,
 }
@@ -50,7 +48,6 @@ impl Block {
             coded: 0,
             coded_arrived: 0,
             lacks: 0,
-            deficit: 0,
             failures: 0,
         }
     }

@@ -81,7 +81,8 @@ impl BlockSender {
         self.unrepairable += grown;
         self.ledger.stats.unrepaired += u64::from(grown);
         if is_stuck {
-            self.ask_more(number);
+            // The report of what arrived before says how many more.
+            self.ask_more(number, 1);
         }
     }
 
@@ -127,7 +128,6 @@ impl BlockSender {
     /// The receiver cannot decode it with what arrived.
     fn on_undecoded(&mut self, number: u64, deficit: u32) {
         let Some(block) = self.block_mut(number) else { return };
-        block.deficit = deficit;
         if block.is_hopeless() {
             // More of the same does not help: the receiver has forgotten symbols that it would need beside
             // them.
@@ -135,16 +135,17 @@ impl BlockSender {
         }
         if block.is_stuck() {
             block.failures += 1;
-            self.unrepairable += deficit.max(1);
-            self.ask_more(number);
+            // No true report lacks more than a whole block.
+            let lacks = deficit.min(block.needed).max(1);
+            self.unrepairable += lacks;
+            self.ask_more(number, lacks);
         }
     }
 
-    /// Beside what arrived it is sent all that the receiver last said it lacks: of a block that it begins
-    /// again, most of it.
-    fn ask_more(&mut self, number: u64) {
+    /// Beside what arrived it is sent `packets`: of a block that the receiver begins again, nearly all of it.
+    fn ask_more(&mut self, number: u64, packets: u32) {
         let Some(block) = self.block_mut(number) else { return };
-        block.asked = block.arrived + block.deficit.max(1);
+        block.asked = block.arrived + packets;
         self.recount(number);
     }
 
