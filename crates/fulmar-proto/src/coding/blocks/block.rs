@@ -52,10 +52,15 @@ impl Block {
         }
     }
 
+    /// Closed, and not known to be decoded.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.is_decoded && !self.is_open
+    }
+
     /// Packets that must still be sent: needed or asked for, less arrived, less under way (LT-TCP, Hourt 2014,
     /// sections 3.4 and 3.5).
     pub(super) fn count_lacking(&self) -> u32 {
-        if self.is_decoded || self.is_open {
+        if !self.is_pending() {
             return 0;
         }
         self.needed.max(self.asked).saturating_sub(self.arrived.saturating_add(self.in_flight))
@@ -64,11 +69,16 @@ impl Block {
     /// So much of it has arrived that it should have decoded long ago: twice what is needed, and a few beside
     /// it for the shortest blocks.
     pub(super) fn is_hopeless(&self) -> bool {
-        !self.is_decoded && !self.is_open && self.arrived >= self.needed.saturating_mul(2).saturating_add(8)
+        self.is_pending() && self.arrived >= self.needed.saturating_mul(2).saturating_add(8)
     }
 
     /// Everything sent for it has arrived or is lost, it should have decoded, and has not.
     pub(super) fn is_stuck(&self) -> bool {
-        !self.is_decoded && !self.is_open && self.in_flight == 0 && self.lacks == 0
+        self.is_pending() && self.in_flight == 0 && self.lacks == 0
+    }
+
+    /// Enough of it arrived, or nothing is under way: the next report tells whether it decoded.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_pending() && (self.in_flight == 0 || self.arrived >= self.window.len)
     }
 }

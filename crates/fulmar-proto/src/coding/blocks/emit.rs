@@ -85,12 +85,11 @@ impl BlockSender {
     /// The next block in turn of those not known to be decoded (DFCP's round robin; Solymos 2014, section
     /// 3.8).
     pub(super) fn next_in_turn(&mut self) -> Option<u64> {
-        let is_candidate = |block: &Block| !block.is_decoded && !block.is_open;
         let end = self.base + self.blocks.len() as u64;
         let from = self.turn.clamp(self.base, end);
         let number = (from + 1..end)
             .chain(self.base..end)
-            .find(|number| self.block(*number).is_some_and(is_candidate))?;
+            .find(|number| self.block(*number).is_some_and(Block::is_pending))?;
         self.turn = number;
         Some(number)
     }

@@ -120,9 +120,7 @@ impl BlockSender {
         let Some(block) = self.block_mut(number) else { return };
         let lacks = block.count_lacking();
         let before = std::mem::replace(&mut block.lacks, lacks);
-        let is_awaited = !block.is_decoded
-            && !block.is_open
-            && (block.in_flight == 0 || block.arrived >= block.window.len);
+        let is_awaited = block.is_awaited();
         self.lacking_packets = self.lacking_packets + lacks - before;
         note(&mut self.lacking, number, lacks > 0);
         note(&mut self.awaited, number, is_awaited);
