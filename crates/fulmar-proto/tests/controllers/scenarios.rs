@@ -94,6 +94,18 @@ fn a_queue_of_two_packets_is_not_taken_for_random_loss() {
     }
 }
 
+/// Eight packets fill the path, and as many its queue, for a millisecond.
+#[test]
+fn a_queue_shorter_than_the_hosts_noise_is_seen_where_there_is_none() {
+    for (loss, most) in [(0.1, 0.03), (0.3, 0.05)] {
+        let run = run(Link::new(100, 1).lossy(loss, 0.0), App::Bulk, 5.0);
+        let share = run.megabits() / (100.0 * (1.0 - loss));
+        assert!((0.9..=1.0).contains(&share), "{share}");
+        let dropped = run.dropped();
+        assert!(dropped < most, "{dropped}");
+    }
+}
+
 #[test]
 fn acks_in_bunches_do_not_stop_it() {
     for (bunch, least) in [(2, 92.0), (5, 90.0), (10, 60.0), (20, 60.0)] {

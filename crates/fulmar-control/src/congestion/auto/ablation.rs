@@ -25,11 +25,13 @@ pub enum Mechanism {
     RttProbe,
     /// Where others share a full queue the rate is what the link carried.
     Carried,
+    /// Where few packets fill the path short queues count, and one that stands is drained before it counts as others'.
+    Narrow,
 }
 
-use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, RttProbe, Spread, Stubborn, Trains};
+use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, Narrow, RttProbe, Spread, Stubborn, Trains};
 
-const ALL: [(&str, Mechanism); 10] = [
+const ALL: [(&str, Mechanism); 11] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -40,6 +42,7 @@ const ALL: [(&str, Mechanism); 10] = [
     ("check", Check),
     ("rtt-probe", RttProbe),
     ("carried", Carried),
+    ("narrow", Narrow),
 ];
 
 impl Mechanism {

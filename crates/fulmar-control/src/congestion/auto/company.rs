@@ -4,7 +4,7 @@
 //! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
 //! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends
 //! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
-//! whether the queue would go if we let it.
+//! whether the queue would go if we let it. Where few packets fill the path that is seen before it begins.
 //!
 //! Where the others take all that we give up (`share`), or leave the trough of those who do (`trough`), window and
 //! pace are BBR's for a while.
@@ -26,6 +26,8 @@ use crate::{Feedback, LossEvent, PathView};
 
 /// Rounds of cruising in a row that must meet somebody else's queue.
 const FOREIGN_ROUNDS: u32 = 4;
+/// A queue that stood again within so many rounds after it was drained is not ours.
+const TESTED_ROUNDS: u64 = 16;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
@@ -37,8 +39,24 @@ impl Auto {
     /// Rounds of cruising in a row met a queue that is not ours, or one did while we know whose it is.
     pub(super) fn is_in_company(&self, now: Instant) -> bool {
         let is_long =
-            matches!(self.phase, Phase::Cruise { foreign_rounds } if foreign_rounds >= FOREIGN_ROUNDS);
+            matches!(self.phase, Phase::Cruise { foreign_rounds, .. } if foreign_rounds >= FOREIGN_ROUNDS);
         (is_long || (self.is_beside_bbr(now) && self.has_standing_queue)) && self.has(Mechanism::Company)
+    }
+
+    /// A queue stands on a narrow path, and was not tested lately.
+    pub(super) fn may_be_our_queue(&self, now: Instant) -> bool {
+        let is_tested = self.tested_round.is_some_and(|round| self.round - round < TESTED_ROUNDS);
+        self.is_narrow() && !is_tested && !self.is_beside_bbr(now)
+    }
+
+    /// Drains the queue, with the rate that the link carried while it stood: if it was ours it stays away.
+    pub(super) fn test_queue(&mut self, now: Instant) {
+        let Phase::Cruise { standing, .. } = &self.phase else { return };
+        if let Some(rate) = standing.mean(self.compensated(now)) {
+            self.model.lower(rate);
+        }
+        self.tested_round = Some(self.round);
+        self.enter(Phase::slow(Slow::Down));
     }
 
     /// A trough says that the others are stubborn.

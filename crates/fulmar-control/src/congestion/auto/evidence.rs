@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, whole_nanos};
 
+use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
 use super::{Auto, Found, Mechanism};
@@ -37,6 +38,11 @@ const TRUSTED_MAX: f64 = 0.25;
 /// A round of so many packets that lost this share more than the floor explains met an overload.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
 const OVERLOAD_LOSS: f64 = 0.1;
+/// What the hosts' own noise may add to a round trip.
+const HOST_NOISE: Duration = Duration::from_millis(1);
+/// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
+/// is often too high: then the queue is our own.
+const NARROW_PACKETS: u64 = 16;
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
@@ -56,8 +62,8 @@ const SPREAD_SAMPLES_MIN: u32 = 6;
 const SPREAD_ROUNDS_MIN: u32 = 8;
 
 impl Auto {
-    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or a
-    /// millisecond of the hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a
+    /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or the hosts' own
+    /// noise. Where ACKs come in bunches, as far as the bunches are apart: a
     /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         self.steady_slack().max(self.bunch_gap())
@@ -66,14 +72,29 @@ impl Auto {
     /// The same for the shortest round trip of a round: one of each bunch has not waited for it.
     pub(super) fn steady_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        (rtt_min / 8).max(Duration::from_millis(1)).max(self.spread())
+        (rtt_min / 8).max(self.host_noise()).max(self.spread())
+    }
+
+    /// What the hosts' noise may add: on a narrow path no more than was measured, as soon as it is.
+    fn host_noise(&self) -> Duration {
+        if self.is_narrow() && self.is_spread_known() { FLAT_MIN } else { HOST_NOISE }
+    }
+
+    /// A few packets fill the path.
+    pub(super) fn is_narrow(&self) -> bool {
+        let narrow_bytes = NARROW_PACKETS * u64::from(self.mtu_bytes);
+        self.has(Mechanism::Narrow) && self.model.bdp_bytes().is_some_and(|bytes| bytes < narrow_bytes)
+    }
+
+    fn is_spread_known(&self) -> bool {
+        self.spread_rounds >= SPREAD_ROUNDS_MIN
     }
 
     /// Three times the distance of a round's mean RTT from its shortest, in the steadiest of the last rounds
     /// of cruising. A queue makes every round trip of a round longer, jitter does not; a queue shorter than
     /// the jitter cannot be seen.
     pub(super) fn spread(&self) -> Duration {
-        if self.spread_rounds < SPREAD_ROUNDS_MIN || !self.has(Mechanism::Spread) {
+        if !self.is_spread_known() || !self.has(Mechanism::Spread) {
             return Duration::ZERO;
         }
         let rtt_min = self.model.rtt_min().unwrap_or_default();
@@ -115,7 +136,7 @@ impl Auto {
     }
 
     pub(super) fn has_queue(&self, rtt: Duration) -> bool {
-        self.model.rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
+        self.model.full_rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
     }
 
     /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
@@ -161,17 +182,22 @@ impl Auto {
     }
 
     /// A queue in a round that was sent no faster than the rate is not the work of our probing.
-    pub(super) fn watch_queue(&mut self) {
+    pub(super) fn watch_queue(&mut self, now: Instant) {
         self.watch_spread();
         if self.tally.rtt_samples == 0 || self.sent_gain > 1.0 {
             return;
         }
         let rtt = self.tally.rtt_min;
         self.has_standing_queue = self.has_queue(rtt);
-        let min = self.model.rtt_min().unwrap_or(rtt);
+        let min = self.model.full_rtt_min().unwrap_or(rtt);
         let is_long = rtt > min + self.queue_slack() && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
-        if let Phase::Cruise { foreign_rounds } = &mut self.phase {
+        if let Phase::Cruise { foreign_rounds, standing } = &mut self.phase {
             *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };
+            if *foreign_rounds == 0 {
+                *standing = Carried::new();
+            } else {
+                standing.on_round(&self.tally, now - self.round_started_at);
+            }
         }
     }
 

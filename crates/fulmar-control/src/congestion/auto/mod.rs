@@ -114,6 +114,8 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
+    /// When the queue was last drained to see whose it is.
+    tested_round: Option<u64>,
     /// What others leave us while we compete.
     share: Share,
     stubborn: Option<Stubborn>,
@@ -165,6 +167,7 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
+            tested_round: None,
             share: Share::new(),
             stubborn: None,
             troughs: Troughs::new(),

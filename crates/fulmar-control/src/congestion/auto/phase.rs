@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
+use super::carried::Carried;
 use super::rival::Rival;
 use super::startup::{STARTUP_GAIN, Startup};
 
@@ -30,6 +31,8 @@ pub(super) enum Phase {
     Cruise {
         /// Rounds in a row that met somebody else's queue.
         foreign_rounds: u32,
+        /// What the link carried in them.
+        standing: Carried,
     },
     /// Sending faster, to see whether there is more.
     Up(Up),
@@ -88,7 +91,7 @@ impl Phase {
 
     /// The first round of cruising.
     pub(super) fn cruise() -> Self {
-        Self::Cruise { foreign_rounds: 0 }
+        Self::Cruise { foreign_rounds: 0, standing: Carried::new() }
     }
 
     pub(super) fn is_startup(&self) -> bool {

@@ -56,7 +56,7 @@ impl Auto {
     pub(super) fn end_round(&mut self, now: Instant, path: &PathView) {
         let finished_gain = self.round_gain;
         let was_wrong = self.learn_floor(now, path);
-        self.watch_queue();
+        self.watch_queue(now);
         self.watch_troughs(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
@@ -180,7 +180,11 @@ impl Auto {
             && self.has(Mechanism::Check)
             && self.round.saturating_sub(self.schedule.slow_round) > FLOOR_CHECK_ROUNDS;
         if self.is_in_company(now) {
-            self.enter_compete(now, path);
+            if self.may_be_our_queue(now) {
+                self.test_queue(now);
+            } else {
+                self.enter_compete(now, path);
+            }
         } else if self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
             self.enter_rtt_probe(now);
         } else if self.troughs.is_open() {
@@ -246,7 +250,7 @@ impl Auto {
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.
-            let base = up.rtt.max(self.model.rtt_min().unwrap_or_default());
+            let base = up.rtt.max(self.model.full_rtt_min().unwrap_or_default());
             if self.tally.rtt_mean().is_some_and(|rtt| rtt > base.saturating_add(self.queue_slack() / 2)) {
                 self.on_alone(now);
             }
@@ -276,7 +280,7 @@ impl Auto {
             return;
         }
         // A queue that was there before is not ours; one that grows is.
-        let base = up.rtt.max(self.model.rtt_min().unwrap_or_default());
+        let base = up.rtt.max(self.model.full_rtt_min().unwrap_or_default());
         let has_queue =
             self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(self.queue_slack());
         let is_congested = self.is_congested(path);
