@@ -26,7 +26,7 @@ use crate::{Feedback, LossEvent, PathView};
 
 /// Rounds of cruising in a row that must meet somebody else's queue.
 const FOREIGN_ROUNDS: u32 = 4;
-/// A queue that stood again within so many rounds after it was drained is not ours.
+/// A queue that stands again within so many rounds after it was drained is not ours.
 const TESTED_ROUNDS: u64 = 16;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;

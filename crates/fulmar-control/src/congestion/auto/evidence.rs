@@ -77,7 +77,7 @@ impl Auto {
 
     /// What the hosts' noise may add: on a narrow path no more than was measured, as soon as it is.
     fn host_noise(&self) -> Duration {
-        if self.is_narrow() && self.is_spread_known() { FLAT_MIN } else { HOST_NOISE }
+        if self.is_spread_known() && self.is_narrow() { FLAT_MIN } else { HOST_NOISE }
     }
 
     /// A few packets fill the path.
@@ -190,7 +190,7 @@ impl Auto {
         let rtt = self.tally.rtt_min;
         self.has_standing_queue = self.has_queue(rtt);
         let min = self.model.full_rtt_min().unwrap_or(rtt);
-        let is_long = rtt > min + self.queue_slack() && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
+        let is_long = self.has_standing_queue && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
         if let Phase::Cruise { foreign_rounds, standing } = &mut self.phase {
             *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };
             if *foreign_rounds == 0 {
