@@ -27,11 +27,15 @@ pub enum Mechanism {
     Carried,
     /// Where few packets fill the path short queues count, and one that stands is drained before it counts as others'.
     Narrow,
+    /// When others drain the queue we do.
+    Join,
 }
 
-use Mechanism::{Alone, Bunches, Carried, Check, Company, Floor, Narrow, RttProbe, Spread, Stubborn, Trains};
+use Mechanism::{
+    Alone, Bunches, Carried, Check, Company, Floor, Join, Narrow, RttProbe, Spread, Stubborn, Trains,
+};
 
-const ALL: [(&str, Mechanism); 11] = [
+const ALL: [(&str, Mechanism); 12] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -43,6 +47,7 @@ const ALL: [(&str, Mechanism); 11] = [
     ("rtt-probe", RttProbe),
     ("carried", Carried),
     ("narrow", Narrow),
+    ("join", Join),
 ];
 
 impl Mechanism {

@@ -31,7 +31,7 @@ const TESTED_ROUNDS: u64 = 16;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
-const CROWD_LOSS: f64 = 0.05;
+const CROWD_LOSS: f64 = 0.02;
 /// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
 const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
 
@@ -144,7 +144,8 @@ impl Auto {
         } else if self.are_stubborn(now) {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
             self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
-        } else if let Some(taken) = taken.filter(|_| self.has(Mechanism::Stubborn)) {
+        } else if let Some(taken) = taken.filter(|_| self.has(Mechanism::Stubborn) && !self.is_among_kin(now))
+        {
             let stubborn = Stubborn::found(now, self.stubborn);
             let rate = if stubborn.is_confirmed() { taken.had } else { taken.left };
             self.stubborn = Some(stubborn);
@@ -172,7 +173,12 @@ impl Auto {
         let floor = self.floor.rate();
         let Phase::Compete(rival) = &mut self.phase else { return };
         let packets = self.tally.packets();
-        let explained = self.floor.explained_packets(packets, &path.loss, COMPETE_SIGMAS);
+        // A floor of few packets would shield us for good from the losses that the others obey.
+        let explained = if self.floor.is_measured() {
+            self.floor.explained_packets(packets, &path.loss, COMPETE_SIGMAS)
+        } else {
+            0.0
+        };
         let is_excess = f64::from(self.tally.lost_packets) > explained + 0.5 && !self.tally.is_blackout;
         let mut seen = feedback.clone();
         if !is_excess {

@@ -51,7 +51,7 @@ const FLAT_MIN: Duration = Duration::from_micros(100);
 const FLAT_JITTER: u32 = 160;
 /// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
 const STARTUP_LOSS: f64 = 0.15;
-const STARTUP_FLOOR_MAX: f64 = 0.15;
+const STARTUP_FLOOR_MAX: f64 = 0.05;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
@@ -274,11 +274,12 @@ impl Auto {
         let is_drained = self.is_drained();
         if is_cut {
             self.follow_floor(before);
-        } else if self.sent_gain <= 1.0 && is_drained {
+        } else if self.sent_gain <= 1.0 && is_drained && self.was_drained {
             self.on_clean_round(now, packets, lost_packets, path);
         } else {
             self.floor.on_unclean_round(now, now - self.round_started_at);
         }
+        self.was_drained = is_drained;
         is_cut
     }
 

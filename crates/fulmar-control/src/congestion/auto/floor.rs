@@ -76,6 +76,11 @@ impl Floor {
         }
     }
 
+    /// It rests on more than the first few packets.
+    pub(super) fn is_measured(&self) -> bool {
+        self.len > 0
+    }
+
     /// The floor, 0 to [`FLOOR_MAX`].
     pub(super) fn rate(&self) -> f64 {
         self.rate

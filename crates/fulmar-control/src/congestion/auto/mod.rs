@@ -29,6 +29,7 @@ mod ablation;
 mod bunches;
 mod carried;
 mod company;
+mod drains;
 mod evidence;
 mod floor;
 mod model;
@@ -46,6 +47,7 @@ pub use ablation::Mechanism;
 
 use bunches::Bunches;
 use carried::Carried;
+use drains::Drains;
 use floor::Floor;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
@@ -114,6 +116,7 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
+    drains: Drains,
     /// When the queue was last drained to see whose it is.
     tested_round: Option<u64>,
     /// What others leave us while we compete.
@@ -126,6 +129,8 @@ pub struct Auto {
     spread_rounds: u32,
     /// The last round of cruising met nothing.
     is_flat: bool,
+    /// The last round found no queue: one that did after one that did not may tell of losses in it.
+    was_drained: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
@@ -167,6 +172,7 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
+            drains: Drains::new(),
             tested_round: None,
             share: Share::new(),
             stubborn: None,
@@ -174,6 +180,7 @@ impl Auto {
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             is_flat: false,
+            was_drained: false,
             has_standing_queue: false,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),

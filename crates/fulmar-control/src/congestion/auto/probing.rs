@@ -57,11 +57,14 @@ impl Auto {
         let finished_gain = self.round_gain;
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
+        self.watch_drain(now);
         self.watch_troughs(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
+        let has_dipped = self.watch_dip(now);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
+            _ if has_dipped => self.enter_rtt_probe(now),
             _ if was_wrong => self.enter(Phase::slow(Slow::Down)),
             Phase::Slow { .. } => self.judge_slow(now, path),
             Phase::Cruise { .. } => self.judge_cruise(now, path),
@@ -247,6 +250,8 @@ impl Auto {
         // A link with more to give has no queue; what grows in spite of one is taken from others.
         let is_hidden = !self.is_flat && !self.is_alone(now) && self.tally.lost_share() > HIDDEN_LOSS;
         let is_taken = self.has_queue(self.tally.rtt_min) || is_hidden;
+        // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
+        let is_free = !is_taken && (self.is_round_flat() || self.is_alone(now));
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.
@@ -255,7 +260,7 @@ impl Auto {
                 self.on_alone(now);
             }
             self.enter(Phase::slow(Slow::Down));
-        } else if rounds >= UP_ROUNDS_MAX && !is_taken {
+        } else if rounds >= UP_ROUNDS_MAX && is_free {
             // Far below the rate still: start-up ended too early, or the path became faster.
             self.restart(path);
         } else {
@@ -305,6 +310,7 @@ impl Auto {
 
     pub(super) fn enter_rtt_probe(&mut self, now: Instant) {
         self.schedule.rtt_probed_at = Some(now);
+        self.open_drain(now);
         self.enter(Phase::slow(Slow::DeepDown));
     }
 }
