@@ -31,7 +31,7 @@ const TESTED_ROUNDS: u64 = 16;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
-const CROWD_LOSS: f64 = 0.02;
+const CROWD_LOSS: f64 = 0.05;
 /// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
 const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
 

@@ -6,8 +6,8 @@
 //! the queue is gone, all know the path, and know it since the same moment, so that they come to look for it together
 //! the next time.
 //!
-//! A queue that stood and is gone when we drain is filled by flows that drain with us: our own kind, and nobody who
-//! takes no loss for congestion.
+//! A queue that stood and is gone when we drain, and the next time again, is filled by flows that drain with us: our
+//! own kind, and nobody who takes no loss for congestion.
 
 use core::time::Duration;
 
@@ -26,8 +26,9 @@ const DIP_MIN: Duration = Duration::from_micros(300);
 const PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
 const DRAIN_ROUNDS: u64 = 5;
-/// That they drain when we do is believed for so long: two drains may pass in which the queue is not seen to go.
-const KIN_MEMORY: Duration = Duration::from_secs(12);
+/// That they drain when we do is believed for so long after the first of two such drains: beside BBR one empties the
+/// queue by chance.
+const KIN_MEMORY: Duration = Duration::from_secs(10);
 
 /// A drain of which it is not known yet whether it empties the queue.
 #[derive(Copy, Clone, Debug)]
@@ -46,13 +47,13 @@ pub(super) struct Drains {
     /// Of the last rounds.
     rtt_min: WindowedMin,
     open: Option<Drain>,
-    /// When one last emptied a queue.
-    emptied_at: Option<Instant>,
+    /// When two last emptied a queue, the older first.
+    emptied_at: [Option<Instant>; 2],
 }
 
 impl Drains {
     pub(super) fn new() -> Self {
-        Self { rtt_min: WindowedMin::new(whole_nanos(RECENT)), open: None, emptied_at: None }
+        Self { rtt_min: WindowedMin::new(whole_nanos(RECENT)), open: None, emptied_at: [None; 2] }
     }
 }
 
@@ -74,14 +75,16 @@ impl Auto {
         self.drains.open = None;
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         if is_empty && (drain.had_queue || drain.rtt > rtt_min + self.steady_slack()) {
-            self.drains.emptied_at = Some(now);
-            self.stubborn = self.stubborn.filter(|stubborn| stubborn.is_certain());
+            self.drains.emptied_at = [self.drains.emptied_at[1], Some(now)];
+            if self.is_among_kin(now) {
+                self.stubborn = self.stubborn.filter(|stubborn| stubborn.is_certain());
+            }
         }
     }
 
     /// Whoever fills the queue drains it when we do.
     pub(super) fn is_among_kin(&self, now: Instant) -> bool {
-        self.drains.emptied_at.is_some_and(|at| now - at < KIN_MEMORY)
+        self.drains.emptied_at[0].is_some_and(|at| now - at < KIN_MEMORY)
     }
 
     /// A round ends: does somebody drain the queue, so that we should join?
@@ -92,7 +95,8 @@ impl Auto {
         let rtt = self.tally.rtt_min;
         let shortest = self.drains.rtt_min.value().map_or(rtt, Duration::from_nanos);
         self.drains.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
-        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
+        // It may be BBR's trough: until that is known nothing of ours may move the queue.
+        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_)) && !self.troughs.is_open();
         let is_ours = self.sent_gain <= Slow::Down.gain();
         let was_drained = self.schedule.rtt_probed_at.is_some_and(|at| now - at < PAUSE);
         let dip = (rtt / DIP).max(DIP_MIN).max(self.spread());
