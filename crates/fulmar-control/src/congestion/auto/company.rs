@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
+use super::drains::PAUSE;
 use super::model::link_rate;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
@@ -57,6 +58,30 @@ impl Auto {
         }
         self.tested_round = Some(self.round);
         self.enter(Phase::slow(Slow::Down));
+    }
+
+    /// Did our drain empty the queue? Those who drain it with us are not stubborn.
+    pub(super) fn watch_drain(&mut self, now: Instant) {
+        let Some(opened_at) = self.drains.opened_at() else { return };
+        let is_empty = !self.model.is_rtt_min_older_than(now, now - opened_at);
+        let free = self.model.rtt_min().unwrap_or_default() + self.steady_slack();
+        if self.drains.on_round(now, self.round, is_empty, free) && self.drains.are_common(now) {
+            self.stubborn = self.stubborn.filter(|stubborn| stubborn.is_certain());
+        }
+    }
+
+    /// Does somebody else drain the queue, so that we should join?
+    pub(super) fn watch_dip(&mut self, now: Instant) -> bool {
+        if self.tally.rtt_samples == 0 {
+            return false;
+        }
+        let is_dip = self.drains.is_dip(now, self.tally.rtt_min, self.spread());
+        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
+        let is_ours = self.sent_gain <= Slow::Down.gain();
+        let was_drained = self.schedule.rtt_probed_at.is_some_and(|at| now - at < PAUSE);
+        // It may be BBR's trough: until that is known nothing of ours may move the queue.
+        let may_move = is_steady && !is_ours && !was_drained && !self.troughs.is_open();
+        is_dip && may_move && self.has(Mechanism::Join)
     }
 
     /// A trough says that the others are stubborn.
@@ -144,7 +169,8 @@ impl Auto {
         } else if self.are_stubborn(now) {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
             self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
-        } else if let Some(taken) = taken.filter(|_| self.has(Mechanism::Stubborn) && !self.is_among_kin(now))
+        } else if let Some(taken) =
+            taken.filter(|_| self.has(Mechanism::Stubborn) && !self.drains.are_common(now))
         {
             let stubborn = Stubborn::found(now, self.stubborn);
             let rate = if stubborn.is_confirmed() { taken.had } else { taken.left };

@@ -13,8 +13,6 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, whole_nanos};
 
-use super::phase::{Phase, Slow};
-use super::{Auto, Mechanism};
 use crate::windowed::WindowedMin;
 
 /// The round trip is compared with the shortest of the rounds of so long.
@@ -23,7 +21,7 @@ const RECENT: Duration = Duration::from_secs(2);
 const DIP: u32 = 64;
 const DIP_MIN: Duration = Duration::from_micros(300);
 /// So much time passes between two drains, or two flows would go on joining each other.
-const PAUSE: Duration = Duration::from_millis(2500);
+pub(super) const PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
 const DRAIN_ROUNDS: u64 = 5;
 /// That they drain when we do is believed for so long after the first of two such drains: beside BBR one empties the
@@ -55,51 +53,89 @@ impl Drains {
     pub(super) fn new() -> Self {
         Self { rtt_min: WindowedMin::new(whole_nanos(RECENT)), open: None, emptied_at: [None; 2] }
     }
-}
 
-impl Auto {
-    /// We begin to drain the queue.
-    pub(super) fn open_drain(&mut self, now: Instant) {
-        let rtt = self.tally.rtt_min;
-        let had_queue = self.tally.rtt_samples > 0 && self.has_queue(rtt);
-        self.drains.open = Some(Drain { began_at: now, round: self.round, rtt, had_queue });
+    /// A drain begins after a round whose shortest round trip was `rtt`.
+    pub(super) fn open(&mut self, now: Instant, round: u64, rtt: Duration, had_queue: bool) {
+        self.open = Some(Drain { began_at: now, round, rtt, had_queue });
     }
 
-    /// A round ends: did the drain empty the queue?
-    pub(super) fn watch_drain(&mut self, now: Instant) {
-        let Some(drain) = self.drains.open else { return };
-        let is_empty = !self.model.is_rtt_min_older_than(now, now - drain.began_at);
-        if !is_empty && self.round < drain.round + DRAIN_ROUNDS {
-            return;
+    /// When the drain began that is still to be judged.
+    pub(super) fn opened_at(&self) -> Option<Instant> {
+        self.open.map(|drain| drain.began_at)
+    }
+
+    /// A round ends, by which the queue `is_empty` or not yet; a round trip longer than `free` held one. True if the
+    /// drain emptied it.
+    pub(super) fn on_round(&mut self, now: Instant, round: u64, is_empty: bool, free: Duration) -> bool {
+        let Some(drain) = self.open else { return false };
+        if !is_empty && round < drain.round + DRAIN_ROUNDS {
+            return false;
         }
-        self.drains.open = None;
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
-        if is_empty && (drain.had_queue || drain.rtt > rtt_min + self.steady_slack()) {
-            self.drains.emptied_at = [self.drains.emptied_at[1], Some(now)];
-            if self.is_among_kin(now) {
-                self.stubborn = self.stubborn.filter(|stubborn| stubborn.is_certain());
-            }
+        self.open = None;
+        let has_emptied = is_empty && (drain.had_queue || drain.rtt > free);
+        if has_emptied {
+            self.emptied_at = [self.emptied_at[1], Some(now)];
         }
+        has_emptied
     }
 
     /// Whoever fills the queue drains it when we do.
-    pub(super) fn is_among_kin(&self, now: Instant) -> bool {
-        self.drains.emptied_at[0].is_some_and(|at| now - at < KIN_MEMORY)
+    pub(super) fn are_common(&self, now: Instant) -> bool {
+        self.emptied_at[0].is_some_and(|at| now - at < KIN_MEMORY)
     }
 
-    /// A round ends: does somebody drain the queue, so that we should join?
-    pub(super) fn watch_dip(&mut self, now: Instant) -> bool {
-        if self.tally.rtt_samples == 0 {
-            return false;
+    /// A round of a shortest round trip of `rtt` ends: is that below the last seconds', where `noise` may be?
+    pub(super) fn is_dip(&mut self, now: Instant, rtt: Duration, noise: Duration) -> bool {
+        let shortest = self.rtt_min.value().map_or(rtt, Duration::from_nanos);
+        self.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
+        rtt + (rtt / DIP).max(DIP_MIN).max(noise) < shortest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: Duration = Duration::from_millis(22);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// A drain in which a queue of 18 ms was found to be gone after so many rounds.
+    fn drain(drains: &mut Drains, millis: u64, rounds: u64) -> bool {
+        drains.open(at(millis), 100, Duration::from_millis(38), true);
+        (1..=rounds).any(|round| drains.on_round(at(millis + 40 * round), 100 + round, round == rounds, FREE))
+    }
+
+    #[test]
+    fn two_drains_that_empty_the_queue_tell_our_own_kind() {
+        let mut drains = Drains::new();
+        assert!(drain(&mut drains, 5_000, 3));
+        assert!(!drains.are_common(at(5_200)));
+        assert!(drain(&mut drains, 10_000, 2));
+        assert!(drains.are_common(at(10_200)) && !drains.are_common(at(15_200)));
+    }
+
+    #[test]
+    fn a_queue_that_stays_or_never_stood_tells_nothing() {
+        let mut drains = Drains::new();
+        drains.open(at(0), 100, Duration::from_millis(38), true);
+        for round in 101..=105 {
+            assert!(!drains.on_round(at(round), round, false, FREE));
         }
-        let rtt = self.tally.rtt_min;
-        let shortest = self.drains.rtt_min.value().map_or(rtt, Duration::from_nanos);
-        self.drains.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
-        // It may be BBR's trough: until that is known nothing of ours may move the queue.
-        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_)) && !self.troughs.is_open();
-        let is_ours = self.sent_gain <= Slow::Down.gain();
-        let was_drained = self.schedule.rtt_probed_at.is_some_and(|at| now - at < PAUSE);
-        let dip = (rtt / DIP).max(DIP_MIN).max(self.spread());
-        is_steady && !is_ours && !was_drained && rtt + dip < shortest && self.has(Mechanism::Join)
+        assert_eq!(drains.opened_at(), None);
+        drains.open(at(200), 200, Duration::from_millis(21), false);
+        assert!(!drains.on_round(at(240), 201, true, FREE) && drains.opened_at().is_none());
+    }
+
+    #[test]
+    fn what_falls_below_the_last_two_seconds_is_a_dip() {
+        let mut drains = Drains::new();
+        let mut is_dip = |millis, micros| drains.is_dip(at(millis), Duration::from_micros(micros), DIP_MIN);
+        assert!(!is_dip(0, 38_000) && !is_dip(40, 39_000) && !is_dip(80, 37_500));
+        assert!(is_dip(120, 36_900));
+        // What is remembered falls with it, and is forgotten.
+        assert!(!is_dip(160, 36_900) && !is_dip(2_400, 39_000) && is_dip(2_440, 38_000));
     }
 }

@@ -310,7 +310,9 @@ impl Auto {
 
     pub(super) fn enter_rtt_probe(&mut self, now: Instant) {
         self.schedule.rtt_probed_at = Some(now);
-        self.open_drain(now);
+        let rtt = self.tally.rtt_min;
+        let had_queue = self.tally.rtt_samples > 0 && self.has_queue(rtt);
+        self.drains.open(now, self.round, rtt, had_queue);
         self.enter(Phase::slow(Slow::DeepDown));
     }
 }
