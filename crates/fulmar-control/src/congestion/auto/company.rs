@@ -7,14 +7,14 @@
 //! whether the queue would go if we let it. Where few packets fill the path that is seen before it begins.
 //!
 //! Where the others take all that we give up (`share`), or leave the trough of those who do (`trough`), window and
-//! pace are BBR's for a while.
+//! pace are BBR's for a while. Those who drain the queue when we do (`drains`) are not of that kind.
 
 use alloc::boxed::Box;
 use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::drains::PAUSE;
+use super::drains::DRAIN_PAUSE;
 use super::model::link_rate;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
@@ -78,7 +78,7 @@ impl Auto {
         let is_dip = self.drains.is_dip(now, self.tally.rtt_min, self.spread());
         let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
         let is_ours = self.sent_gain <= Slow::Down.gain();
-        let was_drained = self.schedule.rtt_probed_at.is_some_and(|at| now - at < PAUSE);
+        let was_drained = self.schedule.was_rtt_probed(now, DRAIN_PAUSE);
         // It may be BBR's trough: until that is known nothing of ours may move the queue.
         let may_move = is_steady && !is_ours && !was_drained && !self.troughs.is_open();
         is_dip && may_move && self.has(Mechanism::Join)

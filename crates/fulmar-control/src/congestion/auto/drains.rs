@@ -21,7 +21,7 @@ const RECENT: Duration = Duration::from_secs(2);
 const DIP: u32 = 64;
 const DIP_MIN: Duration = Duration::from_micros(300);
 /// So much time passes between two drains, or two flows would go on joining each other.
-pub(super) const PAUSE: Duration = Duration::from_millis(2500);
+pub(super) const DRAIN_PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
 const DRAIN_ROUNDS: u64 = 5;
 /// That they drain when we do is believed for so long after the first of two such drains: beside BBR one empties the
@@ -35,8 +35,6 @@ struct Drain {
     round: u64,
     /// The shortest round trip of the round before.
     rtt: Duration,
-    /// It held a queue, as far as we knew.
-    had_queue: bool,
 }
 
 /// What the drains of a queue show.
@@ -55,8 +53,8 @@ impl Drains {
     }
 
     /// A drain begins after a round whose shortest round trip was `rtt`.
-    pub(super) fn open(&mut self, now: Instant, round: u64, rtt: Duration, had_queue: bool) {
-        self.open = Some(Drain { began_at: now, round, rtt, had_queue });
+    pub(super) fn open(&mut self, now: Instant, round: u64, rtt: Duration) {
+        self.open = Some(Drain { began_at: now, round, rtt });
     }
 
     /// When the drain began that is still to be judged.
@@ -72,7 +70,7 @@ impl Drains {
             return false;
         }
         self.open = None;
-        let has_emptied = is_empty && (drain.had_queue || drain.rtt > free);
+        let has_emptied = is_empty && drain.rtt > free;
         if has_emptied {
             self.emptied_at = [self.emptied_at[1], Some(now)];
         }
@@ -104,7 +102,7 @@ mod tests {
 
     /// A drain in which a queue of 18 ms was found to be gone after so many rounds.
     fn drain(drains: &mut Drains, millis: u64, rounds: u64) -> bool {
-        drains.open(at(millis), 100, Duration::from_millis(38), true);
+        drains.open(at(millis), 100, Duration::from_millis(38));
         (1..=rounds).any(|round| drains.on_round(at(millis + 40 * round), 100 + round, round == rounds, FREE))
     }
 
@@ -120,12 +118,12 @@ mod tests {
     #[test]
     fn a_queue_that_stays_or_never_stood_tells_nothing() {
         let mut drains = Drains::new();
-        drains.open(at(0), 100, Duration::from_millis(38), true);
+        drains.open(at(0), 100, Duration::from_millis(38));
         for round in 101..=105 {
             assert!(!drains.on_round(at(round), round, false, FREE));
         }
         assert_eq!(drains.opened_at(), None);
-        drains.open(at(200), 200, Duration::from_millis(21), false);
+        drains.open(at(200), 200, Duration::from_millis(21));
         assert!(!drains.on_round(at(240), 201, true, FREE) && drains.opened_at().is_none());
     }
 

@@ -129,7 +129,7 @@ pub struct Auto {
     spread_rounds: u32,
     /// The last round of cruising met nothing.
     is_flat: bool,
-    /// The last round found no queue: one that did after one that did not may tell of losses in it.
+    /// The last round that might have taught the floor found no queue: the first that finds none may tell of losses in one.
     was_drained: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,

@@ -304,15 +304,16 @@ impl Auto {
 
     /// Flows that share a queue see the same shortest RTT at the same time, and so come to drain it together.
     pub(super) fn is_rtt_probe_due(&self, now: Instant, age: Duration) -> bool {
-        let was_probed = self.schedule.rtt_probed_at.is_some_and(|at| now - at < age);
-        !was_probed && self.has(Mechanism::RttProbe) && self.model.is_rtt_min_older_than(now, age)
+        !self.schedule.was_rtt_probed(now, age)
+            && self.has(Mechanism::RttProbe)
+            && self.model.is_rtt_min_older_than(now, age)
     }
 
     pub(super) fn enter_rtt_probe(&mut self, now: Instant) {
         self.schedule.rtt_probed_at = Some(now);
-        let rtt = self.tally.rtt_min;
-        let had_queue = self.tally.rtt_samples > 0 && self.has_queue(rtt);
-        self.drains.open(now, self.round, rtt, had_queue);
+        if self.tally.rtt_samples > 0 {
+            self.drains.open(now, self.round, self.tally.rtt_min);
+        }
         self.enter(Phase::slow(Slow::DeepDown));
     }
 }

@@ -25,6 +25,11 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
+    /// The shortest RTT was looked for less than so long ago.
+    pub(super) fn was_rtt_probed(&self, now: Instant, within: Duration) -> bool {
+        self.rtt_probed_at.is_some_and(|at| now - at < within)
+    }
+
     pub(super) fn new() -> Self {
         Self {
             probe_round: 0,
