@@ -165,21 +165,22 @@ fn crowds_of_autos_come_down() {
     assert!(dropped < 0.3, "{dropped}");
 }
 
-/// Flows that begin within two seconds take the full queue for the path. If each drains it alone, twenty drop 13 % of what
-/// they send in 25 s; if who sees it fall drains as well, 8 %.
+/// Flows that begin within two or three seconds take the full queue for the path. If each drains it alone, twenty drop 16 % of
+/// what they send in 25 s; if who sees it fall drains as well, 7 %, in the mean of four such starts.
 #[test]
 fn who_sees_the_queue_drained_joins() {
-    let dropped = |without| {
+    let dropped = |without, gap: u64| {
         let mut run = Bottleneck::new(Link::new(100, 20), 25.0, 7);
         for place in 0..20 {
             let controller = Auto::new(MTU).without(without);
-            run.add(Box::new(controller), Duration::from_millis(100) * place, App::Bulk);
+            run.add(Box::new(controller), Duration::from_millis(gap) * place, App::Bulk);
         }
         run.run(25.0);
         let sent: u64 = run.flows.iter().map(|flow| flow.sent_packets).sum();
         run.stats().dropped.packets as f64 / sent as f64
     };
-    let (with, alone) = (dropped(None), dropped(Some(Mechanism::Join)));
+    let mean = |without| [100, 110, 120, 130].map(|gap| dropped(without, gap)).iter().sum::<f64>() / 4.0;
+    let (with, alone) = (mean(None), mean(Some(Mechanism::Join)));
     println!("{with:.3} dropped, {alone:.3} if each drains alone");
     assert!(with < 0.1 && with < 0.8 * alone, "{with}, {alone}");
 }

@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::drains::DRAIN_PAUSE;
+use super::drains::{DRAIN_PAUSE, blind_dip_margin, dip_margin};
 use super::model::link_rate;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
@@ -33,6 +33,8 @@ const TESTED_ROUNDS: u64 = 16;
 const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
 const CROWD_LOSS: f64 = 0.05;
+/// A crowd that nobody of sees loses more than this.
+const BLIND_LOSS: f64 = 0.05;
 /// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
 const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
 
@@ -70,12 +72,24 @@ impl Auto {
         }
     }
 
+    /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have seen its
+    /// queue empty.
+    pub(super) fn may_be_blind(&self, now: Instant, path: &PathView) -> bool {
+        !self.is_flat && !self.is_alone(now) && path.loss.rate > BLIND_LOSS
+    }
+
     /// Does somebody else drain the queue, so that we should join?
-    pub(super) fn watch_dip(&mut self, now: Instant) -> bool {
+    pub(super) fn watch_dip(&mut self, now: Instant, path: &PathView) -> bool {
         if self.tally.rtt_samples == 0 {
             return false;
         }
-        let is_dip = self.drains.is_dip(now, self.tally.rtt_min, self.spread());
+        let (rtt, spread) = (self.tally.rtt_min, self.spread());
+        let margin = if self.may_be_blind(now, path) {
+            blind_dip_margin(rtt, spread)
+        } else {
+            dip_margin(rtt, spread)
+        };
+        let is_dip = self.drains.is_dip(now, rtt, margin);
         let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
         let is_ours = self.sent_gain <= Slow::Down.gain();
         let was_drained = self.schedule.was_rtt_probed(now, DRAIN_PAUSE);

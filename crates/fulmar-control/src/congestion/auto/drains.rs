@@ -4,7 +4,8 @@
 //! when it looks for it alone (`probing`) the others fill. So whoever sees the round trip fall below that of the last
 //! seconds, though it sent no slower itself, takes it that somebody drains, and joins: then more see it fall, until
 //! the queue is gone, all know the path, and know it since the same moment, so that they come to look for it together
-//! the next time.
+//! the next time. A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it
+//! joins at the least sign. And a drain goes on while it finds shorter round trips than any that were known.
 //!
 //! A queue that stood and is gone when we drain, and the next time again, is filled by flows that drain with us: our
 //! own kind, and nobody who takes no loss for congestion.
@@ -20,6 +21,9 @@ const RECENT: Duration = Duration::from_secs(2);
 /// Somebody drains if it is shorter by more than this part of the shortest, and by more than the hosts' noise.
 const DIP: u32 = 64;
 const DIP_MIN: Duration = Duration::from_micros(300);
+/// .. or than this, and than the distance of a round's mean from its shortest, for whoever may be blind.
+const BLIND_DIP: u32 = 256;
+const BLIND_DIP_MIN: Duration = Duration::from_micros(100);
 /// So much time passes between two drains, or two flows would go on joining each other.
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
@@ -82,12 +86,22 @@ impl Drains {
         self.emptied_at[0].is_some_and(|at| now - at < KIN_MEMORY)
     }
 
-    /// A round of a shortest round trip of `rtt` ends: is that below the last seconds', where `noise` may be?
-    pub(super) fn is_dip(&mut self, now: Instant, rtt: Duration, noise: Duration) -> bool {
+    /// A round of a shortest round trip of `rtt` ends: is that below the last seconds', by more than `margin`?
+    pub(super) fn is_dip(&mut self, now: Instant, rtt: Duration, margin: Duration) -> bool {
         let shortest = self.rtt_min.value().map_or(rtt, Duration::from_nanos);
         self.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
-        rtt + (rtt / DIP).max(DIP_MIN).max(noise) < shortest
+        rtt + margin < shortest
     }
+}
+
+/// By how much a round trip must be shorter than `rtt`, where jitter moves it by `spread`, for somebody to have drained.
+pub(super) fn dip_margin(rtt: Duration, spread: Duration) -> Duration {
+    (rtt / DIP).max(DIP_MIN).max(spread)
+}
+
+/// The same for a flow that may be blind.
+pub(super) fn blind_dip_margin(rtt: Duration, spread: Duration) -> Duration {
+    (rtt / BLIND_DIP).max(BLIND_DIP_MIN).max(spread / 3)
 }
 
 #[cfg(test)]
@@ -128,9 +142,23 @@ mod tests {
     }
 
     #[test]
+    fn whoever_may_be_blind_joins_at_less() {
+        let margins = |spread: u64| {
+            let spread = Duration::from_micros(spread);
+            [dip_margin(FREE, spread), blind_dip_margin(FREE, spread)].map(|margin| margin.as_micros())
+        };
+        assert_eq!(margins(0), [343, 100]);
+        assert_eq!(margins(1_200), [1_200, 400]);
+        assert_eq!(blind_dip_margin(2 * FREE, Duration::ZERO).as_micros(), 171);
+    }
+
+    #[test]
     fn what_falls_below_the_last_two_seconds_is_a_dip() {
         let mut drains = Drains::new();
-        let mut is_dip = |millis, micros| drains.is_dip(at(millis), Duration::from_micros(micros), DIP_MIN);
+        let mut is_dip = |millis, micros| {
+            let rtt = Duration::from_micros(micros);
+            drains.is_dip(at(millis), rtt, dip_margin(rtt, Duration::ZERO))
+        };
         assert!(!is_dip(0, 38_000) && !is_dip(40, 39_000) && !is_dip(80, 37_500));
         assert!(is_dip(120, 36_900));
         // What is remembered falls with it, and is forgotten.

@@ -34,6 +34,8 @@ const FLOOR_CHECKED: f64 = 0.02;
 const FLOOR_CHECK_ROUNDS: u64 = 20;
 /// Most rounds of draining: a queue that does not drain is somebody else's.
 const SLOW_ROUNDS_MAX: u32 = 3;
+/// Most of them while each finds a shorter round trip than was known.
+const FINDING_ROUNDS_MAX: u32 = 10;
 /// A probe that finds this much more goes on.
 const UP_GROWTH: f64 = 1.05;
 /// More lost than this may be the drops of a queue that is always full, and therefore not seen.
@@ -61,7 +63,7 @@ impl Auto {
         self.watch_troughs(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
-        let has_dipped = self.watch_dip(now);
+        let has_dipped = self.watch_dip(now, path);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
             _ if has_dipped => self.enter_rtt_probe(now),
@@ -73,7 +75,7 @@ impl Auto {
         }
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
-        self.tally = Tally::new();
+        self.tally = Tally::above(self.model.rtt_min());
         self.round_started_at = now;
         self.bunches.end_round();
     }
@@ -127,12 +129,16 @@ impl Auto {
 
     fn judge_slow(&mut self, now: Instant, path: &PathView) {
         self.schedule.slow_round = self.round;
+        let is_finding = self.tally.found_shorter_rtt() && self.may_be_blind(now, path);
         let Phase::Slow { kind, rounds } = &mut self.phase else { return };
         if self.round_gain > kind.gain() {
             // Entered in the middle of a round: one whole slow round is needed to compare loss.
             return;
         }
         *rounds += 1;
+        if is_finding && *rounds < FINDING_ROUNDS_MAX {
+            return;
+        }
         let target = self.model.bdp_bytes().unwrap_or(0) as f64 * kind.drain_target();
         if path.in_flight_bytes as f64 <= target || *rounds >= SLOW_ROUNDS_MAX {
             if self.schedule.probe_round < self.round {

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
+use super::drains::dip_margin;
 use crate::Feedback;
 
 /// Sums over one round.
@@ -17,6 +18,8 @@ pub(super) struct Tally {
     pub(super) acked_bytes: u64,
     pub(super) lost_packets: u32,
     pub(super) marked_packets: u32,
+    /// The path's shortest RTT when the round began.
+    pub(super) known_rtt_min: Option<Duration>,
     /// Smallest RTT of the round; `Duration::MAX` without a sample.
     pub(super) rtt_min: Duration,
     pub(super) rtt_samples: u32,
@@ -40,6 +43,7 @@ impl Tally {
             acked_bytes: 0,
             lost_packets: 0,
             marked_packets: 0,
+            known_rtt_min: None,
             rtt_min: Duration::MAX,
             rtt_samples: 0,
             rtt_sum: Duration::ZERO,
@@ -49,6 +53,11 @@ impl Tally {
             is_app_limited: false,
             is_blackout: false,
         }
+    }
+
+    /// Nothing yet, on a path whose shortest round trip is `rtt_min` as far as is known.
+    pub(super) fn above(rtt_min: Option<Duration>) -> Self {
+        Self { known_rtt_min: rtt_min, ..Self::new() }
     }
 
     /// Takes in feedback on a path whose shortest round trip is `rtt_min`.
@@ -74,6 +83,12 @@ impl Tally {
         (self.rtt_samples > 0).then(|| self.rtt_sum / self.rtt_samples)
     }
 
+    /// The round found a round trip clearly shorter than any that was known.
+    pub(super) fn found_shorter_rtt(&self) -> bool {
+        let is_shorter = |known| self.rtt_min + dip_margin(self.rtt_min, Duration::ZERO) < known;
+        self.rtt_samples > 0 && self.known_rtt_min.is_some_and(is_shorter)
+    }
+
     /// Lost packets over those whose fate the round settled.
     pub(super) fn lost_share(&self) -> f64 {
         f64::from(self.lost_packets) / f64::from(self.packets().max(1))
@@ -82,5 +97,23 @@ impl Tally {
     /// Packets whose fate the round settled.
     pub(super) fn packets(&self) -> u32 {
         self.acked_packets.saturating_add(self.lost_packets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shorter_round_trip_is_one_that_was_not_known() {
+        let ms = Duration::from_millis;
+        let found = |known, rtt| {
+            let mut tally = Tally::above(known);
+            (tally.rtt_min, tally.rtt_samples) = (rtt, 1);
+            tally.found_shorter_rtt()
+        };
+        assert!(found(Some(ms(38)), ms(37)));
+        assert!(!found(Some(ms(38)), ms(38)) && !found(Some(ms(20)), ms(37)) && !found(None, ms(37)));
+        assert!(!Tally::above(Some(ms(38))).found_shorter_rtt(), "no sample");
     }
 }
