@@ -33,7 +33,7 @@ const TESTED_ROUNDS: u64 = 16;
 const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
 const CROWD_LOSS: f64 = 0.05;
-/// A crowd that nobody of sees loses more than this.
+/// A crowd of which nobody sees the queue loses more than this.
 const BLIND_LOSS: f64 = 0.05;
 /// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
 const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
@@ -75,7 +75,8 @@ impl Auto {
     /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have seen its
     /// queue empty.
     pub(super) fn may_be_blind(&self, now: Instant, path: &PathView) -> bool {
-        !self.is_flat && !self.is_alone(now) && path.loss.rate > BLIND_LOSS
+        let has_proof = self.is_flat || self.is_alone(now);
+        !has_proof && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
     }
 
     /// Does somebody else drain the queue, so that we should join?

@@ -5,7 +5,7 @@
 //! seconds, though it sent no slower itself, takes it that somebody drains, and joins: then more see it fall, until
 //! the queue is gone, all know the path, and know it since the same moment, so that they come to look for it together
 //! the next time. A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it
-//! joins at the least sign. And a drain goes on while it finds shorter round trips than any that were known.
+//! joins at the least sign, and goes on draining while it finds shorter round trips than any that were known.
 //!
 //! A queue that stood and is gone when we drain, and the next time again, is filled by flows that drain with us: our
 //! own kind, and nobody who takes no loss for congestion.
