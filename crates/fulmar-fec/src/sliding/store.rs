@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 /// Of the symbols retained, one in this many may be older than the newest ones: late arrivals, to which
 /// repair that was asked for is the most likely to refer.
 pub const LATE_SHARE: u32 = 8;
+/// A symbol is short if so many of it fit into one.
+const SHORT_PER_SYMBOL: usize = 4;
 
 /// Buffers of one symbol each, lent and taken back.
 #[derive(Debug)]
@@ -27,8 +29,17 @@ impl Buffers {
         buffer
     }
 
+    /// As [`Self::take`], to hold `len` bytes: with no room beyond them if they are few and nothing is spare.
+    fn take_for(&mut self, len: usize) -> Vec<u8> {
+        let is_short = len * SHORT_PER_SYMBOL < self.symbol_bytes;
+        if is_short && self.spare.is_empty() { Vec::with_capacity(len) } else { self.take() }
+    }
+
+    /// One that is shorter than a symbol is of no use to the next.
     pub(super) fn give(&mut self, buffer: Vec<u8>) {
-        self.spare.push(buffer);
+        if buffer.capacity() >= self.symbol_bytes {
+            self.spare.push(buffer);
+        }
     }
 
     pub(super) fn symbol_bytes(&self) -> usize {
@@ -98,7 +109,7 @@ impl Store {
         let slot = &mut self.ring[index];
         let buffer = slot.get_or_insert_with(|| {
             self.count += 1;
-            self.buffers.take()
+            self.buffers.take_for(symbol.len())
         });
         buffer.clear();
         buffer.extend_from_slice(symbol);
@@ -132,7 +143,7 @@ impl Store {
             self.buffers.give(self.late.remove(0).1);
             at -= 1;
         }
-        let mut buffer = self.buffers.take();
+        let mut buffer = self.buffers.take_for(symbol.len());
         buffer.extend_from_slice(symbol);
         self.late.insert(at, (id, buffer));
     }
@@ -141,7 +152,7 @@ impl Store {
     pub(super) fn release(&mut self, below: u64) {
         let late = self.late.partition_point(|entry| entry.0 < below);
         for (_, buffer) in self.late.drain(..late) {
-            self.buffers.spare.push(buffer);
+            self.buffers.give(buffer);
         }
         let steps = below.saturating_sub(self.base);
         for _ in 0..steps.min(self.ring.len() as u64) {
@@ -191,6 +202,20 @@ mod tests {
         store.insert(60, b"later");
         assert_eq!((store.get(60), store.get(20)), (Some(&b"later"[..]), None));
         assert_eq!(store.len(), 16);
+    }
+
+    #[test]
+    fn short_symbols_take_no_more_than_they_need_and_make_way_for_long_ones() {
+        let mut store = Store::new(1000, 1000);
+        store.insert(0, b"short");
+        assert!(store.ring[0].as_ref().is_some_and(|buffer| buffer.capacity() < 250));
+        store.insert(1, &[1; 250]);
+        store.insert(0, &[2; 1000]);
+        store.insert(2, b"short");
+        assert_eq!(store.get(0), Some(&[2; 1000][..]));
+        store.release(3);
+        store.insert(3, &[3; 1000]);
+        assert_eq!(store.get(3), Some(&[3; 1000][..]));
     }
 
     #[test]
