@@ -30,7 +30,7 @@ pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossVi
 pub use pacer::Pacer;
 pub use redundancy::{
     AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid, Favor,
-    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, Opportunity, Reading,
+    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, OftenLost, Opportunity, Reading,
     RedundancyPolicy, RepairReason, Retransmissions, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
 pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};

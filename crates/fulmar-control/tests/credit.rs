@@ -61,6 +61,7 @@ fn carry_out(choice: Choice, opportunity: &mut Opportunity) {
         }
         Choice::Insure => opportunity.recovering_symbols = 0,
         Choice::SecondCopy => opportunity.out_of_reach_symbols = 0,
+        Choice::CopyAgain => opportunity.often_lost = None,
         Choice::Wait(_) => {}
     }
 }

@@ -4,7 +4,7 @@
 //! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
 //!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to a
 //!    quarter of a per cent of the sources. On paths longer than the receiver's memory it is second copies, of
-//!    the oldest first.
+//!    the oldest first, and several at once of what was lost more than once.
 //! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
 //!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
 //!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
@@ -68,6 +68,9 @@ const INSURED_TOGETHER_MAX: u32 = 8;
 /// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
 /// flight.
 const INSURED_WASTE_MAX: f64 = 0.5;
+/// Copies at once of a symbol that was lost more than once, as long as they are no more than this share of all symbols.
+const OFTEN_COPIES_MAX: u32 = 4;
+const OFTEN_WASTE_MAX: f64 = 0.015;
 /// Tail repair allowed at any time, and beyond it per source symbol sent.
 const TAIL_REPAIRS_MIN: u32 = 8;
 const TAIL_PER_SOURCE: f64 = 0.1;
@@ -306,6 +309,14 @@ fn stalled_at(opportunity: &Opportunity, path: &PathView) -> Instant {
     opportunity.newest_source.map_or(opportunity.now, |newest| newest + path.rtt_smoothed / 4)
 }
 
+/// What was lost again and again holds up the receiver longest, and is rare: p^n of the symbols are lost n times.
+/// Several copies at once of these are cheap, and seldom all lost.
+fn is_copy_again_worthwhile(opportunity: &Opportunity, path: &PathView) -> bool {
+    let Some(often) = opportunity.often_lost.filter(|_| AutoRedundancy::has_loss(path)) else { return false };
+    let share = libm::pow(path.loss.rate.clamp(0.0, 1.0), f64::from(often.losses));
+    often.copies < OFTEN_COPIES_MAX && share * f64::from(often.copies) <= OFTEN_WASTE_MAX
+}
+
 /// How likely a second copy is wasted.
 fn second_copy_waste(path: &PathView) -> f64 {
     1.0 - path.loss.rate.clamp(0.0, 1.0)
@@ -322,6 +333,9 @@ impl RedundancyPolicy for AutoRedundancy {
     }
 
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
+        if is_copy_again_worthwhile(opportunity, path) {
+            return Choice::CopyAgain;
+        }
         if opportunity.missing > 0 {
             return Choice::Recover;
         }

@@ -67,6 +67,15 @@ pub struct BlockView {
     pub is_last_in_reach: bool,
 }
 
+/// A symbol that was lost more than once.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct OftenLost {
+    /// How often all that carried it was lost.
+    pub losses: u32,
+    /// Copies of it in flight.
+    pub copies: u32,
+}
+
 /// One chance to send one packet, as the coding layer sees it. Symbols are counted, not named.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
@@ -85,6 +94,9 @@ pub struct Opportunity {
     /// Symbols that were missing, of which one copy is in flight, and which are so old that the receiver no
     /// longer retains what a combination of them would refer to.
     pub out_of_reach_symbols: u32,
+    /// The next symbol of those that were lost more than once, are out of reach as well, and of which copies are in
+    /// flight. It is shown until a packet leaves.
+    pub often_lost: Option<OftenLost>,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
     pub unacked_symbols: u32,
     /// Source symbols sent since the last proactive or tail repair symbol.
@@ -118,6 +130,7 @@ impl Opportunity {
             missing_symbols: 0,
             recovering_symbols: 0,
             out_of_reach_symbols: 0,
+            often_lost: None,
             unacked_symbols: 0,
             sources_since_repair: 0,
             first_source_since_repair: None,
@@ -149,6 +162,8 @@ pub enum Choice {
     /// A second copy of the oldest symbol that is out of reach of combinations, to the same end. The oldest
     /// is what holds up the receiver.
     SecondCopy,
+    /// Another copy of the symbol in `opportunity.often_lost`, again to that end. With any other choice it gets none.
+    CopyAgain,
     /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair
     /// symbol of the newest block, whatever `symbols` says.
     Repair {
@@ -206,7 +221,7 @@ pub trait RedundancyPolicy: Debug + Send {
     /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor
     /// [`Choice::Recover`] without `opportunity.missing_symbols` or `opportunity.block.undecoded`, nor
     /// [`Choice::Insure`] without `opportunity.recovering_symbols`, nor [`Choice::SecondCopy`] without
-    /// `opportunity.out_of_reach_symbols`.
+    /// `opportunity.out_of_reach_symbols`, nor [`Choice::CopyAgain`] without `opportunity.often_lost`.
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
 
     /// The packet has left for which [`choose`](Self::choose) answered `choice` to just these arguments: only

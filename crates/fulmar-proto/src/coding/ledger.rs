@@ -132,7 +132,8 @@ impl Ledger {
             return SymbolLoss::None;
         }
         held.state = SymbolState::Missing;
-        if std::mem::replace(&mut held.was_lost, true) {
+        held.losses = held.losses.saturating_add(1);
+        if held.losses > 1 {
             return SymbolLoss::Again;
         }
         self.stats.lost += 1;

@@ -376,6 +376,7 @@ fn without(opportunity: &mut Opportunity, choice: Choice) {
         }
         Choice::Insure => opportunity.recovering_symbols = 0,
         Choice::SecondCopy => opportunity.out_of_reach_symbols = 0,
+        Choice::CopyAgain => opportunity.often_lost = None,
         Choice::Repair { .. } | Choice::Group { .. } => {
             (opportunity.unacked_symbols, opportunity.sources_since_repair) = (0, 0);
             opportunity.first_source_since_repair = None;

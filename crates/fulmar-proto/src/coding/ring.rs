@@ -48,12 +48,19 @@ pub(super) struct Held {
     pub(super) state: SymbolState,
     /// When it was taken in, to leave at once.
     pub(super) sent_at: Instant,
-    /// A packet that carried it was lost.
-    pub(super) was_lost: bool,
+    /// How often all packets that carried it were lost.
+    pub(super) losses: u8,
     /// Repair had to be asked for it.
     pub(super) is_unrepairable: bool,
     /// The set of symbols that one combination covers, if it is in one.
     pub(super) set: Option<SetNumber>,
+}
+
+impl Held {
+    /// All packets that carried it were lost, once at least.
+    pub(super) fn was_lost(&self) -> bool {
+        self.losses > 0
+    }
 }
 
 /// Symbols from the oldest one not delivered to the newest, with the bytes of all that may still be asked
@@ -169,7 +176,7 @@ impl Ring {
             bytes,
             state: SymbolState::InFlight(0),
             sent_at: now,
-            was_lost: false,
+            losses: 0,
             is_unrepairable: false,
             set: None,
         });

@@ -67,7 +67,7 @@ impl Pair {
     fn emit(&mut self, choice: Choice) -> Option<(Vec<u8>, Content)> {
         let mut packet = Vec::new();
         let id = self.sender.ledger().ring.next_id().0;
-        let mut source = Made(|symbol: &mut Vec<u8>, _| symbol.resize(100, id as u8 + 1));
+        let mut source = Made(|symbol: &mut Vec<u8>, _| symbol.resize(100, (id as u8).wrapping_add(1)));
         let content = self.sender.emit(NOW, choice, &mut packet, SPACE, &mut source);
         content.map(|content| (packet, content))
     }
@@ -361,5 +361,37 @@ fn the_repair_of_a_group_of_one_recovers() {
     }
     let stats = &pair.sender.ledger().stats;
     assert_eq!((stats.lost, stats.repaired, stats.repairs_proactive), (repaired, repaired, 10));
+    assert!(pair.is_all_delivered());
+}
+
+/// The next of the symbols that were lost more than once, while new data leave: losses and copies.
+fn often_lost(pair: &Pair) -> Option<(u32, u32)> {
+    let often = pair.sender.opportunity(NOW, true, RTT).often_lost?;
+    Some((often.losses, often.copies))
+}
+
+/// A receiver that retains 256 symbols, of which 224 may be referred to.
+#[test]
+fn what_is_old_and_was_lost_twice_is_shown_again_and_again_until_something_else_leaves() {
+    let mut pair = Pair::new(NoCode);
+    pair.send(300, &[3]);
+    let (_, copy) = pair.emit(Choice::Recover).expect("a copy");
+    pair.send(40, &[]);
+    assert_eq!(often_lost(&pair), None, "lost once");
+    pair.sender.on_lost(NOW, copy);
+    pair.emit(Choice::Recover).expect("a copy");
+    assert_eq!(often_lost(&pair), None, "a burst would take both");
+    pair.send(32, &[]);
+    assert_eq!(often_lost(&pair), Some((2, 1)));
+    let (packet, second) = pair.emit(Choice::CopyAgain).expect("another copy");
+    assert_eq!(often_lost(&pair), None);
+    assert_eq!(pair.sender.opportunity(NOW, false, RTT).often_lost.map(|often| often.copies), Some(2));
+    pair.send(32, &[]);
+    assert_eq!(often_lost(&pair), Some((2, 2)));
+    pair.send(1, &[]);
+    assert_eq!(often_lost(&pair), None, "no more was wanted");
+    assert_eq!(pair.emit(Choice::CopyAgain), None);
+    pair.arrive(&packet, second);
+    pair.report();
     assert!(pair.is_all_delivered());
 }

@@ -213,10 +213,11 @@ fn ack(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut 
 }
 
 fn choice_of(input: &mut Input<'_>) -> Choice {
-    match input.byte() % 7 {
+    match input.byte() % 8 {
         0 => Choice::Recover,
         1 => Choice::Insure,
         6 => Choice::SecondCopy,
+        7 => Choice::CopyAgain,
         3 => Choice::Combine { symbols: u32::from(input.byte()) },
         4 => Choice::Group {
             symbols: u32::from(input.byte()),

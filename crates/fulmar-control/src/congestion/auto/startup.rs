@@ -36,7 +36,7 @@ const EXCESS_SIGMAS: f64 = 3.0;
 const PACKETS_MIN: u32 = 8;
 /// A jump saves the round trips of doubling. Where they are short that is little, and neighbours that begin
 /// at the same moment, each of which sees the whole link, would overfill its queue for it.
-pub(super) const JUMP_RTT_MIN: Duration = Duration::from_millis(150);
+pub(super) const JUMP_RTT_MIN: Duration = Duration::from_millis(80);
 /// A jump was right if so much of its rate arrives ..
 const JUMP_CONFIRMED: f64 = 0.85;
 /// .. with losses counted as arrived, up to this share: more is not the path's.

@@ -135,9 +135,11 @@ fn do_parts_agree(points: &[Point], packets: u32, growth: Duration) -> bool {
     for part in 1..=parts {
         let due = u64::from(packets) * part as u64 / parts as u64;
         let distance = |point: &&Point| u64::from(point.packets_since(first)).abs_diff(due);
-        let Some(end) = points.iter().min_by_key(distance) else { return false };
+        let is_later = |point: &&Point| point.packets_since(first) > start.packets_since(first);
+        let Some(end) = points.iter().filter(is_later).min_by_key(distance) else { return false };
         let elapsed = end.time_since(start).as_secs_f64();
-        if end.rtt < start.rtt + growth / (2 * parts as u32) || elapsed <= 0.0 {
+        let share = f64::from(end.packets_since(start)) / f64::from(packets);
+        if end.rtt < start.rtt + growth.mul_f64(share / 2.0) || elapsed <= 0.0 {
             return false;
         }
         let rate = f64::from(end.packets_since(start)) / elapsed;
@@ -182,20 +184,35 @@ mod tests {
         assert_eq!(trains((0..10).map(|packet| (0, 100_000 + 11 * packet))), None);
     }
 
-    #[test]
-    fn of_a_train_with_losses_a_few_acks_are_enough() {
-        // Three parts, of 2, 3 and 4 packets.
+    /// What packets sent at once show whose ACKs came, each with its place in the train and how many microseconds more
+    /// than 100 ms it took.
+    fn acked(packets: &[(u32, u64)]) -> Vec<Train> {
         let mut trains = Trains::default();
-        let found = [0_u32, 2, 5, 9].into_iter().filter_map(|packet| {
-            let rtt = Duration::from_micros(100_000 + 400 * u64::from(packet));
+        let found = packets.iter().filter_map(|&(ordinal, micros)| {
+            let rtt = Duration::from_micros(100_000 + micros);
             let mut feedback = Feedback::at(Instant::ZERO + rtt);
             (feedback.acked_bytes, feedback.acked_packets) = (u64::from(MTU), 1);
             (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
-            feedback.newest_acked_ordinal = packet;
+            feedback.newest_acked_ordinal = ordinal;
             trains.on_feedback(&feedback)
         });
-        let found: Vec<Train> = found.collect();
+        found.collect()
+    }
+
+    #[test]
+    fn of_a_train_with_losses_a_few_acks_are_enough() {
+        // Three parts, of 2, 3 and 4 packets.
+        let found = acked(&[(0, 0), (2, 800), (5, 2000), (9, 3600)]);
         assert_eq!(found, [Train { rate: Rate::from_bytes_per_second(2_500_000), packets: 9 }]);
+    }
+
+    /// A packet each 22 us, of which some are lost, or their ACKs: a part is a single one.
+    #[test]
+    fn the_parts_of_a_train_with_losses_are_not_equally_long() {
+        let found = acked(&[(1, 0), (3, 44), (6, 110), (7, 132), (8, 154), (9, 176), (10, 198)]);
+        let packets: Vec<u32> = found.iter().map(|train| train.packets).collect();
+        assert_eq!(packets, [6, 7, 8, 9]);
+        assert!(found.iter().all(|train| train.rate.bytes_per_second() == 45_454_545), "{found:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::LossView;
+use crate::redundancy::OftenLost;
 
 fn path(rate: f64) -> PathView {
     let mut path = PathView::unknown(1200);
@@ -47,7 +48,9 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
                     assert!(until.is_none_or(|until| until > opportunity.now));
                     break;
                 }
-                Choice::Recover | Choice::Insure | Choice::SecondCopy => panic!("nothing is missing"),
+                Choice::Recover | Choice::Insure | Choice::SecondCopy | Choice::CopyAgain => {
+                    panic!("nothing is missing")
+                }
                 other @ (Choice::Group { .. } | Choice::Combine { .. }) => panic!("not its kind: {other:?}"),
             }
         }
@@ -205,4 +208,22 @@ fn repair_asked_for_goes_first() {
     opportunity.has_new_data = false;
     let lossy = path(0.1);
     assert_eq!(policy.choose(&opportunity, &lossy), Choice::Insure);
+}
+
+#[test]
+fn what_was_lost_often_gets_several_copies_as_far_as_that_is_rare() {
+    let policy = AutoRedundancy::new();
+    let copies = |rate: f64, losses: u32| {
+        let mut opportunity = Opportunity::idle(at(0));
+        (opportunity.has_new_data, opportunity.missing) = (true, 1);
+        let has_another = |copies: &u32| {
+            opportunity.often_lost = Some(OftenLost { losses, copies: *copies });
+            policy.choose(&opportunity, &path(rate)) == Choice::CopyAgain
+        };
+        1 + (1..10).take_while(has_another).count()
+    };
+    // 0.0074 of the symbols are lost twice, 0.0006 three times.
+    assert_eq!((copies(0.086, 2), copies(0.086, 3)), (3, 4));
+    assert_eq!((copies(0.18, 2), copies(0.18, 3), copies(0.18, 4)), (1, 3, 4));
+    assert_eq!(copies(0.001, 2), 1, "hardly any loss");
 }

@@ -164,7 +164,7 @@ impl BlockSender {
         for id in (window.first.0..window.end().0).map(SymbolId) {
             self.ledger.parts.forget(id);
             let Some(held) = self.ledger.ring.held_mut(id) else { continue };
-            repaired += u32::from(held.was_lost && held.state != SymbolState::Inferred);
+            repaired += u32::from(held.was_lost() && held.state != SymbolState::Inferred);
             held.state = SymbolState::Delivered;
         }
         self.ledger.stats.repaired += u64::from(repaired);

@@ -98,11 +98,15 @@ impl SlidingSender {
     fn on_copied(&mut self, id: SymbolId) {
         self.missing.remove(id);
         let Some(held) = self.ledger.ring.held(id) else { return };
-        if !held.was_lost || held.state != SymbolState::InFlight(1) {
+        if !held.was_lost() || held.state != SymbolState::InFlight(1) {
             return;
         }
+        let (is_often_lost, has_set) = (held.losses > 1, held.set.is_some());
         self.copied_in_flight += 1;
-        if held.set.is_none() && self.combiner.has_combinations() {
+        if is_often_lost {
+            self.often_lost.push(self.ledger.stats.sources, id);
+        }
+        if !has_set && self.combiner.has_combinations() {
             self.recovering.insert(id);
             while self.recovering.len() > RECOVERING_MAX {
                 self.recovering.pop_first();
@@ -113,7 +117,7 @@ impl SlidingSender {
 
     /// The receiver retains the newest symbols only: what is older can be copied, not combined.
     fn let_go_out_of_reach(&mut self) {
-        let floor = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols));
+        let floor = self.reach_floor();
         while let Some(id) = self.recovering.first().filter(|id| id.0 < floor).copied() {
             self.recovering.remove(&id);
             self.out_of_reach.insert(id);
@@ -121,6 +125,14 @@ impl SlidingSender {
         while self.out_of_reach.len() > OUT_OF_REACH_MAX {
             self.out_of_reach.pop_last();
         }
+    }
+
+    /// The next copy of a symbol that was lost more than once.
+    pub(super) fn emit_again(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
+        let id = self.often_lost.take(&self.ledger.ring, self.reach_floor())?;
+        let content = self.emit_copy(id, RepairReason::Asked, packet, space_bytes)?;
+        self.often_lost.push(self.ledger.stats.sources, id);
+        Some(content)
     }
 
     /// One combination over exactly the symbols being recovered.

@@ -133,7 +133,7 @@ impl SlidingSender {
         let was = held.state;
         held.state = SymbolState::Delivered;
         self.ledger.parts.forget(id);
-        let (was_lost, set) = (held.was_lost, held.set.take());
+        let (was_lost, set) = (held.was_lost(), held.set.take());
         match was {
             SymbolState::InFlight(_) if was_lost => {
                 self.copied_in_flight = self.copied_in_flight.saturating_sub(1)
@@ -172,7 +172,7 @@ impl SlidingSender {
                 continue;
             }
             match held.state {
-                SymbolState::InFlight(_) if held.was_lost => {
+                SymbolState::InFlight(_) if held.was_lost() => {
                     self.copied_in_flight = self.copied_in_flight.saturating_sub(1);
                 }
                 SymbolState::Missing => {
@@ -255,11 +255,11 @@ impl SlidingSender {
                 break;
             }
             if let Some(held) = self.ledger.ring.held(id) {
-                if held.was_lost && held.state != SymbolState::Delivered {
+                if held.was_lost() && held.state != SymbolState::Delivered {
                     repaired += 1;
                     self.repaired_sent_at = self.repaired_sent_at.max(Some(held.sent_at));
                 }
-                if !held.was_lost && matches!(held.state, SymbolState::InFlight(_)) {
+                if !held.was_lost() && matches!(held.state, SymbolState::InFlight(_)) {
                     self.decoded_early.insert(id, held.sent_at);
                 }
             }

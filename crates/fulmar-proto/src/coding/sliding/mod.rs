@@ -9,6 +9,7 @@
 mod emit;
 mod learn;
 mod missing;
+mod often_lost;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use super::strategy::{Reported, Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use missing::Missing;
+use often_lost::OftenLostQueue;
 
 /// Keys in use: repair over the same cover repeats after so many. They take one byte on the wire.
 const KEYS: u32 = 64;
@@ -65,6 +67,8 @@ pub(super) struct SlidingSender {
     recovering: BTreeSet<SymbolId>,
     /// Symbols copied once, too old for the receiver to combine.
     out_of_reach: BTreeSet<SymbolId>,
+    /// Those that were lost more than once.
+    often_lost: OftenLostQueue,
     /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged:
     /// if it turns out lost, repair restored them before anybody knew.
     decoded_early: BTreeMap<SymbolId, Instant>,
@@ -116,6 +120,7 @@ impl SlidingSender {
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
             out_of_reach: BTreeSet::new(),
+            often_lost: OftenLostQueue::default(),
             decoded_early: BTreeMap::new(),
             repaired_sent_at: None,
             repaired_early: 0,
@@ -203,6 +208,11 @@ impl SlidingSender {
         if self.combined == 0 { 0 } else { self.missing.count_from(SymbolId(from)) }
     }
 
+    /// The receiver retains no older symbols for combinations to refer to.
+    fn reach_floor(&self) -> u64 {
+        self.ledger.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols))
+    }
+
     /// New symbols leave, and repair for the oldest symbol known missing with them.
     fn is_repair_coming(&self, now: Instant, rtt: Duration) -> bool {
         let hoped = self.missing_in_open_groups().max(self.missing_in_coding_window());
@@ -222,6 +232,12 @@ impl Strategy for SlidingSender {
         opportunity.missing = self.needed(now, rtt);
         opportunity.recovering_symbols = self.recovering.len() as u32;
         opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
+        opportunity.often_lost = self.often_lost.next(
+            &self.ledger.ring,
+            self.reach_floor(),
+            self.ledger.stats.sources,
+            has_new_data,
+        );
         opportunity.unacked_symbols = self.unacked_symbols();
         opportunity.sources_since_repair = self.sources_since_repair;
         opportunity.first_source_since_repair = self.first_source_since_repair;
@@ -245,7 +261,11 @@ impl Strategy for SlidingSender {
         space_bytes: usize,
         source: &mut dyn Source,
     ) -> Option<Content> {
+        if choice != Choice::CopyAgain {
+            self.often_lost.decline(self.ledger.stats.sources);
+        }
         match choice {
+            Choice::CopyAgain => self.emit_again(packet, space_bytes),
             Choice::Source => self.emit_source(now, packet, space_bytes, source),
             Choice::Combine { symbols } => self.emit_combined(now, symbols, packet, space_bytes, source),
             Choice::Recover => {
@@ -308,6 +328,7 @@ impl Strategy for SlidingSender {
     }
 
     fn on_idle(&mut self) {
+        self.often_lost = OftenLostQueue::default();
         self.ledger.ring.on_idle();
     }
 
