@@ -1,9 +1,10 @@
 //! Symbols that were lost more than once, in the order in which they are to be looked at.
 //!
-//! Each comes to the front a burst after its last copy, so that one burst does not take both, or at once where no
-//! new data leave; there the policy decides whether it gets another. Entries are not taken out when a symbol is
-//! delivered, but passed over. Invariant: at most [`ENTRIES_MAX`].
+//! Each is due a burst after its last copy, so that one burst does not take both; there the policy decides whether it
+//! gets another. Where no new data leave, and nothing is due, it is the turn of what was lost most often. Entries are
+//! not taken out when a symbol is delivered, but passed over. Invariant: at most [`ENTRIES_MAX`].
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use fulmar_control::OftenLost;
@@ -15,6 +16,9 @@ use crate::coding::ring::{Ring, SymbolState};
 const APART_SYMBOLS: u64 = 32;
 /// More of them are not rare.
 const ENTRIES_MAX: usize = 4096;
+
+/// Place, symbol, and what the policy is told.
+type Entry = (usize, SymbolId, OftenLost);
 
 /// The queue.
 #[derive(Debug, Default)]
@@ -31,7 +35,7 @@ impl OftenLostQueue {
         }
     }
 
-    /// The next that is due, below `floor` and under way.
+    /// The next that is below `floor` and under way.
     pub(super) fn next(
         &self,
         ring: &Ring,
@@ -39,15 +43,17 @@ impl OftenLostQueue {
         sources_sent: u64,
         has_new_data: bool,
     ) -> Option<OftenLost> {
-        let is_due = |due: u64| due <= sources_sent || !has_new_data;
-        let (_, _, often_lost) = self.find(ring, floor, is_due)?;
+        let due = self.first_due(ring, floor, sources_sent);
+        let (.., often_lost) =
+            due.or_else(|| if has_new_data { None } else { self.most_often_lost(ring, floor) })?;
         Some(often_lost)
     }
 
-    /// Takes it out, with all before it, which need no copy any more.
-    pub(super) fn take(&mut self, ring: &Ring, floor: u64) -> Option<SymbolId> {
-        let (index, id, _) = self.find(ring, floor, |_| true)?;
-        self.entries.drain(..=index);
+    /// Takes it out.
+    pub(super) fn take(&mut self, ring: &Ring, floor: u64, sources_sent: u64) -> Option<SymbolId> {
+        let due = self.first_due(ring, floor, sources_sent);
+        let (index, id, _) = due.or_else(|| self.most_often_lost(ring, floor))?;
+        self.entries.remove(index);
         Some(id)
     }
 
@@ -58,14 +64,19 @@ impl OftenLostQueue {
         }
     }
 
-    fn find(
-        &self,
-        ring: &Ring,
-        floor: u64,
-        is_due: impl Fn(u64) -> bool,
-    ) -> Option<(usize, SymbolId, OftenLost)> {
-        let due = self.entries.iter().take_while(|(due, _)| is_due(*due));
-        due.enumerate().find_map(|(index, &(_, id))| {
+    fn first_due(&self, ring: &Ring, floor: u64, sources_sent: u64) -> Option<Entry> {
+        let due = self.entries.partition_point(|(due, _)| *due <= sources_sent);
+        self.under_way(due, ring, floor).next()
+    }
+
+    fn most_often_lost(&self, ring: &Ring, floor: u64) -> Option<Entry> {
+        self.under_way(self.entries.len(), ring, floor)
+            .min_by_key(|(.., often)| (Reverse(often.losses), often.copies))
+    }
+
+    /// Those of the first `count` that may get another copy.
+    fn under_way<'a>(&'a self, count: usize, ring: &'a Ring, floor: u64) -> impl Iterator<Item = Entry> + 'a {
+        self.entries.iter().take(count).enumerate().filter_map(move |(index, &(_, id))| {
             let held = ring.held(id).filter(|_| id.0 < floor)?;
             let SymbolState::InFlight(copies) = held.state else { return None };
             Some((index, id, OftenLost { losses: u32::from(held.losses), copies: u32::from(copies) }))
