@@ -370,11 +370,11 @@ fn often_lost(pair: &Pair) -> Option<(u32, u32)> {
     Some((often.losses, often.copies))
 }
 
-/// A receiver that retains 256 symbols, of which 224 may be referred to.
+/// A receiver that retains 256 symbols, of which 224 may be referred to: what is older than twice as many is old.
 #[test]
 fn what_is_old_and_was_lost_twice_is_shown_again_and_again_until_something_else_leaves() {
     let mut pair = Pair::new(NoCode);
-    pair.send(300, &[3]);
+    pair.send(500, &[3]);
     let (_, copy) = pair.emit(Choice::Recover).expect("a copy");
     pair.send(40, &[]);
     assert_eq!(often_lost(&pair), None, "lost once");

@@ -129,7 +129,8 @@ impl SlidingSender {
 
     /// The next copy of a symbol that was lost more than once.
     pub(super) fn emit_again(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
-        let id = self.often_lost.take(&self.ledger.ring, self.reach_floor(), self.ledger.stats.sources)?;
+        let id =
+            self.often_lost.take(&self.ledger.ring, self.often_lost_floor(), self.ledger.stats.sources)?;
         let content = self.emit_copy(id, RepairReason::Asked, packet, space_bytes)?;
         self.often_lost.push(self.ledger.stats.sources, id);
         Some(content)

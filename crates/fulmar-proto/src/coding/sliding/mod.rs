@@ -213,6 +213,12 @@ impl SlidingSender {
         self.ledger.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols))
     }
 
+    /// What was lost twice is two round trips old: only where a round trip brings more than the receiver retains may it
+    /// hold up the sender, and be worth several copies.
+    fn often_lost_floor(&self) -> u64 {
+        self.ledger.ring.next_id().0.saturating_sub(2 * u64::from(self.reach_symbols))
+    }
+
     /// New symbols leave, and repair for the oldest symbol known missing with them.
     fn is_repair_coming(&self, now: Instant, rtt: Duration) -> bool {
         let hoped = self.missing_in_open_groups().max(self.missing_in_coding_window());
@@ -234,7 +240,7 @@ impl Strategy for SlidingSender {
         opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
         opportunity.often_lost = self.often_lost.next(
             &self.ledger.ring,
-            self.reach_floor(),
+            self.often_lost_floor(),
             self.ledger.stats.sources,
             has_new_data,
         );
