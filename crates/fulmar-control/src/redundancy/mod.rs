@@ -94,7 +94,7 @@ pub struct Opportunity {
     /// Symbols that were missing, of which one copy is in flight, and which are so old that the receiver no
     /// longer retains what a combination of them would refer to.
     pub out_of_reach_symbols: u32,
-    /// The next symbol of those that were lost more than once, are out of reach as well, and of which copies are in
+    /// The next symbol of those that were lost more than once, are older still than those, and of which copies are in
     /// flight. It is shown until a packet leaves.
     pub often_lost: Option<OftenLost>,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.

@@ -184,7 +184,7 @@ fn a_taken_address_is_an_error() {
 }
 
 /// Not a test but a measurement, for a quiet machine:
-/// `cargo test --release -p fulmar-cli relay_speed -- --ignored --nocapture`. `RELAY_MBIT` sets the rate each
+/// `cargo test --release -p fulmar-lab relay_speed -- --ignored --nocapture`. `RELAY_MBIT` sets the rate each
 /// way.
 #[test]
 #[ignore = "measures instead of testing"]

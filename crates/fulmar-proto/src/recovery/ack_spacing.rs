@@ -26,8 +26,6 @@ const EVERY_MAX: u64 = 64;
 const DELAY_MIN: Duration = Duration::from_millis(1);
 /// Eight in a round trip of 0.8 s. More of them would cost both ends as much as they do on a short path, and tell no more.
 const DELAY_MAX: Duration = Duration::from_millis(100);
-/// RFC 9000 18.2: max_ack_delay of a peer that does not say.
-const PEER_DELAY: Duration = Duration::from_millis(25);
 /// A policy this close to the one asked for is not worth a frame.
 const NEAR: f64 = 1.5;
 
@@ -50,7 +48,7 @@ impl AckSpacing {
 
     /// The longest time for which the peer may hold back an ACK.
     pub fn delay_max(&self) -> Duration {
-        self.asked.delay.max(self.peer_delay_max.unwrap_or(PEER_DELAY))
+        self.asked.delay.max(self.peer_delay_max.unwrap_or(AckPolicy::default().delay))
     }
 
     /// The delay that was asked for.

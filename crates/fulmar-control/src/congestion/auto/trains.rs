@@ -138,11 +138,12 @@ fn do_parts_agree(points: &[Point], packets: u32, growth: Duration) -> bool {
         let is_later = |point: &&Point| point.packets_since(first) > start.packets_since(first);
         let Some(end) = points.iter().filter(is_later).min_by_key(distance) else { return false };
         let elapsed = end.time_since(start).as_secs_f64();
-        let share = f64::from(end.packets_since(start)) / f64::from(packets);
-        if end.rtt < start.rtt + growth.mul_f64(share / 2.0) || elapsed <= 0.0 {
+        let part_packets = f64::from(end.packets_since(start));
+        let due_growth = growth.mul_f64(part_packets / f64::from(packets));
+        if end.rtt < start.rtt + due_growth / 2 || elapsed <= 0.0 {
             return false;
         }
-        let rate = f64::from(end.packets_since(start)) / elapsed;
+        let rate = part_packets / elapsed;
         (slowest, fastest) = (slowest.min(rate), fastest.max(rate));
         start = end;
     }
