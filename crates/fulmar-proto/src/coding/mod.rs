@@ -184,6 +184,7 @@ impl Coding {
             self.strategy.plan_block(symbols);
         }
         let mut opportunity = self.strategy.opportunity(now, has_new_data, rtt);
+        opportunity.often_lost = self.strategy.often_lost(has_new_data);
         opportunity.favor = self.favor;
         match self.policy.choose(&opportunity, view) {
             Choice::Wait(at) => {

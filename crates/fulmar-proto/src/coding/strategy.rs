@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Opportunity};
+use fulmar_control::{Choice, OftenLost, Opportunity};
 
 use super::content::Content;
 use super::ledger::Ledger;
@@ -43,9 +43,14 @@ pub(super) trait Strategy: Debug + Send {
     /// What was sent and what is known of it.
     fn ledger(&self) -> &Ledger;
 
-    /// How the next chance to send looks to a policy. `rtt` is the time after which what was sent has arrived
-    /// or is lost.
+    /// How the next chance to send looks to a policy, but for [`Self::often_lost`]. `rtt` is the time after which what
+    /// was sent has arrived or is lost.
     fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
+
+    /// What [`Opportunity::often_lost`] is to be: it may have to be looked for, and only who sends asks.
+    fn often_lost(&self, _has_new_data: bool) -> Option<OftenLost> {
+        None
+    }
 
     /// When a symbol known missing is to be sent again, whatever the counts say.
     fn overdue_at(&self, _rtt: Duration) -> Option<Instant> {

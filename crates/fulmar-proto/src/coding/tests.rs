@@ -366,7 +366,7 @@ fn the_repair_of_a_group_of_one_recovers() {
 
 /// The next of the symbols that were lost more than once, while new data leave: losses and copies.
 fn often_lost(pair: &Pair) -> Option<(u32, u32)> {
-    let often = pair.sender.opportunity(NOW, true, RTT).often_lost?;
+    let often = pair.sender.often_lost(true)?;
     Some((often.losses, often.copies))
 }
 
@@ -385,7 +385,7 @@ fn what_is_old_and_was_lost_twice_is_shown_again_and_again_until_something_else_
     assert_eq!(often_lost(&pair), Some((2, 1)));
     let (packet, second) = pair.emit(Choice::CopyAgain).expect("another copy");
     assert_eq!(often_lost(&pair), None);
-    assert_eq!(pair.sender.opportunity(NOW, false, RTT).often_lost.map(|often| often.copies), Some(2));
+    assert_eq!(pair.sender.often_lost(false).map(|often| often.copies), Some(2));
     pair.send(32, &[]);
     assert_eq!(often_lost(&pair), Some((2, 2)));
     pair.send(1, &[]);

@@ -475,7 +475,7 @@ pub fn put_ack(
     space_bytes: usize,
 ) -> bool {
     let Some((first_low, largest)) = ranges.next() else { return false };
-    let mut tail = Vec::new();
+    let mut tail = Vec::with_capacity(64); // One allocation, whatever is in it.
     if let Some(counts) = ecn {
         [counts.ect0, counts.ect1, counts.ce].iter().for_each(|&count| put_varint(&mut tail, count));
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, Opportunity, RepairReason};
+use fulmar_control::{Choice, OftenLost, Opportunity, RepairReason};
 use fulmar_fec::{Code, LATE_SHARE, NoCode, SymbolId, Window};
 
 use super::combiner::Combiner;
@@ -238,12 +238,6 @@ impl Strategy for SlidingSender {
         opportunity.missing = self.needed(now, rtt);
         opportunity.recovering_symbols = self.recovering.len() as u32;
         opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
-        opportunity.often_lost = self.often_lost.next(
-            &self.ledger.ring,
-            self.often_lost_floor(),
-            self.ledger.stats.sources,
-            has_new_data,
-        );
         opportunity.unacked_symbols = self.unacked_symbols();
         opportunity.sources_since_repair = self.sources_since_repair;
         opportunity.first_source_since_repair = self.first_source_since_repair;
@@ -253,6 +247,11 @@ impl Strategy for SlidingSender {
         opportunity.sources_sent = self.ledger.stats.sources;
         opportunity.repairs_sent = self.ledger.stats.repairs_sent();
         opportunity
+    }
+
+    fn often_lost(&self, has_new_data: bool) -> Option<OftenLost> {
+        let sent = self.ledger.stats.sources;
+        self.often_lost.next(&self.ledger.ring, self.often_lost_floor(), sent, has_new_data)
     }
 
     fn overdue_at(&self, rtt: Duration) -> Option<Instant> {

@@ -43,6 +43,9 @@ impl OftenLostQueue {
         sources_sent: u64,
         has_new_data: bool,
     ) -> Option<OftenLost> {
+        if self.entries.is_empty() {
+            return None;
+        }
         let due = self.first_due(ring, floor, sources_sent);
         let (.., often_lost) =
             due.or_else(|| if has_new_data { None } else { self.most_often_lost(ring, floor) })?;
