@@ -29,13 +29,15 @@ pub enum Mechanism {
     Narrow,
     /// When others drain the queue we do.
     Join,
+    /// Jitter that keeps the order is told from a queue.
+    Jitter,
 }
 
 use Mechanism::{
-    Alone, Bunches, Carried, Check, Company, Floor, Join, Narrow, RttProbe, Spread, Stubborn, Trains,
+    Alone, Bunches, Carried, Check, Company, Floor, Jitter, Join, Narrow, RttProbe, Spread, Stubborn, Trains,
 };
 
-const ALL: [(&str, Mechanism); 12] = [
+const ALL: [(&str, Mechanism); 13] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -48,6 +50,7 @@ const ALL: [(&str, Mechanism); 12] = [
     ("carried", Carried),
     ("narrow", Narrow),
     ("join", Join),
+    ("jitter", Jitter),
 ];
 
 impl Mechanism {

@@ -136,7 +136,7 @@ impl Auto {
     }
 
     pub(super) fn has_queue(&self, rtt: Duration) -> bool {
-        self.model.full_rtt_min().is_some_and(|min| rtt > min + self.queue_slack())
+        self.model.empty_rtt().is_some_and(|empty| rtt > empty + self.queue_slack())
     }
 
     /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
@@ -189,8 +189,8 @@ impl Auto {
         }
         let rtt = self.tally.rtt_min;
         self.has_standing_queue = self.has_queue(rtt);
-        let min = self.model.full_rtt_min().unwrap_or(rtt);
-        let is_long = self.has_standing_queue && rtt > min.mul_f64(1.0 + FOREIGN_QUEUE);
+        let empty = self.model.empty_rtt().unwrap_or(rtt);
+        let is_long = self.has_standing_queue && rtt > empty.mul_f64(1.0 + FOREIGN_QUEUE);
         if let Phase::Cruise { foreign_rounds, standing } = &mut self.phase {
             *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };
             if *foreign_rounds == 0 {
@@ -198,6 +198,35 @@ impl Auto {
             } else {
                 standing.on_round(&self.tally, now - self.round_started_at);
             }
+        }
+    }
+
+    /// Jitter that looks like a queue.
+    pub(super) fn watch_jitter(&mut self) {
+        if !self.has(Mechanism::Jitter) {
+            return;
+        }
+        self.jitter.on_round(self.round, &self.tally, self.model.rtt_min().unwrap_or_default());
+        self.model.set_jittered_rtt(self.jitter.rtt());
+        if let Some(rate) = self.tally.link_rate_mean() {
+            self.model.on_mean_rate(rate, self.tally.is_app_limited);
+        }
+        if let Phase::Startup(startup) = &mut self.phase
+            && self.model.is_jittered()
+        {
+            startup.drop_jump();
+        }
+    }
+
+    /// Where jitter is all that a round met, congestion's bound is not below what was under way.
+    pub(super) fn loosen_bound(&mut self, path: &PathView) {
+        let has_met = self.sent_gain > 1.0 || self.has_standing_queue || self.is_congested(path);
+        if has_met || !self.model.is_jittered() {
+            return;
+        }
+        if let (Some(mean), Some(rate)) = (self.tally.rtt_mean(), self.model.rate()) {
+            let filling_bytes = rate.bytes_in(mean);
+            self.bound_bytes = self.bound_bytes.map(|bound| bound.max(filling_bytes));
         }
     }
 
@@ -249,7 +278,9 @@ impl Auto {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the link
         // their loss ends it soon.
         let is_full = self.is_alone(now) || self.is_flat || self.is_long_startup();
-        let floor = self.floor.rate();
+        // Nor where jitter may hide who fills the queue.
+        let most = if self.model.is_jittered() { TRUSTED_MAX } else { 1.0 };
+        let floor = self.floor.rate().min(most);
         if is_full { floor } else { TRUST * floor.min(TRUSTED_MAX) }
     }
 

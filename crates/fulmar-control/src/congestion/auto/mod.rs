@@ -32,6 +32,7 @@ mod company;
 mod drains;
 mod evidence;
 mod floor;
+mod jitter;
 mod model;
 mod phase;
 mod probing;
@@ -49,6 +50,7 @@ use bunches::Bunches;
 use carried::Carried;
 use drains::Drains;
 use floor::Floor;
+use jitter::Jitter;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
 use schedule::Schedule;
@@ -98,6 +100,7 @@ pub struct Auto {
     /// Left out.
     without: Option<Mechanism>,
     model: Model,
+    jitter: Jitter,
     floor: Floor,
     tally: Tally,
     round: u64,
@@ -159,6 +162,7 @@ impl Auto {
             mtu_bytes,
             without: None,
             model: Model::new(),
+            jitter: Jitter::new(),
             floor: Floor::new(),
             tally: Tally::new(),
             round: 0,
@@ -279,10 +283,15 @@ impl Auto {
         self.phase.is_startup() && self.model.rtt_min().is_some_and(|rtt| rtt >= JUMP_RTT_MIN)
     }
 
-    /// No train has told the rate of a long path yet.
+    /// A train would tell the rate of a long path, and jitter does not look like one.
+    fn may_meet_trains(&self) -> bool {
+        self.is_long_startup() && self.has(Mechanism::Trains) && !self.model.is_jittered()
+    }
+
+    /// None has told it yet.
     fn is_looking_for_trains(&self) -> bool {
         let Phase::Startup(startup) = &self.phase else { return false };
-        self.is_long_startup() && self.has(Mechanism::Trains) && startup.jump_rate().is_none()
+        self.may_meet_trains() && startup.jump_rate().is_none()
     }
 
     fn watch_trains(&mut self, feedback: &Feedback) {
@@ -325,12 +334,14 @@ impl CongestionController for Auto {
         self.watch_ack_gap(feedback);
         if let Some(sample) = &feedback.rate_sample {
             let link_rate = self.model.on_rate(sample, self.compensated(feedback.now));
-            self.tally.link_rate = self.tally.link_rate.max(link_rate.unwrap_or(Rate::ZERO));
-            if link_rate.is_some() && !sample.is_app_limited {
-                self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
+            if let Some(link_rate) = link_rate {
+                self.tally.add_link_rate(feedback.now, link_rate);
+                if !sample.is_app_limited {
+                    self.tally.delivery_rate = self.tally.delivery_rate.max(sample.rate);
+                }
             }
         }
-        if self.is_long_startup() && self.has(Mechanism::Trains) {
+        if self.may_meet_trains() {
             self.watch_trains(feedback);
         }
         self.tally.add(feedback, self.model.rtt_min().unwrap_or_default());

@@ -38,6 +38,10 @@ pub(super) struct Model {
     /// Size of the packet that had the shortest of all.
     shortest_bytes: u32,
     rtt_confirmed_at: Option<Instant>,
+    /// Round trip of many packets that meet jitter and nothing else, where there is some: see `jitter`.
+    jittered_rtt: Option<Duration>,
+    /// The rate is that of whole rounds.
+    takes_means: bool,
 }
 
 impl Model {
@@ -51,6 +55,8 @@ impl Model {
             full_bytes: 0,
             shortest_bytes: 0,
             rtt_confirmed_at: None,
+            jittered_rtt: None,
+            takes_means: false,
         }
     }
 
@@ -85,11 +91,29 @@ impl Model {
             return None;
         }
         let link_rate = link_rate(sample, floor);
-        let is_known = self.rate.value().is_some_and(|rate| link_rate.bytes_per_second() < rate);
-        if !(sample.is_app_limited && is_known) {
-            self.rate.update(self.cycle, link_rate.bytes_per_second());
+        if !self.takes_means {
+            self.update_rate(link_rate, sample.is_app_limited);
         }
         Some(link_rate)
+    }
+
+    fn update_rate(&mut self, rate: Rate, is_app_limited: bool) {
+        let is_known = self.rate.value().is_some_and(|known| rate.bytes_per_second() < known);
+        if !(is_app_limited && is_known) {
+            self.rate.update(self.cycle, rate.bytes_per_second());
+        }
+    }
+
+    /// With jitter each round has a sample that is far too high: from now on, or no more, the mean of each counts.
+    pub(super) fn take_means(&mut self, takes_means: bool) {
+        self.takes_means = takes_means;
+    }
+
+    /// The mean of a round's samples.
+    pub(super) fn on_mean_rate(&mut self, rate: Rate, is_app_limited: bool) {
+        if self.takes_means {
+            self.update_rate(rate, is_app_limited);
+        }
     }
 
     /// So much arrived, which no sample covers: less than a round trip of it.
@@ -150,6 +174,20 @@ impl Model {
         Some(full.filter(is_right).unwrap_or(min))
     }
 
+    /// How long the round trip of an empty path is where so many packets are under way, or `None` without jitter.
+    pub(super) fn set_jittered_rtt(&mut self, rtt: Option<Duration>) {
+        self.jittered_rtt = rtt;
+    }
+
+    pub(super) fn is_jittered(&self) -> bool {
+        self.jittered_rtt.is_some()
+    }
+
+    /// What a full packet's round trip takes where nothing waits.
+    pub(super) fn empty_rtt(&self) -> Option<Duration> {
+        Some(self.full_rtt_min()?.max(self.jittered_rtt.unwrap_or_default()))
+    }
+
     /// The minimum was last seen (within a few per cent) at least `age` ago.
     pub(super) fn is_rtt_min_older_than(&self, now: Instant, age: Duration) -> bool {
         self.rtt_confirmed_at.is_some_and(|at| now - at >= age)
@@ -157,7 +195,7 @@ impl Model {
 
     /// Bytes that fill the path and no queue; lost packets count, for they travelled.
     pub(super) fn bdp_bytes(&self) -> Option<u64> {
-        Some(self.rate()?.bytes_in(self.rtt_min()?))
+        Some(self.rate()?.bytes_in(self.rtt_min()?.max(self.jittered_rtt.unwrap_or_default())))
     }
 }
 

@@ -57,8 +57,10 @@ impl Auto {
 
     pub(super) fn end_round(&mut self, now: Instant, path: &PathView) {
         let finished_gain = self.round_gain;
+        self.watch_jitter();
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
+        self.loosen_bound(path);
         self.watch_drain(now);
         self.watch_troughs(now, path);
         self.watch_flat();
@@ -73,6 +75,7 @@ impl Auto {
             Phase::Up(up) => self.judge_up(now, up, path),
             Phase::Compete(_) => self.judge_compete(now),
         }
+        self.model.take_means(self.model.is_jittered() && !self.phase.is_startup());
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
         self.tally = Tally::above(self.model.rtt_min());
@@ -164,7 +167,8 @@ impl Auto {
     }
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
-        let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt));
+        let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt))
+            && (self.has_standing_queue || !self.model.is_jittered());
         // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
@@ -261,7 +265,7 @@ impl Auto {
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.
-            let base = up.rtt.max(self.model.full_rtt_min().unwrap_or_default());
+            let base = up.rtt.max(self.model.empty_rtt().unwrap_or_default());
             if self.tally.rtt_mean().is_some_and(|rtt| rtt > base.saturating_add(self.queue_slack() / 2)) {
                 self.on_alone(now);
             }
@@ -291,7 +295,7 @@ impl Auto {
             return;
         }
         // A queue that was there before is not ours; one that grows is.
-        let base = up.rtt.max(self.model.full_rtt_min().unwrap_or_default());
+        let base = up.rtt.max(self.model.empty_rtt().unwrap_or_default());
         let has_queue =
             self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(self.queue_slack());
         let is_congested = self.is_congested(path);

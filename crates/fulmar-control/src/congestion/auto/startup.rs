@@ -262,6 +262,11 @@ impl Startup {
         self.jump.map(|jump| jump.rate())
     }
 
+    /// What looked like a train was jitter.
+    pub(super) fn drop_jump(&mut self) {
+        self.was_wrong |= self.jump.take().is_some();
+    }
+
     /// What has arrived of a jump in each second.
     pub(super) fn arrived_rate(&self) -> Option<Rate> {
         self.jump?.arrived()

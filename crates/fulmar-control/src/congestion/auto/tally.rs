@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use fulmar_units::Rate;
+use fulmar_units::{Instant, Rate};
 
 use super::drains::dip_margin;
 use crate::Feedback;
@@ -24,6 +24,14 @@ pub(super) struct Tally {
     pub(super) rtt_min: Duration,
     pub(super) rtt_samples: u32,
     rtt_sum: Duration,
+    rtt_max: Duration,
+    rtt_last: Duration,
+    /// The way the round trip went up and down.
+    rtt_way: Duration,
+    /// The newest sample of the link's rate, the earlier ones and their sum in bytes per second.
+    newest_link: Option<(Instant, Rate)>,
+    link_samples: u32,
+    link_sum: u64,
     /// Largest delivery rate of the round that the application did not limit, as measured at the receiver.
     pub(super) delivery_rate: Rate,
     /// The same on the wire: see `model`.
@@ -47,6 +55,12 @@ impl Tally {
             rtt_min: Duration::MAX,
             rtt_samples: 0,
             rtt_sum: Duration::ZERO,
+            rtt_max: Duration::ZERO,
+            rtt_last: Duration::ZERO,
+            rtt_way: Duration::ZERO,
+            newest_link: None,
+            link_samples: 0,
+            link_sum: 0,
             delivery_rate: Rate::ZERO,
             link_rate: Rate::ZERO,
             is_window_limited: false,
@@ -70,6 +84,11 @@ impl Tally {
         if let Some(rtt) = feedback.rtt {
             // What the peer held back is no queue.
             let rtt = rtt.saturating_sub(feedback.ack_delay).max(rtt_min.min(rtt));
+            if self.rtt_samples > 0 {
+                self.rtt_way = self.rtt_way.saturating_add(rtt.abs_diff(self.rtt_last));
+            }
+            self.rtt_last = rtt;
+            self.rtt_max = self.rtt_max.max(rtt);
             self.rtt_min = self.rtt_min.min(rtt);
             self.rtt_samples = self.rtt_samples.saturating_add(1);
             self.rtt_sum = self.rtt_sum.saturating_add(rtt);
@@ -81,6 +100,32 @@ impl Tally {
     /// Mean RTT of the round.
     pub(super) fn rtt_mean(&self) -> Option<Duration> {
         (self.rtt_samples > 0).then(|| self.rtt_sum / self.rtt_samples)
+    }
+
+    /// From the shortest round trip to the longest.
+    pub(super) fn rtt_range(&self) -> Duration {
+        self.rtt_max.saturating_sub(self.rtt_min)
+    }
+
+    /// How many times that range the round trip went, up or down.
+    pub(super) fn rtt_turns(&self) -> f64 {
+        self.rtt_way.as_secs_f64() / self.rtt_range().as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// A sample of the link's rate: see `model`. Of ACKs that come at once only the last has all that arrived.
+    pub(super) fn add_link_rate(&mut self, now: Instant, rate: Rate) {
+        self.link_rate = self.link_rate.max(rate);
+        if let Some((_, earlier)) = self.newest_link.replace((now, rate)).filter(|(at, _)| *at != now) {
+            self.link_samples = self.link_samples.saturating_add(1);
+            self.link_sum = self.link_sum.saturating_add(earlier.bytes_per_second());
+        }
+    }
+
+    /// The mean of those samples.
+    pub(super) fn link_rate_mean(&self) -> Option<Rate> {
+        let (_, newest) = self.newest_link?;
+        let sum = self.link_sum.saturating_add(newest.bytes_per_second());
+        Some(Rate::from_bytes_per_second(sum / (u64::from(self.link_samples) + 1)))
     }
 
     /// The round found a round trip clearly shorter than any that was known.

@@ -1,0 +1,128 @@
+//! Jitter that keeps the order, told from a queue.
+//!
+//! A packet that was held up holds up those behind it. Where packets are many, nearly every one waits for the one that was held
+//! longest: round trips then are longer than the shortest that a few packets ever met, whatever the sender does, and look
+//! like a queue that never drains. But a queue grows and drains smoothly, and what jitter does shows in each round as round trips that
+//! go up and down many times. In rounds of cruising on a link with order-keeping jitter their range is 0.14 to 0.5 of the shortest and
+//! the way they go 2 to 5 times that range; with 5 to 50 flows in one queue the range is 0.004 to 0.13.
+//!
+//! So after a few such rounds the mean round trip of the round that met least is that of the empty path.
+
+use core::time::Duration;
+
+use fulmar_units::whole_nanos;
+
+use super::tally::Tally;
+use crate::windowed::WindowedMin;
+
+/// Round trips of a rough round range over this share of the shortest, and over more than two packets that left close
+/// together may differ ..
+const RANGE_MIN: f64 = 0.1;
+const RANGE_FLOOR: Duration = Duration::from_micros(100);
+/// .. and go so many times that way: up and down once is what a queue does.
+const TURNS_MIN: f64 = 2.0;
+/// Where a round has one this near to the shortest ACKs came in bunches, or nothing is hidden.
+const SHORTEST_MIN: f64 = 1.03;
+/// So rough a round does not take back what is known.
+const TURNS_KEPT: f64 = 1.5;
+/// Fewer samples have no shape.
+const SAMPLES_MIN: u32 = 4;
+/// Rough rounds in a row from which on it is known; more make it last longer, up to twice as many.
+const ROUNDS_KNOWN: u32 = 3;
+/// What a smooth round takes back.
+const ROUNDS_BACK: u32 = 2;
+/// Rounds of which the one that met least counts.
+const MEAN_ROUNDS: u64 = 24;
+
+/// Watches the rounds of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Jitter {
+    rough_rounds: u32,
+    /// Mean round trips of the last rounds, in nanoseconds.
+    means: WindowedMin,
+}
+
+impl Jitter {
+    pub(super) fn new() -> Self {
+        Self { rough_rounds: 0, means: WindowedMin::new(MEAN_ROUNDS) }
+    }
+
+    /// A round has ended on a path whose shortest round trip is `rtt_min`.
+    pub(super) fn on_round(&mut self, round: u64, tally: &Tally, rtt_min: Duration) {
+        let Some(mean) = tally.rtt_mean().filter(|_| tally.rtt_samples >= SAMPLES_MIN) else { return };
+        self.means.update(round, whole_nanos(mean));
+        let is_wide = tally.rtt_range() > rtt_min.mul_f64(RANGE_MIN).max(RANGE_FLOOR);
+        let is_off = tally.rtt_min > rtt_min.mul_f64(SHORTEST_MIN);
+        let turns = if is_wide && is_off { tally.rtt_turns() } else { 0.0 };
+        self.rough_rounds = match self.rough_rounds {
+            rounds if turns >= TURNS_MIN => (rounds + 1).min(2 * ROUNDS_KNOWN),
+            rounds if turns >= TURNS_KEPT => rounds,
+            rounds if self.is_known() => rounds - ROUNDS_BACK,
+            _ => 0,
+        };
+    }
+
+    fn is_known(&self) -> bool {
+        self.rough_rounds >= ROUNDS_KNOWN
+    }
+
+    /// What a round trip takes where many packets meet the jitter and nothing else; `None` without jitter.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.means.value().filter(|_| self.is_known()).map(Duration::from_nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use fulmar_units::Instant;
+
+    use super::*;
+    use crate::Feedback;
+
+    const RTT_MIN: Duration = Duration::from_millis(100);
+
+    /// Rounds of these round trips, in milliseconds.
+    fn after(rounds: &[&[u64]]) -> Option<Duration> {
+        let mut jitter = Jitter::new();
+        for (round, rtts) in (0..).zip(rounds) {
+            let mut tally = Tally::new();
+            for &rtt in *rtts {
+                let mut feedback = Feedback::at(Instant::ZERO);
+                feedback.rtt = Some(Duration::from_millis(rtt));
+                tally.add(&feedback, RTT_MIN);
+            }
+            jitter.on_round(round, &tally, RTT_MIN);
+        }
+        jitter.rtt()
+    }
+
+    const ROUGH: &[u64] = &[120, 140, 118, 139, 125, 138];
+    const SMOOTH: &[u64] = &[120, 124, 130, 140, 138, 136];
+    const NARROW: &[u64] = &[120, 126, 119, 127, 121, 125];
+
+    #[test]
+    fn round_trips_that_go_up_and_down_in_each_round_are_jitter() {
+        assert_eq!(after(&[ROUGH, ROUGH]), None);
+        assert_eq!(after(&[ROUGH, ROUGH, ROUGH]), Some(Duration::from_millis(130)));
+        assert_eq!(after(&[&[120, 140, 118], &[120, 140, 118], &[120, 140, 118]]), None, "too few to tell");
+    }
+
+    #[test]
+    fn a_queue_that_grows_and_drains_is_not() {
+        assert_eq!(after(&[SMOOTH; 9]), None);
+        assert_eq!(after(&[NARROW; 9]), None);
+        assert_eq!(after(&[ROUGH, ROUGH, SMOOTH, ROUGH, ROUGH]), None, "in a row");
+        assert_eq!(after(&[ROUGH, ROUGH, ROUGH, SMOOTH]), None);
+        assert!(after(&[ROUGH, ROUGH, ROUGH, ROUGH, ROUGH, ROUGH, SMOOTH]).is_some());
+    }
+
+    #[test]
+    fn what_the_round_that_met_least_took_is_the_empty_path() {
+        let queued: Vec<u64> = ROUGH.iter().map(|rtt| rtt + 40).collect();
+        assert_eq!(after(&[&queued, ROUGH, &queued, &queued]), Some(Duration::from_millis(130)));
+        let long: Vec<&[u64]> = [ROUGH].into_iter().chain([&queued[..]; 30]).collect();
+        assert_eq!(after(&long), Some(Duration::from_millis(170)), "of late");
+    }
+}
