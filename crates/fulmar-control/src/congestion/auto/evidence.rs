@@ -1,6 +1,6 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
-//! A queue is a round trip longer than the shortest by more than `queue_slack`. Congestion is loss beyond
+//! A queue is a round trip longer than that of the empty path by more than `queue_slack`. Congestion is loss beyond
 //! what the floor explains, or a mark. Both are judged over the round in progress, so that a handful of
 //! packets never decides. Loss during a black-out is evidence of nothing.
 
@@ -46,7 +46,7 @@ const NARROW_PACKETS: u64 = 16;
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
-const FLAT_MIN: Duration = Duration::from_micros(100);
+pub(super) const FLAT_MIN: Duration = Duration::from_micros(100);
 /// Where the path itself is less steady than that, half of its spread: up to this part.
 const FLAT_JITTER: u32 = 160;
 /// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
@@ -206,11 +206,11 @@ impl Auto {
         if !self.has(Mechanism::Jitter) {
             return;
         }
+        if let Some(rate) = self.tally.link_rate_mean().filter(|_| self.counts_rounds()) {
+            self.model.on_link_rate(rate, self.tally.is_app_limited);
+        }
         self.jitter.on_round(self.round, &self.tally, self.model.rtt_min().unwrap_or_default());
         self.model.set_jittered_rtt(self.jitter.rtt());
-        if let Some(rate) = self.tally.link_rate_mean() {
-            self.model.on_mean_rate(rate, self.tally.is_app_limited);
-        }
         if let Phase::Startup(startup) = &mut self.phase
             && self.model.is_jittered()
         {
@@ -218,10 +218,15 @@ impl Auto {
         }
     }
 
+    /// With jitter each round has a sample of the rate that is far too high: only the mean of them counts.
+    pub(super) fn counts_rounds(&self) -> bool {
+        self.model.is_jittered() && !self.phase.is_startup()
+    }
+
     /// Where jitter is all that a round met, congestion's bound is not below what was under way.
     pub(super) fn loosen_bound(&mut self, path: &PathView) {
-        let has_met = self.sent_gain > 1.0 || self.has_standing_queue || self.is_congested(path);
-        if has_met || !self.model.is_jittered() {
+        let is_slow_enough = self.sent_gain <= 1.0 && self.model.is_jittered();
+        if !is_slow_enough || self.has_standing_queue || self.is_congested(path) {
             return;
         }
         if let (Some(mean), Some(rate)) = (self.tally.rtt_mean(), self.model.rate()) {
@@ -278,10 +283,13 @@ impl Auto {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the link
         // their loss ends it soon.
         let is_full = self.is_alone(now) || self.is_flat || self.is_long_startup();
-        // Nor where jitter may hide who fills the queue.
-        let most = if self.model.is_jittered() { TRUSTED_MAX } else { 1.0 };
-        let floor = self.floor.rate().min(most);
-        if is_full { floor } else { TRUST * floor.min(TRUSTED_MAX) }
+        let trusted = self.floor.rate().min(TRUSTED_MAX);
+        match (is_full, self.model.is_jittered()) {
+            (true, false) => self.floor.rate(),
+            // Jitter may hide who fills the queue.
+            (true, true) => trusted,
+            (false, _) => TRUST * trusted,
+        }
     }
 
     /// A probe made a queue.

@@ -1,10 +1,11 @@
 //! Jitter that keeps the order, told from a queue.
 //!
-//! A packet that was held up holds up those behind it. Where packets are many, nearly every one waits for the one that was held
-//! longest: round trips then are longer than the shortest that a few packets ever met, whatever the sender does, and look
-//! like a queue that never drains. But a queue grows and drains smoothly, and what jitter does shows in each round as round trips that
-//! go up and down many times. In rounds of cruising on a link with order-keeping jitter their range is 0.14 to 0.5 of the shortest and
-//! the way they go 2 to 5 times that range; with 5 to 50 flows in one queue the range is 0.004 to 0.13.
+//! A packet that was held up holds up those behind it. Where packets are many, nearly every one waits for the one
+//! that was held longest: round trips then are longer than the shortest that a few packets ever met, whatever the
+//! sender does, and look like a queue that never drains. But a queue grows and drains smoothly, and what jitter does
+//! shows in each round as round trips that go up and down many times. In rounds of cruising on a link with
+//! order-keeping jitter their range is 0.14 to 0.5 of the shortest and the way they go 2 to 5 times that range; with
+//! 5 to 50 flows in one queue the range is 0.004 to 0.13.
 //!
 //! So after a few such rounds the mean round trip of the round that met least is that of the empty path.
 
@@ -12,17 +13,17 @@ use core::time::Duration;
 
 use fulmar_units::whole_nanos;
 
+use super::evidence::FLAT_MIN;
 use super::tally::Tally;
 use crate::windowed::WindowedMin;
 
-/// Round trips of a rough round range over this share of the shortest, and over more than two packets that left close
-/// together may differ ..
+/// Round trips of a rough round range over this share of the shortest, and over more than packets that left close
+/// together differ by ([`FLAT_MIN`]) ..
 const RANGE_MIN: f64 = 0.1;
-const RANGE_FLOOR: Duration = Duration::from_micros(100);
-/// .. and go so many times that way: up and down once is what a queue does.
-const TURNS_MIN: f64 = 2.0;
-/// Where a round has one this near to the shortest ACKs came in bunches, or nothing is hidden.
+/// .. none is this near to the shortest: there ACKs came in bunches, or nothing is hidden ..
 const SHORTEST_MIN: f64 = 1.03;
+/// .. and they go so many times that range: up and down once is what a queue does.
+const TURNS_MIN: f64 = 2.0;
 /// So rough a round does not take back what is known.
 const TURNS_KEPT: f64 = 1.5;
 /// Fewer samples have no shape.
@@ -51,7 +52,7 @@ impl Jitter {
     pub(super) fn on_round(&mut self, round: u64, tally: &Tally, rtt_min: Duration) {
         let Some(mean) = tally.rtt_mean().filter(|_| tally.rtt_samples >= SAMPLES_MIN) else { return };
         self.means.update(round, whole_nanos(mean));
-        let is_wide = tally.rtt_range() > rtt_min.mul_f64(RANGE_MIN).max(RANGE_FLOOR);
+        let is_wide = tally.rtt_range() > rtt_min.mul_f64(RANGE_MIN).max(FLAT_MIN);
         let is_off = tally.rtt_min > rtt_min.mul_f64(SHORTEST_MIN);
         let turns = if is_wide && is_off { tally.rtt_turns() } else { 0.0 };
         self.rough_rounds = match self.rough_rounds {

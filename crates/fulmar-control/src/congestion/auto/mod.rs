@@ -333,7 +333,12 @@ impl CongestionController for Auto {
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
         if let Some(sample) = &feedback.rate_sample {
-            let link_rate = self.model.on_rate(sample, self.compensated(feedback.now));
+            let floor = self.compensated(feedback.now);
+            let link_rate = if self.counts_rounds() {
+                self.model.link_rate(sample, floor)
+            } else {
+                self.model.on_rate(sample, floor)
+            };
             if let Some(link_rate) = link_rate {
                 self.tally.add_link_rate(feedback.now, link_rate);
                 if !sample.is_app_limited {

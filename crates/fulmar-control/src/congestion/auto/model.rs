@@ -8,7 +8,8 @@
 //! sample (which at p = 20 % and 170 packets a round would be 8 % too high).
 //!
 //! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since
-//! the last probe. The round trip is the minimum of the last ten seconds.
+//! the last probe. The round trip is the minimum of the last ten seconds; where jitter hides that from all but a
+//! few packets (`jitter`), what the others take in an empty path fills it.
 
 use core::time::Duration;
 
@@ -40,8 +41,6 @@ pub(super) struct Model {
     rtt_confirmed_at: Option<Instant>,
     /// Round trip of many packets that meet jitter and nothing else, where there is some: see `jitter`.
     jittered_rtt: Option<Duration>,
-    /// The rate is that of whole rounds.
-    takes_means: bool,
 }
 
 impl Model {
@@ -56,7 +55,6 @@ impl Model {
             shortest_bytes: 0,
             rtt_confirmed_at: None,
             jittered_rtt: None,
-            takes_means: false,
         }
     }
 
@@ -84,35 +82,24 @@ impl Model {
         }
     }
 
-    /// Takes a sample; returns the rate of the link it shows. A sample shorter than a round trip shows ACKs
-    /// bunched on their way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
+    /// The rate of the link that a sample shows. One shorter than a round trip shows ACKs bunched on their way
+    /// rather than the bottleneck (BBR draft 4.1.2), and none is returned.
+    pub(super) fn link_rate(&self, sample: &RateSample, floor: f64) -> Option<Rate> {
+        (sample.interval >= self.rtt_min()?).then(|| link_rate(sample, floor))
+    }
+
+    /// Takes a sample; returns the rate of the link it shows.
     pub(super) fn on_rate(&mut self, sample: &RateSample, floor: f64) -> Option<Rate> {
-        if sample.interval < self.rtt_min()? {
-            return None;
-        }
-        let link_rate = link_rate(sample, floor);
-        if !self.takes_means {
-            self.update_rate(link_rate, sample.is_app_limited);
-        }
+        let link_rate = self.link_rate(sample, floor)?;
+        self.on_link_rate(link_rate, sample.is_app_limited);
         Some(link_rate)
     }
 
-    fn update_rate(&mut self, rate: Rate, is_app_limited: bool) {
+    /// The link showed this rate.
+    pub(super) fn on_link_rate(&mut self, rate: Rate, is_app_limited: bool) {
         let is_known = self.rate.value().is_some_and(|known| rate.bytes_per_second() < known);
         if !(is_app_limited && is_known) {
             self.rate.update(self.cycle, rate.bytes_per_second());
-        }
-    }
-
-    /// With jitter each round has a sample that is far too high: from now on, or no more, the mean of each counts.
-    pub(super) fn take_means(&mut self, takes_means: bool) {
-        self.takes_means = takes_means;
-    }
-
-    /// The mean of a round's samples.
-    pub(super) fn on_mean_rate(&mut self, rate: Rate, is_app_limited: bool) {
-        if self.takes_means {
-            self.update_rate(rate, is_app_limited);
         }
     }
 
@@ -185,7 +172,12 @@ impl Model {
 
     /// What a full packet's round trip takes where nothing waits.
     pub(super) fn empty_rtt(&self) -> Option<Duration> {
-        Some(self.full_rtt_min()?.max(self.jittered_rtt.unwrap_or_default()))
+        Some(self.with_jitter(self.full_rtt_min()?))
+    }
+
+    /// No less than what jitter makes of it.
+    fn with_jitter(&self, rtt: Duration) -> Duration {
+        rtt.max(self.jittered_rtt.unwrap_or_default())
     }
 
     /// The minimum was last seen (within a few per cent) at least `age` ago.
@@ -195,7 +187,7 @@ impl Model {
 
     /// Bytes that fill the path and no queue; lost packets count, for they travelled.
     pub(super) fn bdp_bytes(&self) -> Option<u64> {
-        Some(self.rate()?.bytes_in(self.rtt_min()?.max(self.jittered_rtt.unwrap_or_default())))
+        Some(self.rate()?.bytes_in(self.with_jitter(self.rtt_min()?)))
     }
 }
 

@@ -75,7 +75,6 @@ impl Auto {
             Phase::Up(up) => self.judge_up(now, up, path),
             Phase::Compete(_) => self.judge_compete(now),
         }
-        self.model.take_means(self.model.is_jittered() && !self.phase.is_startup());
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();
         self.tally = Tally::above(self.model.rtt_min());
@@ -167,6 +166,7 @@ impl Auto {
     }
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
+        // With jitter a few round trips may make the mean long: what all of them met is a queue.
         let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt))
             && (self.has_standing_queue || !self.model.is_jittered());
         // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
