@@ -11,6 +11,7 @@ use fulmar_units::{Instant, whole_nanos};
 use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
+use super::startup::STARTUP_LOSS;
 use super::{Auto, Found, Mechanism};
 use crate::{Feedback, PathView};
 
@@ -49,8 +50,7 @@ const FLAT: u32 = 512;
 pub(super) const FLAT_MIN: Duration = Duration::from_micros(100);
 /// Where the path itself is less steady than that, half of its spread: up to this part.
 const FLAT_JITTER: u32 = 160;
-/// Loss beyond the floor that is too much for start-up, and the most of a floor that counts there.
-const STARTUP_LOSS: f64 = 0.15;
+/// The most of a floor that counts in start-up.
 const STARTUP_FLOOR_MAX: f64 = 0.05;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
 const BUNCH_PACKETS_MIN: u64 = 16;

@@ -30,6 +30,7 @@ mod bunches;
 mod carried;
 mod company;
 mod drains;
+mod early;
 mod evidence;
 mod floor;
 mod jitter;
@@ -49,6 +50,7 @@ pub use ablation::Mechanism;
 use bunches::Bunches;
 use carried::Carried;
 use drains::Drains;
+use early::{EARLY_PACKETS, Early};
 use floor::Floor;
 use jitter::Jitter;
 use model::Model;
@@ -66,14 +68,6 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
 /// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-/// While the product is below so many packets start-up's window keeps up with its pace: too little to
-/// overfill a queue for long, and most of the rounds of a start-up.
-const EARLY_PACKETS: u64 = 48;
-/// The window of the first flights grows before there is a measured rate that says so where round trips are
-/// so long that it matters.
-const EARLY_RTT_MIN: Duration = Duration::from_millis(50);
-/// Their pace, in windows per round trip (Linux: pacing_ss_ratio).
-const EARLY_PACE: f64 = 2.0;
 /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our
 /// own.
 const SHARED_WINDOW_GAIN: f64 = 1.05;
@@ -150,11 +144,6 @@ fn initial_bytes(path: &PathView) -> u64 {
     INITIAL_PACKETS * u64::from(path.mtu_bytes)
 }
 
-/// `bytes` in each round trip.
-fn early_rate(bytes: u64, path: &PathView) -> Rate {
-    Rate::from_bytes_in(bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO)
-}
-
 impl Auto {
     /// A controller for a path of `mtu_bytes`.
     pub fn new(mtu_bytes: u32) -> Self {
@@ -167,7 +156,7 @@ impl Auto {
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,
-            phase: Phase::Startup(Startup::new(Rate::ZERO, 0, Rate::ZERO)),
+            phase: Phase::Startup(Startup::new(Rate::ZERO, Early::new())),
             schedule: Schedule::new(),
             sent_gain: STARTUP_GAIN,
             round_gain: STARTUP_GAIN,
@@ -255,27 +244,17 @@ impl Auto {
         let window_bytes =
             ((bdp_bytes as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
         match &self.phase {
-            Phase::Startup(startup) => window_bytes.max(startup.early_bytes).max(INITIAL_PACKETS * packet),
+            Phase::Startup(startup) => startup.early.window(window_bytes).max(INITIAL_PACKETS * packet),
             _ => window_bytes,
         }
     }
 
-    /// The window of the first flights and their pace, where round trips are long.
-    fn grow_early(&mut self, feedback: &Feedback, rtt: Duration, path: &PathView) {
-        let has_queue = rtt < EARLY_RTT_MIN || self.has_queue(rtt);
-        let initial_bytes = initial_bytes(path);
-        let Phase::Startup(startup) = &mut self.phase else { return };
-        let is_used = feedback.in_flight_bytes_before > startup.early_bytes / 2;
-        let settled_bytes =
-            if is_used { feedback.acked_bytes.saturating_add(feedback.lost.bytes) } else { 0 };
-        startup.grow_early(
-            settled_bytes,
-            has_queue,
-            initial_bytes,
-            EARLY_PACKETS * u64::from(path.mtu_bytes),
-        );
-        let pace = if rtt < EARLY_RTT_MIN { 1.0 } else { EARLY_PACE };
-        startup.early_rate = early_rate(startup.early_bytes, path).scaled(pace);
+    /// The first flights grow.
+    fn watch_early(&mut self, feedback: &Feedback, rtt: Duration, path: &PathView) {
+        let (is_looking, has_queue) = (self.is_looking_for_trains(), self.has_queue(rtt));
+        if let Phase::Startup(startup) = &mut self.phase {
+            startup.early.on_ack(feedback, rtt, is_looking, has_queue, path);
+        }
     }
 
     /// Start-up where round trips are so long that it matters.
@@ -328,7 +307,7 @@ impl CongestionController for Auto {
             self.on_rtt(feedback.now, rtt);
             let of_path = rtt.saturating_sub(feedback.ack_delay);
             self.model.on_packet_rtt(feedback.now, of_path, feedback.newest_acked_bytes, path.mtu_bytes);
-            self.grow_early(feedback, of_path, path);
+            self.watch_early(feedback, of_path, path);
         }
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
@@ -373,15 +352,13 @@ impl CongestionController for Auto {
     fn budget(&self) -> SendBudget {
         let packet = u64::from(self.mtu_bytes);
         let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
-        let pacing = self.model.rate().map(|rate| {
+        let pacing = self.model.rate().and_then(|rate| {
             let pace = rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
-            let startup = match &self.phase {
-                Phase::Startup(startup) => startup,
-                Phase::Compete(rival) => return rival.pace().unwrap_or(pace),
-                _ => return pace,
-            };
-            let jump = startup.jump_rate().map(|rate| rate.scaled(1.0 / (1.0 - self.floor.rate())));
-            jump.unwrap_or(pace).max(startup.early_rate)
+            match &self.phase {
+                Phase::Startup(startup) => startup.pacing(pace),
+                Phase::Compete(rival) => Some(rival.pace().unwrap_or(pace)),
+                _ => Some(pace),
+            }
         });
         SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
     }

@@ -15,7 +15,8 @@ use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::schedule::RTT_PROBE_AGE;
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
-use super::{Auto, Mechanism, early_rate, initial_bytes};
+use super::early::Early;
+use super::{Auto, Mechanism};
 use crate::PathView;
 
 /// A queue that stretches every round trip by this factor leaves no doubt.
@@ -281,11 +282,7 @@ impl Auto {
     /// Doubling again, from the rate at hand.
     fn restart(&mut self, path: &PathView) {
         self.model.next_cycle();
-        self.enter(Phase::Startup(Startup::new(
-            self.tally.delivery_rate,
-            initial_bytes(path),
-            early_rate(initial_bytes(path), path),
-        )));
+        self.enter(Phase::Startup(Startup::new(self.tally.delivery_rate, Early::again(path))));
     }
 
     /// A probe ends at once when it meets a queue or loss.

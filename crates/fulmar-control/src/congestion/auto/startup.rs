@@ -12,10 +12,13 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
+use super::early::Early;
 use super::tally::Tally;
 use super::trains::{Train, Trains};
 use crate::Feedback;
 
+/// Loss beyond the floor that is too much for start-up.
+pub(super) const STARTUP_LOSS: f64 = 0.15;
 /// BBR: 2/ln 2 = 2.885, the least that doubles the rate every round; BBRv3 takes 2.77.
 pub(super) const STARTUP_GAIN: f64 = 2.77;
 /// It is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
@@ -49,6 +52,10 @@ const JUMP_ROUNDS: u32 = 3;
 /// trip of each such part tells whether there is a queue.
 const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
+/// What was lost before a jump is known from so many packets on.
+const BEFORE_JUMP_MIN: u32 = 32;
+/// Round trips of which the range is worth something.
+const RANGE_SAMPLES_MIN: u32 = 4;
 /// A train that is slower than this share of what was delivered met somebody else's packets.
 const TRAIN_MIN: f64 = 0.8;
 
@@ -189,20 +196,20 @@ pub(super) struct Startup {
     is_nearly_full: bool,
     /// Packets and losses of the last round that still grew.
     pub(super) newest_round: Option<(u32, u32)>,
-    /// Bytes that may be in flight, whatever the first samples say: they are of few packets, and show the pace
-    /// of a round ago.
-    pub(super) early_bytes: u64,
-    /// The rate at which they leave.
-    pub(super) early_rate: Rate,
+    pub(super) early: Early,
+    /// Of the last round.
+    rtt_range: Duration,
     trains: Trains,
     jump: Option<Jump>,
+    /// Packets and losses of the rounds before anything of a jump was answered.
+    before_jump: (u32, u32),
     /// A train promised what did not arrive: from now on they only end start-up.
     was_wrong: bool,
 }
 
 impl Startup {
     /// Doubling from a delivery rate of `full_rate`.
-    pub(super) fn new(full_rate: Rate, early_bytes: u64, early_rate: Rate) -> Self {
+    pub(super) fn new(full_rate: Rate, early: Early) -> Self {
         Self {
             full_rate,
             full_rounds: 0,
@@ -210,28 +217,13 @@ impl Startup {
             excess: Excess::default(),
             is_nearly_full: false,
             newest_round: None,
-            early_bytes,
-            early_rate,
+            early,
+            rtt_range: Duration::ZERO,
             trains: Trains::default(),
             jump: None,
+            before_jump: (0, 0),
             was_wrong: false,
         }
-    }
-
-    /// The first flights grow as in slow start (RFC 5681 3.1), by what was settled, up to `bytes_max`: from
-    /// `initial_bytes` on, and no further once there is a queue.
-    pub(super) fn grow_early(
-        &mut self,
-        settled_bytes: u64,
-        has_queue: bool,
-        initial_bytes: u64,
-        bytes_max: u64,
-    ) {
-        self.early_bytes = if has_queue {
-            initial_bytes
-        } else {
-            self.early_bytes.saturating_add(settled_bytes).clamp(initial_bytes, bytes_max)
-        };
     }
 
     /// Looks for a train, and at the queue that a jump meets; `rate` is the link's, as far as it was measured.
@@ -245,7 +237,7 @@ impl Startup {
         if let Some(jump) = &mut self.jump {
             jump.on_ack(feedback, rtt_min, slack);
         }
-        let Some(train) = self.trains.on_feedback(feedback) else { return };
+        let Some(train) = self.trains.on_feedback(feedback, self.rtt_range) else { return };
         let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
         if train.rate < rate.scaled(TRAIN_MIN) || is_too_fast {
             return;
@@ -257,7 +249,12 @@ impl Startup {
         }
     }
 
-    /// The pace of a jump: the bottleneck's rate as a train showed it, less what the path loses, or a part of it.
+    /// The pace where what was measured says `pace`; `None` as ACKs come.
+    pub(super) fn pacing(&self, pace: Rate) -> Option<Rate> {
+        self.jump_rate().or_else(|| self.early.pacing(pace))
+    }
+
+    /// The pace of a jump: the bottleneck's rate as a train showed it, or a part of it.
     pub(super) fn jump_rate(&self) -> Option<Rate> {
         self.jump.map(|jump| jump.rate())
     }
@@ -272,11 +269,24 @@ impl Startup {
         self.jump?.arrived()
     }
 
+    /// The share that was lost when little was sent; zero if that were few packets.
+    fn lost_before_jump(&self) -> f64 {
+        let (packets, lost_packets) = self.before_jump;
+        if packets < BEFORE_JUMP_MIN { 0.0 } else { f64::from(lost_packets) / f64::from(packets) }
+    }
+
     /// A round ends during a jump: is it right? If the round lost more than `tolerated`, that is given.
     fn judge_jump(&mut self, tally: &Tally, tolerated: Option<f64>) -> Option<Verdict> {
+        if self.jump.is_none_or(|jump| jump.answered_at.is_none()) {
+            let (packets, lost_packets) = self.before_jump;
+            self.before_jump = (packets + tally.packets(), lost_packets + tally.lost_packets);
+        }
+        let before = self.lost_before_jump();
         let jump = self.jump.as_mut()?;
         let is_crowded = jump.answered_at.is_some()
-            && tolerated.is_some_and(|tolerated| is_beyond(tally.packets(), tally.lost_packets, tolerated));
+            && tolerated.is_some_and(|tolerated| {
+                is_beyond(tally.packets(), tally.lost_packets, tolerated.max(before + STARTUP_LOSS))
+            });
         if is_crowded || (jump.has_queue && !jump.is_whole) {
             return Some(Verdict::Shared);
         }
@@ -308,6 +318,7 @@ impl Startup {
 
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.
     pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, tolerated: Option<f64>) -> Verdict {
+        self.rtt_range = if tally.rtt_samples >= RANGE_SAMPLES_MIN { tally.rtt_range() } else { Duration::ZERO };
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {
@@ -357,7 +368,7 @@ mod tests {
     }
 
     fn after(rounds: &[(u64, Queue)]) -> Verdict {
-        let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
+        let mut startup = Startup::new(Rate::ZERO, Early::new());
         let mut judge = |&(delivered, queue): &(u64, Queue)| startup.judge(&round(delivered, 0), queue, None);
         rounds.iter().map(&mut judge).last().expect("a round")
     }
@@ -376,7 +387,7 @@ mod tests {
 
     #[test]
     fn bursts_are_passed_over_a_few_times() {
-        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), 0, Rate::ZERO);
+        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), Early::new());
         for _ in 0..SKIPPED_ROUNDS_MAX + FULL_ROUNDS - 1 {
             assert_eq!(startup.judge(&round(1000, 80), Queue::None, None), Verdict::Undecided);
         }
@@ -385,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_measures_nothing_decides_nothing() {
-        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), 0, Rate::ZERO);
+        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), Early::new());
         let mut blackout = round(900, 0);
         blackout.is_blackout = true;
         let mut idle = round(900, 0);
@@ -398,7 +409,7 @@ mod tests {
 
     #[test]
     fn loss_that_grows_with_the_rate_three_rounds_long_ends_it() {
-        let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
+        let mut startup = Startup::new(Rate::ZERO, Early::new());
         let mut verdicts = [400, 1000, 2500, 6000, 15000]
             .map(|bytes| startup.judge(&round(bytes, 40), Queue::None, (bytes > 1000).then_some(0.15)));
         verdicts.reverse();
@@ -422,7 +433,7 @@ mod tests {
     /// 700 bytes each, and show a queue of so many milliseconds.
     fn jump(from: u64, to: u64, queue: impl Fn(u64) -> u64) -> Startup {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        let mut startup = Startup::new(Rate::ZERO, 0, Rate::ZERO);
+        let mut startup = Startup::new(Rate::ZERO, Early::new());
         let train = Train { rate: Rate::from_bytes_per_second(1_000_000), packets: 10 };
         startup.jump = Some(Jump::new(train, at(1000)));
         for millis in from..=to {

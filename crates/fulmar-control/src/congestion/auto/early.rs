@@ -1,0 +1,124 @@
+//! The first flights of start-up, before a measured rate says how much to send.
+//!
+//! Their window grows as in slow start (RFC 5681 3.1), by what was settled. Paced evenly over a round trip, no flight
+//! makes a queue before the link is full, and none shows how fast the link is. So on a long path whose first packets
+//! hardly moved the round trip they leave as ACKs come: ten packets sent at once leave the bottleneck as one clump,
+//! their ACKs release a clump of twenty, and so on, until one is long enough to be a train (see `trains`) in spite of
+//! jitter and losses. Where the first packets did move the round trip, the link is slow and soon filled by doubling.
+
+use core::time::Duration;
+
+use fulmar_units::Rate;
+
+use super::initial_bytes;
+use crate::{Feedback, PathView};
+
+/// The window of the first flights grows before there is a measured rate that says so where round trips are
+/// so long that it matters ..
+const LONG_RTT_MIN: Duration = Duration::from_millis(50);
+/// .. up to so many packets ..
+pub(super) const EARLY_PACKETS: u64 = 48;
+/// .. or so many where they leave as ACKs come: no clump is longer.
+const CLOCKED_PACKETS: u64 = 512;
+/// Their pace, in windows per round trip (Linux: pacing_ss_ratio).
+const PACE: f64 = 2.0;
+/// So many packets tell whether the link is fast ..
+const FIRST_PACKETS: u32 = 20;
+/// .. by moving the round trip by no more than this: a link of 50 Mb/s, or jitter as large.
+const STRETCH_MAX: Duration = Duration::from_millis(4);
+/// With fewer it is too soon for more than slow start.
+const FIRST_PACKETS_MIN: u32 = 8;
+
+/// How far the first packets of a path moved its round trip.
+#[derive(Copy, Clone, Debug)]
+struct FirstPackets {
+    acked: u32,
+    shortest: Duration,
+    longest: Duration,
+}
+
+impl FirstPackets {
+    fn on_ack(&mut self, acked_packets: u32, rtt: Duration) {
+        if self.acked < FIRST_PACKETS {
+            self.acked = self.acked.saturating_add(acked_packets);
+            self.shortest = self.shortest.min(rtt);
+            self.longest = self.longest.max(rtt);
+        }
+    }
+
+    fn is_fast(&self) -> bool {
+        self.longest.saturating_sub(self.shortest) < STRETCH_MAX
+    }
+}
+
+/// The window of the first flights and their pace.
+#[derive(Clone, Debug)]
+pub(super) struct Early {
+    /// Bytes that may be in flight, whatever the first samples say: they are of few packets, and show the pace
+    /// of a round ago.
+    bytes: u64,
+    /// The rate at which they leave, unless as ACKs come.
+    rate: Rate,
+    /// `None` where the path was in use before: a window is there already, and would be one clump.
+    first: Option<FirstPackets>,
+    is_clocked: bool,
+}
+
+impl Early {
+    /// Of a path of which nothing is known.
+    pub(super) fn new() -> Self {
+        let first = FirstPackets { acked: 0, shortest: Duration::MAX, longest: Duration::ZERO };
+        Self { bytes: 0, rate: Rate::ZERO, first: Some(first), is_clocked: false }
+    }
+
+    /// Of a path that turned out to be faster than was thought.
+    pub(super) fn again(path: &PathView) -> Self {
+        let bytes = initial_bytes(path);
+        Self { bytes, rate: per_round(bytes, path), first: None, is_clocked: false }
+    }
+
+    /// A packet took `rtt`. Whether a train is being looked for, and whether there is a queue, is for the caller to
+    /// say.
+    pub(super) fn on_ack(
+        &mut self,
+        feedback: &Feedback,
+        rtt: Duration,
+        is_looking: bool,
+        has_queue: bool,
+        path: &PathView,
+    ) {
+        if let Some(first) = &mut self.first {
+            first.on_ack(feedback.acked_packets, rtt);
+        }
+        let is_long = rtt >= LONG_RTT_MIN;
+        let is_fast = is_looking && self.first.is_some_and(|first| first.is_fast());
+        let packets_max = if is_fast { CLOCKED_PACKETS } else { EARLY_PACKETS };
+        let bytes_max = packets_max * u64::from(path.mtu_bytes);
+        let is_used = feedback.in_flight_bytes_before > self.bytes / 2;
+        let settled_bytes =
+            if is_used { feedback.acked_bytes.saturating_add(feedback.lost.bytes) } else { 0 };
+        self.bytes = if is_long && !has_queue {
+            self.bytes.saturating_add(settled_bytes).clamp(initial_bytes(path), bytes_max)
+        } else {
+            initial_bytes(path)
+        };
+        self.is_clocked = is_fast && !has_queue && self.bytes < bytes_max;
+        self.rate = per_round(self.bytes, path).scaled(if is_long { PACE } else { 1.0 });
+    }
+
+    /// The window where what was measured says `window_bytes`.
+    pub(super) fn window(&self, window_bytes: u64) -> u64 {
+        let is_new = self.first.is_some_and(|first| first.acked < FIRST_PACKETS_MIN);
+        if self.is_clocked && is_new { self.bytes } else { self.bytes.max(window_bytes) }
+    }
+
+    /// The pace where what was measured says `pace`; `None` as ACKs come.
+    pub(super) fn pacing(&self, pace: Rate) -> Option<Rate> {
+        (!self.is_clocked).then(|| self.rate.max(pace))
+    }
+}
+
+/// `bytes` in each round trip.
+fn per_round(bytes: u64, path: &PathView) -> Rate {
+    Rate::from_bytes_in(bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO)
+}
