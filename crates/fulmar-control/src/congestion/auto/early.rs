@@ -122,3 +122,54 @@ impl Early {
 fn per_round(bytes: u64, path: &PathView) -> Rate {
     Rate::from_bytes_in(bytes, path.rtt_smoothed).unwrap_or(Rate::ZERO)
 }
+
+#[cfg(test)]
+mod tests {
+    use fulmar_units::Instant;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// `packets` are acknowledged one by one, each after `stretch` more than the one before.
+    fn after(packets: u64, stretch: Duration, is_looking: bool) -> Early {
+        let (mut early, path) = (Early::new(), PathView::unknown(1200));
+        for packet in 0..packets {
+            let rtt = RTT + stretch * packet as u32;
+            let mut feedback = Feedback::at(Instant::ZERO + rtt);
+            (feedback.acked_bytes, feedback.acked_packets) = (u64::from(path.mtu_bytes), 1);
+            feedback.in_flight_bytes_before = u64::MAX;
+            early.on_ack(&feedback, rtt, is_looking, false, &path);
+        }
+        early
+    }
+
+    #[test]
+    fn on_a_fast_path_packets_leave_as_acks_come_until_a_flight_is_long_enough() {
+        let pace = Rate::from_bytes_per_second(1000);
+        let is_clocked = |packets, micros, is_looking| {
+            after(packets, Duration::from_micros(micros), is_looking).pacing(pace).is_none()
+        };
+        assert!(is_clocked(10, 30, true));
+        assert!(!is_clocked(10, 500, true), "a slow link");
+        assert!(!is_clocked(10, 30, false), "no train is looked for");
+        assert!(is_clocked(CLOCKED_PACKETS - 11, 0, true));
+        assert!(!is_clocked(CLOCKED_PACKETS, 0, true), "long enough");
+    }
+
+    #[test]
+    fn until_the_path_is_known_to_be_fast_the_window_is_slow_starts() {
+        let packet = u64::from(PathView::unknown(1200).mtu_bytes);
+        let window = |packets| after(packets, Duration::ZERO, true).window(100 * packet) / packet;
+        assert_eq!(window(u64::from(FIRST_PACKETS_MIN) - 1), 10 + u64::from(FIRST_PACKETS_MIN) - 2);
+        assert_eq!(window(u64::from(FIRST_PACKETS_MIN)), 100);
+    }
+
+    #[test]
+    fn a_window_that_is_there_already_is_no_clump() {
+        let path = PathView::unknown(1200);
+        let mut early = Early::again(&path);
+        early.on_ack(&Feedback::at(Instant::ZERO + RTT), RTT, true, false, &path);
+        assert!(early.pacing(Rate::ZERO).is_some());
+    }
+}

@@ -10,12 +10,12 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::carried::Carried;
+use super::early::Early;
 use super::floor::Floor;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::schedule::RTT_PROBE_AGE;
 use super::startup::{Queue, Startup, Verdict};
 use super::tally::Tally;
-use super::early::Early;
 use super::{Auto, Mechanism};
 use crate::PathView;
 

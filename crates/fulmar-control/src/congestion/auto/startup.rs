@@ -52,8 +52,8 @@ const JUMP_ROUNDS: u32 = 3;
 /// trip of each such part tells whether there is a queue.
 const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
-/// What was lost before a jump is known from so many packets on.
-const BEFORE_JUMP_MIN: u32 = 32;
+/// Packets of which the share that was lost is worth something.
+const KNOWN_PACKETS_MIN: u32 = 32;
 /// Round trips of which the range is worth something.
 const RANGE_SAMPLES_MIN: u32 = 4;
 /// A train that is slower than this share of what was delivered met somebody else's packets.
@@ -152,12 +152,31 @@ impl Jump {
     }
 }
 
+/// Packets of several rounds, and those of them that were lost.
+#[derive(Copy, Clone, Debug, Default)]
+struct Losses {
+    packets: u32,
+    lost_packets: u32,
+}
+
+impl Losses {
+    fn add(&mut self, tally: &Tally) {
+        self.packets = self.packets.saturating_add(tally.packets());
+        self.lost_packets = self.lost_packets.saturating_add(tally.lost_packets);
+    }
+
+    /// The share that was lost; `None` of few packets.
+    fn share(&self) -> Option<f64> {
+        let is_known = self.packets >= KNOWN_PACKETS_MIN;
+        is_known.then(|| f64::from(self.lost_packets) / f64::from(self.packets))
+    }
+}
+
 /// Rounds in a row that lost more than is tolerated.
 #[derive(Copy, Clone, Debug, Default)]
 struct Excess {
     rounds: u32,
-    packets: u32,
-    lost_packets: u32,
+    losses: Losses,
 }
 
 impl Excess {
@@ -169,10 +188,10 @@ impl Excess {
             return false;
         };
         self.rounds += 1;
-        self.packets = self.packets.saturating_add(tally.packets());
-        self.lost_packets = self.lost_packets.saturating_add(tally.lost_packets);
-        let is_enough = self.rounds >= EXCESS_ROUNDS && self.packets >= EXCESS_PACKETS_MIN;
-        is_enough && is_beyond(self.packets, self.lost_packets, tolerated)
+        self.losses.add(tally);
+        let Losses { packets, lost_packets } = self.losses;
+        let is_enough = self.rounds >= EXCESS_ROUNDS && packets >= EXCESS_PACKETS_MIN;
+        is_enough && is_beyond(packets, lost_packets, tolerated)
     }
 }
 
@@ -201,8 +220,8 @@ pub(super) struct Startup {
     rtt_range: Duration,
     trains: Trains,
     jump: Option<Jump>,
-    /// Packets and losses of the rounds before anything of a jump was answered.
-    before_jump: (u32, u32),
+    /// The rounds before anything of a jump was answered.
+    before_jump: Losses,
     /// A train promised what did not arrive: from now on they only end start-up.
     was_wrong: bool,
 }
@@ -221,7 +240,7 @@ impl Startup {
             rtt_range: Duration::ZERO,
             trains: Trains::default(),
             jump: None,
-            before_jump: (0, 0),
+            before_jump: Losses::default(),
             was_wrong: false,
         }
     }
@@ -269,23 +288,17 @@ impl Startup {
         self.jump?.arrived()
     }
 
-    /// The share that was lost when little was sent; zero if that were few packets.
-    fn lost_before_jump(&self) -> f64 {
-        let (packets, lost_packets) = self.before_jump;
-        if packets < BEFORE_JUMP_MIN { 0.0 } else { f64::from(lost_packets) / f64::from(packets) }
-    }
-
     /// A round ends during a jump: is it right? If the round lost more than `tolerated`, that is given.
     fn judge_jump(&mut self, tally: &Tally, tolerated: Option<f64>) -> Option<Verdict> {
         if self.jump.is_none_or(|jump| jump.answered_at.is_none()) {
-            let (packets, lost_packets) = self.before_jump;
-            self.before_jump = (packets + tally.packets(), lost_packets + tally.lost_packets);
+            self.before_jump.add(tally);
         }
-        let before = self.lost_before_jump();
         let jump = self.jump.as_mut()?;
+        // What was lost as well when little was sent is no crowd's.
+        let known = self.before_jump.share().map_or(0.0, |share| share + STARTUP_LOSS);
         let is_crowded = jump.answered_at.is_some()
             && tolerated.is_some_and(|tolerated| {
-                is_beyond(tally.packets(), tally.lost_packets, tolerated.max(before + STARTUP_LOSS))
+                is_beyond(tally.packets(), tally.lost_packets, tolerated.max(known))
             });
         if is_crowded || (jump.has_queue && !jump.is_whole) {
             return Some(Verdict::Shared);
@@ -318,7 +331,8 @@ impl Startup {
 
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.
     pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, tolerated: Option<f64>) -> Verdict {
-        self.rtt_range = if tally.rtt_samples >= RANGE_SAMPLES_MIN { tally.rtt_range() } else { Duration::ZERO };
+        self.rtt_range =
+            if tally.rtt_samples >= RANGE_SAMPLES_MIN { tally.rtt_range() } else { Duration::ZERO };
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {
@@ -454,6 +468,17 @@ mod tests {
         // One late packet is no queue.
         assert_eq!(rate(jump(1000, 1225, |millis| if millis == 1210 { 100 } else { 0 })), Some(1_000_000));
         assert_eq!(rate(jump(1000, 1300, |_| 30)), Some(700_000));
+    }
+
+    #[test]
+    fn what_was_lost_before_a_jump_as_well_is_no_crowds() {
+        let verdict_after = |before: u32| {
+            let mut startup = jump(1000, 1210, |_| 0);
+            startup.before_jump.add(&round(1000, before));
+            startup.judge(&round(700_000, 60), Queue::None, Some(0.2))
+        };
+        assert_eq!(verdict_after(0), Verdict::Shared);
+        assert_eq!(verdict_after(50), Verdict::Undecided);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) struct Trains {
 }
 
 impl Trains {
-    /// The train that this ACK belongs to, if it is one.
+    /// The train that this ACK belongs to, if it is one. In the round before, round trips differed by `range`.
     pub(super) fn on_feedback(&mut self, feedback: &Feedback, range: Duration) -> Option<Train> {
         self.acked_bytes = self.acked_bytes.saturating_add(feedback.acked_bytes);
         self.acked_packets = self.acked_packets.saturating_add(feedback.acked_packets);
@@ -217,6 +217,27 @@ mod tests {
         let packets: Vec<u32> = found.iter().map(|train| train.packets).collect();
         assert_eq!(packets, [6, 7, 8, 9]);
         assert!(found.iter().all(|train| train.rate.bytes_per_second() == 45_454_545), "{found:?}");
+    }
+
+    #[test]
+    fn a_short_train_stretches_round_trips_by_more_than_they_varied() {
+        let found = |packets: u32, range| {
+            let mut trains = Trains::default();
+            (0..packets).fold(None, |found, ordinal| {
+                let rtt = Duration::from_micros(100_000 + 400 * u64::from(ordinal));
+                let mut feedback = Feedback::at(Instant::ZERO + rtt);
+                (feedback.acked_bytes, feedback.acked_packets) = (u64::from(MTU), 1);
+                (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
+                feedback.newest_acked_ordinal = ordinal;
+                trains
+                    .on_feedback(&feedback, Duration::from_micros(range))
+                    .map(|train| train.packets)
+                    .or(found)
+            })
+        };
+        assert_eq!(found(10, 3600), Some(9));
+        assert_eq!(found(10, 3601), None);
+        assert_eq!(found(17, 9000), Some(16));
     }
 
     #[test]
