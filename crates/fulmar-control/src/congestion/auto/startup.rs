@@ -54,8 +54,6 @@ const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
 /// Packets of which the share that was lost is worth something.
 const KNOWN_PACKETS_MIN: u32 = 32;
-/// Round trips of which the range is worth something.
-const RANGE_SAMPLES_MIN: u32 = 4;
 /// A train that is slower than this share of what was delivered met somebody else's packets.
 const TRAIN_MIN: f64 = 0.8;
 
@@ -216,8 +214,6 @@ pub(super) struct Startup {
     /// Packets and losses of the last round that still grew.
     pub(super) newest_round: Option<(u32, u32)>,
     pub(super) early: Early,
-    /// Of the last round.
-    rtt_range: Duration,
     trains: Trains,
     jump: Option<Jump>,
     /// The rounds before anything of a jump was answered.
@@ -237,7 +233,6 @@ impl Startup {
             is_nearly_full: false,
             newest_round: None,
             early,
-            rtt_range: Duration::ZERO,
             trains: Trains::default(),
             jump: None,
             before_jump: Losses::default(),
@@ -256,7 +251,7 @@ impl Startup {
         if let Some(jump) = &mut self.jump {
             jump.on_ack(feedback, rtt_min, slack);
         }
-        let Some(train) = self.trains.on_feedback(feedback, self.rtt_range) else { return };
+        let Some(train) = self.trains.on_feedback(feedback) else { return };
         let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
         if train.rate < rate.scaled(TRAIN_MIN) || is_too_fast {
             return;
@@ -331,8 +326,6 @@ impl Startup {
 
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.
     pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, tolerated: Option<f64>) -> Verdict {
-        self.rtt_range =
-            if tally.rtt_samples >= RANGE_SAMPLES_MIN { tally.rtt_range() } else { Duration::ZERO };
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {

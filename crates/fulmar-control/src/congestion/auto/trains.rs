@@ -27,8 +27,6 @@ const PARTS_MAX: usize = 4;
 /// By so much a train must have stretched the round trip: the hosts' own noise seldom does so evenly. The first ten
 /// packets do on a link of a gigabit.
 const GROWTH_MIN: Duration = Duration::from_micros(100);
-/// A train of fewer packets may be chance, where round trips vary: it must stretch them by more than they did in the round before.
-const SHORT_PACKETS: u32 = 16;
 /// By this share of the time in which it was acknowledged: else it was hardly faster than the bottleneck.
 const GROWTH_SHARE: f64 = 0.2;
 /// The slowest part of a train arrives at no less than this share of the fastest one's rate.
@@ -79,8 +77,8 @@ pub(super) struct Trains {
 }
 
 impl Trains {
-    /// The train that this ACK belongs to, if it is one. In the round before, round trips differed by `range`.
-    pub(super) fn on_feedback(&mut self, feedback: &Feedback, range: Duration) -> Option<Train> {
+    /// The train that this ACK belongs to, if it is one.
+    pub(super) fn on_feedback(&mut self, feedback: &Feedback) -> Option<Train> {
         self.acked_bytes = self.acked_bytes.saturating_add(feedback.acked_bytes);
         self.acked_packets = self.acked_packets.saturating_add(feedback.acked_packets);
         // What the peer held back is no queue.
@@ -105,18 +103,17 @@ impl Trains {
         self.points.push(point);
         // A train may have begun after the oldest of the points.
         let count = self.points.len();
-        [0, count / 2, count * 3 / 4].into_iter().find_map(|start| train(&self.points[start..], range))
+        [0, count / 2, count * 3 / 4].into_iter().find_map(|start| train(&self.points[start..]))
     }
 }
 
 /// What these points say, if they are a train.
-fn train(points: &[Point], range: Duration) -> Option<Train> {
+fn train(points: &[Point]) -> Option<Train> {
     let (first, last) = (points.first()?, points.last()?);
     let packets = last.packets_since(first);
     let growth = last.rtt.saturating_sub(first.rtt);
     let elapsed = last.time_since(first);
-    let growth_min = if packets < SHORT_PACKETS { range.max(GROWTH_MIN) } else { GROWTH_MIN };
-    let is_queue = growth >= growth_min && growth >= elapsed.mul_f64(GROWTH_SHARE);
+    let is_queue = growth >= GROWTH_MIN && growth >= elapsed.mul_f64(GROWTH_SHARE);
     if !is_queue || packets < PACKETS_MIN || !do_parts_agree(points, packets, growth) {
         return None;
     }
@@ -170,7 +167,7 @@ mod tests {
             feedback.rtt = Some(at(answered) - at(sent));
             ordinal += 1;
             feedback.newest_acked_ordinal = ordinal;
-            trains.on_feedback(&feedback, Duration::ZERO).or(found)
+            trains.on_feedback(&feedback).or(found)
         })
     }
 
@@ -198,7 +195,7 @@ mod tests {
             (feedback.acked_bytes, feedback.acked_packets) = (u64::from(MTU), 1);
             (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
             feedback.newest_acked_ordinal = ordinal;
-            trains.on_feedback(&feedback, Duration::ZERO)
+            trains.on_feedback(&feedback)
         });
         found.collect()
     }
@@ -217,27 +214,6 @@ mod tests {
         let packets: Vec<u32> = found.iter().map(|train| train.packets).collect();
         assert_eq!(packets, [6, 7, 8, 9]);
         assert!(found.iter().all(|train| train.rate.bytes_per_second() == 45_454_545), "{found:?}");
-    }
-
-    #[test]
-    fn a_short_train_stretches_round_trips_by_more_than_they_varied() {
-        let found = |packets: u32, range| {
-            let mut trains = Trains::default();
-            (0..packets).fold(None, |found, ordinal| {
-                let rtt = Duration::from_micros(100_000 + 400 * u64::from(ordinal));
-                let mut feedback = Feedback::at(Instant::ZERO + rtt);
-                (feedback.acked_bytes, feedback.acked_packets) = (u64::from(MTU), 1);
-                (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
-                feedback.newest_acked_ordinal = ordinal;
-                trains
-                    .on_feedback(&feedback, Duration::from_micros(range))
-                    .map(|train| train.packets)
-                    .or(found)
-            })
-        };
-        assert_eq!(found(10, 3600), Some(9));
-        assert_eq!(found(10, 3601), None);
-        assert_eq!(found(17, 9000), Some(16));
     }
 
     #[test]
@@ -268,7 +244,7 @@ mod tests {
             (feedback.acked_bytes, feedback.acked_packets) = (u64::from(MTU), 1);
             (feedback.newest_acked_sent_at, feedback.rtt) = (Some(sent), Some(feedback.now - sent));
             feedback.newest_acked_ordinal = packet as u32;
-            all.on_feedback(&feedback, Duration::ZERO);
+            all.on_feedback(&feedback);
             assert!(all.points.len() <= POINTS_MAX);
         }
     }
