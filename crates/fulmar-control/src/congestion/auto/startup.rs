@@ -54,8 +54,11 @@ const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
 /// Packets of which the share that was lost is worth something.
 const KNOWN_PACKETS_MIN: u32 = 32;
-/// A train that is slower than this share of what was delivered met somebody else's packets.
+/// A train that is slower than this share of what was delivered met somebody else's packets ..
 const TRAIN_MIN: f64 = 0.8;
+/// .. and one of fewer packets that is slower than start-up's own pace is chance, where there is jitter: a queue would
+/// have shown by now.
+const LONG_TRAIN: u32 = 16;
 
 /// The queue that a round met.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -253,7 +256,8 @@ impl Startup {
         }
         let Some(train) = self.trains.on_feedback(feedback) else { return };
         let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
-        if train.rate < rate.scaled(TRAIN_MIN) || is_too_fast {
+        let least = if train.packets < LONG_TRAIN { STARTUP_GAIN } else { TRAIN_MIN };
+        if train.rate < rate.scaled(least) || is_too_fast {
             return;
         }
         match &mut self.jump {
