@@ -58,7 +58,7 @@ const KNOWN_PACKETS_MIN: u32 = 32;
 const TRAIN_MIN: f64 = 0.8;
 /// .. and one of fewer packets that is slower than start-up's own pace is chance, where there is jitter: a queue would
 /// have shown by now.
-const LONG_TRAIN: u32 = 16;
+const LONG_TRAIN: u32 = 64;
 
 /// The queue that a round met.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
