@@ -16,7 +16,8 @@ use crate::{Feedback, PathView};
 /// The window of the first flights grows before there is a measured rate that says so where round trips are
 /// so long that it matters ..
 const LONG_RTT_MIN: Duration = Duration::from_millis(50);
-/// .. up to so many packets ..
+/// .. up to so many packets (while the path holds fewer, the measured window keeps up with start-up's pace as well:
+/// too little to overfill a queue for long, and most of the rounds) ..
 pub(super) const EARLY_PACKETS: u64 = 48;
 /// .. or so many where they leave as ACKs come: no clump is longer.
 const CLOCKED_PACKETS: u64 = 512;

@@ -294,7 +294,7 @@ impl Startup {
         }
         let jump = self.jump.as_mut()?;
         // What was lost as well when little was sent is no crowd's.
-        let known = self.before_jump.share().map_or(0.0, |share| share + STARTUP_LOSS);
+        let known = self.before_jump.share().map_or(0.0, |share| (share + STARTUP_LOSS).min(1.0));
         let is_crowded = jump.answered_at.is_some()
             && tolerated.is_some_and(|tolerated| {
                 is_beyond(tally.packets(), tally.lost_packets, tolerated.max(known))
@@ -465,6 +465,28 @@ mod tests {
         // One late packet is no queue.
         assert_eq!(rate(jump(1000, 1225, |millis| if millis == 1210 { 100 } else { 0 })), Some(1_000_000));
         assert_eq!(rate(jump(1000, 1300, |_| 30)), Some(700_000));
+    }
+
+    /// Packets of 1000 bytes, sent at once and answered a millisecond apart, while so much was delivered.
+    fn jumps_after(packets: u32, delivered: u64) -> bool {
+        let mut startup = Startup::new(Rate::ZERO, Early::new());
+        for ordinal in 0..packets {
+            let rtt = RTT + Duration::from_millis(ordinal.into());
+            let mut feedback = Feedback::at(Instant::ZERO + rtt);
+            (feedback.acked_bytes, feedback.acked_packets) = (1000, 1);
+            (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
+            feedback.newest_acked_ordinal = ordinal;
+            startup.watch_trains(&feedback, Rate::from_bytes_per_second(delivered), RTT, RTT / 8);
+        }
+        startup.jump_rate().is_some()
+    }
+
+    #[test]
+    fn a_short_train_is_faster_than_start_up_is_anyway() {
+        assert!(jumps_after(10, 360_000));
+        assert!(!jumps_after(10, 362_000));
+        assert!(jumps_after(LONG_TRAIN + 1, 362_000));
+        assert!(!jumps_after(LONG_TRAIN + 1, 1_260_000));
     }
 
     #[test]
