@@ -10,9 +10,10 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
-use super::initial_bytes;
 use crate::{Feedback, PathView};
 
+/// Window before anything is known (RFC 6928).
+pub(super) const INITIAL_PACKETS: u64 = 10;
 /// The window of the first flights grows before there is a measured rate that says so where round trips are
 /// so long that it matters ..
 const LONG_RTT_MIN: Duration = Duration::from_millis(50);
@@ -117,6 +118,11 @@ impl Early {
     pub(super) fn pacing(&self, pace: Rate) -> Option<Rate> {
         (!self.is_clocked).then(|| self.rate.max(pace))
     }
+}
+
+/// The initial window.
+fn initial_bytes(path: &PathView) -> u64 {
+    INITIAL_PACKETS * u64::from(path.mtu_bytes)
 }
 
 /// `bytes` in each round trip.

@@ -50,7 +50,7 @@ pub use ablation::Mechanism;
 use bunches::Bunches;
 use carried::Carried;
 use drains::Drains;
-use early::{EARLY_PACKETS, Early};
+use early::{EARLY_PACKETS, Early, INITIAL_PACKETS};
 use floor::Floor;
 use jitter::Jitter;
 use model::Model;
@@ -61,8 +61,6 @@ use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use tally::Tally;
 use trough::Troughs;
 
-/// Window before anything is known (RFC 6928).
-const INITIAL_PACKETS: u64 = 10;
 /// Smallest window: enough for a loss to be found by later packets.
 const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
@@ -137,11 +135,6 @@ pub struct Auto {
     timeouts: u32,
     /// The last round that a black-out touches.
     blackout_round: Option<u64>,
-}
-
-/// The initial window.
-fn initial_bytes(path: &PathView) -> u64 {
-    INITIAL_PACKETS * u64::from(path.mtu_bytes)
 }
 
 impl Auto {
