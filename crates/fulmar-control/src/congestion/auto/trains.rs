@@ -1,8 +1,8 @@
 //! Packet trains: the bottleneck's rate, read from a queue while it grows.
 //!
 //! While packets wait, the bottleneck is never idle, so they leave it at its rate, however they were sent. A
-//! *train* is a run of packets during which the round trip grows steadily; what of it was acknowledged, over
-//! the time that took, is the rate of the bottleneck, less what the path loses. The ten packets of the first
+//! *train* is a run of packets during which the round trip grows steadily; all of it, lost packets too, over
+//! the time that its ACKs took, is the rate of the bottleneck. The ten packets of the first
 //! flight are such a train on most paths, so that the rate is known after one round trip, and a flow that its
 //! peer's flow control holds back shows it too, which its rate over a round trip does not.
 //!
