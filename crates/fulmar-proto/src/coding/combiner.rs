@@ -40,7 +40,7 @@ impl Combiner {
     /// Appends a repair symbol over `window`. `None`: it does not fit, or the code has no such cover.
     pub(super) fn put_window(
         &mut self,
-        ring: &Ring,
+        ring: &mut Ring,
         window: Window,
         key: RepairKey,
         packet: &mut Vec<u8>,
@@ -55,7 +55,7 @@ impl Combiner {
     /// Appends a repair symbol over exactly `members`.
     pub(super) fn put_set(
         &mut self,
-        ring: &Ring,
+        ring: &mut Ring,
         members: &[SymbolId],
         key: RepairKey,
         packet: &mut Vec<u8>,
@@ -69,7 +69,7 @@ impl Combiner {
 
     fn put(
         &mut self,
-        ring: &Ring,
+        ring: &mut Ring,
         cover: Cover<'_>,
         key: RepairKey,
         packet: &mut Vec<u8>,
@@ -77,6 +77,7 @@ impl Combiner {
         put_header: impl FnOnce(&mut Vec<u8>),
     ) -> Option<()> {
         let encoder = self.encoder.as_mut()?;
+        for_each(cover, |id| ring.join(id));
         let longest = self.fixed_bytes.or_else(|| longest_symbol(cover, ring))?;
         let before = packet.len();
         put_header(packet);
@@ -106,9 +107,14 @@ impl Combiner {
 }
 
 fn longest_symbol(cover: Cover<'_>, symbols: &dyn Symbols) -> Option<usize> {
-    let len = |id| symbols.get(id).map(<[u8]>::len);
+    let mut longest = None;
+    for_each(cover, |id| longest = longest.max(symbols.get(id).map(<[u8]>::len)));
+    longest
+}
+
+fn for_each(cover: Cover<'_>, act: impl FnMut(SymbolId)) {
     match cover {
-        Cover::Window(window) => (window.first.0..window.end().0).map(|id| len(SymbolId(id))).max().flatten(),
-        Cover::Set(ids) => ids.iter().map(|&id| len(id)).max().flatten(),
+        Cover::Window(window) => (window.first.0..window.end().0).map(SymbolId).for_each(act),
+        Cover::Set(ids) => ids.iter().copied().for_each(act),
     }
 }

@@ -59,7 +59,10 @@ impl Ledger {
     /// There is room for another symbol, where `held_bytes_max` may be held.
     pub(super) fn has_room(&self, held_bytes_max: u64) -> bool {
         let span_max = (held_bytes_max / SPAN_SYMBOL_BYTES).max(SPAN_SYMBOLS_MIN);
-        self.ring.held_bytes() < held_bytes_max && self.span_symbols() < span_max
+        let ring = &self.ring;
+        ring.held_bytes() < held_bytes_max
+            && ring.pinned_bytes() < held_bytes_max
+            && self.span_symbols() < span_max
     }
 
     /// Takes in the next symbol, of at most `bytes_max`; `None` if there is nothing to send.
@@ -90,11 +93,12 @@ impl Ledger {
         packet: &mut Vec<u8>,
         space_bytes: usize,
     ) -> Option<Content> {
-        let bytes = self.ring.get(id)?;
-        if bytes.len() + frame::SOURCE_HEADER_BYTES <= space_bytes {
+        if self.ring.symbol_bytes(id)? + frame::SOURCE_HEADER_BYTES <= space_bytes {
             self.ring.put_source(id, packet)?;
             return Some(Content::Copy(id));
         }
+        self.ring.join(id);
+        let bytes = self.ring.get(id)?;
         parts::put_piece(&mut self.parts, id, bytes, packet, space_bytes).map(Content::Part)
     }
 

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fulmar_control::{Choice, Favor, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
 use fulmar_fec::{Code, Geometry, NoCode, SymbolId};
 
@@ -24,6 +25,7 @@ mod sets;
 mod sliding;
 mod source;
 mod stats;
+mod stored;
 mod strategy;
 
 #[cfg(test)]
@@ -147,9 +149,10 @@ impl Coding {
         self.strategy.ledger().ring.held_bytes()
     }
 
-    /// Bytes held in all, with buffers that are kept for symbols to come.
+    /// Bytes held in all, with those whose chunk is still in use and buffers that are kept for symbols to come.
     pub fn memory_bytes(&self) -> u64 {
-        self.held_bytes() + self.strategy.ledger().ring.spare_bytes()
+        let ring = &self.strategy.ledger().ring;
+        ring.held_bytes() + ring.pinned_bytes() + ring.spare_bytes()
     }
 
     /// Repair symbols per source symbol that the policy aims at now.
@@ -397,11 +400,17 @@ impl Source for Bounded<'_> {
         self.left_bytes > 0 && self.source.has_pending()
     }
 
-    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
-        if self.left_bytes > 0 {
-            self.source.fill(symbol, bytes_max);
-            self.left_bytes = self.left_bytes.saturating_sub(symbol.len() as u64);
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) -> Bytes {
+        if self.left_bytes == 0 {
+            return Bytes::new();
         }
+        let data = self.source.fill(symbol, bytes_max);
+        self.left_bytes = self.left_bytes.saturating_sub((symbol.len() + data.len()) as u64);
+        data
+    }
+
+    fn give_back(&mut self, data: Bytes) {
+        self.source.give_back(data);
     }
 
     fn favor(&self) -> Option<Favor> {

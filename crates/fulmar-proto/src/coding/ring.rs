@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use fulmar_fec::{SymbolId, Symbols};
 
 use super::sets::SetNumber;
 use super::source::Source;
+use super::stored::Stored;
 use crate::Instant;
 use crate::wire::frame;
 
@@ -44,7 +46,9 @@ impl SymbolState {
 #[derive(Debug)]
 pub(super) struct Held {
     /// Its bytes; empty once they can no longer be needed.
-    bytes: Vec<u8>,
+    bytes: Stored,
+    /// Of its bytes, those that may still be in memory though they are no longer needed.
+    pinned_bytes: u32,
     pub(super) state: SymbolState,
     /// When it was taken in, to leave at once.
     pub(super) sent_at: Instant,
@@ -78,6 +82,10 @@ pub(super) struct Ring {
     /// What is kept for speed is to go once nothing is held.
     is_idle: bool,
     held_bytes: u64,
+    /// Of symbols that the receiver has, bytes in chunks that symbols before them may share.
+    pinned_bytes: u64,
+    /// Chunks that no symbol needs any more, until the source takes them back.
+    spent: Vec<Bytes>,
 }
 
 /// How many symbols were held at once lately. A window that is acknowledged at once is sent anew at once.
@@ -104,6 +112,8 @@ impl Demand {
 const FORGOTTEN_PER: u32 = 256;
 /// Buffers kept for reuse, in use or not, beyond as many as were in use at once.
 const POOL_MIN: usize = 64;
+/// Chunks that wait for the source to take them back; more are let go.
+const SPENT_MAX: usize = 32;
 /// Buffers given back in one pass.
 const RELEASED_AT_ONCE: usize = 1024;
 
@@ -121,6 +131,11 @@ impl Ring {
     /// Bytes of symbols held.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held_bytes
+    }
+
+    /// Bytes of delivered symbols whose memory symbols before them may keep: chunks are let go of as a whole.
+    pub(super) fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes
     }
 
     /// Bytes of buffers that hold nothing now.
@@ -152,28 +167,61 @@ impl Ring {
         source: &mut dyn Source,
     ) -> Option<SymbolId> {
         let mut symbol = self.buffer();
-        source.fill(&mut symbol, bytes_max);
+        self.spent.drain(..).for_each(|chunk| source.give_back(chunk));
+        let data = source.fill(&mut symbol, bytes_max);
         if symbol.is_empty() {
             self.recycle(symbol);
             return None;
         }
-        Some(self.push(now, symbol))
+        let (bytes, left_over) = Stored::new(symbol, data);
+        left_over.into_iter().for_each(|buffer| self.recycle(buffer));
+        Some(self.push(now, bytes))
     }
 
     /// Appends symbol `id` to a packet, as a SOURCE frame.
     pub(super) fn put_source(&self, id: SymbolId, packet: &mut Vec<u8>) -> Option<()> {
-        let bytes = self.get(id)?;
+        let bytes = self.bytes(id)?;
         frame::put_source_header(packet, id);
-        packet.extend_from_slice(bytes);
+        bytes.parts().into_iter().for_each(|part| packet.extend_from_slice(part));
         Some(())
     }
 
+    /// Length of a symbol whose bytes are held.
+    pub(super) fn symbol_bytes(&self, id: SymbolId) -> Option<usize> {
+        self.bytes(id).map(Stored::len)
+    }
+
+    fn bytes(&self, id: SymbolId) -> Option<&Stored> {
+        self.held(id).map(|held| &held.bytes).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Brings the bytes of a symbol together, for [`Symbols::get`].
+    pub(super) fn join(&mut self, id: SymbolId) {
+        if !matches!(self.bytes(id), Some(Stored::Linked { .. })) {
+            return;
+        }
+        let mut whole = self.buffer();
+        let Some(held) = self.held_mut(id) else { return };
+        held.bytes.parts().into_iter().for_each(|part| whole.extend_from_slice(part));
+        if let Stored::Linked { data, .. } = std::mem::replace(&mut held.bytes, Stored::Whole(whole)) {
+            self.give_back(data);
+        }
+    }
+
+    /// A symbol needs `data` no more.
+    fn give_back(&mut self, data: Bytes) {
+        if self.spent.len() < SPENT_MAX && data.is_unique() {
+            self.spent.push(data);
+        }
+    }
+
     /// Adds the next symbol, which is about to leave.
-    fn push(&mut self, now: Instant, bytes: Vec<u8>) -> SymbolId {
+    fn push(&mut self, now: Instant, bytes: Stored) -> SymbolId {
         let id = self.next_id();
         self.held_bytes += bytes.len() as u64;
         self.symbols.push_back(Held {
             bytes,
+            pinned_bytes: 0,
             state: SymbolState::InFlight(0),
             sent_at: now,
             losses: 0,
@@ -196,11 +244,17 @@ impl Ring {
 
     /// Lets go of the bytes of one symbol.
     pub(super) fn release_bytes(&mut self, id: SymbolId) {
-        if let Some(held) = self.held_mut(id) {
-            let bytes = std::mem::take(&mut held.bytes);
-            self.held_bytes -= bytes.len() as u64;
-            self.in_use -= usize::from(!bytes.is_empty());
-            self.recycle(bytes);
+        let Some(held) = self.held_mut(id) else { return };
+        let bytes = std::mem::take(&mut held.bytes);
+        if let Stored::Linked { data, .. } = &bytes {
+            held.pinned_bytes = data.len() as u32;
+            self.pinned_bytes += data.len() as u64;
+        }
+        self.held_bytes -= bytes.len() as u64;
+        self.in_use -= usize::from(!bytes.is_empty());
+        match bytes {
+            Stored::Whole(bytes) => self.recycle(bytes),
+            Stored::Linked { data, .. } => self.give_back(data),
         }
     }
 
@@ -208,7 +262,8 @@ impl Ring {
     pub(super) fn pop_delivered(&mut self) {
         while self.symbols.front().is_some_and(|held| held.state == SymbolState::Delivered) {
             self.release_bytes(SymbolId(self.base));
-            self.symbols.pop_front();
+            let pinned_bytes = self.symbols.pop_front().map_or(0, |held| held.pinned_bytes);
+            self.pinned_bytes -= u64::from(pinned_bytes);
             self.base += 1;
         }
     }
@@ -232,13 +287,15 @@ impl Ring {
         self.spare_bytes -= released.map(|buffer| buffer.capacity() as u64).sum::<u64>();
         if self.pool.is_empty() {
             (self.pool, self.symbols, self.demand) = (Vec::new(), VecDeque::new(), Demand::default());
+            self.spent = Vec::new();
         }
     }
 }
 
+/// Those whose bytes are together.
 impl Symbols for Ring {
     fn get(&self, id: SymbolId) -> Option<&[u8]> {
-        self.held(id).map(|held| held.bytes.as_slice()).filter(|bytes| !bytes.is_empty())
+        self.bytes(id).and_then(Stored::whole)
     }
 }
 
@@ -257,8 +314,8 @@ mod tests {
     }
 
     fn deliver_all(ring: &mut Ring) {
-        for id in ring.base().0..ring.next_id().0 {
-            ring.held_mut(SymbolId(id)).expect("it is held").state = SymbolState::Delivered;
+        while ring.base() < ring.next_id() {
+            ring.held_mut(ring.base()).expect("it is held").state = SymbolState::Delivered;
             ring.pop_delivered();
         }
     }
@@ -282,5 +339,53 @@ mod tests {
             parts += 1;
         }
         assert_eq!((parts, ring.spare_bytes(), ring.symbols.capacity(), ring.pool.capacity()), (3, 0, 0, 0));
+    }
+
+    /// A chunk of ten symbols, each with a byte before its data.
+    struct Chunk {
+        left: Bytes,
+        is_back: bool,
+    }
+
+    impl Source for Chunk {
+        fn has_pending(&self) -> bool {
+            true
+        }
+
+        fn fill(&mut self, symbol: &mut Vec<u8>, _bytes_max: usize) -> Bytes {
+            symbol.push(1);
+            self.left.split_to(100.min(self.left.len()))
+        }
+
+        fn give_back(&mut self, data: Bytes) {
+            self.is_back = data.is_unique();
+        }
+    }
+
+    #[test]
+    fn data_stay_in_their_chunk_which_counts_until_nothing_before_it_is_held() {
+        let (mut ring, mut source) = (Ring::default(), Chunk { left: vec![2; 1000].into(), is_back: false });
+        for _ in 0..10 {
+            ring.take_in(Instant::ZERO, 101, &mut source).expect("new data");
+        }
+        assert_eq!((ring.held_bytes(), ring.pinned_bytes()), (1010, 0));
+        let mut packet = Vec::new();
+        ring.put_source(SymbolId(3), &mut packet).expect("it is held");
+        assert!(packet.ends_with(&[2; 100]) && packet[packet.len() - 101] == 1);
+        assert_eq!(ring.get(SymbolId(3)), None);
+        ring.join(SymbolId(3));
+        assert_eq!(ring.get(SymbolId(3)), Some(&packet[packet.len() - 101..]));
+        // All but the first arrive. The one that was joined is of no chunk any more.
+        for id in (1..10).map(SymbolId) {
+            ring.held_mut(id).expect("it is held").state = SymbolState::Delivered;
+            ring.release_bytes(id);
+        }
+        assert_eq!((ring.held_bytes(), ring.pinned_bytes()), (101, 800));
+        ring.take_in(Instant::ZERO, 101, &mut source).expect("a byte");
+        assert!(!source.is_back, "the first symbol still needs it");
+        deliver_all(&mut ring);
+        assert_eq!((ring.held_bytes(), ring.pinned_bytes()), (0, 0));
+        ring.take_in(Instant::ZERO, 101, &mut source).expect("a byte");
+        assert!(source.is_back);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fulmar_control::{Choice, FixedSizing, PathView, RepairReason, TcpNcCombinations, TcpNcConfig};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId, XorGroups};
 use fulmar_units::Instant;
@@ -17,7 +18,7 @@ const NOW: Instant = Instant::ZERO;
 const RTT: Duration = Duration::from_millis(100);
 const SPACE: usize = 150;
 
-/// Makes symbols by a function.
+/// Makes symbols by a function; those that begin with an even byte are in two parts.
 pub(super) struct Made<F>(pub(super) F);
 
 impl<F: FnMut(&mut Vec<u8>, usize)> Source for Made<F> {
@@ -25,8 +26,10 @@ impl<F: FnMut(&mut Vec<u8>, usize)> Source for Made<F> {
         true
     }
 
-    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) -> Bytes {
         (self.0)(symbol, bytes_max);
+        let is_linked = symbol.first().is_some_and(|byte| byte % 2 == 0);
+        if is_linked { Bytes::from(symbol.split_off(symbol.len() / 10)) } else { Bytes::new() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Datagrams out. What goes into a packet is decided when congestion control and the pacer let it leave,
 //! never before.
 
+use bytes::Bytes;
 use fulmar_control::Favor;
 
 use super::cids::Cids;
@@ -88,7 +89,7 @@ impl Source for Outflow<'_> {
         self.streams.has_pending() || self.cids.has_news()
     }
 
-    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) -> Bytes {
         if let Some(policy) = self.acks.poll() {
             let frame = SymbolFrame::AckPolicy {
                 every_packets: u64::from(policy.every_packets),
@@ -100,7 +101,11 @@ impl Source for Outflow<'_> {
         let bytes_max = bytes_max.min(self.symbol_bytes_max);
         self.cids.fill(self.rng, symbol, bytes_max);
         let left = bytes_max.saturating_sub(symbol.len());
-        self.streams.fill(symbol, left);
+        self.streams.fill(symbol, left)
+    }
+
+    fn give_back(&mut self, data: Bytes) {
+        self.streams.recycle(data);
     }
 
     fn favor(&self) -> Option<Favor> {

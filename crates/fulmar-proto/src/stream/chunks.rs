@@ -1,10 +1,11 @@
 //! A queue of bytes in chunks: what the application wrote and no symbol carries yet, or what arrived and was
 //! not read.
 //!
-//! One copy in, and out again either by one copy or, as [`Bytes`], by none. Chunks are sized by what is
-//! queued, from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`]: a short message costs little, a gigabyte passes
-//! through chunks of one size, which a [`Pool`] keeps: an allocator would give them back to the system, and
-//! the system clear their pages again. An empty queue owns no memory.
+//! One copy in, and out again either by one copy or, as [`Bytes`], by none: then a chunk lives until the last
+//! of them is let go. Chunks are sized by what is queued, from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`]: a
+//! short message costs little, a gigabyte passes through chunks of one size, which a [`Pool`] keeps: an
+//! allocator would give them back to the system, and the system clear their pages again. An empty queue owns
+//! no memory.
 //!
 //! Invariant: the memory held is at most a constant times the bytes queued, plus one chunk, however the bytes
 //! came in (see [`ChunkQueue::append`]).
@@ -16,8 +17,7 @@ use std::collections::VecDeque;
 const CHUNK_BYTES_MIN: usize = 64;
 /// Largest chunk allocated. Below the size from which allocators map pages of their own (128 KiB in glibc).
 const CHUNK_BYTES_MAX: usize = 64 << 10;
-/// Chunks shorter than this are copied when queues are joined: a handle and its allocation would cost as
-/// much.
+/// Pieces shorter than this are copied: a handle and its allocation would cost as much.
 const LINK_BYTES_MIN: usize = 512;
 
 /// Chunks kept for reuse: what one turn of the receiving task may bring.
@@ -37,7 +37,7 @@ impl Pool {
     }
 
     /// Takes back a chunk of which everything was read, if nobody else refers to it.
-    fn give(&mut self, chunk: Bytes) {
+    pub(super) fn give(&mut self, chunk: Bytes) {
         if self.spare.len() < SPARE_MAX
             && let Ok(chunk) = chunk.try_into_mut()
         {
@@ -47,7 +47,9 @@ impl Pool {
 
     fn give_tail(&mut self, mut chunk: BytesMut) {
         chunk.clear();
-        if self.spare.len() < SPARE_MAX && chunk.try_reclaim(CHUNK_BYTES_MAX) {
+        // What applications hand over may be far longer.
+        let is_chunk = chunk.try_reclaim(CHUNK_BYTES_MAX) && chunk.capacity() <= 2 * CHUNK_BYTES_MAX;
+        if self.spare.len() < SPARE_MAX && is_chunk {
             self.spare.push(chunk);
         }
     }
@@ -150,6 +152,12 @@ impl ChunkQueue {
         self.len -= chunk.len();
         self.release_if_empty();
         chunk
+    }
+
+    /// Takes `len` bytes without copying them, if they lie in one chunk and are worth it.
+    pub(super) fn link(&mut self, len: usize) -> Option<Bytes> {
+        let first_bytes = self.full.front().map_or(self.tail.len(), Bytes::len);
+        (LINK_BYTES_MIN..=first_bytes).contains(&len).then(|| self.read_chunk(len))
     }
 
     fn take(&mut self, len: usize, pool: &mut Pool, mut sink: impl FnMut(&[u8])) {
@@ -293,5 +301,23 @@ mod tests {
         queue.append(other, &mut Pool::default());
         assert_eq!(queue.full[1].as_ptr(), address);
         assert_eq!(drain(&mut queue).len(), 100_010);
+    }
+
+    #[test]
+    fn only_long_pieces_of_one_chunk_are_linked_and_the_chunk_comes_back() {
+        let (mut queue, mut pool) = (ChunkQueue::default(), Pool::default());
+        queue.push(&vec![1; 2 * CHUNK_BYTES_MAX], &mut pool);
+        assert_eq!(queue.link(LINK_BYTES_MIN - 1), None);
+        let first = queue.link(CHUNK_BYTES_MAX - 1000).expect("the first chunk has it");
+        assert_eq!(queue.link(1001), None, "it lies in two");
+        let second = queue.link(1000).expect("the rest");
+        assert_eq!(queue.len(), CHUNK_BYTES_MAX);
+        pool.give(first);
+        assert!(pool.spare.is_empty(), "the second piece is in use");
+        pool.give(second);
+        assert_eq!(pool.spare.len(), 1);
+        // What an application handed over is not kept.
+        pool.give(vec![0; 3 * CHUNK_BYTES_MAX].into());
+        assert_eq!(pool.spare.len(), 1);
     }
 }

@@ -4,6 +4,7 @@ use super::schedule::Control;
 use super::{StreamEvent, Streams};
 use crate::Dir;
 use crate::wire::symbol::{SymbolFrame, put_stream_header};
+use bytes::Bytes;
 use fulmar_control::Favor;
 
 /// Space that any one frame fits in: [`Streams::fill`] with at least this much packs something if anything is
@@ -25,16 +26,28 @@ impl Streams {
     }
 
     /// Appends the frames of one symbol, at most `space_bytes`: control frames, then streams by priority and
-    /// in turn, as many as fit. The frames stay in memory no longer; the symbol must be delivered.
-    pub fn fill(&mut self, out: &mut Vec<u8>, space_bytes: usize) {
+    /// in turn, as many as fit. What is returned belongs to the symbol as well, after what was appended: it
+    /// stays where it is until the symbol is delivered, and [`Self::recycle`] takes it back then. Nothing else
+    /// of the frames stays in memory; the symbol must be delivered.
+    pub fn fill(&mut self, out: &mut Vec<u8>, space_bytes: usize) -> Bytes {
         let start = out.len();
         let limit = start + space_bytes;
         self.filled_favor = None;
+        let mut linked = Bytes::new();
         if self.fill_control(out, limit) {
-            while self.fill_stream(out, limit, start) {}
+            while linked.is_empty() {
+                let Some(data) = self.fill_stream(out, limit, start) else { break };
+                linked = data;
+            }
             self.wake_waiting();
         }
         self.counts.symbols_filled += u64::from(out.len() > start);
+        linked
+    }
+
+    /// Takes back what [`Self::fill`] returned, to use its memory again.
+    pub fn recycle(&mut self, data: Bytes) {
+        self.sending.chunks.give(data);
     }
 
     /// What the streams favour whose data the last [`Self::fill`] packed; `None` where they leave it to the
@@ -100,18 +113,18 @@ impl Streams {
         }
     }
 
-    /// Packs one frame of the stream whose turn it is; whether another might fit.
-    fn fill_stream(&mut self, out: &mut Vec<u8>, limit: usize, start: usize) -> bool {
+    /// Packs one frame of the stream whose turn it is; `None` if there is none, or no room. The last that fits
+    /// may leave its data where they are and return them.
+    fn fill_stream(&mut self, out: &mut Vec<u8>, limit: usize, start: usize) -> Option<Bytes> {
         let credit = self.sending.credit();
-        let Some(id) = self.schedule.first().filter(|_| credit > 0) else { return false };
-        let Some(send) = self.table.send(id) else { return false };
-        let Some((len, fin)) = send.plan(id, limit - out.len(), credit, out.len() == start) else {
-            return false;
-        };
+        let id = self.schedule.first().filter(|_| credit > 0)?;
+        let send = self.table.send(id)?;
+        let (len, fin) = send.plan(id, limit - out.len(), credit, out.len() == start)?;
         let is_first = out.len() == start;
         self.filled_favor = if is_first { send.favor } else { joint(self.filled_favor, send.favor) };
         put_stream_header(out, id, send.sent(), len, fin);
-        send.pack(out, len, &mut self.sending);
+        let is_last = out.len() + len + FILL_BYTES_MIN > limit;
+        let linked = send.pack(out, len, is_last, &mut self.sending);
         self.counts.frames_packed += 1;
         if let Some(turn) = send.turn {
             if send.is_empty() {
@@ -127,7 +140,7 @@ impl Streams {
         if fin {
             self.drop_send(id);
         }
-        true
+        Some(linked)
     }
 
     /// Wakes writers that wait for room in the connection's buffer.

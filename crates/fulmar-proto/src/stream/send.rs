@@ -309,12 +309,22 @@ impl SendHalf {
         Some((len, len == queued && self.state == State::Finishing))
     }
 
-    /// Moves `len` bytes to a symbol.
-    pub(super) fn pack(&mut self, out: &mut Vec<u8>, len: usize, shared: &mut SendShared) {
-        self.queue.move_to(out, len, &mut shared.chunks);
+    /// Moves `len` bytes to a symbol: appended to `out` or, where they may be linked, returned to follow it.
+    pub(super) fn pack(
+        &mut self,
+        out: &mut Vec<u8>,
+        len: usize,
+        may_link: bool,
+        shared: &mut SendShared,
+    ) -> Bytes {
+        let linked = if may_link { self.queue.link(len) } else { None };
+        if linked.is_none() {
+            self.queue.move_to(out, len, &mut shared.chunks);
+        }
         self.sent += len as u64;
         shared.sent += len as u64;
         shared.queued -= len as u64;
+        linked.unwrap_or_default()
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fulmar_control::{
     Choice, Feedback, FixedSizing, Opportunity, PathView, Pooled, RedundancyPolicy, RepairReason, Unlimited,
 };
@@ -133,8 +134,10 @@ impl Source for Symbols {
         true
     }
 
-    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) {
-        symbol.resize(self.0.min(bytes_max), 1);
+    fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) -> Bytes {
+        let len = self.0.min(bytes_max);
+        symbol.resize(len.min(1), 1);
+        Bytes::from(vec![1; len - symbol.len()])
     }
 }
 

@@ -110,7 +110,7 @@ impl BlockSender {
         let is_possible = index < repairs_max && (is_in_reach || !self.shape.is_systematic);
         let key = self.combiner.code().repair_key(index, repairs_max);
         if !is_possible
-            || self.combiner.put_window(&self.ledger.ring, window, key, packet, space_bytes).is_none()
+            || self.combiner.put_window(&mut self.ledger.ring, window, key, packet, space_bytes).is_none()
         {
             return self.emit_copy(number, packet, space_bytes);
         }

@@ -50,7 +50,7 @@ impl SlidingSender {
         let window = self.newest(symbols);
         self.combined = symbols;
         let key = self.take_key();
-        if self.combiner.put_window(&self.ledger.ring, window, key, packet, space_bytes).is_some() {
+        if self.combiner.put_window(&mut self.ledger.ring, window, key, packet, space_bytes).is_some() {
             return Some(Content::Combined(id));
         }
         // Its window has a symbol that no longer fits a packet: it goes alone.
@@ -145,7 +145,7 @@ impl SlidingSender {
         if members.is_empty() {
             return None;
         }
-        if self.combiner.put_set(&self.ledger.ring, &members, key, packet, space_bytes).is_none() {
+        if self.combiner.put_set(&mut self.ledger.ring, &members, key, packet, space_bytes).is_none() {
             // Made for a path that carried more: they cannot be insured any more.
             self.recovering.clear();
             return None;
@@ -217,7 +217,7 @@ impl SlidingSender {
             return None;
         }
         let is_combined = window.len >= symbols_min
-            && self.combiner.put_window(&self.ledger.ring, window, key, packet, space_bytes).is_some();
+            && self.combiner.put_window(&mut self.ledger.ring, window, key, packet, space_bytes).is_some();
         let content = if is_combined {
             self.ledger.stats.count_repair(reason);
             self.windows_in_flight.push_back((self.repairs_base + self.repairs.len() as u64, window));

@@ -47,7 +47,8 @@ impl Pair {
 
 fn fill(streams: &mut Streams) -> Vec<u8> {
     let mut symbol = Vec::new();
-    streams.fill(&mut symbol, SYMBOL_BYTES);
+    let linked = streams.fill(&mut symbol, SYMBOL_BYTES);
+    symbol.extend_from_slice(&linked);
     assert!(!symbol.is_empty() && symbol.len() <= SYMBOL_BYTES, "{}", symbol.len());
     symbol
 }

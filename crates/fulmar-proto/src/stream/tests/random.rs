@@ -209,7 +209,9 @@ impl Run {
         if self.pair.end(side).has_pending() {
             let space_bytes = FILL_BYTES_MIN + self.below(1400) as usize;
             let mut symbol = Vec::new();
-            self.pair.end(side).fill(&mut symbol, space_bytes);
+            let linked = self.pair.end(side).fill(&mut symbol, space_bytes);
+            symbol.extend_from_slice(&linked);
+            self.pair.end(side).recycle(linked);
             assert!(!symbol.is_empty() && symbol.len() <= space_bytes);
             self.wire[usize::from(side.is_client())].push(symbol);
         }
