@@ -37,7 +37,7 @@ impl Default for StreamConfig {
             connection_window_bytes: 2 << 20,
             connection_window_bytes_max: 48 << 20,
             fragments_max: 32 << 10,
-            stream_send_buffer_bytes_max: 512 << 10,
+            stream_send_buffer_bytes_max: 256 << 10,
             send_buffer_bytes_max: 4 << 20,
         }
     }

@@ -29,7 +29,7 @@ fn an_orderly_end_delivers_everything_first() {
         for percent in [0, 20] {
             let mut world = World::new(4, lossy(20, 20, percent), profile(name), profile(name));
             world.connected();
-            let mut work = Upload::new(&mut world, 300_000);
+            let mut work = Upload::new(&mut world, 200_000);
             work.write(&mut world);
             let now = world.now;
             world.client.only().shutdown(now, 5, Bytes::from_static(b"done"));

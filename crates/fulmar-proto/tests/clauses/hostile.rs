@@ -39,9 +39,9 @@ fn flooding(client: TransportConfig, server: TransportConfig) -> World {
     world.connected();
     world.run_for(Duration::from_secs(1));
     let server = world.server.only();
-    for _ in 0..6 {
+    for _ in 0..12 {
         let id = server.open(Dir::Uni).expect("a stream");
-        assert_eq!(server.write(id, &[7; 1 << 19]), Ok(1 << 19));
+        assert_eq!(server.write(id, &[7; 1 << 18]), Ok(1 << 18));
     }
     world
 }
