@@ -221,7 +221,7 @@ async fn priority_goes_first() {
     low.set_priority(-1).unwrap();
     high.set_priority(1).unwrap();
     // Both are queued before the task that sends gets its turn, and take many round trips.
-    let (bulk, urgent) = (noise(1, 400_000), noise(2, 400_000));
+    let (bulk, urgent) = (noise(1, 200_000), noise(2, 200_000));
     soon(low.write_all(&bulk)).await.unwrap();
     soon(high.write_all(&urgent)).await.unwrap();
     low.finish().unwrap();
