@@ -123,6 +123,21 @@ fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
 }
 
 #[test]
+fn start_up_is_over_also_where_flow_control_leaves_nothing_to_send() {
+    // Two bandwidth-delay products: they fill the path, and are less than start-up would have under way.
+    let mut transport = profile("auto");
+    transport.stream_receive_window_bytes(1 << 20).expect("in range");
+    let mut world = World::new(1, lossy(100, 20, 2), transport.clone(), transport);
+    world.connected();
+    let mut work = Upload::new(&mut world, 200_000_000);
+    let is_over = world.run_until(Duration::from_secs(8), |world| {
+        work.step(world);
+        world.client.only().stats().phase != "startup"
+    });
+    assert!(is_over, "{}", world.describe());
+}
+
+#[test]
 fn poll_timeout_is_the_time_of_the_next_action() {
     // Rule 5 of the core. The world asks in between whether there is something to send, and refuses to be
     // called for nothing.

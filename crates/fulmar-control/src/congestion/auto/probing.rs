@@ -92,9 +92,15 @@ impl Auto {
             _ => Queue::Some,
         };
         let excess = self.startup_excess(path);
+        let rate = self.model.rate();
         let Phase::Startup(startup) = &mut self.phase else { return };
         match startup.judge(&self.tally, queue, excess) {
-            Verdict::Undecided => {}
+            Verdict::Undecided => {
+                let filled = rate.filter(|rate| self.tally.has_filled(rate.bytes_in(rtt_min)));
+                if filled.is_some_and(|rate| startup.is_full_at(rate)) {
+                    self.enter(Phase::slow(Slow::Drain));
+                }
+            }
             Verdict::Grew => self.learn_startup_floor(now, path),
             Verdict::Shared => {
                 // No round has measured yet what part of the link that is.

@@ -27,6 +27,8 @@ const FULL_GROWTH: f64 = 1.25;
 /// probe: if it was only noise the rate grows on, if not the queue grows little.
 const FULL_ROUNDS: u32 = 3;
 const FULL_ROUNDS_QUEUE: u32 = 2;
+/// Of rounds that measure nothing, for they had too little to send in the end, it takes more.
+const FILLED_ROUNDS: u32 = 8;
 /// A round that lost more than this share did not grow because of a burst; a few of them are passed over.
 const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
@@ -214,6 +216,8 @@ pub(super) struct Startup {
     excess: Excess,
     /// The last round did not grow and met a queue.
     is_nearly_full: bool,
+    /// The highest rate of rounds that filled the path for a part, and rounds since it grew.
+    filled: (Rate, u32),
     /// Packets and losses of the last round that still grew.
     pub(super) newest_round: Option<(u32, u32)>,
     pub(super) early: Early,
@@ -234,6 +238,7 @@ impl Startup {
             skipped_rounds: 0,
             excess: Excess::default(),
             is_nearly_full: false,
+            filled: (Rate::ZERO, 0),
             newest_round: None,
             early,
             trains: Trains::default(),
@@ -326,6 +331,15 @@ impl Startup {
 
     pub(super) fn is_nearly_full(&self) -> bool {
         self.is_nearly_full
+    }
+
+    /// A round that was undecided filled the path for a part, and `rate` is the highest that ever arrived: where the
+    /// receiver's flow control leaves nothing to send in every round, this alone ends start-up.
+    pub(super) fn is_full_at(&mut self, rate: Rate) -> bool {
+        let (known, rounds) = self.filled;
+        let has_grown = rate >= known.scaled(FULL_GROWTH);
+        self.filled = if has_grown { (rate, 0) } else { (known, rounds + 1) };
+        self.filled.1 >= FILLED_ROUNDS
     }
 
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.

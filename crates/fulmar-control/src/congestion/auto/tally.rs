@@ -11,6 +11,9 @@ use fulmar_units::{Instant, Rate};
 use super::drains::dip_margin;
 use crate::Feedback;
 
+/// So many bandwidth-delay products fill a path for certain; start-up has up to 2.77 of them under way.
+const FILLED: f64 = 1.75;
+
 /// Sums over one round.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
@@ -36,6 +39,8 @@ pub(super) struct Tally {
     pub(super) delivery_rate: Rate,
     /// The same on the wire: see `model`.
     pub(super) link_rate: Rate,
+    /// Most that was under way.
+    pub(super) in_flight_bytes: u64,
     /// The sender was held back by window or pacer at least once.
     pub(super) is_window_limited: bool,
     /// The application, or the receiver's flow control, left too little to send for a part of it.
@@ -63,6 +68,7 @@ impl Tally {
             link_sum: 0,
             delivery_rate: Rate::ZERO,
             link_rate: Rate::ZERO,
+            in_flight_bytes: 0,
             is_window_limited: false,
             is_app_limited: false,
             is_blackout: false,
@@ -93,8 +99,15 @@ impl Tally {
             self.rtt_samples = self.rtt_samples.saturating_add(1);
             self.rtt_sum = self.rtt_sum.saturating_add(rtt);
         }
+        self.in_flight_bytes = self.in_flight_bytes.max(feedback.in_flight_bytes_before);
         self.is_window_limited |= feedback.is_window_limited;
         self.is_app_limited |= feedback.rate_sample.is_some_and(|sample| sample.is_app_limited);
+    }
+
+    /// Too little was left to send for a part of the round, yet in another more was under way than the `bdp_bytes`
+    /// that the path holds at the highest rate it ever had.
+    pub(super) fn has_filled(&self, bdp_bytes: u64) -> bool {
+        self.is_app_limited && !self.is_blackout && self.in_flight_bytes as f64 > bdp_bytes as f64 * FILLED
     }
 
     /// Mean RTT of the round.

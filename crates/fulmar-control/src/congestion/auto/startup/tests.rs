@@ -50,6 +50,17 @@ fn what_measures_nothing_decides_nothing() {
 }
 
 #[test]
+fn rounds_that_fill_the_path_and_end_early_end_it_in_time() {
+    let mut startup = Startup::new(Rate::ZERO, Early::new());
+    let mut is_full = |rate| startup.is_full_at(Rate::from_bytes_per_second(rate));
+    assert!(!is_full(1000) && !is_full(1100) && !is_full(1250));
+    for _ in 1..FILLED_ROUNDS {
+        assert!(!is_full(1500));
+    }
+    assert!(is_full(1500));
+}
+
+#[test]
 fn loss_that_grows_with_the_rate_three_rounds_long_ends_it() {
     let mut startup = Startup::new(Rate::ZERO, Early::new());
     let mut verdicts = [400, 1000, 2500, 6000, 15000]
