@@ -52,8 +52,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes all of `data` without copying it into the stream's queue; it is let go of when it has been
-    /// packed. Not cancel-safe: one that was given up may have written a part.
+    /// Writes all of `data` without copying it into the stream's queue; it is let go of when the peer has it.
+    /// Not cancel-safe: one that was given up may have written a part.
     pub async fn write_chunk(&mut self, mut data: Bytes) -> Result<(), WriteError> {
         let id = self.id;
         while !data.is_empty() {

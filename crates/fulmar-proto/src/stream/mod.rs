@@ -2,7 +2,7 @@
 //! 2-4).
 //!
 //! What differs from QUIC: the layer below delivers every symbol exactly once, in any order. So nothing here
-//! is ever sent again; bytes are dropped when they are packed; flow-control updates, resets and stop requests
+//! is ever sent again; what is packed is the symbol's; flow-control updates, resets and stop requests
 //! are never lost; and a byte that arrives twice is the peer's fault.
 //!
 //! [`Streams`] is wiring. Rules live in the parts: `table` which streams there are, `send` and `recv` the two

@@ -1,6 +1,6 @@
 //! The sending half of a stream (RFC 9000 3.1), and what the connection allows all of them together.
 //!
-//! A byte leaves memory when it is packed into a symbol: from then on the coding layer answers for it. So
+//! A byte leaves the queue when it is packed into a symbol: from then on the coding layer answers for it. So
 //! "Data Sent" and "Reset Sent" are the last states here.
 //!
 //! A write is taken only as far as the peer's credit for the stream goes, so every queued byte may be sent as
