@@ -19,7 +19,7 @@ pub(super) const UP_GAIN: f64 = 1.25;
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     /// Doubling, to find the rate.
-    Startup(Startup),
+    Startup(Box<Startup>),
     /// Sending slower, until a queue is gone.
     Slow {
         /// Which queue.

@@ -5,6 +5,7 @@
 //! of packets sent before it), Down (at least one whole round, so that loss at three quarters of the rate can
 //! be compared) in turn.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
@@ -288,7 +289,7 @@ impl Auto {
     /// Doubling again, from the rate at hand.
     fn restart(&mut self, path: &PathView) {
         self.model.next_cycle();
-        self.enter(Phase::Startup(Startup::new(self.tally.delivery_rate, Early::again(path))));
+        self.enter(Phase::Startup(Box::new(Startup::new(self.tally.delivery_rate, Early::again(path)))));
     }
 
     /// A probe ends at once when it meets a queue or loss.
