@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulmar_fec::{Code, CodeError, Cover, Encoder, Geometry, RepairKey, SymbolId, Symbols, Window};
+use fulmar_fec::{Code, CodeError, Cover, Encoder, Geometry, RepairKey, SymbolId, Window};
 
 use super::ring::Ring;
 use crate::wire::frame;
@@ -77,8 +77,9 @@ impl Combiner {
         put_header: impl FnOnce(&mut Vec<u8>),
     ) -> Option<()> {
         let encoder = self.encoder.as_mut()?;
-        for_each(cover, |id| ring.join(id));
-        let longest = self.fixed_bytes.or_else(|| longest_symbol(cover, ring))?;
+        let mut longest = None;
+        for_each(cover, |id| longest = longest.max(ring.join(id)));
+        let longest = self.fixed_bytes.or(longest)?;
         let before = packet.len();
         put_header(packet);
         let start = packet.len();
@@ -104,12 +105,6 @@ impl Combiner {
     pub(super) fn release(&mut self, below: SymbolId) {
         self.encoder.iter_mut().for_each(|encoder| encoder.release(below));
     }
-}
-
-fn longest_symbol(cover: Cover<'_>, symbols: &dyn Symbols) -> Option<usize> {
-    let mut longest = None;
-    for_each(cover, |id| longest = longest.max(symbols.get(id).map(<[u8]>::len)));
-    longest
 }
 
 fn for_each(cover: Cover<'_>, act: impl FnMut(SymbolId)) {

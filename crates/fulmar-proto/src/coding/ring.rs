@@ -195,17 +195,20 @@ impl Ring {
         self.held(id).map(|held| &held.bytes).filter(|bytes| !bytes.is_empty())
     }
 
-    /// Brings the bytes of a symbol together, for [`Symbols::get`].
-    pub(super) fn join(&mut self, id: SymbolId) {
-        if !matches!(self.bytes(id), Some(Stored::Linked { .. })) {
-            return;
+    /// Brings the bytes of a symbol together, for [`Symbols::get`]. How many they are, if they are held.
+    pub(super) fn join(&mut self, id: SymbolId) -> Option<usize> {
+        let bytes = self.bytes(id)?;
+        let len = bytes.len();
+        if bytes.whole().is_some() {
+            return Some(len);
         }
         let mut whole = self.buffer();
-        let Some(held) = self.held_mut(id) else { return };
+        let held = self.held_mut(id)?;
         held.bytes.parts().into_iter().for_each(|part| whole.extend_from_slice(part));
         if let Stored::Linked { data, .. } = std::mem::replace(&mut held.bytes, Stored::Whole(whole)) {
             self.give_back(data);
         }
+        Some(len)
     }
 
     /// A symbol needs `data` no more.

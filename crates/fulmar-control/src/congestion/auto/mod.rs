@@ -17,7 +17,6 @@
 //! is bounded by the floor, which is measured below the rate it compensates and only while our probes move
 //! the path; a black-out changes neither model nor floor.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
@@ -150,7 +149,7 @@ impl Auto {
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,
-            phase: Phase::Startup(Box::new(Startup::new(Rate::ZERO, Early::new()))),
+            phase: Phase::startup(Rate::ZERO, Early::new()),
             schedule: Schedule::new(),
             sent_gain: STARTUP_GAIN,
             round_gain: STARTUP_GAIN,

@@ -7,6 +7,7 @@ use core::time::Duration;
 use fulmar_units::Rate;
 
 use super::carried::Carried;
+use super::early::Early;
 use super::rival::Rival;
 use super::startup::{STARTUP_GAIN, Startup};
 
@@ -84,6 +85,11 @@ impl Slow {
 }
 
 impl Phase {
+    /// Doubling from a delivery rate of `full_rate`.
+    pub(super) fn startup(full_rate: Rate, early: Early) -> Self {
+        Self::Startup(Box::new(Startup::new(full_rate, early)))
+    }
+
     /// The first round of sending slower.
     pub(super) fn slow(kind: Slow) -> Self {
         Self::Slow { kind, rounds: 0 }

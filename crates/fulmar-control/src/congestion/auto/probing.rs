@@ -5,7 +5,6 @@
 //! of packets sent before it), Down (at least one whole round, so that loss at three quarters of the rate can
 //! be compared) in turn.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
@@ -15,7 +14,7 @@ use super::early::Early;
 use super::floor::Floor;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::schedule::RTT_PROBE_AGE;
-use super::startup::{Queue, Startup, Verdict};
+use super::startup::{Queue, Verdict};
 use super::tally::Tally;
 use super::{Auto, Mechanism};
 use crate::PathView;
@@ -289,7 +288,7 @@ impl Auto {
     /// Doubling again, from the rate at hand.
     fn restart(&mut self, path: &PathView) {
         self.model.next_cycle();
-        self.enter(Phase::Startup(Box::new(Startup::new(self.tally.delivery_rate, Early::again(path)))));
+        self.enter(Phase::startup(self.tally.delivery_rate, Early::again(path)));
     }
 
     /// A probe ends at once when it meets a queue or loss.
