@@ -124,6 +124,16 @@ impl ConnectionDriver {
         Turn::Unfinished
     }
 
+    /// Turns until there is nothing to do; an idle one waits for its time.
+    fn turn_and_wait(&mut self, cx: &mut Context<'_>) -> Turn {
+        loop {
+            match self.turn(cx) {
+                Turn::Idle(at) if self.poll_timer(cx, at).is_ready() => {}
+                turn => return turn,
+            }
+        }
+    }
+
     /// Looks at what has come and at the time, takes one batch and what there is to tell.
     fn step(&mut self, cx: &mut Context<'_>, bytes: Vec<u8>, wakers: &mut Wakers) -> (Step, Arc<Socket>) {
         let connection = self.connection.clone();
@@ -298,6 +308,7 @@ impl ConnectionDriver {
 impl Drop for ConnectionDriver {
     fn drop(&mut self) {
         self.cancel_alarm();
+        self.endpoint.turns.leave(&self.connection);
     }
 }
 
@@ -314,25 +325,20 @@ impl Future for ConnectionDriver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.resume(cx) {
+        if !self.endpoint.turns.begin(&self.connection, cx.waker()) {
             return Poll::Pending;
         }
-        loop {
-            match self.turn(cx) {
-                Turn::Idle(at) => {
-                    if self.poll_timer(cx, at).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-                Turn::Blocked => return Poll::Pending,
-                Turn::Drained => return Poll::Ready(()),
-                Turn::Unfinished => {
-                    // Comes back only after the runtime has looked at its sockets: the ACKs that matter now
-                    // are there.
-                    let _ = pin!(tokio::task::yield_now()).poll(cx);
-                    return Poll::Pending;
-                }
+        let turn = if self.resume(cx) { self.turn_and_wait(cx) } else { Turn::Blocked };
+        let again = matches!(turn, Turn::Unfinished).then(|| cx.waker());
+        let is_queued = self.endpoint.turns.end(&self.connection, again);
+        match turn {
+            Turn::Drained => return Poll::Ready(()),
+            Turn::Unfinished if !is_queued => {
+                // Comes back only after the runtime has looked at its sockets: the ACKs that matter now are there.
+                let _ = pin!(tokio::task::yield_now()).poll(cx);
             }
+            Turn::Unfinished | Turn::Idle(_) | Turn::Blocked => {}
         }
+        Poll::Pending
     }
 }

@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use super::inbox::Inbox;
 use crate::clock;
 use crate::endpoint::memory::Share;
+use crate::endpoint::turns::Place;
 use crate::panics::caught;
 use crate::socket::Socket;
 
@@ -31,6 +32,8 @@ const LINGER: Duration = Duration::from_secs(30);
 /// One connection.
 pub(crate) struct ConnectionShared {
     state: Mutex<State>,
+    /// Among the tasks of the endpoint's connections.
+    place: Place,
     /// Datagrams of the handshake.
     pub(crate) inbox: Inbox,
     /// The peer opened a stream, by direction.
@@ -107,6 +110,12 @@ impl fmt::Debug for ConnectionShared {
     }
 }
 
+impl AsRef<Place> for ConnectionShared {
+    fn as_ref(&self) -> &Place {
+        &self.place
+    }
+}
+
 impl ConnectionShared {
     pub(crate) fn new(proto: Box<proto::Connection>, socket: Arc<Socket>) -> Self {
         Self {
@@ -125,6 +134,7 @@ impl ConnectionShared {
                 linger_until: None,
                 remains: None,
             }),
+            place: Place::default(),
             inbox: Inbox::default(),
             opened: [Notify::new(), Notify::new()],
             available: [Notify::new(), Notify::new()],

@@ -25,8 +25,10 @@ use crate::socket::{self, BATCH_BYTES_MAX, Batch, Socket};
 
 /// Batches received by one system call: with receive offload each holds up to 64 datagrams.
 const BATCHES: usize = 16;
-/// System calls before other tasks get their turn.
-const CALLS_PER_TURN: usize = 2;
+/// Bytes received before other tasks get their turn; one call may bring more than is left.
+const TURN_BYTES: usize = 2 << 20;
+/// What a datagram costs beside its bytes, as bytes: ACKs are short.
+const DATAGRAM_COST_BYTES: usize = 1 << 10;
 /// Datagrams whose connections are looked up at once: how long others wait for the endpoint's state.
 const ROUTED_AT_ONCE: usize = 64;
 /// Errors in a row that are taken to be passing: a network that is down, an ICMP message.
@@ -116,7 +118,8 @@ impl Driver {
         socket: &Arc<Socket>,
         buffer: &mut [u8],
     ) -> io::Result<Poll<()>> {
-        for _ in 0..CALLS_PER_TURN {
+        let mut left_bytes = TURN_BYTES;
+        while left_bytes > 0 {
             let mut metas = [RecvMeta::default(); BATCHES];
             let received = {
                 let mut parts = buffer.chunks_mut(BATCH_BYTES_MAX).map(IoSliceMut::new);
@@ -128,6 +131,7 @@ impl Driver {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Ok(count)) => {
                     self.errors = 0;
+                    left_bytes = left_bytes.saturating_sub(metas[..count].iter().map(cost_bytes).sum());
                     self.deliver(socket, &metas[..count], buffer);
                 }
                 Poll::Ready(Err(error)) => {
@@ -136,6 +140,7 @@ impl Driver {
                         return Err(error);
                     }
                     tracing::debug!(%error, "receive failed");
+                    return Ok(Poll::Ready(()));
                 }
             }
         }
@@ -263,7 +268,9 @@ impl Driver {
             if let Err(panic) = handled {
                 connection.fail_by_panic(&mut state, &panic, &mut self.wakers);
             }
-            self.wakers.extend(state.take_driver());
+            let driver = state.take_driver();
+            drop(state);
+            driver.into_iter().for_each(|driver| self.endpoint.turns.wake(&connection, driver));
         }
         if !self.endpoint_events.is_empty() {
             self.endpoint.take_events(handle, &connection, &mut self.endpoint_events);
@@ -271,6 +278,11 @@ impl Driver {
         // Now, and not when all is done: they can begin while this task decrypts for others.
         wake_all(&mut self.wakers);
     }
+}
+
+/// What a batch costs to receive, as bytes.
+fn cost_bytes(meta: &RecvMeta) -> usize {
+    meta.len + meta.len.div_ceil(meta.stride.max(1)) * DATAGRAM_COST_BYTES
 }
 
 /// Datagrams for one connection, one after the other.

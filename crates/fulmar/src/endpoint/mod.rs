@@ -6,6 +6,7 @@ mod driver;
 mod loss;
 pub(crate) mod memory;
 mod shared;
+pub(crate) mod turns;
 
 use std::fmt;
 use std::io;

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use super::config::EndpointConfig;
 use super::memory::Memory;
+use super::turns::Turns;
 use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
@@ -62,6 +63,8 @@ pub(crate) struct EndpointShared {
     pub(crate) memory: Arc<Memory>,
     /// Short waits of the connections' tasks.
     pub(crate) alarms: Alarms,
+    /// Which of these tasks may run.
+    pub(crate) turns: Turns<ConnectionShared>,
     /// A client knocks, or the endpoint was closed.
     pub(super) incoming: Notify,
     /// The last connection is gone.
@@ -137,6 +140,7 @@ impl EndpointShared {
             is_client,
             memory: Memory::new(config.memory()),
             alarms: Alarms::new(),
+            turns: Turns::new(workers),
             incoming: Notify::new(),
             idle: Notify::new(),
             handles: AtomicUsize::new(0),
