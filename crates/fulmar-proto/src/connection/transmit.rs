@@ -26,6 +26,8 @@ pub(super) const PACKET_BYTES_MIN: usize = 64;
 const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
 const SYMBOL_BYTES_WORTHWHILE: usize = 200;
+/// What a packet with a full source symbol leaves free: a repair symbol has the longer header.
+const SOURCE_SPARE_BYTES: usize = frame::REPAIR_HEADER_BYTES_MAX - frame::SOURCE_HEADER_BYTES;
 
 /// With so many packets under way others see to it that silence is noticed.
 const RESPONSES_TRACKED_MAX: usize = 64;
@@ -332,8 +334,10 @@ impl Connection {
 
     fn put_symbol(&mut self, now: Instant, turn: Turn, draft: &mut Draft, buf: &mut Vec<u8>) {
         let recovery = &mut self.path.recovery;
-        // Beside an ACK a new symbol is cut so that a PING still fits.
-        let room = draft.room(buf) - usize::from(turn.is_cuttable());
+        // Beside an ACK a new symbol is cut so that a PING still fits, and that the packet is as long as without
+        // the ACK: a batch ends where the lengths change.
+        let spare = if turn.is_cuttable() { SOURCE_SPARE_BYTES } else { 0 };
+        let room = draft.room(buf).saturating_sub(spare);
         if draft.has_ack && room < SYMBOL_BYTES_WORTHWHILE {
             return;
         }

@@ -285,5 +285,27 @@ fn no_datagram_is_longer_than_the_path_carries() {
         }
         world.run_for(Duration::from_millis(100));
     }
-    assert_eq!(longest, 1200, "the largest is as large as the path carries, and no larger");
+    assert_eq!(longest, 1200 - 9, "a repair symbol's header is ten bytes longer, and a PING takes one of them");
+}
+
+/// A packet with an ACK is as long as those without, so that a batch does not end with it.
+#[test]
+fn an_ack_does_not_end_a_batch() {
+    let mut world = World::new(1, link(100, 5), TransportConfig::default(), TransportConfig::default());
+    world.connected();
+    world.run_for(Duration::from_secs(1));
+    let mut datagram = Vec::new();
+    let server = world.server.only();
+    let id = server.open(Dir::Uni).expect("allowed");
+    server.write(id, &[1]).expect("room");
+    server.poll_transmit(world.now, 1, &mut datagram).expect("a packet");
+    world.tell_client(datagram);
+    let client = world.client.only();
+    let id = client.open(Dir::Uni).expect("allowed");
+    client.write(id, &[2; 20_000]).expect("room");
+    let acks_before = client.stats().acks_sent;
+    let mut batch = Vec::new();
+    let sent = client.poll_transmit(world.now, 2, &mut batch).expect("a batch");
+    assert_eq!(client.stats().acks_sent, acks_before + 1);
+    assert_eq!(sent.segment_bytes.map(|segment| segment * 2), Some(batch.len()));
 }
