@@ -85,6 +85,9 @@ pub struct Flow {
     pub finish_seconds: Option<f64>,
     /// Bytes of IP packets sent forward over application bytes delivered.
     pub wire_ratio: Option<f64>,
+    /// Seconds of processor of the programs at both ends per GB delivered; measured of peers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor_s_per_gb: Option<f64>,
     /// Packets sent again over all packets with data (TCP-FEC, 3.4.1). Here a copy of a symbol, or what a
     /// probe timeout sent.
     pub retransmission_rate: f64,
@@ -310,7 +313,7 @@ impl Outcome {
     }
 
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 38] = [
+    pub const MEASURES: [&str; 39] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
@@ -330,6 +333,7 @@ impl Outcome {
         "connect_seconds",
         "finish_seconds",
         "wire_ratio",
+        "processor_s_per_gb",
         "waste",
         "retransmission_rate",
         "redundancy_rate",
@@ -389,6 +393,7 @@ impl Flow {
             "connect_seconds" => self.connect_seconds,
             "finish_seconds" => self.finish_seconds,
             "wire_ratio" => self.wire_ratio,
+            "processor_s_per_gb" => self.processor_s_per_gb,
             "retransmission_rate" => Some(self.retransmission_rate),
             "redundancy_rate" => Some(self.redundancy_rate),
             "recovery_rate" => Some(self.recovery_rate),
@@ -430,6 +435,7 @@ mod tests {
                 connect_seconds: Some(1.0),
                 finish_seconds: Some(1.0),
                 wire_ratio: Some(1.0),
+                processor_s_per_gb: Some(1.0),
                 loss_estimate_mean: Some(0.0),
                 loss_estimate_error: Some(0.0),
                 message_delay: Some(Delays::default()),

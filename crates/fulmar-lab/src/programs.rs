@@ -18,6 +18,9 @@ use crate::bridge::{Bridge, CLIENT_ADDRESS, End, SERVER_ADDRESS, TcpSettings};
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
 use crate::sys;
+use processor::ProcessorTime;
+
+mod processor;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -47,6 +50,8 @@ pub struct Finished {
     pub exit_status: Option<i32>,
     /// How long the client ran.
     pub client_seconds: f64,
+    /// What both ends took of the processor meanwhile; iperf3, which makes data for others, left out.
+    pub processor_seconds: f64,
     /// The last JSON object the server printed.
     pub server: Option<serde_json::Value>,
     /// The last JSON object the client printed.
@@ -55,11 +60,18 @@ pub struct Finished {
     pub output: String,
 }
 
+/// What came of one program.
+struct Ended {
+    exit_status: Option<i32>,
+    output: Vec<u8>,
+    processor: Duration,
+}
+
 /// A program that is running, and ends when this is dropped.
 struct Running {
     /// Told to end it.
     end: mpsc::Sender<()>,
-    ended: mpsc::Receiver<io::Result<(Option<i32>, Vec<u8>)>>,
+    ended: mpsc::Receiver<io::Result<Ended>>,
 }
 
 impl Running {
@@ -75,18 +87,18 @@ impl Running {
         Self { end: tell_end, ended }
     }
 
-    fn wait(&self, limit: Duration) -> Option<io::Result<(Option<i32>, Vec<u8>)>> {
+    fn wait(&self, limit: Duration) -> Option<io::Result<Ended>> {
         self.ended.recv_timeout(limit).ok()
     }
 
-    fn stop(&self) -> io::Result<(Option<i32>, Vec<u8>)> {
+    fn stop(&self) -> io::Result<Ended> {
         // It may have ended already.
         let _ = self.end.send(());
         self.ended.recv().unwrap_or_else(|_| Err(io::Error::other("its thread died")))
     }
 }
 
-fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Result<(Option<i32>, Vec<u8>)> {
+fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Result<Ended> {
     end.enter()?;
     let (mut from_command, to_output) = io::pipe()?;
     // Started first: a thread with a process namespace for its children cannot start threads.
@@ -109,7 +121,9 @@ fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Resu
         sys::prefer_session(child.id());
         child
     };
+    let mut processor = ProcessorTime::of_session(child.id());
     let status = loop {
+        processor.look();
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -121,7 +135,8 @@ fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Resu
             }
         }
     };
-    Ok((status.code(), output.join().unwrap_or_default()))
+    let output = output.join().unwrap_or_default();
+    Ok(Ended { exit_status: status.code(), output, processor: processor.taken() })
 }
 
 fn substituted(line: &str) -> String {
@@ -145,10 +160,10 @@ pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
     let words = |who: &str, error: io::Error| format!("the {who} does not run: {error}");
     let server = Running::start(&bridge.server, &programs.server);
     if let Some(ended) = server.wait(programs.settle) {
-        let (status, _) = ended.map_err(|error| words("server", error))?;
+        let ended = ended.map_err(|error| words("server", error))?;
         return Err(format!(
             "the server ended at once, with status {}",
-            status.map_or("none".into(), |s| s.to_string())
+            ended.exit_status.map_or("none".into(), |s| s.to_string())
         ));
     }
     let began = Clock::now();
@@ -157,19 +172,26 @@ pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
         Some(ended) => (ended, false),
         None => (client.stop(), true),
     };
-    let (exit_status, output) = ended.map_err(|error| words("client", error))?;
+    let client = ended.map_err(|error| words("client", error))?;
     let client_seconds = began.elapsed().as_secs_f64();
-    let (_, server_output) = server.stop().map_err(|error| words("server", error))?;
+    let server = server.stop().map_err(|error| words("server", error))?;
     let mut outcome = Outcome { seed, seconds: client_seconds, jain: 1.0, ..Outcome::default() };
     bridge.finish(programs.lateness_p99_max, &mut outcome)?;
     if is_late {
         outcome.remarks.push("the client was ended at the time limit".into());
     }
-    let output = String::from_utf8_lossy(&output).into_owned();
+    let output = String::from_utf8_lossy(&client.output).into_owned();
     let json = last_json(&output);
     outcome.goodput_mbps = json.as_ref().and_then(goodput).unwrap_or(0.0);
-    let server = last_json(&String::from_utf8_lossy(&server_output));
-    Ok(Finished { outcome, exit_status, client_seconds, server, client: json, output })
+    Ok(Finished {
+        outcome,
+        exit_status: client.exit_status,
+        client_seconds,
+        processor_seconds: (client.processor + server.processor).as_secs_f64(),
+        server: last_json(&String::from_utf8_lossy(&server.output)),
+        client: json,
+        output,
+    })
 }
 
 /// The last JSON object of an output that may have other lines.

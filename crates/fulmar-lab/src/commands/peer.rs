@@ -75,8 +75,8 @@ fn list(peers: &[Peer]) -> Result<(), String> {
 
 fn table(peers: &[ChosenPeer], all: &[Vec<Outcome>]) {
     println!(
-        "{:16} {:>9} {:>21} {:>6} {:>11}  configured",
-        "peer", "Mbit/s", "lowest .. highest", "wire", "queue drops"
+        "{:16} {:>9} {:>21} {:>6} {:>11} {:>10}  configured",
+        "peer", "Mbit/s", "lowest .. highest", "wire", "queue drops", "cpu s / GB"
     );
     for (chosen, outcomes) in peers.iter().zip(all) {
         let summary = |measure: &str| {
@@ -88,11 +88,12 @@ fn table(peers: &[ChosenPeer], all: &[Vec<Outcome>]) {
         };
         let range = summary("goodput_mbps").map_or("-".into(), |s| format!("{:.2} .. {:.2}", s.min, s.max));
         println!(
-            "{:16} {:>9} {range:>21} {:>6} {:>11}  {}",
+            "{:16} {:>9} {range:>21} {:>6} {:>11} {:>10}  {}",
             chosen.label(),
             word("goodput_mbps", 2),
             word("wire_ratio", 2),
             word("queue_drops", 0),
+            word("processor_s_per_gb", 2),
             chosen.configured()
         );
         for outcome in outcomes.iter().filter(|outcome| !outcome.remarks.is_empty()) {

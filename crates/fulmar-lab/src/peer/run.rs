@@ -128,6 +128,9 @@ impl PeerScenario {
                 .zip(sent_bytes)
                 .filter(|(bytes, _)| *bytes > 0.0)
                 .map(|(bytes, sent)| sent / bytes),
+            processor_s_per_gb: bytes
+                .filter(|bytes| *bytes > 0.0)
+                .map(|bytes| finished.processor_seconds / (bytes / 1e9)),
             ..Flow::default()
         }];
         outcome.seconds = self.duration.as_secs_f64();

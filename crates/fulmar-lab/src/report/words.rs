@@ -1,7 +1,8 @@
 //! Names of measures and settings as people read them.
 
 /// Units that end a name, and what stands behind a comma instead.
-const UNITS: [(&str, &str); 4] = [("_mbps", "Mbit/s"), ("_kib_s", "KiB/s"), ("_ms", "ms"), ("_seconds", "s")];
+const UNITS: [(&str, &str); 5] =
+    [("_mbps", "Mbit/s"), ("_kib_s", "KiB/s"), ("_ms", "ms"), ("_seconds", "s"), ("_s_per_gb", "s per GB")];
 
 /// `flow1.goodput_mbps` as "flow 1: goodput, Mbit/s".
 pub(super) fn of(name: &str) -> String {
@@ -34,6 +35,7 @@ mod tests {
             ("delay_p999_ms", "delay 99.9 %, ms"),
             ("completion_seconds", "completion, s"),
             ("jain_over_time", "Jain's index over time"),
+            ("processor_s_per_gb", "processor, s per GB"),
             ("flow_rtt", "flow RTT"),
             ("timeouts", "timeouts"),
         ] {

@@ -54,6 +54,7 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
             .map(|at| (at - (writer.starts_at() - Instant::ZERO)).as_secs_f64()),
         wire_ratio: (meter.total_bytes > 0)
             .then(|| ratio(world.wires.sent_bytes(2 * index), meter.total_bytes)),
+        processor_s_per_gb: None,
         retransmission_rate: ratio(sent.copies + sent.probes, sent.symbols_sent() + sent.probes),
         redundancy_rate: ratio(combinations, combinations + sent.sources),
         recovery_rate: ratio(received.recovered, combinations),

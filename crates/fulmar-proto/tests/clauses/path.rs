@@ -285,7 +285,11 @@ fn no_datagram_is_longer_than_the_path_carries() {
         }
         world.run_for(Duration::from_millis(100));
     }
-    assert_eq!(longest, 1200 - 9, "a repair symbol's header is ten bytes longer, and a PING takes one of them");
+    assert_eq!(
+        longest,
+        1200 - 9,
+        "a repair symbol's header is ten bytes longer, and a PING takes one of them"
+    );
 }
 
 /// A packet with an ACK is as long as those without, so that a batch does not end with it.

@@ -205,19 +205,40 @@ fn is_beyond(packets: u32, lost_packets: u32, tolerated: f64) -> bool {
     f64::from(lost_packets) > packets * tolerated + chance
 }
 
+/// The highest rate that was seen to grow, and the rounds without growth since.
+#[derive(Copy, Clone, Debug)]
+struct Plateau {
+    rate: Rate,
+    rounds: u32,
+}
+
+impl Plateau {
+    fn at(rate: Rate) -> Self {
+        Self { rate, rounds: 0 }
+    }
+
+    /// Whether `rate` is so much higher that growth goes on from there.
+    fn is_left_by(&mut self, rate: Rate) -> bool {
+        let is_left = rate >= self.rate.scaled(FULL_GROWTH);
+        if is_left {
+            *self = Self::at(rate);
+        }
+        is_left
+    }
+}
+
 /// Where start-up stands.
 #[derive(Clone, Debug)]
 pub(super) struct Startup {
-    /// Largest delivery rate seen to grow, and rounds without growth since.
-    full_rate: Rate,
-    full_rounds: u32,
+    /// Of the rounds that measured a delivery rate.
+    full: Plateau,
+    /// Of those that measured nothing and filled the path for a part.
+    filled: Plateau,
     /// Rounds passed over because of a burst of losses.
     skipped_rounds: u32,
     excess: Excess,
     /// The last round did not grow and met a queue.
     is_nearly_full: bool,
-    /// The highest rate of rounds that filled the path for a part, and rounds since it grew.
-    filled: (Rate, u32),
     /// Packets and losses of the last round that still grew.
     pub(super) newest_round: Option<(u32, u32)>,
     pub(super) early: Early,
@@ -233,12 +254,11 @@ impl Startup {
     /// Doubling from a delivery rate of `full_rate`.
     pub(super) fn new(full_rate: Rate, early: Early) -> Self {
         Self {
-            full_rate,
-            full_rounds: 0,
+            full: Plateau::at(full_rate),
+            filled: Plateau::at(Rate::ZERO),
             skipped_rounds: 0,
             excess: Excess::default(),
             is_nearly_full: false,
-            filled: (Rate::ZERO, 0),
             newest_round: None,
             early,
             trains: Trains::default(),
@@ -336,10 +356,10 @@ impl Startup {
     /// A round that was undecided filled the path for a part, and `rate` is the highest that ever arrived: where the
     /// receiver's flow control leaves nothing to send in every round, this alone ends start-up.
     pub(super) fn is_full_at(&mut self, rate: Rate) -> bool {
-        let (known, rounds) = self.filled;
-        let has_grown = rate >= known.scaled(FULL_GROWTH);
-        self.filled = if has_grown { (rate, 0) } else { (known, rounds + 1) };
-        self.filled.1 >= FILLED_ROUNDS
+        if !self.filled.is_left_by(rate) {
+            self.filled.rounds += 1;
+        }
+        self.filled.rounds >= FILLED_ROUNDS
     }
 
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.
@@ -356,9 +376,7 @@ impl Startup {
         if self.excess.on_round(tally, tolerated) {
             return Verdict::Full;
         }
-        if tally.delivery_rate >= self.full_rate.scaled(FULL_GROWTH) {
-            self.full_rate = tally.delivery_rate;
-            self.full_rounds = 0;
+        if self.full.is_left_by(tally.delivery_rate) {
             self.is_nearly_full = false;
             return Verdict::Grew;
         }
@@ -370,14 +388,14 @@ impl Startup {
             self.skipped_rounds += 1;
             return Verdict::Undecided;
         }
-        self.full_rounds += 1;
+        self.full.rounds += 1;
         self.is_nearly_full = !queue.is_empty();
         let rounds_needed = match queue {
             Queue::Flat | Queue::None => FULL_ROUNDS,
             Queue::Some => FULL_ROUNDS_QUEUE,
             Queue::Long => 1,
         };
-        if self.full_rounds >= rounds_needed { Verdict::Full } else { Verdict::Undecided }
+        if self.full.rounds >= rounds_needed { Verdict::Full } else { Verdict::Undecided }
     }
 }
 
