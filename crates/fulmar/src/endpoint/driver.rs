@@ -8,6 +8,7 @@
 //! The endpoint's state is needed to find a datagram's connection, and let go before anything is decrypted. A
 //! panic in what a connection makes of a datagram ends that connection.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -38,7 +39,6 @@ const ERRORS_MAX: u32 = 100;
 pub(super) async fn run(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u32) {
     let mut driver = Driver {
         place,
-        buffer: vec![0; BATCHES * BATCH_BYTES_MAX],
         responses: Vec::new(),
         wakers: Wakers::new(),
         endpoint_events: Vec::new(),
@@ -57,11 +57,14 @@ pub(super) async fn run(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u
     }
 }
 
+thread_local! {
+    /// One buffer of [`BATCHES`] parts per thread, not per endpoint.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 struct Driver {
     endpoint: Arc<EndpointShared>,
     place: usize,
-    /// `BATCHES` parts, reused.
-    buffer: Vec<u8>,
     /// Answers to datagrams of no connection, until they are sent.
     responses: Vec<Batch>,
     wakers: Wakers,
@@ -106,9 +109,10 @@ impl Driver {
 
     /// Receives for one turn; ready if there may be more.
     fn poll_socket(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>) -> io::Result<Poll<()>> {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffer = BUFFER.take();
+        buffer.resize(BATCHES * BATCH_BYTES_MAX, 0);
         let result = self.receive(cx, socket, &mut buffer);
-        self.buffer = buffer;
+        BUFFER.set(buffer);
         result
     }
 
