@@ -26,10 +26,11 @@ use crate::socket::{self, BATCH_BYTES_MAX, Batch, Socket};
 
 /// Batches received by one system call: with receive offload each holds up to 64 datagrams.
 const BATCHES: usize = 16;
-/// Bytes received before other tasks get their turn; one call may bring more than is left.
-const TURN_BYTES: usize = 2 << 20;
+/// Bytes received before other tasks get their turn, those that send the ACKs among them: a sender waits for
+/// these. One call may bring more than is left.
+const TURN_BYTES: usize = 256 << 10;
 /// What a datagram costs beside its bytes, as bytes: ACKs are short.
-const DATAGRAM_COST_BYTES: usize = 1 << 10;
+const DATAGRAM_COST_BYTES: usize = 512;
 /// Datagrams whose connections are looked up at once: how long others wait for the endpoint's state.
 const ROUTED_AT_ONCE: usize = 64;
 /// Errors in a row that are taken to be passing: a network that is down, an ICMP message.
