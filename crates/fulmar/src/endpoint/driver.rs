@@ -261,6 +261,7 @@ impl Driver {
             while arrivals.next_if(|arrival| arrival.wait_in(&connection)).is_some() {}
             self.wakers.extend(connection.inbox.take_driver());
         }
+        let mut driver = None;
         if arrivals.peek().is_some() {
             let mut state = connection.lock();
             // Not before: whoever had the lock has seen later times, and no connection's time goes back.
@@ -273,21 +274,20 @@ impl Driver {
             if let Err(panic) = handled {
                 connection.fail_by_panic(&mut state, &panic, &mut self.wakers);
             }
-            let driver = state.take_driver();
-            drop(state);
-            driver.into_iter().for_each(|driver| self.endpoint.turns.wake(&connection, driver));
+            driver = state.take_driver();
         }
         if !self.endpoint_events.is_empty() {
             self.endpoint.take_events(handle, &connection, &mut self.endpoint_events);
         }
         // Now, and not when all is done: they can begin while this task decrypts for others.
         wake_all(&mut self.wakers);
+        driver.into_iter().for_each(|driver| self.endpoint.turns.wake(&connection, driver));
     }
 }
 
-/// What a batch costs to receive, as bytes.
+/// What a batch costs to receive, as bytes; an empty datagram is not for nothing either.
 fn cost_bytes(meta: &RecvMeta) -> usize {
-    meta.len + meta.len.div_ceil(meta.stride.max(1)) * DATAGRAM_COST_BYTES
+    meta.len + meta.len.div_ceil(meta.stride.max(1)).max(1) * DATAGRAM_COST_BYTES
 }
 
 /// Datagrams for one connection, one after the other.
@@ -319,5 +319,18 @@ impl Arrival<'_> {
             Self::Datagram(meta, datagram) => state.proto.handle_datagram(now, &meta, datagram),
             Self::Reset => state.proto.handle_reset(now),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_datagram_costs_so_that_a_turn_ends() {
+        let cost = |len, stride| cost_bytes(&RecvMeta { len, stride, ..RecvMeta::default() });
+        assert_eq!(cost(0, 0), DATAGRAM_COST_BYTES);
+        assert_eq!(cost(40, 40), 40 + DATAGRAM_COST_BYTES);
+        assert_eq!(cost(3000, 1472), 3000 + 3 * DATAGRAM_COST_BYTES);
     }
 }
