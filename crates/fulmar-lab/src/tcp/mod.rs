@@ -138,7 +138,8 @@ fn start_flow(
     let (end, parts_in_order) = (scenario.duration, scenario.loss_free_handshake);
     let sender = bridge.client.spawn(move || {
         std::thread::sleep(own.start.saturating_sub(began.elapsed()));
-        let stream = sender::connect(&own, port)?;
+        let patience = end.saturating_sub(began.elapsed());
+        let Some(stream) = sender::connect(&own, port, patience)? else { return Ok(Sent::default()) };
         let _ = tell.send(());
         Sender::new(stream, own, number, began, interval).run(end, &over, parts_in_order)
     });

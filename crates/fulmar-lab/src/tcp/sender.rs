@@ -41,17 +41,28 @@ pub(super) struct Sender {
     sent: Sent,
 }
 
-/// Connects with the congestion control the flow names. Blocks until the handshake is complete.
-pub(super) fn connect(flow: &TcpFlow, port: u16) -> io::Result<TcpStream> {
-    let socket = sys::tcp_socket()?;
-    sys::set_congestion_control(&socket, &flow.congestion).map_err(|error| {
+/// Connects with the congestion control the flow names. Blocks until the handshake is complete, at most for `patience`:
+/// the kernel's own is two minutes. Nothing if it is not complete by then.
+pub(super) fn connect(flow: &TcpFlow, port: u16, patience: Duration) -> io::Result<Option<TcpStream>> {
+    let stream = TcpStream::from(sys::tcp_socket()?);
+    sys::set_congestion_control(&stream, &flow.congestion).map_err(|error| {
         io::Error::new(error.kind(), format!("congestion control '{}': {error}", flow.congestion))
     })?;
-    sys::connect(&socket, SERVER_ADDRESS, port)?;
-    let stream = TcpStream::from(socket);
+    stream.set_write_timeout(Some(patience.max(WRITE_TIMEOUT)))?;
+    match sys::connect(&stream, SERVER_ADDRESS, port) {
+        Ok(()) => {}
+        Err(error) if is_too_late(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    }
     stream.set_nodelay(flow.traffic.has_messages())?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    Ok(stream)
+    Ok(Some(stream))
+}
+
+/// The handshake took longer than the run, whose receiver is gone.
+fn is_too_late(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock, io::ErrorKind::ConnectionRefused];
+    error.raw_os_error() == Some(libc::EINPROGRESS) || kinds.contains(&error.kind())
 }
 
 impl Sender {
