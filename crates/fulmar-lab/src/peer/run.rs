@@ -116,7 +116,7 @@ impl PeerScenario {
             pointer.as_ref().and_then(|pointer| json.as_ref()?.pointer(pointer).and_then(Value::as_f64))
         };
         let mbps = number(&peer.result.mbps).or(number(&peer.result.bits_per_second).map(|bps| bps / 1e6));
-        let bytes = number(&peer.result.bytes);
+        let bytes = number(&peer.result.bytes).filter(|bytes| *bytes > 0.0);
         let mut outcome = finished.outcome;
         let sent_bytes = outcome.links.first().map(|link| link.offered_bytes as f64);
         outcome.flows = vec![Flow {
@@ -124,13 +124,8 @@ impl PeerScenario {
             traffic: "bulk".into(),
             goodput_mbps: mbps.unwrap_or(0.0),
             received_bytes: bytes.unwrap_or(0.0) as u64,
-            wire_ratio: bytes
-                .zip(sent_bytes)
-                .filter(|(bytes, _)| *bytes > 0.0)
-                .map(|(bytes, sent)| sent / bytes),
-            processor_s_per_gb: bytes
-                .filter(|bytes| *bytes > 0.0)
-                .map(|bytes| finished.processor_seconds / (bytes / 1e9)),
+            wire_ratio: bytes.zip(sent_bytes).map(|(bytes, sent)| sent / bytes),
+            processor_s_per_gb: bytes.map(|bytes| finished.processor_seconds / (bytes / 1e9)),
             ..Flow::default()
         }];
         outcome.seconds = self.duration.as_secs_f64();

@@ -59,10 +59,9 @@ pub(super) fn connect(flow: &TcpFlow, port: u16, patience: Duration) -> io::Resu
     Ok(Some(stream))
 }
 
-/// The handshake took longer than the run, whose receiver is gone.
+/// The handshake took longer than the run (EINPROGRESS), whose receiver is gone, or than the kernel waits.
 fn is_too_late(error: &io::Error) -> bool {
-    let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock, io::ErrorKind::ConnectionRefused];
-    error.raw_os_error() == Some(libc::EINPROGRESS) || kinds.contains(&error.kind())
+    matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::ECONNREFUSED | libc::ETIMEDOUT))
 }
 
 impl Sender {

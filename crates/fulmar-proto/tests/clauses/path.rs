@@ -255,6 +255,16 @@ fn a_path_as_wide_as_jumbo_frames_is_used() {
     assert_eq!(world.client.only().stats().mtu_bytes, 8952);
 }
 
+/// The server sends a byte, and the client has it at once.
+fn give_client_something_to_acknowledge(world: &mut World) {
+    let mut datagram = Vec::new();
+    let server = world.server.only();
+    let id = server.open(Dir::Uni).expect("allowed");
+    server.write(id, &[1]).expect("room");
+    server.poll_transmit(world.now, 1, &mut datagram).expect("a packet");
+    world.tell_client(datagram);
+}
+
 /// The last symbol of a flight asks for an ACK by a PING: one byte more, also where the symbol fits exactly
 /// beside this end's own ACK.
 #[test]
@@ -267,12 +277,7 @@ fn no_datagram_is_longer_than_the_path_carries() {
     let mut longest = 0;
     for len in 1050..1200 {
         // Something to acknowledge, and at the same moment the last bytes of a flight.
-        let mut datagram = Vec::new();
-        let server = world.server.only();
-        let id = server.open(Dir::Uni).expect("allowed");
-        server.write(id, &[1]).expect("room");
-        server.poll_transmit(world.now, 1, &mut datagram).expect("a packet");
-        world.tell_client(datagram);
+        give_client_something_to_acknowledge(&mut world);
         let client = world.client.only();
         let id = client.open(Dir::Uni).expect("allowed");
         client.write(id, &vec![2; len]).expect("room");
@@ -298,12 +303,7 @@ fn an_ack_does_not_end_a_batch() {
     let mut world = World::new(1, link(100, 5), TransportConfig::default(), TransportConfig::default());
     world.connected();
     world.run_for(Duration::from_secs(1));
-    let mut datagram = Vec::new();
-    let server = world.server.only();
-    let id = server.open(Dir::Uni).expect("allowed");
-    server.write(id, &[1]).expect("room");
-    server.poll_transmit(world.now, 1, &mut datagram).expect("a packet");
-    world.tell_client(datagram);
+    give_client_something_to_acknowledge(&mut world);
     let client = world.client.only();
     let id = client.open(Dir::Uni).expect("allowed");
     client.write(id, &[2; 20_000]).expect("room");

@@ -104,9 +104,7 @@ impl<C: AsRef<Place>> Turns<C> {
             queue.wait(connection, task.clone());
         }
         queue.free += 1;
-        let next = queue.next();
-        drop(queue);
-        next.into_iter().for_each(Waker::wake);
+        Self::wake_next(queue);
         again.is_some()
     }
 
@@ -119,6 +117,11 @@ impl<C: AsRef<Place>> Turns<C> {
         if matches!(stand, Stand::Granted | Stand::Working) {
             queue.free += 1;
         }
+        Self::wake_next(queue);
+    }
+
+    /// Wakes whose turn it is, without the lock.
+    fn wake_next(mut queue: MutexGuard<'_, Queue<C>>) {
         let next = queue.next();
         drop(queue);
         next.into_iter().for_each(Waker::wake);
