@@ -64,13 +64,14 @@ fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
         Topology::Dumbbell(link) => std::slice::from_ref(link),
         Topology::ParkingLot(links) => links.as_slice(),
     };
-    // Memory must not be what limits a transport: four bandwidth-delay products, and queues may be long.
+    // Memory must not be what limits a transport. A symbol that is lost n times holds up what n + 1 round trips
+    // bring, and of ten thousands a few are lost five times where a quarter is lost; queues may be long as well.
     let rates = links.iter().filter_map(|link| match &link.rate {
         LinkRate::Unlimited => None,
         rate => rate.peak(),
     });
     let bdp = rates.min().map_or(0, |rate| rate.bytes_in(scenario.rtt(flow)));
-    let window = (bdp * 4).clamp(64 << 20, 4 << 30);
+    let window = (bdp * 8).clamp(64 << 20, 4 << 30);
     let mut config = with_window(window).unwrap_or_else(|error| unreachable!("{error}"));
     config.profile(flow.profile.clone()).allowed_profiles(AllowedProfiles::All);
     Arc::new(config)

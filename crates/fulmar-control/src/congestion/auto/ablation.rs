@@ -31,13 +31,16 @@ pub enum Mechanism {
     Join,
     /// Jitter that keeps the order is told from a queue.
     Jitter,
+    /// Round trips too restless for a full queue show that losses are the path's.
+    Restless,
 }
 
 use Mechanism::{
-    Alone, Bunches, Carried, Check, Company, Floor, Jitter, Join, Narrow, RttProbe, Spread, Stubborn, Trains,
+    Alone, Bunches, Carried, Check, Company, Floor, Jitter, Join, Narrow, Restless, RttProbe, Spread,
+    Stubborn, Trains,
 };
 
-const ALL: [(&str, Mechanism); 13] = [
+const ALL: [(&str, Mechanism); 14] = [
     ("floor", Floor),
     ("trains", Trains),
     ("spread", Spread),
@@ -51,6 +54,7 @@ const ALL: [(&str, Mechanism); 13] = [
     ("narrow", Narrow),
     ("join", Join),
     ("jitter", Jitter),
+    ("restless", Restless),
 ];
 
 impl Mechanism {

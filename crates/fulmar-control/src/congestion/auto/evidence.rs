@@ -36,9 +36,11 @@ const SAME_RTT: f64 = 1.1;
 const TRUST: f64 = 0.6;
 /// Of a floor above this no more counts then: where so much is lost it is rather a crowd than the path.
 const TRUSTED_MAX: f64 = 0.25;
-/// A round of so many packets that lost this share more than the floor explains met an overload.
+/// A round of so many packets that lost this share more than the floor, and more by so many standard deviations, met
+/// an overload: it is remembered for as long as no probe shows the contrary, and there are hundreds of rounds a second.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
 const OVERLOAD_LOSS: f64 = 0.1;
+const OVERLOAD_SIGMAS: f64 = 5.0;
 /// What the hosts' own noise may add to a round trip.
 const HOST_NOISE: Duration = Duration::from_millis(1);
 /// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
@@ -82,8 +84,12 @@ impl Auto {
 
     /// A few packets fill the path.
     pub(super) fn is_narrow(&self) -> bool {
-        let narrow_bytes = NARROW_PACKETS * u64::from(self.mtu_bytes);
-        self.has(Mechanism::Narrow) && self.model.bdp_bytes().is_some_and(|bytes| bytes < narrow_bytes)
+        self.has(Mechanism::Narrow) && self.has_fewer_than(NARROW_PACKETS)
+    }
+
+    /// Fewer packets fill the path.
+    fn has_fewer_than(&self, packets: u64) -> bool {
+        self.model.bdp_bytes().is_some_and(|bytes| bytes < packets * u64::from(self.mtu_bytes))
     }
 
     fn is_spread_known(&self) -> bool {
@@ -158,9 +164,11 @@ impl Auto {
 
     /// The round lost so much more than the floor explains that the link must have been filled far beyond what it
     /// carries.
-    pub(super) fn is_overloaded(&self) -> bool {
-        self.tally.packets() >= OVERLOAD_PACKETS_MIN
+    pub(super) fn is_overloaded(&self, path: &PathView) -> bool {
+        let (packets, lost_packets) = (self.tally.packets(), f64::from(self.tally.lost_packets));
+        packets >= OVERLOAD_PACKETS_MIN
             && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS
+            && lost_packets > self.floor.explained_packets(packets, &path.loss, OVERLOAD_SIGMAS)
             && !self.tally.is_blackout
     }
 
@@ -218,6 +226,16 @@ impl Auto {
         }
     }
 
+    /// Round trips are too restless for a full queue. (A flow of few packets sees too little of it.)
+    pub(super) fn is_restless(&self) -> bool {
+        self.has(Mechanism::Restless) && self.restless.is_known() && !self.has_fewer_than(2 * NARROW_PACKETS)
+    }
+
+    /// A queue that is always full, and therefore not seen, may be what loses packets.
+    pub(super) fn may_hide_queue(&self, now: Instant) -> bool {
+        !self.is_flat && !self.is_alone(now) && !self.is_restless()
+    }
+
     /// With jitter each round has a sample of the rate that is far too high: only the mean of them counts.
     pub(super) fn counts_rounds(&self) -> bool {
         self.model.is_jittered() && !self.phase.is_startup()
@@ -266,11 +284,12 @@ impl Auto {
     }
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the
-    /// floor no more than a part counts unless nothing waits anywhere: in a full queue the floor is what others lose,
+    /// floor no more than a part counts unless nothing waits anywhere, or round trips are too restless for a full queue: in a full queue the floor is what others lose,
     /// and doubling on would make it so.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let floor = self.floor.rate();
-        let known = if self.is_round_flat() { floor } else { floor.min(STARTUP_FLOOR_MAX) };
+        let is_known = self.is_round_flat() || self.is_restless();
+        let known = if is_known { floor } else { floor.min(STARTUP_FLOOR_MAX) };
         let tolerated = known + STARTUP_LOSS;
         let is_unexplained = self.is_congested(path) || known < floor;
         (!self.tally.is_blackout && is_unexplained && self.tally.lost_share() > tolerated)
@@ -282,7 +301,7 @@ impl Auto {
     pub(super) fn compensated(&self, now: Instant) -> f64 {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the link
         // their loss ends it soon.
-        let is_full = self.is_alone(now) || self.is_flat || self.is_long_startup();
+        let is_full = !self.may_hide_queue(now) || self.is_long_startup();
         let trusted = self.floor.rate().min(TRUSTED_MAX);
         match (is_full, self.model.is_jittered()) {
             (true, false) => self.floor.rate(),

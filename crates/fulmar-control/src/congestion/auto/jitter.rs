@@ -14,6 +14,7 @@ use core::time::Duration;
 use fulmar_units::whole_nanos;
 
 use super::evidence::FLAT_MIN;
+use super::streak::Streak;
 use super::tally::Tally;
 use crate::windowed::WindowedMin;
 
@@ -28,24 +29,20 @@ const TURNS_MIN: f64 = 2.0;
 const TURNS_KEPT: f64 = 1.5;
 /// Fewer samples have no shape.
 const SAMPLES_MIN: u32 = 4;
-/// Rough rounds in a row from which on it is known; more make it last longer, up to twice as many.
-const ROUNDS_KNOWN: u32 = 3;
-/// What a smooth round takes back.
-const ROUNDS_BACK: u32 = 2;
 /// Rounds of which the one that met least counts.
 const MEAN_ROUNDS: u64 = 24;
 
 /// Watches the rounds of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Jitter {
-    rough_rounds: u32,
+    rough: Streak,
     /// Mean round trips of the last rounds, in nanoseconds.
     means: WindowedMin,
 }
 
 impl Jitter {
     pub(super) fn new() -> Self {
-        Self { rough_rounds: 0, means: WindowedMin::new(MEAN_ROUNDS) }
+        Self { rough: Streak::default(), means: WindowedMin::new(MEAN_ROUNDS) }
     }
 
     /// A round has ended on a path whose shortest round trip is `rtt_min`.
@@ -55,21 +52,16 @@ impl Jitter {
         let is_wide = tally.rtt_range() > rtt_min.mul_f64(RANGE_MIN).max(FLAT_MIN);
         let is_off = tally.rtt_min > rtt_min.mul_f64(SHORTEST_MIN);
         let turns = if is_wide && is_off { tally.rtt_turns() } else { 0.0 };
-        self.rough_rounds = match self.rough_rounds {
-            rounds if turns >= TURNS_MIN => (rounds + 1).min(2 * ROUNDS_KNOWN),
-            rounds if turns >= TURNS_KEPT => rounds,
-            rounds if self.is_known() => rounds - ROUNDS_BACK,
-            _ => 0,
-        };
-    }
-
-    fn is_known(&self) -> bool {
-        self.rough_rounds >= ROUNDS_KNOWN
+        self.rough.on_round(match turns {
+            turns if turns >= TURNS_MIN => Some(true),
+            turns if turns >= TURNS_KEPT => None,
+            _ => Some(false),
+        });
     }
 
     /// What a round trip takes where many packets meet the jitter and nothing else; `None` without jitter.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        self.means.value().filter(|_| self.is_known()).map(Duration::from_nanos)
+        self.means.value().filter(|_| self.rough.is_known()).map(Duration::from_nanos)
     }
 }
 

@@ -37,10 +37,12 @@ mod jitter;
 mod model;
 mod phase;
 mod probing;
+mod restless;
 mod rival;
 mod schedule;
 mod share;
 mod startup;
+mod streak;
 mod tally;
 mod trains;
 mod trough;
@@ -55,6 +57,7 @@ use floor::Floor;
 use jitter::Jitter;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
+use restless::Restless;
 use schedule::Schedule;
 use share::{Share, Stubborn};
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
@@ -93,6 +96,7 @@ pub struct Auto {
     without: Option<Mechanism>,
     model: Model,
     jitter: Jitter,
+    restless: Restless,
     floor: Floor,
     tally: Tally,
     round: u64,
@@ -145,6 +149,7 @@ impl Auto {
             without: None,
             model: Model::new(),
             jitter: Jitter::new(),
+            restless: Restless::default(),
             floor: Floor::new(),
             tally: Tally::new(),
             round: 0,

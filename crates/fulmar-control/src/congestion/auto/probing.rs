@@ -59,6 +59,7 @@ impl Auto {
     pub(super) fn end_round(&mut self, now: Instant, path: &PathView) {
         let finished_gain = self.round_gain;
         self.watch_jitter();
+        self.restless.on_round(&self.tally, self.model.rtt_min().unwrap_or_default());
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
         self.loosen_bound(path);
@@ -112,7 +113,7 @@ impl Auto {
             }
             Verdict::Full if startup.jump_rate().is_some() => {
                 // The train was a queue that we made, or one that others had made before.
-                if !self.is_overloaded() {
+                if !self.is_overloaded(path) {
                     self.on_alone(now);
                 }
                 self.learn_jump_floor(now, path);
@@ -180,7 +181,7 @@ impl Auto {
         // was chance.
         if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
             self.on_congestion(now, path);
-            if self.is_overloaded() {
+            if self.is_overloaded(path) {
                 // Nobody who fills this queue obeys.
                 self.alone = None;
                 self.watch_carried(now, has_queue);
@@ -226,7 +227,7 @@ impl Auto {
 
     /// What does the link carry of ours, where it is not ours alone?
     fn watch_carried(&mut self, now: Instant, has_queue: bool) {
-        let may_hide = !self.is_flat && !self.is_alone(now);
+        let may_hide = self.may_hide_queue(now);
         let is_telling = self.sent_gain <= 1.0 && !self.tally.is_blackout && self.has(Mechanism::Carried);
         if !is_telling || !(has_queue || may_hide) {
             self.carried = Carried::new();
@@ -265,10 +266,10 @@ impl Auto {
         self.bound_bytes = None;
         let has_grown = rate >= up.rate.scaled(UP_GROWTH) && self.tally.is_window_limited;
         // A link with more to give has no queue; what grows in spite of one is taken from others.
-        let is_hidden = !self.is_flat && !self.is_alone(now) && self.tally.lost_share() > HIDDEN_LOSS;
+        let is_hidden = self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS;
         let is_taken = self.has_queue(self.tally.rtt_min) || is_hidden;
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
-        let is_free = !is_taken && (self.is_round_flat() || self.is_alone(now));
+        let is_free = !is_taken && (self.is_round_flat() || self.is_alone(now) || self.is_restless());
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.
