@@ -84,12 +84,8 @@ impl Auto {
 
     /// A few packets fill the path.
     pub(super) fn is_narrow(&self) -> bool {
-        self.has(Mechanism::Narrow) && self.has_fewer_than(NARROW_PACKETS)
-    }
-
-    /// Fewer packets fill the path.
-    fn has_fewer_than(&self, packets: u64) -> bool {
-        self.model.bdp_bytes().is_some_and(|bytes| bytes < packets * u64::from(self.mtu_bytes))
+        let narrow_bytes = NARROW_PACKETS * u64::from(self.mtu_bytes);
+        self.has(Mechanism::Narrow) && self.model.bdp_bytes().is_some_and(|bytes| bytes < narrow_bytes)
     }
 
     fn is_spread_known(&self) -> bool {
@@ -226,14 +222,16 @@ impl Auto {
         }
     }
 
-    /// Round trips are too restless for a full queue. (A flow of few packets sees too little of it.)
-    pub(super) fn is_restless(&self) -> bool {
-        self.has(Mechanism::Restless) && self.restless.is_known() && !self.has_fewer_than(2 * NARROW_PACKETS)
+    /// Whether round trips are too restless for a full queue.
+    pub(super) fn watch_restlessness(&mut self) {
+        let Some(rate) = self.model.rate().filter(|_| self.has(Mechanism::Restless)) else { return };
+        let packet_time = rate.time_for(u64::from(self.mtu_bytes));
+        self.restless.on_round(&self.tally, self.model.rtt_min().unwrap_or_default(), packet_time);
     }
 
     /// A queue that is always full, and therefore not seen, may be what loses packets.
     pub(super) fn may_hide_queue(&self, now: Instant) -> bool {
-        !self.is_flat && !self.is_alone(now) && !self.is_restless()
+        !self.is_flat && !self.is_alone(now) && !self.restless.is_known()
     }
 
     /// With jitter each round has a sample of the rate that is far too high: only the mean of them counts.
@@ -288,7 +286,7 @@ impl Auto {
     /// and doubling on would make it so.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let floor = self.floor.rate();
-        let is_known = self.is_round_flat() || self.is_restless();
+        let is_known = self.is_round_flat() || self.restless.may_be();
         let known = if is_known { floor } else { floor.min(STARTUP_FLOOR_MAX) };
         let tolerated = known + STARTUP_LOSS;
         let is_unexplained = self.is_congested(path) || known < floor;

@@ -59,7 +59,7 @@ impl Auto {
     pub(super) fn end_round(&mut self, now: Instant, path: &PathView) {
         let finished_gain = self.round_gain;
         self.watch_jitter();
-        self.restless.on_round(&self.tally, self.model.rtt_min().unwrap_or_default());
+        self.watch_restlessness();
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
         self.loosen_bound(path);
@@ -269,7 +269,7 @@ impl Auto {
         let is_hidden = self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS;
         let is_taken = self.has_queue(self.tally.rtt_min) || is_hidden;
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
-        let is_free = !is_taken && (self.is_round_flat() || self.is_alone(now) || self.is_restless());
+        let is_free = !is_taken && (self.is_round_flat() || self.is_alone(now) || self.restless.is_known());
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.

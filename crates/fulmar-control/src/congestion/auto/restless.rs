@@ -1,9 +1,10 @@
 //! Round trips too restless for a full queue.
 //!
 //! Who comes when a queue is full takes it for the path, and its drops for the path's losses. But a queue that drops a
-//! tenth is full whenever a packet comes: round trips hardly move, and if they do they are far above the shortest.
-//! Where they go up and down in each round, and down to the shortest, the packets that are lost were not dropped by a
-//! queue. Of rounds that lost a tenth 83 to 100 % are so on links with jitter, 3 to 33 % in crowds of 4 to 50 flows,
+//! tenth is full whenever a packet comes: round trips move by a packet or two of the link's, which is less than one of
+//! ours takes where several share it, and if they move by more they are far above the shortest. Where they go up and
+//! down in each round, by more than that and down to the shortest, the packets that are lost were not dropped by a
+//! queue. Of rounds that lost a tenth 80 to 100 % are so on links with jitter, 3 to 33 % in crowds of 4 to 50 flows,
 //! and less than a tenth in crowds of wide flows on links with jitter.
 
 use core::time::Duration;
@@ -11,8 +12,8 @@ use core::time::Duration;
 use super::streak::Streak;
 use super::tally::Tally;
 
-/// Round trips of a restless round range over this share of the shortest, and over more than the hosts' noise ..
-const RANGE_MIN: f64 = 1.0 / 64.0;
+/// Round trips of a restless round range over more than so many of our packets take, and than the hosts' noise ..
+const RANGE_PACKETS: u32 = 2;
 const NOISE: Duration = Duration::from_micros(500);
 /// .. so many times up or down; their mean is no farther from the shortest that is known than that range.
 const TURNS_MIN: f64 = 2.0;
@@ -27,16 +28,22 @@ pub(super) struct Restless {
 }
 
 impl Restless {
-    /// A round has ended on a path whose shortest round trip is `rtt_min`.
-    pub(super) fn on_round(&mut self, tally: &Tally, rtt_min: Duration) {
+    /// A round has ended on a path whose shortest round trip is `rtt_min`; at our pace there is one packet in every
+    /// `packet_time`.
+    pub(super) fn on_round(&mut self, tally: &Tally, rtt_min: Duration, packet_time: Duration) {
         let Some(mean) = tally.rtt_mean().filter(|_| tally.rtt_samples >= SAMPLES_MIN) else { return };
         if tally.packets() < PACKETS_MIN {
             return;
         }
         let range = tally.rtt_range();
-        let is_wide = range > rtt_min.mul_f64(RANGE_MIN).max(NOISE);
+        let is_wide = range > packet_time.saturating_mul(RANGE_PACKETS).max(NOISE);
         let is_restless = is_wide && tally.rtt_turns() >= TURNS_MIN && mean < rtt_min.saturating_add(range);
         self.streak.on_round(Some(is_restless));
+    }
+
+    /// It may be, as far as the last round tells.
+    pub(super) fn may_be(self) -> bool {
+        self.streak.has_begun()
     }
 
     pub(super) fn is_known(self) -> bool {
@@ -51,7 +58,7 @@ mod tests {
     use super::*;
     use crate::Feedback;
 
-    /// Rounds of these round trips in milliseconds, of six packets each, where the shortest is 100.
+    /// Rounds of these round trips in milliseconds, where the shortest is 100 and a packet takes one.
     fn is_restless(rounds: &[&[u64]]) -> bool {
         let mut restless = Restless::default();
         for rtts in rounds {
@@ -62,7 +69,7 @@ mod tests {
                 feedback.rtt = Some(Duration::from_millis(rtt));
                 tally.add(&feedback, Duration::from_millis(100));
             }
-            restless.on_round(&tally, Duration::from_millis(100));
+            restless.on_round(&tally, Duration::from_millis(100), Duration::from_millis(1));
         }
         restless.is_known()
     }

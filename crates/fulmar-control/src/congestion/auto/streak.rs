@@ -21,6 +21,11 @@ impl Streak {
         };
     }
 
+    /// The last round has shown it, and it may become known.
+    pub(super) fn has_begun(self) -> bool {
+        self.rounds > 0
+    }
+
     pub(super) fn is_known(self) -> bool {
         self.rounds >= KNOWN
     }
