@@ -282,8 +282,8 @@ impl Auto {
     }
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the
-    /// floor no more than a part counts unless nothing waits anywhere, or round trips are too restless for a full queue: in a full queue the floor is what others lose,
-    /// and doubling on would make it so.
+    /// floor no more than a part counts unless nothing waits anywhere, or round trips are too restless for a full
+    /// queue: in one the floor is what others lose, and doubling on would make it so.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let floor = self.floor.rate();
         let is_known = self.is_round_flat() || self.restless.may_be();

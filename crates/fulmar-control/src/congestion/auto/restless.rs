@@ -41,7 +41,7 @@ impl Restless {
         self.streak.on_round(Some(is_restless));
     }
 
-    /// It may be, as far as the last round tells.
+    /// It may be, after a round or two.
     pub(super) fn may_be(self) -> bool {
         self.streak.has_begun()
     }

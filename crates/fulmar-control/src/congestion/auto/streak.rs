@@ -21,7 +21,7 @@ impl Streak {
         };
     }
 
-    /// The last round has shown it, and it may become known.
+    /// A round has shown it, and none has taken that back.
     pub(super) fn has_begun(self) -> bool {
         self.rounds > 0
     }
