@@ -122,8 +122,8 @@ fn two_autos_share_and_keep_the_queue_short() {
         for loss in [0.0, 0.02, 0.1] {
             let link = Link::new(100, 20).queue(queue).lossy(loss, 0.0);
             let outcome = run(link.clone(), &["auto", "auto"], 25.0);
-            if loss > 0.05 {
-                // With so much loss a probe tells little, and shares wander.
+            if queue <= 1.0 && loss > 0.05 {
+                // With so much loss a probe tells little unless the queue is long, and shares wander.
                 assert_shared_whenever_begun(&link, &["auto", "auto"], 25.0, 0.25);
             } else {
                 assert_shared(&outcome, 0.25);

@@ -11,6 +11,7 @@ use fulmar_units::{Instant, whole_nanos};
 use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
+use super::restless::is_restless;
 use super::startup::STARTUP_LOSS;
 use super::{Auto, Found, Mechanism};
 use crate::{Feedback, PathView};
@@ -151,9 +152,8 @@ impl Auto {
 
     /// The round lost more than the floor explains, or packets were marked.
     pub(super) fn is_congested(&self, path: &PathView) -> bool {
-        let packets = self.tally.packets();
-        let explained = self.floor.explained_packets(packets, &path.loss, EXCESS_SIGMAS);
-        let tolerated = explained + EXCESS_SHARE * f64::from(packets) + 1.0;
+        let explained = self.explained_packets(path, EXCESS_SIGMAS);
+        let tolerated = explained + EXCESS_SHARE * f64::from(self.tally.packets()) + 1.0;
         self.tally.marked_packets > 0
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
@@ -161,11 +161,15 @@ impl Auto {
     /// The round lost so much more than the floor explains that the link must have been filled far beyond what it
     /// carries.
     pub(super) fn is_overloaded(&self, path: &PathView) -> bool {
-        let (packets, lost_packets) = (self.tally.packets(), f64::from(self.tally.lost_packets));
-        packets >= OVERLOAD_PACKETS_MIN
+        self.tally.packets() >= OVERLOAD_PACKETS_MIN
             && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS
-            && lost_packets > self.floor.explained_packets(packets, &path.loss, OVERLOAD_SIGMAS)
+            && f64::from(self.tally.lost_packets) > self.explained_packets(path, OVERLOAD_SIGMAS)
             && !self.tally.is_blackout
+    }
+
+    /// Most losses of the round that the floor explains.
+    fn explained_packets(&self, path: &PathView, sigmas: f64) -> f64 {
+        self.floor.explained_packets(self.tally.packets(), &path.loss, sigmas)
     }
 
     /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
@@ -174,8 +178,7 @@ impl Auto {
         if self.sent_gain <= 1.0 || self.phase.is_startup() || self.tally.is_blackout {
             return;
         }
-        let explained = self.floor.explained_packets(self.tally.packets(), &path.loss, EXCESS_SIGMAS);
-        if f64::from(self.tally.lost_packets) > explained + 1.0 {
+        if f64::from(self.tally.lost_packets) > self.explained_packets(path, EXCESS_SIGMAS) + 1.0 {
             self.congested_at = Some(now);
             self.schedule.has_probe_lost = true;
         }
@@ -226,7 +229,8 @@ impl Auto {
     pub(super) fn watch_restlessness(&mut self) {
         let Some(rate) = self.model.rate().filter(|_| self.has(Mechanism::Restless)) else { return };
         let packet_time = rate.time_for(u64::from(self.mtu_bytes));
-        self.restless.on_round(&self.tally, self.model.rtt_min().unwrap_or_default(), packet_time);
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        self.restless.on_round(is_restless(&self.tally, rtt_min, packet_time));
     }
 
     /// A queue that is always full, and therefore not seen, may be what loses packets.
@@ -286,7 +290,7 @@ impl Auto {
     /// queue: in one the floor is what others lose, and doubling on would make it so.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let floor = self.floor.rate();
-        let is_known = self.is_round_flat() || self.restless.may_be();
+        let is_known = self.is_round_flat() || self.restless.has_begun();
         let known = if is_known { floor } else { floor.min(STARTUP_FLOOR_MAX) };
         let tolerated = known + STARTUP_LOSS;
         let is_unexplained = self.is_congested(path) || known < floor;

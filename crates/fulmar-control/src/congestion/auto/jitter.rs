@@ -24,11 +24,9 @@ const RANGE_MIN: f64 = 0.1;
 /// .. none is this near to the shortest: there ACKs came in bunches, or nothing is hidden ..
 const SHORTEST_MIN: f64 = 1.03;
 /// .. and they go so many times that range: up and down once is what a queue does.
-const TURNS_MIN: f64 = 2.0;
+pub(super) const TURNS_MIN: f64 = 2.0;
 /// So rough a round does not take back what is known.
 const TURNS_KEPT: f64 = 1.5;
-/// Fewer samples have no shape.
-const SAMPLES_MIN: u32 = 4;
 /// Rounds of which the one that met least counts.
 const MEAN_ROUNDS: u64 = 24;
 
@@ -47,7 +45,7 @@ impl Jitter {
 
     /// A round has ended on a path whose shortest round trip is `rtt_min`.
     pub(super) fn on_round(&mut self, round: u64, tally: &Tally, rtt_min: Duration) {
-        let Some(mean) = tally.rtt_mean().filter(|_| tally.rtt_samples >= SAMPLES_MIN) else { return };
+        let Some(mean) = tally.rtt_mean().filter(|_| tally.has_shape()) else { return };
         self.means.update(round, whole_nanos(mean));
         let is_wide = tally.rtt_range() > rtt_min.mul_f64(RANGE_MIN).max(FLAT_MIN);
         let is_off = tally.rtt_min > rtt_min.mul_f64(SHORTEST_MIN);

@@ -57,10 +57,10 @@ use floor::Floor;
 use jitter::Jitter;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
-use restless::Restless;
 use schedule::Schedule;
 use share::{Share, Stubborn};
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
+use streak::Streak;
 use tally::Tally;
 use trough::Troughs;
 
@@ -96,7 +96,8 @@ pub struct Auto {
     without: Option<Mechanism>,
     model: Model,
     jitter: Jitter,
-    restless: Restless,
+    /// Rounds whose round trips were too restless for a full queue.
+    restless: Streak,
     floor: Floor,
     tally: Tally,
     round: u64,
@@ -149,7 +150,7 @@ impl Auto {
             without: None,
             model: Model::new(),
             jitter: Jitter::new(),
-            restless: Restless::default(),
+            restless: Streak::default(),
             floor: Floor::new(),
             tally: Tally::new(),
             round: 0,

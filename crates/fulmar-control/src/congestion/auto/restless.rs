@@ -9,58 +9,36 @@
 
 use core::time::Duration;
 
-use super::streak::Streak;
+use super::jitter::TURNS_MIN;
 use super::tally::Tally;
 
-/// Round trips of a restless round range over more than so many of our packets take, and than the hosts' noise ..
+/// Round trips of a restless round range over more than so many of our packets take, and than what hosts usually add ..
 const RANGE_PACKETS: u32 = 2;
 const NOISE: Duration = Duration::from_micros(500);
-/// .. so many times up or down; their mean is no farther from the shortest that is known than that range.
-const TURNS_MIN: f64 = 2.0;
-/// Rounds of fewer samples, or of fewer packets, have no shape.
-const SAMPLES_MIN: u32 = 4;
+/// Rounds of fewer packets have no shape.
 const PACKETS_MIN: u32 = 6;
 
-/// Watches the rounds of a connection.
-#[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Restless {
-    streak: Streak,
-}
-
-impl Restless {
-    /// A round has ended on a path whose shortest round trip is `rtt_min`; at our pace there is one packet in every
-    /// `packet_time`.
-    pub(super) fn on_round(&mut self, tally: &Tally, rtt_min: Duration, packet_time: Duration) {
-        let Some(mean) = tally.rtt_mean().filter(|_| tally.rtt_samples >= SAMPLES_MIN) else { return };
-        if tally.packets() < PACKETS_MIN {
-            return;
-        }
-        let range = tally.rtt_range();
-        let is_wide = range > packet_time.saturating_mul(RANGE_PACKETS).max(NOISE);
-        let is_restless = is_wide && tally.rtt_turns() >= TURNS_MIN && mean < rtt_min.saturating_add(range);
-        self.streak.on_round(Some(is_restless));
-    }
-
-    /// It may be, after a round or two.
-    pub(super) fn may_be(self) -> bool {
-        self.streak.has_begun()
-    }
-
-    pub(super) fn is_known(self) -> bool {
-        self.streak.is_known()
-    }
+/// Whether a round on a path whose shortest round trip is `rtt_min` was so: its round trips range that far, go up and
+/// down, and their mean is no farther from the shortest than that range. At our pace there is one packet in every
+/// `packet_time`. `None`: it has no shape.
+pub(super) fn is_restless(tally: &Tally, rtt_min: Duration, packet_time: Duration) -> Option<bool> {
+    let mean = tally.rtt_mean().filter(|_| tally.has_shape() && tally.packets() >= PACKETS_MIN)?;
+    let range = tally.rtt_range();
+    let is_wide = range > packet_time.saturating_mul(RANGE_PACKETS).max(NOISE);
+    Some(is_wide && tally.rtt_turns() >= TURNS_MIN && mean < rtt_min.saturating_add(range))
 }
 
 #[cfg(test)]
 mod tests {
     use fulmar_units::Instant;
 
+    use super::super::streak::Streak;
     use super::*;
     use crate::Feedback;
 
     /// Rounds of these round trips in milliseconds, where the shortest is 100 and a packet takes one.
-    fn is_restless(rounds: &[&[u64]]) -> bool {
-        let mut restless = Restless::default();
+    fn is_known_after(rounds: &[&[u64]]) -> bool {
+        let mut restless = Streak::default();
         for rtts in rounds {
             let mut tally = Tally::new();
             tally.lost_packets = PACKETS_MIN;
@@ -69,7 +47,7 @@ mod tests {
                 feedback.rtt = Some(Duration::from_millis(rtt));
                 tally.add(&feedback, Duration::from_millis(100));
             }
-            restless.on_round(&tally, Duration::from_millis(100), Duration::from_millis(1));
+            restless.on_round(is_restless(&tally, Duration::from_millis(100), Duration::from_millis(1)));
         }
         restless.is_known()
     }
@@ -82,16 +60,16 @@ mod tests {
 
     #[test]
     fn three_rounds_that_go_up_and_down_to_the_shortest() {
-        assert!(!is_restless(&[RESTLESS; 2]));
-        assert!(is_restless(&[RESTLESS; 3]));
-        assert!(!is_restless(&[FEW; 3]), "too few to tell");
+        assert!(!is_known_after(&[RESTLESS; 2]));
+        assert!(is_known_after(&[RESTLESS; 3]));
+        assert!(!is_known_after(&[FEW; 3]), "too few to tell");
     }
 
     #[test]
     fn a_full_queue_is_steady_or_far_from_the_shortest() {
         for rounds in [STEADY, GROWING, FAR] {
-            assert!(!is_restless(&[rounds; 9]), "{rounds:?}");
+            assert!(!is_known_after(&[rounds; 9]), "{rounds:?}");
         }
-        assert!(!is_restless(&[RESTLESS, RESTLESS, RESTLESS, STEADY]), "no more");
+        assert!(!is_known_after(&[RESTLESS, RESTLESS, RESTLESS, STEADY]), "no more");
     }
 }

@@ -13,6 +13,8 @@ use crate::Feedback;
 
 /// So many bandwidth-delay products fill a path for certain; start-up has up to 2.77 of them under way.
 const FILLED: f64 = 1.75;
+/// Fewer samples of the round trip have no shape.
+const SHAPE_SAMPLES_MIN: u32 = 4;
 
 /// Sums over one round.
 #[derive(Clone, Debug)]
@@ -113,6 +115,11 @@ impl Tally {
     /// Mean RTT of the round.
     pub(super) fn rtt_mean(&self) -> Option<Duration> {
         (self.rtt_samples > 0).then(|| self.rtt_sum / self.rtt_samples)
+    }
+
+    /// There are samples enough to see how the round trip moved.
+    pub(super) fn has_shape(&self) -> bool {
+        self.rtt_samples >= SHAPE_SAMPLES_MIN
     }
 
     /// From the shortest round trip to the longest.
