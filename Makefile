@@ -74,8 +74,8 @@ bench-codes: toolchain ## speed of the erasure codes on this machine: make bench
 	$(CARGO) run --release --locked --manifest-path crates/fulmar-fec/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)")
 
 # ARGS="--quick" measures one connection only; "--rounds 9" and "--seconds 5" measure longer.
-bench-loopback: toolchain ## Fulmar beside quinn on loopback: make bench-loopback [JSON=file] [ARGS="--quick"]
-	$(CARGO) run --release --locked --manifest-path crates/fulmar/compare/Cargo.toml -- $(if $(JSON),--json "$(JSON)") $(ARGS)
+bench-loopback: toolchain ## Fulmar beside quinn, s2n-quic, quiche on loopback: make bench-loopback [JSON=file] [ARGS="--quick"]
+	CARGO="$(CARGO)" scripts/bench-loopback $(if $(JSON),--json "$(JSON)") $(ARGS)
 
 bench-instructions: toolchain ## instructions per packet, against crates/fulmar-world/instructions.txt (needs valgrind)
 	CARGO="$(CARGO)" scripts/instructions $(ARGS)

@@ -1,13 +1,17 @@
 //! Fulmar, with its own settings but for the profile.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
-use fulmar::{ClientConfig, Endpoint, EndpointConfig, Profile, ServerConfig, TransportConfig};
-
-use crate::run::{
-    DatagramBytes, HANDSHAKE, Load, Plan, READ_BYTES, Result, Running, Sides, WRITE_BYTES, udp_socket,
+use fulmar::{
+    ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, Profile, RecvStream, SendStream,
+    ServerConfig, TransportConfig,
 };
+
+use crate::library::{self, Client, Server};
+use crate::run::{DatagramBytes, Plan, Result, Running, Sides, udp_socket};
 
 /// Trusts one key.
 #[derive(Debug)]
@@ -19,7 +23,6 @@ impl VerifyPeer for Only {
     }
 }
 
-/// Opens the connections and lets them send for ever, if the plan says so.
 pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<DatagramBytes> {
     let mut transport = TransportConfig::default();
     transport.profile(Profile::parse(&plan.profile)?).mtu_max_bytes(plan.mtu_bytes)?;
@@ -36,63 +39,70 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
         sides.server.block_on(async { Endpoint::new(&lossy, Some(server_config), udp_socket()?) })?;
     let config = ClientConfig { crypto: Arc::new(client_crypto), transport };
     let address = server.local_addr()?;
-    let (received, load) = (running.received.clone(), plan.load);
-    sides.server.spawn(async move {
-        for place in 0.. {
-            let Some(incoming) = server.accept().await else { return };
-            let received = received.clone();
-            tokio::spawn(async move {
-                let connection = incoming.await?;
-                if load == Load::Handshakes {
-                    received.add(place, HANDSHAKE);
-                    connection.closed().await;
-                    return Ok(());
-                }
-                let mut stream = connection.accept_uni().await?;
-                let mut buffer = vec![0; if load == Load::Idle { 16 } else { READ_BYTES }];
-                while let Some(len) = stream.read(&mut buffer).await? {
-                    received.add(place, len);
-                }
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
-            });
-        }
-    });
-    let plan = plan.clone();
-    sides.client.block_on(sides.client.spawn(async move {
-        let clients = (0..plan.clients()).map(|_| {
-            let client = Endpoint::new(&EndpointConfig::default(), None, udp_socket()?)?;
-            client.set_client_config(config.clone());
-            Ok::<_, std::io::Error>(client)
-        });
-        let clients: Vec<Endpoint> = clients.collect::<std::io::Result<_>>()?;
-        // Nobody sends before all are connected.
-        let mut connected = Vec::new();
-        for client in clients.into_iter().cycle().take(plan.connections) {
-            if load == Load::Handshakes {
-                tokio::spawn(async move {
-                    while let Ok(connecting) = client.connect(address, "localhost") {
-                        if let Ok(connection) = connecting.await {
-                            connection.close(0, b"");
-                        }
-                    }
-                });
-                continue;
-            }
-            let connection = client.connect(address, "localhost")?.await?;
-            let mut stream = connection.open_uni().await?;
-            stream.write_all(b"hello").await?;
-            connected.push((connection, stream));
-        }
-        let last = connected.last().map(|(connection, _)| connection.clone());
-        for (connection, mut stream) in connected {
-            tokio::spawn(async move {
-                let _kept = connection;
-                let data = vec![0x55; if load == Load::Idle { 0 } else { WRITE_BYTES }];
-                while load == Load::Bulk && stream.write_all(&data).await.is_ok() {}
-                std::future::pending::<()>().await;
-            });
-        }
-        let mtu = move || last.as_ref().map_or(0, |connection| connection.stats().mtu_bytes);
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Box::new(mtu) as DatagramBytes)
-    }))?
+    sides.server.spawn(library::serve(Accepting(server), plan.load, running.received.clone()));
+    library::send(plan, sides, address, move || {
+        let client = Endpoint::new(&EndpointConfig::default(), None, udp_socket()?)?;
+        client.set_client_config(config.clone());
+        Ok(Connecting(client))
+    })
+}
+
+struct Accepting(Endpoint);
+
+impl Server for Accepting {
+    type Incoming = Incoming;
+    type Connection = Connection;
+    type Stream = RecvStream;
+
+    async fn accept(&mut self) -> Option<Incoming> {
+        self.0.accept().await
+    }
+
+    async fn establish(incoming: Incoming) -> Result<Connection> {
+        Ok(incoming.await?)
+    }
+
+    async fn closed(connection: Connection) {
+        connection.closed().await;
+    }
+
+    async fn accept_stream(connection: &mut Connection) -> Result<RecvStream> {
+        Ok(connection.accept_uni().await?)
+    }
+
+    async fn read(stream: &mut RecvStream) -> Result<Option<usize>> {
+        Ok(stream.read_chunk(usize::MAX).await?.map(|data| data.len()))
+    }
+}
+
+struct Connecting(Endpoint);
+
+impl Client for Connecting {
+    type Connection = Connection;
+    type Stream = SendStream;
+
+    async fn connect(&self, server: SocketAddr) -> Result<Connection> {
+        Ok(self.0.connect(server, "localhost")?.await?)
+    }
+
+    fn close(connection: Connection) {
+        connection.close(0, b"");
+    }
+
+    async fn open_stream(connection: &mut Connection) -> Result<SendStream> {
+        Ok(connection.open_uni().await?)
+    }
+
+    async fn write(stream: &mut SendStream, data: &[u8]) -> Result<()> {
+        Ok(stream.write_all(data).await?)
+    }
+
+    async fn write_bytes(stream: &mut SendStream, data: Bytes) -> Result<()> {
+        Ok(stream.write_chunk(data).await?)
+    }
+
+    fn datagram_bytes(connection: &Connection) -> DatagramBytes {
+        let connection = connection.clone();
+        Box::new(move || connection.stats().mtu_bytes)
+    }
 }

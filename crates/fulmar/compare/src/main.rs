@@ -1,13 +1,18 @@
-//! Fulmar beside quinn on the loopback interface: each run in a process of its own, alternating, medians of
-//! the runs.
+//! Fulmar beside quinn, s2n-quic and quiche on the loopback interface: each run in a process of its own,
+//! alternating, medians of the runs.
 //!
-//! `fulmar-compare [--json FILE] [--seconds 3] [--rounds 5] [--quick]` (`make bench-loopback`). Both get
+//! `fulmar-compare [--json FILE] [--seconds 3] [--rounds 3] [--quick]` (`make bench-loopback`). All get
 //! sockets and buffers of the same size, and a thread a side where not said otherwise. The datagrams are
 //! checked to be of the same size. Needs Linux.
 
 mod fulmar_side;
+mod library;
+#[cfg(feature = "quiche")]
+mod quiche_side;
 mod quinn_side;
 mod run;
+#[cfg(feature = "s2n")]
+mod s2n_side;
 
 use std::process::Command;
 
@@ -24,6 +29,8 @@ struct Row {
     mtu_bytes: u16,
     load: Load,
     figures: &'static [&'static str],
+    /// Who cannot take part.
+    without: &'static [&'static str],
 }
 
 const COSTS: &[&str] = &["gbps", "sender_s_per_gb", "receiver_s_per_gb"];
@@ -36,10 +43,14 @@ const CLEAN: Row = Row {
     mtu_bytes: 1472,
     load: Load::Bulk,
     figures: COSTS,
+    without: &[],
 };
 const ROWS: &[Row] = &[
     CLEAN,
-    Row { name: "loss_5_percent_", loss_ppm: 50_000, ..CLEAN },
+    // Data that nobody has to copy on the way in: quiche copies.
+    Row { name: "bytes_", load: Load::BulkBytes, without: &["quiche"], ..CLEAN },
+    // A listener of tokio-quiche takes no socket but tokio's, which loses nothing.
+    Row { name: "loss_5_percent_", loss_ppm: 50_000, without: &["quiche"], ..CLEAN },
     Row { name: "two_cores_a_side_", connections: 4, cores: 2, ..CLEAN },
     Row { name: "connections_1000_", connections: 1000, figures: &["gbps", "jain"], ..CLEAN },
     Row { name: "idle_10000_", connections: 10_000, load: Load::Idle, figures: &["kib_per_end"], ..CLEAN },
@@ -54,9 +65,17 @@ const ROWS: &[Row] = &[
     Row { name: "datagrams_8972_", mtu_bytes: 8972, ..CLEAN },
     Row { name: "datagrams_65000_", mtu_bytes: 65_000, ..CLEAN },
 ];
-/// Who is compared: the name in the JSON, and the profile. quinn's congestion control is CUBIC, so is the
+/// Who is compared: the name in the JSON, and the profile. The others' congestion control is CUBIC, so is the
 /// first's.
-const WHO: &[(&str, &str)] = &[("fulmar", "cubic"), ("quinn", "quinn"), ("fulmar_auto", "auto")];
+const WHO: &[(&str, &str)] = &[
+    ("fulmar", "cubic"),
+    ("quinn", "quinn"),
+    ("fulmar_auto", "auto"),
+    #[cfg(feature = "s2n")]
+    ("s2n", "s2n"),
+    #[cfg(feature = "quiche")]
+    ("quiche", "quiche"),
+];
 
 struct Options {
     json: Option<String>,
@@ -76,13 +95,20 @@ fn main() -> Result<()> {
     let mut results = Map::new();
     for row in &ROWS[..options.rows] {
         compare(row, &options, &mut results)?;
+        if let Some(file) = &options.json {
+            std::fs::write(file, serde_json::to_string_pretty(&results)? + "\n")?;
+        }
     }
-    if results["fulmar_datagram_bytes"] != results["quinn_datagram_bytes"] {
+    let size = |(who, _): &(&str, &str)| &results[&format!("{who}_datagram_bytes")];
+    if WHO.iter().any(|who| size(who) != size(&WHO[0])) {
         return Err("the datagrams are not of one size: nothing of this is comparable".into());
     }
     let share = |over: &str, under: &str| Some(results.get(over)?.as_f64()? / results.get(under)?.as_f64()?);
     for (what, over, under) in [
         ("one connection, against quinn's", "fulmar_gbps", "quinn_gbps"),
+        ("one connection, against s2n-quic's", "fulmar_gbps", "s2n_gbps"),
+        ("one connection, against quiche's", "fulmar_gbps", "quiche_gbps"),
+        ("uncopied data, against s2n-quic's", "bytes_fulmar_gbps", "bytes_s2n_gbps"),
         ("5 % loss, against its own clean figure", "loss_5_percent_fulmar_gbps", "fulmar_gbps"),
         ("the same with auto", "loss_5_percent_fulmar_auto_gbps", "fulmar_auto_gbps"),
         ("receiver's processor, against the sender's", "fulmar_receiver_s_per_gb", "fulmar_sender_s_per_gb"),
@@ -96,14 +122,11 @@ fn main() -> Result<()> {
     ] {
         share(over, under).inspect(|share| println!("{what:<46} {share:.2}"));
     }
-    if let Some(file) = options.json {
-        std::fs::write(file, serde_json::to_string_pretty(&results)? + "\n")?;
-    }
     Ok(())
 }
 
 fn options(words: &[&str]) -> Result<Options> {
-    let mut options = Options { json: None, seconds: 3.0, rounds: 5, rows: ROWS.len() };
+    let mut options = Options { json: None, seconds: 3.0, rounds: 3, rows: ROWS.len() };
     let mut words = words.iter();
     while let Some(&name) = words.next() {
         let mut value = || words.next().ok_or(format!("{name} needs a value"));
@@ -120,11 +143,12 @@ fn options(words: &[&str]) -> Result<Options> {
 
 /// Runs everybody in turn, again and again, and keeps the medians.
 fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Result<()> {
-    let mut runs: Vec<Vec<Value>> = vec![Vec::new(); WHO.len()];
+    let who: Vec<_> = WHO.iter().filter(|(_, profile)| !row.without.contains(profile)).collect();
+    let mut runs: Vec<Vec<Value>> = vec![Vec::new(); who.len()];
     // Memory does not vary as speed does.
     let rounds = if row.load == Load::Idle { 1 } else { options.rounds };
     for _ in 0..rounds {
-        for (runs, (_, profile)) in runs.iter_mut().zip(WHO) {
+        for (runs, (_, profile)) in runs.iter_mut().zip(&who) {
             runs.push(in_own_process(&Plan {
                 profile: (*profile).to_owned(),
                 seconds: options.seconds,
@@ -137,7 +161,7 @@ fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Re
         }
     }
     let is_first = row.name.is_empty();
-    for (runs, (who, _)) in runs.iter().zip(WHO) {
+    for (runs, (who, _)) in runs.iter().zip(&who) {
         for figure in row.figures.iter().chain(is_first.then_some(&"datagram_bytes")) {
             let mut values: Vec<f64> = runs.iter().filter_map(|run| run[*figure].as_f64()).collect();
             values.sort_by(f64::total_cmp);
@@ -146,7 +170,7 @@ fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Re
             println!("{name:<46} {median:>9.3}   {:.3} .. {:.3}", values[0], values[values.len() - 1]);
             results.insert(name, json!(median));
         }
-        if row.load == Load::Bulk {
+        if row.load.is_bulk() {
             println!("{:<46} {}", format!("{}{who} is limited by", row.name), limit(runs, row.cores));
         }
     }
@@ -168,7 +192,10 @@ fn limit(runs: &[Value], cores: usize) -> &'static str {
 }
 
 fn in_own_process(plan: &Plan) -> Result<Value> {
-    let output = Command::new(std::env::current_exe()?).args(plan.words()).output()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    // tokio-quiche reads the system's certificates for each connection that it opens; nobody needs them here.
+    command.args(plan.words()).env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/nonexistent");
+    let output = command.output()?;
     if !output.status.success() {
         return Err(format!("{}: {}", plan.profile, String::from_utf8_lossy(&output.stderr)).into());
     }

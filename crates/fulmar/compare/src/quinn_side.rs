@@ -6,21 +6,18 @@ use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{
-    AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, MtuDiscoveryConfig, Runtime, ServerConfig,
-    TokioRuntime, TransportConfig, UdpPoller, VarInt,
+    AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, MtuDiscoveryConfig,
+    RecvStream, Runtime, SendStream, ServerConfig, TokioRuntime, TransportConfig, UdpPoller, VarInt,
 };
 
-use crate::run::{DatagramBytes, HANDSHAKE, Load, Plan, Result, Running, Sides, WRITE_BYTES, udp_socket};
+use crate::library::{self, Client, Server};
+use crate::run::{DatagramBytes, Losses, NAME, Plan, Result, Running, Sides, WINDOW_BYTES, udp_socket};
 
-const NAME: &str = "localhost";
-const WINDOW_BYTES: u32 = 16 << 20;
-
-/// Opens the connections and lets them send for ever, if the plan says so.
 pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<DatagramBytes> {
     let own = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
@@ -28,7 +25,7 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(plan.mtu_bytes);
     transport.mtu_discovery_config(Some(mtu));
-    if plan.load == Load::Bulk {
+    if plan.load.is_bulk() {
         transport
             .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
             .receive_window(VarInt::from_u32(WINDOW_BYTES))
@@ -44,64 +41,72 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
     let loss_ppm = plan.loss_ppm;
     let server = sides.server.block_on(async { endpoint(Some(server_config), loss_ppm) })?;
     let address = server.local_addr()?;
-    let (received, load) = (running.received.clone(), plan.load);
-    sides.server.spawn(async move {
-        for place in 0.. {
-            let Some(incoming) = server.accept().await else { return };
-            let received = received.clone();
-            tokio::spawn(async move {
-                let connection = incoming.await?;
-                if load == Load::Handshakes {
-                    received.add(place, HANDSHAKE);
-                    connection.closed().await;
-                    return Ok(());
-                }
-                let mut stream = connection.accept_uni().await?;
-                while let Some(chunk) = stream.read_chunk(usize::MAX, true).await? {
-                    received.add(place, chunk.bytes.len());
-                }
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
-            });
-        }
-    });
-    let plan = plan.clone();
-    sides.client.block_on(sides.client.spawn(async move {
-        let clients = (0..plan.clients()).map(|_| {
-            let mut client = endpoint(None, 0)?;
-            client.set_default_client_config(client_config.clone());
-            Ok::<_, io::Error>(client)
-        });
-        let clients: Vec<Endpoint> = clients.collect::<io::Result<_>>()?;
-        // Nobody sends before all are connected.
-        let mut connected = Vec::new();
-        for client in clients.into_iter().cycle().take(plan.connections) {
-            if load == Load::Handshakes {
-                tokio::spawn(async move {
-                    while let Ok(connecting) = client.connect(address, NAME) {
-                        if let Ok(connection) = connecting.await {
-                            connection.close(VarInt::from_u32(0), b"");
-                        }
-                    }
-                });
-                continue;
-            }
-            let connection = client.connect(address, NAME)?.await?;
-            let mut stream = connection.open_uni().await?;
-            stream.write_all(b"hello").await?;
-            connected.push((connection, stream));
-        }
-        let last = connected.last().map(|(connection, _)| connection.clone());
-        for (connection, mut stream) in connected {
-            tokio::spawn(async move {
-                let _kept = connection;
-                let data = vec![0x55; if load == Load::Idle { 0 } else { WRITE_BYTES }];
-                while load == Load::Bulk && stream.write_all(&data).await.is_ok() {}
-                std::future::pending::<()>().await;
-            });
-        }
-        let mtu = move || last.as_ref().map_or(0, |connection| connection.stats().path.current_mtu);
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Box::new(mtu) as DatagramBytes)
-    }))?
+    sides.server.spawn(library::serve(Accepting(server), plan.load, running.received.clone()));
+    library::send(plan, sides, address, move || {
+        let mut client = endpoint(None, 0)?;
+        client.set_default_client_config(client_config.clone());
+        Ok(Connecting(client))
+    })
+}
+
+struct Accepting(Endpoint);
+
+impl Server for Accepting {
+    type Incoming = Incoming;
+    type Connection = Connection;
+    type Stream = RecvStream;
+
+    async fn accept(&mut self) -> Option<Incoming> {
+        self.0.accept().await
+    }
+
+    async fn establish(incoming: Incoming) -> Result<Connection> {
+        Ok(incoming.await?)
+    }
+
+    async fn closed(connection: Connection) {
+        connection.closed().await;
+    }
+
+    async fn accept_stream(connection: &mut Connection) -> Result<RecvStream> {
+        Ok(connection.accept_uni().await?)
+    }
+
+    async fn read(stream: &mut RecvStream) -> Result<Option<usize>> {
+        Ok(stream.read_chunk(usize::MAX, true).await?.map(|chunk| chunk.bytes.len()))
+    }
+}
+
+struct Connecting(Endpoint);
+
+impl Client for Connecting {
+    type Connection = Connection;
+    type Stream = SendStream;
+
+    async fn connect(&self, server: SocketAddr) -> Result<Connection> {
+        Ok(self.0.connect(server, NAME)?.await?)
+    }
+
+    fn close(connection: Connection) {
+        connection.close(VarInt::from_u32(0), b"");
+    }
+
+    async fn open_stream(connection: &mut Connection) -> Result<SendStream> {
+        Ok(connection.open_uni().await?)
+    }
+
+    async fn write(stream: &mut SendStream, data: &[u8]) -> Result<()> {
+        Ok(stream.write_all(data).await?)
+    }
+
+    async fn write_bytes(stream: &mut SendStream, data: Bytes) -> Result<()> {
+        Ok(stream.write_chunk(data).await?)
+    }
+
+    fn datagram_bytes(connection: &Connection) -> DatagramBytes {
+        let connection = connection.clone();
+        Box::new(move || connection.stats().path.current_mtu)
+    }
 }
 
 fn endpoint(server: Option<ServerConfig>, loss_ppm: u32) -> io::Result<Endpoint> {
@@ -111,39 +116,30 @@ fn endpoint(server: Option<ServerConfig>, loss_ppm: u32) -> io::Result<Endpoint>
     if loss_ppm == 0 {
         return Endpoint::new_with_abstract_socket(config, server, socket, runtime);
     }
-    let lossy = Arc::new(Lossy { socket, ppm: loss_ppm, drawn: AtomicU64::new(0) });
+    let lossy = Arc::new(Lossy { socket, losses: Losses::new(loss_ppm) });
     Endpoint::new_with_abstract_socket(config, server, lossy, runtime)
 }
 
 /// Throws datagrams away as they are received, as `EndpointConfig::lose_received_ppm` does for Fulmar.
 struct Lossy {
     socket: Arc<dyn AsyncUdpSocket>,
-    ppm: u32,
-    drawn: AtomicU64,
+    losses: Losses,
 }
 
 impl fmt::Debug for Lossy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lossy").field("ppm", &self.ppm).finish_non_exhaustive()
+        f.debug_struct("Lossy").field("losses", &self.losses).finish_non_exhaustive()
     }
 }
 
 impl Lossy {
-    /// Splitmix64 of a counter.
-    fn takes_next(&self) -> bool {
-        let mut z = self.drawn.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 32) * 1_000_000) >> 32 < u64::from(self.ppm)
-    }
-
     /// Moves the datagrams of a batch that are not lost together.
     fn thin(&self, buffer: &mut [u8], meta: &mut RecvMeta) {
         let stride = meta.stride.max(1);
         let mut kept = 0;
         for begin in (0..meta.len).step_by(stride) {
             let end = (begin + stride).min(meta.len);
-            if !self.takes_next() {
+            if !self.losses.take_next() {
                 buffer.copy_within(begin..end, kept);
                 kept += end - begin;
             }

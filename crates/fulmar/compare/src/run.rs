@@ -10,14 +10,21 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
+#[cfg(feature = "quiche")]
+use crate::quiche_side;
+#[cfg(feature = "s2n")]
+use crate::s2n_side;
 use crate::{fulmar_side, quinn_side};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 pub(crate) const WRITE_BYTES: usize = 1 << 18;
-pub(crate) const READ_BYTES: usize = 1 << 18;
 /// Of each socket, in each direction: what Fulmar asks for by itself.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+/// What the others' certificates are for.
+pub(crate) const NAME: &str = "localhost";
+/// The others' flow control, so that it is never what limits a run.
+pub(crate) const WINDOW_BYTES: u32 = 16 << 20;
 /// More connections than this share endpoints.
 const CLIENTS_MAX: usize = 8;
 /// Before anything is counted: slow start, MTU discovery.
@@ -26,8 +33,10 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// What connections are opened for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// To send as much as they can.
+    /// To send as much as they can, from a buffer that is the application's.
     Bulk,
+    /// The same, of [`bytes::Bytes`] that nobody has to copy.
+    BulkBytes,
     /// To be there.
     Idle,
     /// To be closed at once, and opened again.
@@ -36,17 +45,21 @@ pub(crate) enum Load {
 
 impl Load {
     fn parse(word: &str) -> Result<Self> {
-        [Self::Bulk, Self::Idle, Self::Handshakes]
+        [Self::Bulk, Self::BulkBytes, Self::Idle, Self::Handshakes]
             .into_iter()
             .find(|load| format!("{load:?}") == word)
             .ok_or_else(|| format!("{word} is no load").into())
+    }
+
+    pub(crate) fn is_bulk(self) -> bool {
+        matches!(self, Self::Bulk | Self::BulkBytes)
     }
 }
 
 /// What is asked for.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    /// A profile of Fulmar's, or `quinn`.
+    /// A profile of Fulmar's, or another library's name.
     pub(crate) profile: String,
     pub(crate) seconds: f64,
     pub(crate) connections: usize,
@@ -71,7 +84,7 @@ impl Plan {
     pub(crate) fn parse(words: &[&str]) -> Result<Self> {
         let [profile, seconds, connections, cores, loss_ppm, mtu_bytes, load] = words else {
             return Err(
-                "run PROFILE|quinn SECONDS CONNECTIONS CORES LOSS_PPM MTU_BYTES Bulk|Idle|Handshakes".into(),
+                "run PROFILE|LIBRARY SECONDS CONNECTIONS CORES LOSS_PPM MTU_BYTES Bulk|BulkBytes|Idle|Handshakes".into(),
             );
         };
         Ok(Self {
@@ -116,6 +129,28 @@ impl Received {
     }
 }
 
+/// Says which datagrams another library's receiver is not to get, as `EndpointConfig::lose_received_ppm` does
+/// for Fulmar.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    ppm: u32,
+    drawn: AtomicU64,
+}
+
+impl Losses {
+    pub(crate) fn new(ppm: u32) -> Self {
+        Self { ppm, drawn: AtomicU64::new(0) }
+    }
+
+    /// Splitmix64 of a counter.
+    pub(crate) fn take_next(&self) -> bool {
+        let mut z = self.drawn.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((z ^ (z >> 31)) >> 32) * 1_000_000) >> 32 < u64::from(self.ppm)
+    }
+}
+
 /// What runs meanwhile leaves here.
 pub(crate) struct Running {
     pub(crate) received: Arc<Received>,
@@ -127,7 +162,14 @@ pub(crate) fn carry_out(plan: &Plan) -> Result<Value> {
     let received = (0..plan.connections).map(|_| AtomicU64::new(0)).collect();
     let running = Running { received: Arc::new(Received(received)) };
     let memory_before = resident_bytes();
-    let start = if plan.profile == "quinn" { quinn_side::start } else { fulmar_side::start };
+    let start = match plan.profile.as_str() {
+        "quinn" => quinn_side::start,
+        #[cfg(feature = "s2n")]
+        "s2n" => s2n_side::start,
+        #[cfg(feature = "quiche")]
+        "quiche" => quiche_side::start,
+        _ => fulmar_side::start,
+    };
     let datagram_bytes_now = start(plan, &sides, &running)?;
     sleep(WARM_UP);
     let (began, cpu_before, before) = (Instant::now(), cpu_seconds(), running.received.all());
