@@ -163,9 +163,11 @@ fn compare(row: &Row, options: &Options, results: &mut Map<String, Value>) -> Re
     let is_first = row.name.is_empty();
     for (runs, (who, _)) in runs.iter().zip(&who) {
         for figure in row.figures.iter().chain(is_first.then_some(&"datagram_bytes")) {
-            let mut values: Vec<f64> = runs.iter().filter_map(|run| run[*figure].as_f64()).collect();
+            // Of nothing that arrived there are no shares and no costs.
+            let values = runs.iter().map(|run| Some(run.get(figure)?.as_f64().unwrap_or(0.0)));
+            let mut values: Vec<f64> = values.collect::<Option<_>>().ok_or("a figure is missing")?;
             values.sort_by(f64::total_cmp);
-            let median = *values.get(values.len() / 2).ok_or("a figure is missing")?;
+            let median = values[values.len() / 2];
             let name = format!("{}{who}_{figure}", row.name);
             println!("{name:<46} {median:>9.3}   {:.3} .. {:.3}", values[0], values[values.len() - 1]);
             results.insert(name, json!(median));

@@ -54,8 +54,7 @@ fn limits(load: Load) -> Result<Limits> {
     }
     Ok(Limits::new()
         .with_data_window(WINDOW_BYTES.into())?
-        .with_unidirectional_data_window(WINDOW_BYTES.into())?
-        .with_max_send_buffer_size(WINDOW_BYTES)?)
+        .with_unidirectional_data_window(WINDOW_BYTES.into())?)
 }
 
 fn socket(mtu_bytes: u16) -> Result<Provider> {

@@ -9,6 +9,8 @@ pub enum Mechanism {
     Floor,
     /// On a long path start-up jumps to the rate that packet trains show.
     Trains,
+    /// The same through jitter, and clumps where the first packets moved the round trip.
+    Flights,
     /// A queue shorter than the jitter is none.
     Spread,
     /// A window like a rival's beside one.
@@ -36,13 +38,14 @@ pub enum Mechanism {
 }
 
 use Mechanism::{
-    Alone, Bunches, Carried, Check, Company, Floor, Jitter, Join, Narrow, Restless, RttProbe, Spread,
-    Stubborn, Trains,
+    Alone, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Restless, RttProbe,
+    Spread, Stubborn, Trains,
 };
 
-const ALL: [(&str, Mechanism); 14] = [
+const ALL: [(&str, Mechanism); 15] = [
     ("floor", Floor),
     ("trains", Trains),
+    ("flights", Flights),
     ("spread", Spread),
     ("company", Company),
     ("stubborn", Stubborn),

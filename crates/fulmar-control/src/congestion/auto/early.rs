@@ -2,9 +2,9 @@
 //!
 //! Their window grows as in slow start (RFC 5681 3.1), by what was settled. Paced evenly over a round trip, no flight
 //! makes a queue before the link is full, and none shows how fast the link is. So on a long path whose first packets
-//! hardly moved the round trip they leave as ACKs come: ten packets sent at once leave the bottleneck as one clump,
-//! their ACKs release a clump of twenty, and so on, until one is long enough to be a train (see `trains`) in spite of
-//! jitter and losses. Where the first packets did move the round trip, the link is slow and soon filled by doubling.
+//! moved the round trip little they leave as ACKs come: ten packets sent at once leave the bottleneck as one clump,
+//! their ACKs release a clump of twenty, and so on, until one is long enough to be a train (see `trains`), or to show the
+//! rate through jitter (see `flights`). Where the first packets moved it far, the link is slow and soon filled by doubling.
 
 use core::time::Duration;
 
@@ -26,10 +26,22 @@ const CLOCKED_PACKETS: u64 = 512;
 const PACE: f64 = 2.0;
 /// So many packets tell whether the link is fast ..
 const FIRST_PACKETS: u32 = 20;
-/// .. by moving the round trip by no more than this: a link of 50 Mb/s, or jitter as large.
+/// .. by moving the round trip by no more than this: a link of 50 Mb/s, or jitter as large. If they moved it by more,
+/// jitter or a queue, ten of them for each such time in a round trip fill the path at least, and half of a clump, which
+/// leaves twice as fast as it arrives, waits: so many keep that queue to a sixth of what the path holds.
 const STRETCH_MAX: Duration = Duration::from_millis(4);
+const PACKETS_PER_STRETCH: f64 = 3.0;
 /// With fewer it is too soon for more than slow start.
 const FIRST_PACKETS_MIN: u32 = 8;
+
+/// What the first flights of a path are to show.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sought {
+    Nothing,
+    Train,
+    /// Or the rate of a long flight, through jitter.
+    Flight,
+}
 
 /// How far the first packets of a path moved its round trip.
 #[derive(Copy, Clone, Debug)]
@@ -48,8 +60,16 @@ impl FirstPackets {
         }
     }
 
-    fn is_fast(&self) -> bool {
-        self.longest.saturating_sub(self.shortest) < STRETCH_MAX
+    /// The longest clump that may follow on a path of this round trip.
+    fn clump_packets(&self, rtt: Duration, sought: Sought) -> u64 {
+        let stretch = self.longest.saturating_sub(self.shortest);
+        match sought {
+            Sought::Train | Sought::Flight if stretch < STRETCH_MAX => return CLOCKED_PACKETS,
+            Sought::Nothing | Sought::Train => return 0,
+            Sought::Flight => {}
+        }
+        let stretches = rtt.as_secs_f64() / stretch.as_secs_f64();
+        ((stretches * PACKETS_PER_STRETCH) as u64).min(CLOCKED_PACKETS)
     }
 }
 
@@ -79,13 +99,12 @@ impl Early {
         Self { bytes, rate: per_round(bytes, path), first: None, is_clocked: false }
     }
 
-    /// A packet took `rtt`. Whether a train is being looked for, and whether there is a queue, is for the caller to
-    /// say.
+    /// A packet took `rtt`. What is sought, and whether there is a queue, is for the caller to say.
     pub(super) fn on_ack(
         &mut self,
         feedback: &Feedback,
         rtt: Duration,
-        is_looking: bool,
+        sought: Sought,
         has_queue: bool,
         path: &PathView,
     ) {
@@ -93,8 +112,9 @@ impl Early {
             first.on_ack(feedback.acked_packets, rtt);
         }
         let is_long = rtt >= LONG_RTT_MIN;
-        let is_fast = is_looking && self.first.is_some_and(|first| first.is_fast());
-        let packets_max = if is_fast { CLOCKED_PACKETS } else { EARLY_PACKETS };
+        let clump_packets = self.first.map_or(0, |first| first.clump_packets(rtt, sought));
+        let may_clump = clump_packets > EARLY_PACKETS;
+        let packets_max = clump_packets.max(EARLY_PACKETS);
         let bytes_max = packets_max * u64::from(path.mtu_bytes);
         let is_used = feedback.in_flight_bytes_before > self.bytes / 2;
         let settled_bytes =
@@ -104,7 +124,7 @@ impl Early {
         } else {
             initial_bytes(path)
         };
-        self.is_clocked = is_fast && !has_queue && self.bytes < bytes_max;
+        self.is_clocked = may_clump && !has_queue && self.bytes < bytes_max;
         self.rate = per_round(self.bytes, path).scaled(if is_long { PACE } else { 1.0 });
     }
 
@@ -139,14 +159,14 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
 
     /// `packets` are acknowledged one by one, each after `stretch` more than the one before.
-    fn after(packets: u64, stretch: Duration, is_looking: bool) -> Early {
+    fn after(packets: u64, stretch: Duration, sought: Sought) -> Early {
         let (mut early, path) = (Early::new(), PathView::unknown(1200));
         for packet in 0..packets {
             let rtt = RTT + stretch * packet as u32;
             let mut feedback = Feedback::at(Instant::ZERO + rtt);
             (feedback.acked_bytes, feedback.acked_packets) = (u64::from(path.mtu_bytes), 1);
             feedback.in_flight_bytes_before = u64::MAX;
-            early.on_ack(&feedback, rtt, is_looking, false, &path);
+            early.on_ack(&feedback, rtt, sought, false, &path);
         }
         early
     }
@@ -154,20 +174,22 @@ mod tests {
     #[test]
     fn on_a_fast_path_packets_leave_as_acks_come_until_a_flight_is_long_enough() {
         let pace = Rate::from_bytes_per_second(1000);
-        let is_clocked = |packets, micros, is_looking| {
-            after(packets, Duration::from_micros(micros), is_looking).pacing(pace).is_none()
+        let is_clocked = |packets, micros, sought| {
+            after(packets, Duration::from_micros(micros), sought).pacing(pace).is_none()
         };
-        assert!(is_clocked(10, 30, true));
-        assert!(!is_clocked(10, 500, true), "a slow link");
-        assert!(!is_clocked(10, 30, false), "no train is looked for");
-        assert!(is_clocked(CLOCKED_PACKETS - 11, 0, true));
-        assert!(!is_clocked(CLOCKED_PACKETS, 0, true), "long enough");
+        assert!(is_clocked(10, 30, Sought::Train));
+        assert!(!is_clocked(10, 30, Sought::Nothing));
+        assert!(is_clocked(CLOCKED_PACKETS - 11, 0, Sought::Train));
+        assert!(!is_clocked(CLOCKED_PACKETS, 0, Sought::Train), "long enough");
+        assert!(!is_clocked(10, 500, Sought::Train), "jitter, or a slow link");
+        assert!(is_clocked(10, 500, Sought::Flight), "it holds 220 packets at least");
+        assert!(!is_clocked(10, 1000, Sought::Flight), "a slow link");
     }
 
     #[test]
     fn until_the_path_is_known_to_be_fast_the_window_is_slow_starts() {
         let packet = u64::from(PathView::unknown(1200).mtu_bytes);
-        let window = |packets| after(packets, Duration::ZERO, true).window(100 * packet) / packet;
+        let window = |packets| after(packets, Duration::ZERO, Sought::Train).window(100 * packet) / packet;
         assert_eq!(window(u64::from(FIRST_PACKETS_MIN) - 1), 10 + u64::from(FIRST_PACKETS_MIN) - 2);
         assert_eq!(window(u64::from(FIRST_PACKETS_MIN)), 100);
     }
@@ -176,7 +198,7 @@ mod tests {
     fn a_window_that_is_there_already_is_no_clump() {
         let path = PathView::unknown(1200);
         let mut early = Early::again(&path);
-        early.on_ack(&Feedback::at(Instant::ZERO + RTT), RTT, true, false, &path);
+        early.on_ack(&Feedback::at(Instant::ZERO + RTT), RTT, Sought::Train, false, &path);
         assert!(early.pacing(Rate::ZERO).is_some());
     }
 }

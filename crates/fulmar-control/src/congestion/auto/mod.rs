@@ -32,6 +32,7 @@ mod company;
 mod drains;
 mod early;
 mod evidence;
+mod flights;
 mod floor;
 mod jitter;
 mod model;
@@ -52,7 +53,7 @@ pub use ablation::Mechanism;
 use bunches::Bunches;
 use carried::Carried;
 use drains::Drains;
-use early::{EARLY_PACKETS, Early, INITIAL_PACKETS};
+use early::{EARLY_PACKETS, Early, INITIAL_PACKETS, Sought};
 use floor::Floor;
 use jitter::Jitter;
 use model::Model;
@@ -250,9 +251,14 @@ impl Auto {
 
     /// The first flights grow.
     fn watch_early(&mut self, feedback: &Feedback, rtt: Duration, path: &PathView) {
-        let (is_looking, has_queue) = (self.is_looking_for_trains(), self.has_queue(rtt));
+        let has_queue = self.has_queue(rtt);
+        let sought = match self.is_looking_for_trains() {
+            false => Sought::Nothing,
+            true if self.has(Mechanism::Flights) => Sought::Flight,
+            true => Sought::Train,
+        };
         if let Phase::Startup(startup) = &mut self.phase {
-            startup.early.on_ack(feedback, rtt, is_looking, has_queue, path);
+            startup.early.on_ack(feedback, rtt, sought, has_queue, path);
         }
     }
 
@@ -275,8 +281,9 @@ impl Auto {
     fn watch_trains(&mut self, feedback: &Feedback) {
         let (rate, slack) = (self.model.rate().unwrap_or(Rate::ZERO), self.queue_slack());
         let rtt_min = self.model.rtt_min().unwrap_or_default();
+        let with_flights = self.has(Mechanism::Flights);
         if let Phase::Startup(startup) = &mut self.phase {
-            startup.watch_trains(feedback, rate, rtt_min, slack);
+            startup.watch_trains(feedback, rate, rtt_min, slack, with_flights);
         }
     }
 

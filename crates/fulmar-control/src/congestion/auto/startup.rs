@@ -13,6 +13,7 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::early::Early;
+use super::flights::Flights;
 use super::tally::Tally;
 use super::trains::{Train, Trains};
 use crate::Feedback;
@@ -243,6 +244,7 @@ pub(super) struct Startup {
     pub(super) newest_round: Option<(u32, u32)>,
     pub(super) early: Early,
     trains: Trains,
+    flights: Flights,
     jump: Option<Jump>,
     /// The rounds before anything of a jump was answered.
     before_jump: Losses,
@@ -262,24 +264,27 @@ impl Startup {
             newest_round: None,
             early,
             trains: Trains::default(),
+            flights: Flights::new(),
             jump: None,
             before_jump: Losses::default(),
             was_wrong: false,
         }
     }
 
-    /// Looks for a train, and at the queue that a jump meets; `rate` is the link's, as far as it was measured.
+    /// Looks for a train, `with_flights` through jitter as well, and at the queue that a jump meets; `rate` is the link's, as far as it was measured.
     pub(super) fn watch_trains(
         &mut self,
         feedback: &Feedback,
         rate: Rate,
         rtt_min: Duration,
         slack: Duration,
+        with_flights: bool,
     ) {
         if let Some(jump) = &mut self.jump {
             jump.on_ack(feedback, rtt_min, slack);
         }
-        let Some(train) = self.trains.on_feedback(feedback) else { return };
+        let flight = with_flights.then(|| self.flights.on_feedback(feedback, rtt_min)).flatten();
+        let Some(train) = self.trains.on_feedback(feedback).or(flight) else { return };
         let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
         let least = if train.packets < LONG_TRAIN { STARTUP_GAIN } else { TRAIN_MIN };
         if train.rate < rate.scaled(least) || is_too_fast {

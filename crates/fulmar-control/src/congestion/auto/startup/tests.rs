@@ -94,7 +94,7 @@ fn jump(from: u64, to: u64, queue: impl Fn(u64) -> u64) -> Startup {
         let mut feedback = Feedback::at(at(millis));
         (feedback.acked_bytes, feedback.rtt) = (700, Some(rtt));
         feedback.newest_acked_sent_at = Some(feedback.now - rtt);
-        startup.watch_trains(&feedback, Rate::ZERO, RTT, RTT / 8);
+        startup.watch_trains(&feedback, Rate::ZERO, RTT, RTT / 8, true);
     }
     startup
 }
@@ -118,7 +118,7 @@ fn jumps_after(packets: u32, delivered: u64) -> bool {
         (feedback.acked_bytes, feedback.acked_packets) = (1000, 1);
         (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(rtt));
         feedback.newest_acked_ordinal = ordinal;
-        startup.watch_trains(&feedback, Rate::from_bytes_per_second(delivered), RTT, RTT / 8);
+        startup.watch_trains(&feedback, Rate::from_bytes_per_second(delivered), RTT, RTT / 8, true);
     }
     startup.jump_rate().is_some()
 }
