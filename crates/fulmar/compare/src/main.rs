@@ -63,7 +63,8 @@ const ROWS: &[Row] = &[
     },
     // Apart, and never instead of the first.
     Row { name: "datagrams_8972_", mtu_bytes: 8972, ..CLEAN },
-    Row { name: "datagrams_65000_", mtu_bytes: 65_000, ..CLEAN },
+    // s2n-quic stands still with datagrams of half that, or is ended by a signal.
+    Row { name: "datagrams_65000_", mtu_bytes: 65_000, without: &["s2n"], ..CLEAN },
 ];
 /// Who is compared: the name in the JSON, and the profile. The others' congestion control is CUBIC, so is the
 /// first's.
@@ -199,7 +200,8 @@ fn in_own_process(plan: &Plan) -> Result<Value> {
     command.args(plan.words()).env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/nonexistent");
     let output = command.output()?;
     if !output.status.success() {
-        return Err(format!("{}: {}", plan.profile, String::from_utf8_lossy(&output.stderr)).into());
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}: {said}", plan.profile, output.status).into());
     }
     Ok(serde_json::from_slice(&output.stdout)?)
 }
