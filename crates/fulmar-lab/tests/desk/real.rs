@@ -56,6 +56,7 @@ fn a_picture_arrives_whole_over_a_path_that_is_moved_while_it_comes() {
     let rest = desk.get(&format!("/api/runs/{id}/flows/0/received?from={total}"));
     assert_eq!(rest.status, 204);
     let samples = desk.get(&format!("/api/runs/{id}/samples")).json();
+    assert!(has_lost(&samples));
     let samples = samples["samples"].as_array().unwrap();
     assert!(samples.iter().any(|sample| sample["rtt_ms"].as_f64() >= Some(20.0)));
     assert_eq!(

@@ -11,7 +11,7 @@ use fulmar::{
 };
 
 use crate::library::{self, Client, Server};
-use crate::run::{DatagramBytes, Plan, Result, Running, Sides, udp_socket};
+use crate::run::{DatagramBytes, NAME, Plan, Result, Running, Sides, udp_socket};
 
 /// Trusts one key.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Client for Connecting {
     type Stream = SendStream;
 
     async fn connect(&self, server: SocketAddr) -> Result<Connection> {
-        Ok(self.0.connect(server, "localhost")?.await?)
+        Ok(self.0.connect(server, NAME)?.await?)
     }
 
     fn close(connection: Connection) {

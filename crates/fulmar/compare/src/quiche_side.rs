@@ -32,6 +32,9 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
     if plan.loss_ppm > 0 {
         return Err("a listener of tokio-quiche takes a socket of tokio's alone: nothing can be lost".into());
     }
+    if plan.load == Load::BulkBytes {
+        return Err("it copies what it is given".into());
+    }
     let files = Files::new()?;
     let (certificate, key) = (files.0[0].to_string_lossy(), files.0[1].to_string_lossy());
     let paths = TlsCertificatePaths { cert: &certificate, private_key: &key, kind: CertificateKind::X509 };
@@ -181,7 +184,9 @@ impl ApplicationOverQuic for Writing {
         } else {
             connection.stream_send(STREAM, b"hello", false)?;
         }
-        self.established.take().map(|established| established.send(()));
+        if let Some(established) = self.established.take() {
+            let _ = established.send(());
+        }
         Ok(())
     }
 

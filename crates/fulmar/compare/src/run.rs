@@ -21,7 +21,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>
 pub(crate) const WRITE_BYTES: usize = 1 << 18;
 /// Of each socket, in each direction: what Fulmar asks for by itself.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
-/// What the others' certificates are for.
+/// Of the server; the others' certificates are for it.
 pub(crate) const NAME: &str = "localhost";
 /// The others' flow control, so that it is never what limits a run.
 pub(crate) const WINDOW_BYTES: u32 = 16 << 20;
@@ -83,9 +83,9 @@ impl Plan {
     /// The reverse of [`Self::words`], without the first.
     pub(crate) fn parse(words: &[&str]) -> Result<Self> {
         let [profile, seconds, connections, cores, loss_ppm, mtu_bytes, load] = words else {
-            return Err(
-                "run PROFILE|LIBRARY SECONDS CONNECTIONS CORES LOSS_PPM MTU_BYTES Bulk|BulkBytes|Idle|Handshakes".into(),
-            );
+            return Err("run PROFILE|LIBRARY SECONDS CONNECTIONS CORES LOSS_PPM MTU_BYTES \
+                Bulk|BulkBytes|Idle|Handshakes"
+                .into());
         };
         Ok(Self {
             profile: (*profile).to_owned(),

@@ -13,20 +13,18 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::trains::Train;
+use super::trains::{AGREEMENT, LONG_TRAIN, Train};
 use crate::Feedback;
 
 /// A flight is over, and the next begins, where nothing left for this part of the shortest round trip.
 const GAP_PART: u32 = 4;
 /// Points kept; when there are more, every two become their mean.
 const POINTS_MAX: usize = 64;
-/// Fewer packets, or ACKs, show nothing.
-const PACKETS_MIN: u32 = 64;
+/// Fewer show nothing.
 const POINTS_MIN: usize = 16;
-/// The slope is known if its standard error is no more than this share of it ..
+/// The slope is known if its standard error is no more than this share of it, and the halves of the flight agree as
+/// the parts of a train do ([`AGREEMENT`]).
 const ERROR_MAX: f64 = 0.05;
-/// .. and if the slower half of the flight has at least this share of the other's.
-const AGREEMENT: f64 = 0.6;
 /// It is the bottleneck's if packets left in no more than this share of the time in which they arrived.
 const SENT_SHARE: f64 = 0.75;
 
@@ -100,8 +98,7 @@ impl Flights {
     fn add(&mut self, ack: Point) {
         if self.acks_last == 0 || self.acks_last == self.acks_each {
             if self.points.len() == POINTS_MAX {
-                let pairs = self.points.chunks(2).map(|pair| pair[0].mean(pair[pair.len() - 1], 1, 2));
-                self.points = pairs.collect();
+                self.points = self.points.chunks_exact(2).map(|pair| pair[0].mean(pair[1], 2)).collect();
                 self.acks_each *= 2;
             }
             self.points.push(ack);
@@ -110,20 +107,23 @@ impl Flights {
         }
         self.acks_last += 1;
         if let Some(last) = self.points.last_mut() {
-            *last = last.mean(ack, 1, self.acks_last);
+            *last = last.mean(ack, self.acks_last);
         }
     }
 
     fn train(&self) -> Option<Train> {
-        if self.packets < PACKETS_MIN || self.points.len() < POINTS_MIN {
+        if self.packets < LONG_TRAIN || self.points.len() < POINTS_MIN {
             return None;
         }
         let whole = Line::through(&self.points)?;
-        let (first, second) = self.points.split_at(self.points.len() / 2);
-        let (first, second) = (Line::through(first)?.answered, Line::through(second)?.answered);
         let is_bottleneck = whole.sent <= SENT_SHARE * whole.answered;
         let is_known = whole.answered > 0.0 && whole.error <= ERROR_MAX * whole.answered;
-        if !is_bottleneck || !is_known || first.min(second) < AGREEMENT * first.max(second) {
+        if !is_bottleneck || !is_known {
+            return None;
+        }
+        let (first, second) = self.points.split_at(self.points.len() / 2);
+        let (first, second) = (Line::through(first)?.answered, Line::through(second)?.answered);
+        if first.min(second) < AGREEMENT * first.max(second) {
             return None;
         }
         let packet_bytes = self.acked_bytes as f64 / f64::from(self.acked_packets.max(1));
@@ -133,9 +133,9 @@ impl Flights {
 }
 
 impl Point {
-    /// The mean, where `other` is `parts` of `of`.
-    fn mean(self, other: Self, parts: u32, of: u32) -> Self {
-        let share = f64::from(parts) / f64::from(of);
+    /// The mean, where `other` is one of `of`.
+    fn mean(self, other: Self, of: u32) -> Self {
+        let share = 1.0 / f64::from(of);
         let between = |own: f64, other: f64| own + (other - own) * share;
         Self {
             packet: between(self.packet, other.packet),

@@ -15,7 +15,7 @@ use fulmar_units::{Instant, Rate};
 use super::early::Early;
 use super::flights::Flights;
 use super::tally::Tally;
-use super::trains::{Train, Trains};
+use super::trains::{LONG_TRAIN, Train, Trains};
 use crate::Feedback;
 
 /// Loss beyond the floor that is too much for start-up.
@@ -57,11 +57,9 @@ const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
 /// Packets of which the share that was lost is worth something.
 const KNOWN_PACKETS_MIN: u32 = 32;
-/// A train that is slower than this share of what was delivered met somebody else's packets ..
+/// A train that is slower than this share of what was delivered met somebody else's packets, and one that is not long
+/// ([`LONG_TRAIN`]) and slower than start-up's own pace is chance: a queue would have shown by now.
 const TRAIN_MIN: f64 = 0.8;
-/// .. and one of fewer packets that is slower than start-up's own pace is chance, where there is jitter: a queue would
-/// have shown by now.
-const LONG_TRAIN: u32 = 64;
 
 /// The queue that a round met.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -271,7 +269,8 @@ impl Startup {
         }
     }
 
-    /// Looks for a train, `with_flights` through jitter as well, and at the queue that a jump meets; `rate` is the link's, as far as it was measured.
+    /// Looks for a train, `with_flights` through jitter as well, and at the queue that a jump meets; `rate` is the
+    /// link's, as far as it was measured.
     pub(super) fn watch_trains(
         &mut self,
         feedback: &Feedback,

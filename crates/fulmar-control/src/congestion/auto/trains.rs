@@ -30,7 +30,9 @@ const GROWTH_MIN: Duration = Duration::from_micros(100);
 /// By this share of the time in which it was acknowledged: else it was hardly faster than the bottleneck.
 const GROWTH_SHARE: f64 = 0.2;
 /// The slowest part of a train arrives at no less than this share of the fastest one's rate.
-const AGREEMENT: f64 = 0.6;
+pub(super) const AGREEMENT: f64 = 0.6;
+/// A train of fewer packets may be chance, where there is jitter.
+pub(super) const LONG_TRAIN: u32 = 64;
 /// Points kept; every other one is dropped when there are more.
 const POINTS_MAX: usize = 64;
 
