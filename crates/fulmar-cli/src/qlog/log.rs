@@ -159,7 +159,7 @@ impl<W: Write> Log<W> {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             (at, since.as_secs_f64() * 1e3)
         });
-        then + (at.as_nanos() as f64 - origin.as_nanos() as f64) / 1e6
+        then + ((at - origin).as_secs_f64() - (origin - at).as_secs_f64()) * 1e3
     }
 
     fn event(&mut self, at: Instant, name: &str, data: &impl Serialize) -> io::Result<()> {
