@@ -10,15 +10,14 @@
 //! pace are BBR's for a while. Those who drain the queue when we do (`drains`) are not of that kind.
 
 use alloc::boxed::Box;
-use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::drains::{DRAIN_PAUSE, blind_dip_margin, dip_margin};
+use super::drains::{DRAIN_PAUSE, blind_dip_margin};
 use super::model::link_rate;
+use super::moments;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
-use super::schedule::RTT_PROBE_AGE;
 use super::share::{Share, Stubborn, Taken, is_calm};
 use super::trough::Sight;
 use super::{Auto, Cubic, CubicConfig, Mechanism};
@@ -35,8 +34,6 @@ const COMPETE_SIGMAS: f64 = 1.5;
 const CROWD_LOSS: f64 = 0.05;
 /// A crowd of which nobody sees the queue loses more than this.
 const BLIND_LOSS: f64 = 0.05;
-/// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
-const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
 
 impl Auto {
     /// Rounds of cruising in a row met a queue that is not ours, or one did while we know whose it is.
@@ -75,28 +72,24 @@ impl Auto {
     /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have seen its
     /// queue empty.
     pub(super) fn may_be_blind(&self, now: Instant, path: &PathView) -> bool {
-        let has_proof = self.is_flat || self.is_alone(now);
-        !has_proof && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
+        self.may_hide_queue(now) && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
     }
 
-    /// Does somebody else drain the queue, so that we should join?
-    pub(super) fn watch_dip(&mut self, now: Instant, path: &PathView) -> bool {
-        if self.tally.rtt_samples == 0 {
+    /// Should we, who may be blind, drain the queue with others: because it is time, or because somebody does?
+    pub(super) fn watch_drains(&mut self, now: Instant, path: &PathView) -> bool {
+        let (rtt, spread) = (self.tally.rtt_min, self.spread());
+        let is_dip =
+            self.tally.rtt_samples > 0 && self.drains.is_dip(now, rtt, blind_dip_margin(rtt, spread));
+        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
+        if !is_steady || !self.may_be_blind(now, path) {
             return false;
         }
-        let (rtt, spread) = (self.tally.rtt_min, self.spread());
-        let margin = if self.may_be_blind(now, path) {
-            blind_dip_margin(rtt, spread)
-        } else {
-            dip_margin(rtt, spread)
-        };
-        let is_dip = self.drains.is_dip(now, rtt, margin);
-        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
+        let period = moments::blind_period(self.model.rtt_min().unwrap_or_default());
         let is_ours = self.sent_gain <= Slow::Down.gain();
         let was_drained = self.schedule.was_rtt_probed(now, DRAIN_PAUSE);
         // It may be BBR's trough: until that is known nothing of ours may move the queue.
-        let may_move = is_steady && !is_ours && !was_drained && !self.troughs.is_open();
-        is_dip && may_move && self.has(Mechanism::Join)
+        let may_follow = !is_ours && !was_drained && !self.troughs.is_open();
+        moments::has_come(self.round_started_at, now, period) || (is_dip && may_follow)
     }
 
     /// A trough says that the others are stubborn.
@@ -114,9 +107,10 @@ impl Auto {
             packets: self.tally.packets(),
             lost_packets: self.tally.lost_packets,
         };
-        let Some(stood) = self.troughs.on_round(&sight) else { return };
+        let Some(stood) = self.troughs.on_round(&sight).filter(|_| !moments::is_near(now)) else { return };
         let is_calm = is_calm(stood.packets, stood.lost_packets, self.floor.rate(), CROWD_LOSS);
-        if (is_calm || self.are_stubborn(now)) && self.has(Mechanism::Stubborn) {
+        let may_be_bbr = (is_calm && !self.drains.are_common(now)) || self.are_stubborn(now);
+        if may_be_bbr && self.has(Mechanism::Stubborn) {
             self.stubborn = Some(Stubborn::seen(now, self.stubborn));
             if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
                 self.enter_compete(now, path);
@@ -149,7 +143,7 @@ impl Auto {
     }
 
     /// And there is little doubt about it.
-    fn is_beside_bbr(&self, now: Instant) -> bool {
+    pub(super) fn is_beside_bbr(&self, now: Instant) -> bool {
         self.are_stubborn(now) && self.stubborn.is_some_and(|stubborn| stubborn.is_certain())
     }
 
@@ -179,8 +173,8 @@ impl Auto {
     fn judge_obedient(&mut self, now: Instant, is_gone: bool, taken: Option<Taken>) {
         if self.troughs.is_open() {
             self.enter(Phase::cruise());
-        } else if is_gone || self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
-            self.enter_rtt_probe(now);
+        } else if is_gone || self.is_rtt_probe_due(now) {
+            self.enter_drain(now, Slow::DeepDown);
         } else if self.are_stubborn(now) {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
             self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
@@ -197,11 +191,10 @@ impl Auto {
     /// Beside BBR the queue goes without us, to come back: nothing to look for.
     fn judge_stubborn(&mut self, now: Instant, is_gone: bool, window_bytes: u64) {
         let is_certain = self.is_beside_bbr(now);
-        let age = if is_certain { STUBBORN_RTT_PROBE_AGE } else { RTT_PROBE_AGE };
         if is_gone && is_certain {
             self.enter(Phase::cruise());
-        } else if is_gone || self.is_rtt_probe_due(now, age) {
-            self.enter_rtt_probe(now);
+        } else if is_gone || self.is_rtt_probe_due(now) {
+            self.enter_drain(now, Slow::DeepDown);
         } else if !self.are_stubborn(now) {
             self.share = Share::new();
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));

@@ -1,64 +1,74 @@
 //! Draining together.
 //!
 //! Flows that keep a queue full take it for the path: none of them sees the shortest round trip, and what one leaves
-//! when it looks for it alone (`probing`) the others fill. So whoever sees the round trip fall below that of the last
-//! seconds, though it sent no slower itself, takes it that somebody drains, and joins: then more see it fall, until
-//! the queue is gone, all know the path, and know it since the same moment, so that they come to look for it together
-//! the next time. A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it
-//! joins at the least sign, and goes on draining while it finds shorter round trips than any that were known.
+//! when it looks for it alone (`probing`) the others fill. So they look for it in moments that all know (`moments`).
+//! A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it drains in such
+//! moments, and also when it sees the round trip fall below that of the last seconds, though it sent no slower itself,
+//! for then somebody drains; and it goes on draining while it finds shorter round trips than any that were known.
 //!
-//! A queue that stood and is gone when we drain, and the next time again, is filled by flows that drain with us: our
-//! own kind, and nobody who takes no loss for congestion.
+//! A queue that stood and is gone when we drain, three times in a row, is filled by flows that drain with us: our
+//! own kind, and nobody who takes no loss for congestion. A queue that nobody saw shows it the first time.
 
 use core::time::Duration;
 
 use fulmar_units::{Instant, whole_nanos};
 
-use crate::windowed::WindowedMin;
+use crate::windowed::{WindowedMax, WindowedMin};
 
 /// The round trip is compared with the shortest of the rounds of so long.
 const RECENT: Duration = Duration::from_secs(2);
-/// Somebody drains if it is shorter by more than this part of the shortest, and by more than the hosts' noise.
+/// It is shorter if it is by more than this part of the shortest, and by more than the hosts' noise.
 const DIP: u32 = 64;
 const DIP_MIN: Duration = Duration::from_micros(300);
-/// .. or than this, and than the distance of a round's mean from its shortest, for whoever may be blind.
+/// For whoever may be blind this is enough, and more than the distance of a round's mean from its shortest.
 const BLIND_DIP: u32 = 256;
 const BLIND_DIP_MIN: Duration = Duration::from_micros(100);
+/// What a drain finds is compared with the longest of the rounds of so long: others may have begun a little sooner.
+const STOOD: Duration = Duration::from_secs(1);
 /// So much time passes between two drains, or two flows would go on joining each other.
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
 const DRAIN_ROUNDS: u64 = 5;
-/// That they drain when we do is believed for so long after the first of two such drains: beside BBR one empties the
+/// That they drain when we do is believed for so long after the first of three such drains: beside BBR one empties the
 /// queue by chance.
-const KIN_MEMORY: Duration = Duration::from_secs(10);
+const KIN_MEMORY: Duration = Duration::from_secs(14);
 
 /// A drain of which it is not known yet whether it empties the queue.
 #[derive(Copy, Clone, Debug)]
 struct Drain {
     began_at: Instant,
     round: u64,
-    /// The shortest round trip of the round before.
+    /// Who drained may have been blind.
+    is_blind: bool,
+    /// The longest of the last rounds' shortest round trips.
     rtt: Duration,
 }
 
 /// What the drains of a queue show.
 #[derive(Clone, Debug)]
 pub(super) struct Drains {
-    /// Of the last rounds.
+    /// The shortest round trip of the last rounds, and the longest of their shortest.
     rtt_min: WindowedMin,
+    stood: WindowedMax,
     open: Option<Drain>,
-    /// When two last emptied a queue, the older first.
-    emptied_at: [Option<Instant>; 2],
+    /// When three last emptied a queue, the oldest first.
+    emptied_at: [Option<Instant>; 3],
 }
 
 impl Drains {
     pub(super) fn new() -> Self {
-        Self { rtt_min: WindowedMin::new(whole_nanos(RECENT)), open: None, emptied_at: [None; 2] }
+        Self {
+            rtt_min: WindowedMin::new(whole_nanos(RECENT)),
+            stood: WindowedMax::new(whole_nanos(STOOD)),
+            open: None,
+            emptied_at: [None; 3],
+        }
     }
 
-    /// A drain begins after a round whose shortest round trip was `rtt`.
-    pub(super) fn open(&mut self, now: Instant, round: u64, rtt: Duration) {
-        self.open = Some(Drain { began_at: now, round, rtt });
+    /// A drain begins; whoever drains may be blind or not.
+    pub(super) fn open(&mut self, now: Instant, round: u64, is_blind: bool) {
+        let rtt = Duration::from_nanos(self.stood.value().unwrap_or(0));
+        self.open = Some(Drain { began_at: now, round, is_blind, rtt });
     }
 
     /// When the drain began that is still to be judged.
@@ -70,13 +80,15 @@ impl Drains {
     /// drain emptied it.
     pub(super) fn on_round(&mut self, now: Instant, round: u64, is_empty: bool, free: Duration) -> bool {
         let Some(drain) = self.open else { return false };
-        if !is_empty && round < drain.round + DRAIN_ROUNDS {
+        // A queue that goes shows a shorter round trip in each round, until it is gone.
+        let has_emptied = is_empty && drain.rtt > free;
+        if !has_emptied && round < drain.round + DRAIN_ROUNDS {
             return false;
         }
         self.open = None;
-        let has_emptied = is_empty && drain.rtt > free;
         if has_emptied {
-            self.emptied_at = [self.emptied_at[1], Some(now)];
+            let [_, second, third] = self.emptied_at;
+            self.emptied_at = if drain.is_blind { [Some(now); 3] } else { [second, third, Some(now)] };
         }
         has_emptied
     }
@@ -90,16 +102,17 @@ impl Drains {
     pub(super) fn is_dip(&mut self, now: Instant, rtt: Duration, margin: Duration) -> bool {
         let shortest = self.rtt_min.value().map_or(rtt, Duration::from_nanos);
         self.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
+        self.stood.update(now.as_nanos(), whole_nanos(rtt));
         rtt + margin < shortest
     }
 }
 
-/// By how much a round trip must be shorter than `rtt`, where jitter moves it by `spread`, for somebody to have drained.
+/// By how much a round trip must be shorter than `rtt`, where jitter moves it by `spread`, to be another.
 pub(super) fn dip_margin(rtt: Duration, spread: Duration) -> Duration {
     (rtt / DIP).max(DIP_MIN).max(spread)
 }
 
-/// The same for a flow that may be blind.
+/// The same for a flow that may be blind: somebody drained.
 pub(super) fn blind_dip_margin(rtt: Duration, spread: Duration) -> Duration {
     (rtt / BLIND_DIP).max(BLIND_DIP_MIN).max(spread / 3)
 }
@@ -114,31 +127,46 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// A drain in which a queue of 18 ms was found to be gone after so many rounds.
+    /// A drain begins after rounds of these shortest round trips, in milliseconds.
+    fn open(drains: &mut Drains, millis: u64, rtts: &[u64]) {
+        for &rtt in rtts {
+            drains.is_dip(at(millis), Duration::from_millis(rtt), Duration::ZERO);
+        }
+        drains.open(at(millis), 100, false);
+    }
+
+    /// A drain in which a queue of 18 ms, which others had begun to drain, was found to be gone after so many rounds.
     fn drain(drains: &mut Drains, millis: u64, rounds: u64) -> bool {
-        drains.open(at(millis), 100, Duration::from_millis(38));
+        open(drains, millis, &[38, 21]);
         (1..=rounds).any(|round| drains.on_round(at(millis + 40 * round), 100 + round, round == rounds, FREE))
     }
 
     #[test]
-    fn two_drains_that_empty_the_queue_tell_our_own_kind() {
+    fn three_drains_that_empty_the_queue_tell_our_own_kind() {
         let mut drains = Drains::new();
-        assert!(drain(&mut drains, 5_000, 3));
-        assert!(!drains.are_common(at(5_200)));
-        assert!(drain(&mut drains, 10_000, 2));
-        assert!(drains.are_common(at(10_200)) && !drains.are_common(at(15_200)));
+        assert!(drain(&mut drains, 4_000, 3) && drain(&mut drains, 8_000, 1));
+        assert!(!drains.are_common(at(8_200)));
+        assert!(drain(&mut drains, 12_000, 2));
+        assert!(drains.are_common(at(12_200)) && !drains.are_common(at(18_200)));
+        drains.is_dip(at(20_000), Duration::from_millis(38), Duration::ZERO);
+        drains.open(at(20_000), 200, true);
+        assert!(
+            drains.on_round(at(20_040), 201, true, FREE) && drains.are_common(at(20_200)),
+            "of a hidden queue one"
+        );
     }
 
     #[test]
     fn a_queue_that_stays_or_never_stood_tells_nothing() {
         let mut drains = Drains::new();
-        drains.open(at(0), 100, Duration::from_millis(38));
+        open(&mut drains, 0, &[38]);
         for round in 101..=105 {
             assert!(!drains.on_round(at(round), round, false, FREE));
         }
         assert_eq!(drains.opened_at(), None);
-        drains.open(at(200), 200, Duration::from_millis(21));
-        assert!(!drains.on_round(at(240), 201, true, FREE) && drains.opened_at().is_none());
+        open(&mut drains, 2_000, &[21]);
+        assert!(!(101..=105).any(|round| drains.on_round(at(2_040), round, true, FREE)));
+        assert_eq!(drains.opened_at(), None);
     }
 
     #[test]

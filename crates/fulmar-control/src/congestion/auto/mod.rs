@@ -36,6 +36,7 @@ mod flights;
 mod floor;
 mod jitter;
 mod model;
+mod moments;
 mod phase;
 mod probing;
 mod restless;
@@ -230,7 +231,7 @@ impl Auto {
             Phase::Startup(startup) if startup.is_nearly_full() => SHARED_PROBE_GAIN,
             Phase::Startup(_) if bdp_bytes < EARLY_PACKETS * packet => STARTUP_GAIN,
             Phase::Up(_) if self.has_standing_queue => SHARED_PROBE_GAIN,
-            Phase::Cruise { .. } | Phase::Slow { kind: Slow::Down | Slow::DeepDown, .. }
+            Phase::Cruise { .. } | Phase::Slow { kind: Slow::Down | Slow::DeepDown | Slow::Together, .. }
                 if self.has_standing_queue =>
             {
                 SHARED_WINDOW_GAIN

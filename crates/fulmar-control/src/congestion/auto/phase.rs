@@ -15,6 +15,8 @@ use super::startup::{STARTUP_GAIN, Startup};
 const CRUISE_GAIN: f64 = 0.995;
 /// BBR: PROBE_UP 1.25.
 pub(super) const UP_GAIN: f64 = 1.25;
+/// A probe goes on where this share of what it asked for was to be had.
+const UP_GROWTH_SHARE: f64 = 0.2;
 
 /// What the controller is doing.
 #[derive(Clone, Debug)]
@@ -51,6 +53,8 @@ pub(super) enum Slow {
     Down,
     /// The same, deeper, because the shortest RTT was not seen for long.
     DeepDown,
+    /// The same, as long as it takes for a queue that others drain as well.
+    Together,
 }
 
 /// A probe for more.
@@ -61,6 +65,15 @@ pub(super) struct Up {
     /// The link's rate, and the shortest RTT of the last round, when it began.
     pub(super) rate: Rate,
     pub(super) rtt: Duration,
+    /// Pace as a multiple of that rate.
+    pub(super) gain: f64,
+}
+
+impl Up {
+    /// It found so much more that it is worth to go on.
+    pub(super) fn has_grown_to(&self, rate: Rate) -> bool {
+        rate >= self.rate.scaled(1.0 + (self.gain - 1.0) * UP_GROWTH_SHARE)
+    }
 }
 
 impl Slow {
@@ -70,7 +83,7 @@ impl Slow {
             // Drains in one or two rounds what start-up queued in one.
             Self::Drain => 0.5,
             Self::Down => 0.75,
-            Self::DeepDown => 0.5,
+            Self::DeepDown | Self::Together => 0.5,
         }
     }
 
@@ -78,7 +91,7 @@ impl Slow {
     pub(super) fn drain_target(self) -> f64 {
         match self {
             // Half a product for one round is what BBRv2's ProbeRTT does for 200 ms.
-            Self::DeepDown => 0.6,
+            Self::DeepDown | Self::Together => 0.6,
             Self::Drain | Self::Down => 1.0,
         }
     }
@@ -110,7 +123,8 @@ impl Phase {
             Self::Startup(_) => STARTUP_GAIN,
             Self::Slow { kind, .. } => kind.gain(),
             Self::Cruise { .. } => CRUISE_GAIN,
-            Self::Up(_) | Self::Compete(_) => UP_GAIN,
+            Self::Up(up) => up.gain,
+            Self::Compete(_) => UP_GAIN,
         }
     }
 
@@ -121,6 +135,7 @@ impl Phase {
             Self::Slow { kind: Slow::Drain, .. } => "drain",
             Self::Slow { kind: Slow::Down, .. } => "probe down",
             Self::Slow { kind: Slow::DeepDown, .. } => "probe rtt",
+            Self::Slow { kind: Slow::Together, .. } => "drain together",
             Self::Cruise { .. } => "cruise",
             Self::Up(_) => "probe up",
             Self::Compete(rival) => match **rival {

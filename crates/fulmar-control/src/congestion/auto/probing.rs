@@ -12,8 +12,9 @@ use fulmar_units::{Instant, Rate};
 use super::carried::Carried;
 use super::early::Early;
 use super::floor::Floor;
+use super::moments;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
-use super::schedule::RTT_PROBE_AGE;
+use super::schedule::{KIN_RTT_PROBE_AGE, RTT_PROBE_AGE, STUBBORN_RTT_PROBE_AGE};
 use super::startup::{Queue, Verdict};
 use super::tally::Tally;
 use super::{Auto, Mechanism};
@@ -25,8 +26,10 @@ const LONG_QUEUE: f64 = 1.5;
 /// ten.
 const CRUISE_ROUNDS: u64 = 6;
 /// After congestion the next probe waits as long as Reno would take to win back what it gave up: a packet per
-/// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds).
+/// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds). What the path loses by
+/// itself keeps Reno's window below sqrt(3 / 2p) (Mathis et al. 1997, eq. 3): then fewer will do.
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
+const LONG_CRUISE_LOSSY_ROUNDS: u64 = 16;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 /// After so many rounds in a row in which nothing waited a probe is due all the same.
 const FREE_ROUNDS: u64 = 5;
@@ -37,8 +40,9 @@ const FLOOR_CHECK_ROUNDS: u64 = 20;
 const SLOW_ROUNDS_MAX: u32 = 3;
 /// Most of them while each finds a shorter round trip than was known.
 const FINDING_ROUNDS_MAX: u32 = 10;
-/// A probe that finds this much more goes on.
-const UP_GROWTH: f64 = 1.05;
+/// In a queue that others keep as well a probe asks for the less the more we have: for a quarter more up to so many
+/// packets per round trip, and for four times the packets half of that. So shares become equal.
+const SMALL_SHARE_PACKETS: f64 = 8.0;
 /// More lost than this may be the drops of a queue that is always full, and therefore not seen.
 const HIDDEN_LOSS: f64 = 0.05;
 /// After so many rounds of growth without a queue doubling is quicker.
@@ -67,10 +71,10 @@ impl Auto {
         self.watch_troughs(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
-        let has_dipped = self.watch_dip(now, path);
+        let is_joining = self.watch_drains(now, path);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
-            _ if has_dipped => self.enter_rtt_probe(now),
+            _ if is_joining => self.enter_drain(now, Slow::Together),
             _ if was_wrong => self.enter(Phase::slow(Slow::Down)),
             Phase::Slow { .. } => self.judge_slow(now, path),
             Phase::Cruise { .. } => self.judge_cruise(now, path),
@@ -150,7 +154,9 @@ impl Auto {
             return;
         }
         let target = self.model.bdp_bytes().unwrap_or(0) as f64 * kind.drain_target();
-        if path.in_flight_bytes as f64 <= target || *rounds >= SLOW_ROUNDS_MAX {
+        // Who drains with others does not know what fills the path.
+        let is_drained = path.in_flight_bytes as f64 <= target && *kind != Slow::Together;
+        if is_drained || *rounds >= SLOW_ROUNDS_MAX {
             if self.schedule.probe_round < self.round {
                 self.model.next_cycle();
                 self.schedule_probe(now, path);
@@ -165,7 +171,9 @@ impl Auto {
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
         let rounds = if self.was_congested_lately(now) && self.is_at_limit {
-            window_packets.clamp(CRUISE_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
+            let renos_packets = libm::sqrt(1.5 / self.floor.rate()) as u64;
+            let most = renos_packets.clamp(LONG_CRUISE_LOSSY_ROUNDS, LONG_CRUISE_ROUNDS_MAX);
+            window_packets.clamp(CRUISE_ROUNDS, most)
         } else {
             CRUISE_ROUNDS
         };
@@ -206,8 +214,8 @@ impl Auto {
             } else {
                 self.enter_compete(now, path);
             }
-        } else if self.is_rtt_probe_due(now, RTT_PROBE_AGE) {
-            self.enter_rtt_probe(now);
+        } else if self.is_rtt_probe_due(now) {
+            self.enter_drain(now, Slow::DeepDown);
         } else if self.troughs.is_open() {
             // Nothing that would move the queue, until it is known whose it is.
         } else if is_probe_due {
@@ -219,10 +227,24 @@ impl Auto {
             let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;
             self.bound_bytes = self.bound_bytes.map(|bound| bound.max(room_bytes as u64));
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min }));
+            let gain = self.probe_gain(now);
+            self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min, gain }));
         } else if is_check_due {
             self.enter(Phase::slow(Slow::Down));
         }
+    }
+
+    fn probe_gain(&self, now: Instant) -> f64 {
+        if !self.has_standing_queue && !self.is_queue_hidden(now) {
+            return UP_GAIN;
+        }
+        let packets = self.model.bdp_bytes().unwrap_or(0) as f64 / f64::from(self.mtu_bytes.max(1));
+        1.0 + (UP_GAIN - 1.0) * libm::sqrt(SMALL_SHARE_PACKETS / packets.max(SMALL_SHARE_PACKETS))
+    }
+
+    /// What was lost may be the drops of a queue that we do not see.
+    fn is_queue_hidden(&self, now: Instant) -> bool {
+        self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS
     }
 
     /// What does the link carry of ours, where it is not ours alone?
@@ -264,12 +286,11 @@ impl Auto {
         }
         // What was sent faster arrived without a queue: congestion's bound was too low.
         self.bound_bytes = None;
-        let has_grown = rate >= up.rate.scaled(UP_GROWTH) && self.tally.is_window_limited;
+        let has_grown = up.has_grown_to(rate) && self.tally.is_window_limited;
         // A link with more to give has no queue; what grows in spite of one is taken from others.
-        let is_hidden = self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS;
-        let is_taken = self.has_queue(self.tally.rtt_min) || is_hidden;
+        let is_taken = self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now);
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
-        let is_free = !is_taken && (self.is_round_flat() || self.is_alone(now) || self.restless.is_known());
+        let is_free = !is_taken && (self.is_round_flat() || self.restless.is_known());
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.
@@ -308,7 +329,7 @@ impl Auto {
         }
         if has_queue || is_congested {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            self.is_at_limit |= rate < up.rate.scaled(UP_GROWTH);
+            self.is_at_limit |= !up.has_grown_to(rate);
             if has_queue {
                 self.on_alone(now);
             }
@@ -316,18 +337,27 @@ impl Auto {
         }
     }
 
-    /// Flows that share a queue see the same shortest RTT at the same time, and so come to drain it together.
-    pub(super) fn is_rtt_probe_due(&self, now: Instant, age: Duration) -> bool {
-        !self.schedule.was_rtt_probed(now, age)
+    /// Flows that share a queue look for the shortest RTT in the same moments, and so drain it together.
+    pub(super) fn is_rtt_probe_due(&self, now: Instant) -> bool {
+        let age = if self.is_beside_bbr(now) {
+            STUBBORN_RTT_PROBE_AGE
+        } else if self.drains.are_common(now) {
+            KIN_RTT_PROBE_AGE
+        } else {
+            RTT_PROBE_AGE
+        };
+        moments::has_come(self.round_started_at, now, moments::PERIOD)
+            && !self.schedule.was_rtt_probed(now, age)
             && self.has(Mechanism::RttProbe)
             && self.model.is_rtt_min_older_than(now, age)
     }
 
-    pub(super) fn enter_rtt_probe(&mut self, now: Instant) {
+    /// Sends slower, to see the queue gone and the shortest RTT.
+    pub(super) fn enter_drain(&mut self, now: Instant, kind: Slow) {
         self.schedule.rtt_probed_at = Some(now);
         if self.tally.rtt_samples > 0 {
-            self.drains.open(now, self.round, self.tally.rtt_min);
+            self.drains.open(now, self.round, kind == Slow::Together);
         }
-        self.enter(Phase::slow(Slow::DeepDown));
+        self.enter(Phase::slow(kind));
     }
 }

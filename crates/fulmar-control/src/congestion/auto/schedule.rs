@@ -4,8 +4,12 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
-/// The shortest RTT is looked for when not seen for this long; half of the window in which it stays valid.
-pub(super) const RTT_PROBE_AGE: Duration = Duration::from_secs(5);
+/// The shortest RTT is looked for in the next of the moments that all know (`moments`) when not seen for this long ..
+pub(super) const RTT_PROBE_AGE: Duration = Duration::from_millis(3400);
+/// .. or for this long by those who know that the others do.
+pub(super) const KIN_RTT_PROBE_AGE: Duration = Duration::from_secs(1);
+/// Beside BBR the queue does not go if we let it, and goes every ten seconds without us.
+pub(super) const STUBBORN_RTT_PROBE_AGE: Duration = Duration::from_secs(12);
 
 /// When what is due, in rounds and times.
 #[derive(Clone, Debug)]
