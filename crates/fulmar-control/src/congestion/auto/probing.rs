@@ -27,9 +27,9 @@ const LONG_QUEUE: f64 = 1.5;
 const CRUISE_ROUNDS: u64 = 6;
 /// After congestion the next probe waits as long as Reno would take to win back what it gave up: a packet per
 /// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds). What the path loses by
-/// itself keeps Reno's window below sqrt(3 / 2p) (Mathis et al. 1997, eq. 3): then fewer will do.
+/// itself keeps Reno's window below sqrt(3 / 2p) (Mathis et al. 1997, eq. 3): then fewer will do, if anybody else is there.
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
-const LONG_CRUISE_LOSSY_ROUNDS: u64 = 16;
+const LONG_CRUISE_LOSSY_ROUNDS: u64 = 10;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 /// After so many rounds in a row in which nothing waited a probe is due all the same.
 const FREE_ROUNDS: u64 = 5;
@@ -171,9 +171,7 @@ impl Auto {
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
         let rounds = if self.was_congested_lately(now) && self.is_at_limit {
-            let renos_packets = libm::sqrt(1.5 / self.floor.rate()) as u64;
-            let most = renos_packets.clamp(LONG_CRUISE_LOSSY_ROUNDS, LONG_CRUISE_ROUNDS_MAX);
-            window_packets.clamp(CRUISE_ROUNDS, most)
+            window_packets.clamp(CRUISE_ROUNDS, self.long_cruise_rounds())
         } else {
             CRUISE_ROUNDS
         };
@@ -232,6 +230,15 @@ impl Auto {
         } else if is_check_due {
             self.enter(Phase::slow(Slow::Down));
         }
+    }
+
+    /// Most rounds of cruising after congestion.
+    fn long_cruise_rounds(&self) -> u64 {
+        if self.is_flat {
+            return LONG_CRUISE_ROUNDS_MAX;
+        }
+        let renos_packets = libm::sqrt(1.5 / self.floor.rate()) as u64;
+        renos_packets.clamp(LONG_CRUISE_LOSSY_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
     }
 
     fn probe_gain(&self, now: Instant) -> f64 {
