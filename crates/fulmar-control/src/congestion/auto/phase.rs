@@ -15,6 +15,8 @@ use super::startup::{STARTUP_GAIN, Startup};
 const CRUISE_GAIN: f64 = 0.995;
 /// BBR: PROBE_UP 1.25.
 pub(super) const UP_GAIN: f64 = 1.25;
+/// A probe goes on where this share of what it asked for was to be had.
+const UP_GROWTH_SHARE: f64 = 0.2;
 
 /// What the controller is doing.
 #[derive(Clone, Debug)]
@@ -63,6 +65,15 @@ pub(super) struct Up {
     /// The link's rate, and the shortest RTT of the last round, when it began.
     pub(super) rate: Rate,
     pub(super) rtt: Duration,
+    /// Pace as a multiple of that rate.
+    pub(super) gain: f64,
+}
+
+impl Up {
+    /// It found so much more that it is worth to go on.
+    pub(super) fn has_grown_to(&self, rate: Rate) -> bool {
+        rate >= self.rate.scaled(1.0 + (self.gain - 1.0) * UP_GROWTH_SHARE)
+    }
 }
 
 impl Slow {
@@ -112,7 +123,8 @@ impl Phase {
             Self::Startup(_) => STARTUP_GAIN,
             Self::Slow { kind, .. } => kind.gain(),
             Self::Cruise { .. } => CRUISE_GAIN,
-            Self::Up(_) | Self::Compete(_) => UP_GAIN,
+            Self::Up(up) => up.gain,
+            Self::Compete(_) => UP_GAIN,
         }
     }
 

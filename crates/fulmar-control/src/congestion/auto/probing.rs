@@ -29,7 +29,7 @@ const CRUISE_ROUNDS: u64 = 6;
 /// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds). What the path loses by
 /// itself keeps Reno's window below sqrt(3 / 2p) (Mathis et al. 1997, eq. 3): then fewer will do, if anybody else is there.
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
-const LONG_CRUISE_LOSSY_ROUNDS: u64 = 10;
+const LONG_CRUISE_LOSSY_ROUNDS: u64 = 16;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 /// After so many rounds in a row in which nothing waited a probe is due all the same.
 const FREE_ROUNDS: u64 = 5;
@@ -40,8 +40,9 @@ const FLOOR_CHECK_ROUNDS: u64 = 20;
 const SLOW_ROUNDS_MAX: u32 = 3;
 /// Most of them while each finds a shorter round trip than was known.
 const FINDING_ROUNDS_MAX: u32 = 10;
-/// A probe that finds this much more goes on.
-const UP_GROWTH: f64 = 1.05;
+/// In a queue that others keep as well a probe asks for the less the more we have: for a quarter more up to so many
+/// packets per round trip, and for four times the packets half of that. So shares become equal.
+const SMALL_SHARE_PACKETS: f64 = 8.0;
 /// More lost than this may be the drops of a queue that is always full, and therefore not seen.
 const HIDDEN_LOSS: f64 = 0.05;
 /// After so many rounds of growth without a queue doubling is quicker.
@@ -224,7 +225,8 @@ impl Auto {
             let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;
             self.bound_bytes = self.bound_bytes.map(|bound| bound.max(room_bytes as u64));
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min }));
+            let gain = self.probe_gain(now);
+            self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min, gain }));
         } else if is_check_due {
             self.enter(Phase::slow(Slow::Down));
         }
@@ -237,6 +239,19 @@ impl Auto {
         }
         let renos_packets = libm::sqrt(1.5 / self.floor.rate()) as u64;
         renos_packets.clamp(LONG_CRUISE_LOSSY_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
+    }
+
+    fn probe_gain(&self, now: Instant) -> f64 {
+        if !self.has_standing_queue && !self.is_queue_hidden(now) {
+            return UP_GAIN;
+        }
+        let packets = self.model.bdp_bytes().unwrap_or(0) as f64 / f64::from(self.mtu_bytes.max(1));
+        1.0 + (UP_GAIN - 1.0) * libm::sqrt(SMALL_SHARE_PACKETS / packets.max(SMALL_SHARE_PACKETS))
+    }
+
+    /// What was lost may be the drops of a queue that we do not see.
+    fn is_queue_hidden(&self, now: Instant) -> bool {
+        self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS
     }
 
     /// What does the link carry of ours, where it is not ours alone?
@@ -278,10 +293,9 @@ impl Auto {
         }
         // What was sent faster arrived without a queue: congestion's bound was too low.
         self.bound_bytes = None;
-        let has_grown = rate >= up.rate.scaled(UP_GROWTH) && self.tally.is_window_limited;
+        let has_grown = up.has_grown_to(rate) && self.tally.is_window_limited;
         // A link with more to give has no queue; what grows in spite of one is taken from others.
-        let is_hidden = self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS;
-        let is_taken = self.has_queue(self.tally.rtt_min) || is_hidden;
+        let is_taken = self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now);
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
         let is_free = !is_taken && (self.is_round_flat() || self.restless.is_known());
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
@@ -322,7 +336,7 @@ impl Auto {
         }
         if has_queue || is_congested {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            self.is_at_limit |= rate < up.rate.scaled(UP_GROWTH);
+            self.is_at_limit |= !up.has_grown_to(rate);
             if has_queue {
                 self.on_alone(now);
             }
