@@ -41,7 +41,7 @@ impl Run {
     }
 
     fn dropped(&self) -> f64 {
-        self.inner.stats().dropped.packets as f64 / self.flow().sent_packets as f64
+        self.inner.dropped_share()
     }
 }
 

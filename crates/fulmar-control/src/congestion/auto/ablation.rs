@@ -29,7 +29,7 @@ pub enum Mechanism {
     Carried,
     /// Where few packets fill the path short queues count, and one that stands is drained before it counts as others'.
     Narrow,
-    /// When others drain the queue we do.
+    /// Who may never have seen the queue empty drains it when others do, in the moments that all know.
     Join,
     /// Jitter that keeps the order is told from a queue.
     Jitter,

@@ -76,7 +76,7 @@ impl Auto {
     }
 
     /// Should we, who may be blind, drain the queue with others: because it is time, or because somebody does?
-    pub(super) fn watch_drains(&mut self, now: Instant, path: &PathView) -> bool {
+    pub(super) fn joins_drain(&mut self, now: Instant, path: &PathView) -> bool {
         let (rtt, spread) = (self.tally.rtt_min, self.spread());
         let is_dip =
             self.tally.rtt_samples > 0 && self.drains.is_dip(now, rtt, blind_dip_margin(rtt, spread));

@@ -87,12 +87,14 @@ impl Slow {
         }
     }
 
-    /// Down to what share of the bandwidth-delay product it drains what is in flight.
-    pub(super) fn drain_target(self) -> f64 {
+    /// Down to what share of the bandwidth-delay product it drains what is in flight; `None` for as long as it may last:
+    /// who drains with others does not know what fills the path.
+    pub(super) fn drain_target(self) -> Option<f64> {
         match self {
             // Half a product for one round is what BBRv2's ProbeRTT does for 200 ms.
-            Self::DeepDown | Self::Together => 0.6,
-            Self::Drain | Self::Down => 1.0,
+            Self::DeepDown => Some(0.6),
+            Self::Drain | Self::Down => Some(1.0),
+            Self::Together => None,
         }
     }
 }

@@ -71,7 +71,7 @@ impl Auto {
         self.watch_troughs(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
-        let is_joining = self.watch_drains(now, path);
+        let is_joining = self.joins_drain(now, path);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
             _ if is_joining => self.enter_drain(now, Slow::Together),
@@ -153,9 +153,9 @@ impl Auto {
         if is_finding && *rounds < FINDING_ROUNDS_MAX {
             return;
         }
-        let target = self.model.bdp_bytes().unwrap_or(0) as f64 * kind.drain_target();
-        // Who drains with others does not know what fills the path.
-        let is_drained = path.in_flight_bytes as f64 <= target && *kind != Slow::Together;
+        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0) as f64;
+        let is_drained =
+            kind.drain_target().is_some_and(|share| path.in_flight_bytes as f64 <= bdp_bytes * share);
         if is_drained || *rounds >= SLOW_ROUNDS_MAX {
             if self.schedule.probe_round < self.round {
                 self.model.next_cycle();
@@ -241,6 +241,7 @@ impl Auto {
         renos_packets.clamp(LONG_CRUISE_LOSSY_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
     }
 
+    /// Pace of a probe as a multiple of the rate.
     fn probe_gain(&self, now: Instant) -> f64 {
         if !self.has_standing_queue && !self.is_queue_hidden(now) {
             return UP_GAIN;

@@ -183,6 +183,19 @@ impl Bottleneck {
         self.stats().queue_delay.mean().as_secs_f64() / self.link.rtt.as_secs_f64()
     }
 
+    /// Packets that the queue dropped, as a share of those sent.
+    pub fn dropped_share(&self) -> f64 {
+        let sent: u64 = self.flows.iter().map(|flow| flow.sent_packets).sum();
+        self.stats().dropped.packets as f64 / sent.max(1) as f64
+    }
+
+    /// Lets time pass. What each flow received meanwhile, in bytes.
+    pub fn run_and_count(&mut self, seconds: f64) -> Vec<u64> {
+        let before: Vec<u64> = self.flows.iter().map(|flow| flow.received_bytes).collect();
+        self.run(seconds);
+        self.flows.iter().zip(before).map(|(flow, before)| flow.received_bytes - before).collect()
+    }
+
     /// Lets time pass.
     pub fn run(&mut self, seconds: f64) {
         let end = self.now + Duration::from_secs_f64(seconds);
