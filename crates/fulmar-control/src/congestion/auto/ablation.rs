@@ -13,6 +13,8 @@ pub enum Mechanism {
     Flights,
     /// A queue shorter than the jitter is none.
     Spread,
+    /// A long round trip that is steady shows a queue that is short beside it.
+    Steady,
     /// A window like a rival's beside one.
     Company,
     /// BBR's window and pace beside one that takes no loss for congestion.
@@ -39,14 +41,15 @@ pub enum Mechanism {
 
 use Mechanism::{
     Alone, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Restless, RttProbe,
-    Spread, Stubborn, Trains,
+    Spread, Steady, Stubborn, Trains,
 };
 
-const ALL: [(&str, Mechanism); 15] = [
+const ALL: [(&str, Mechanism); 16] = [
     ("floor", Floor),
     ("trains", Trains),
     ("flights", Flights),
     ("spread", Spread),
+    ("steady", Steady),
     ("company", Company),
     ("stubborn", Stubborn),
     ("bunches", Bunches),

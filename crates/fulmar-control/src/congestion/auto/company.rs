@@ -31,7 +31,7 @@ const TESTED_ROUNDS: u64 = 16;
 /// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
 const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
-const CROWD_LOSS: f64 = 0.05;
+const CROWD_LOSS: f64 = 0.03;
 /// A crowd of which nobody sees the queue loses more than this.
 const BLIND_LOSS: f64 = 0.05;
 
@@ -158,7 +158,7 @@ impl Auto {
 
     pub(super) fn judge_compete(&mut self, now: Instant) {
         self.model.next_cycle();
-        let is_gone = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
+        let is_gone = self.tally.rtt_mean().is_some_and(|rtt| !self.is_standing_queue(rtt));
         let taken = self.share.on_round(now, now - self.round_started_at, &self.tally, self.floor.rate());
         let Phase::Compete(rival) = &self.phase else { return };
         if rival.obeys() {

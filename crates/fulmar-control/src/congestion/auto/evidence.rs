@@ -42,6 +42,10 @@ const TRUSTED_MAX: f64 = 0.25;
 const OVERLOAD_PACKETS_MIN: u32 = 32;
 const OVERLOAD_LOSS: f64 = 0.1;
 const OVERLOAD_SIGMAS: f64 = 5.0;
+/// Where round trips are steadier than this part of the shortest, a queue that stands is seen, however long they are, if
+/// it is longer than so many packets: others may have round trips that it doubles.
+const STEADY: u32 = 16;
+const STEADY_PACKETS: u32 = 4;
 /// What the hosts' own noise may add to a round trip.
 const HOST_NOISE: Duration = Duration::from_millis(1);
 /// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
@@ -76,6 +80,17 @@ impl Auto {
     pub(super) fn steady_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         (rtt_min / 8).max(self.host_noise()).max(self.spread())
+    }
+
+    /// The same for a queue that stands while we cruise: less where round trips are steady, for all who wait in it should
+    /// see it, whatever their own round trip is.
+    pub(super) fn standing_slack(&self) -> Duration {
+        let (rtt_min, spread) = (self.model.rtt_min().unwrap_or_default(), self.spread());
+        let is_steady = self.is_spread_known() && spread < rtt_min / STEADY && self.has(Mechanism::Steady);
+        let few_bytes = u64::from(self.mtu_bytes) * u64::from(STEADY_PACKETS);
+        let few = self.model.rate().map_or(Duration::MAX, |rate| rate.time_for(few_bytes));
+        let seen = if is_steady { few.max(self.host_noise()).max(spread) } else { Duration::MAX };
+        self.queue_slack().min(seen)
     }
 
     /// What the hosts' noise may add: on a narrow path no more than was measured, as soon as it is.
@@ -142,11 +157,16 @@ impl Auto {
         self.model.empty_rtt().is_some_and(|empty| rtt > empty + self.queue_slack())
     }
 
+    /// The same while we cruise.
+    pub(super) fn is_standing_queue(&self, rtt: Duration) -> bool {
+        self.model.empty_rtt().is_some_and(|empty| rtt > empty + self.standing_slack())
+    }
+
     /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
     /// shortest of many samples tells.
     pub(super) fn is_drained(&self) -> bool {
         let shortest = (self.tally.rtt_samples >= DRAINED_SAMPLES_MIN).then_some(self.tally.rtt_min);
-        let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.has_queue(rtt));
+        let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.is_standing_queue(rtt));
         is_clear(self.tally.rtt_mean()) || is_clear(shortest)
     }
 
@@ -195,8 +215,9 @@ impl Auto {
             return;
         }
         let rtt = self.tally.rtt_min;
-        self.has_standing_queue = self.has_queue(rtt);
+        self.has_standing_queue = self.is_standing_queue(rtt);
         let empty = self.model.empty_rtt().unwrap_or(rtt);
+        self.schedule.has_waited |= self.has_standing_queue && matches!(self.phase, Phase::Cruise { .. });
         let is_long = self.has_standing_queue && rtt > empty.mul_f64(1.0 + FOREIGN_QUEUE);
         if let Phase::Cruise { foreign_rounds, standing } = &mut self.phase {
             *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };

@@ -71,11 +71,13 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
 /// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-/// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our
-/// own.
-const SHARED_WINDOW_GAIN: f64 = 1.05;
-/// The same for a probe: enough to find the rate again at a round trip a third longer than the shortest, or
-/// the rate would spiral down where the delay is not a queue but jitter.
+/// What is ours of a queue that is not all our own, as a part of the bandwidth-delay product ..
+const SHARED_QUEUE: f64 = 0.05;
+/// .. and as a part of the shortest queue that we see: or of a common one they would have the more whose round trips are
+/// the longer.
+const SHARED_QUEUE_SEEN: f64 = 0.4;
+/// Bytes in flight, as a multiple of that product, for a probe in such a queue: enough to find the rate again at a round
+/// trip a third longer than the shortest, or the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
 /// Rounds of which the one with the steadiest round trips counts.
 const SPREAD_ROUNDS: u64 = 24;
@@ -234,7 +236,7 @@ impl Auto {
             Phase::Cruise { .. } | Phase::Slow { kind: Slow::Down | Slow::DeepDown | Slow::Together, .. }
                 if self.has_standing_queue =>
             {
-                SHARED_WINDOW_GAIN
+                self.shared_window_gain()
             }
             _ => WINDOW_GAIN,
         };
@@ -248,6 +250,13 @@ impl Auto {
             Phase::Startup(startup) => startup.early.window(window_bytes).max(INITIAL_PACKETS * packet),
             _ => window_bytes,
         }
+    }
+
+    /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
+    fn shared_window_gain(&self) -> f64 {
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        let seen = self.standing_slack().as_secs_f64() / rtt_min.as_secs_f64().max(f64::MIN_POSITIVE);
+        1.0 + SHARED_QUEUE.min(SHARED_QUEUE_SEEN * seen)
     }
 
     /// The first flights grow.

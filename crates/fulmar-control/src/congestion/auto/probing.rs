@@ -181,7 +181,7 @@ impl Auto {
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
         // With jitter a few round trips may make the mean long: what all of them met is a queue.
-        let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.has_queue(rtt))
+        let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.is_standing_queue(rtt))
             && (self.has_standing_queue || !self.model.is_jittered());
         // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
         // was chance.
@@ -217,19 +217,22 @@ impl Auto {
         } else if self.troughs.is_open() {
             // Nothing that would move the queue, until it is known whose it is.
         } else if is_probe_due {
-            self.schedule.probe_round = self.round;
-            self.schedule.flat_rounds = 0;
-            self.schedule.has_probe_lost = false;
-            self.model.unbound_rate();
-            // Within the bound nothing faster would leave.
-            let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;
-            self.bound_bytes = self.bound_bytes.map(|bound| bound.max(room_bytes as u64));
-            let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            let gain = self.probe_gain(now);
-            self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min, gain }));
+            self.enter_probe(now);
         } else if is_check_due {
             self.enter(Phase::slow(Slow::Down));
         }
+    }
+
+    /// Sends faster, to see whether there is more.
+    fn enter_probe(&mut self, now: Instant) {
+        self.model.unbound_rate();
+        // Within the bound nothing faster would leave.
+        let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;
+        self.bound_bytes = self.bound_bytes.map(|bound| bound.max(room_bytes as u64));
+        let rate = self.model.rate().unwrap_or(Rate::ZERO);
+        let gain = self.probe_gain(now);
+        self.schedule.on_probe(self.round);
+        self.enter(Phase::Up(Up { rounds: 0, rate, rtt: self.tally.rtt_min, gain }));
     }
 
     /// Most rounds of cruising after congestion.
@@ -243,7 +246,7 @@ impl Auto {
 
     /// Pace of a probe as a multiple of the rate.
     fn probe_gain(&self, now: Instant) -> f64 {
-        if !self.has_standing_queue && !self.is_queue_hidden(now) {
+        if !self.schedule.has_waited && !self.is_queue_hidden(now) {
             return UP_GAIN;
         }
         let packets = self.model.bdp_bytes().unwrap_or(0) as f64 / f64::from(self.mtu_bytes.max(1));
@@ -329,8 +332,8 @@ impl Auto {
         }
         // A queue that was there before is not ours; one that grows is.
         let base = up.rtt.max(self.model.empty_rtt().unwrap_or_default());
-        let has_queue =
-            self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(self.queue_slack());
+        let slack = if up.gain < UP_GAIN { self.standing_slack() } else { self.queue_slack() };
+        let has_queue = self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(slack);
         let is_congested = self.is_congested(path);
         if is_congested {
             self.bound(now, path);

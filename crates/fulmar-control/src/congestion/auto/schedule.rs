@@ -24,11 +24,21 @@ pub(super) struct Schedule {
     pub(super) rtt_probed_at: Option<Instant>,
     /// Rounds in a row, sent no faster than the rate, in which nothing waited; since the last probe.
     pub(super) flat_rounds: u64,
+    /// A queue stood in a round of cruising since the last probe.
+    pub(super) has_waited: bool,
     /// The last probe lost more than the floor explains.
     pub(super) has_probe_lost: bool,
 }
 
 impl Schedule {
+    /// A probe begins in this round.
+    pub(super) fn on_probe(&mut self, round: u64) {
+        self.probe_round = round;
+        self.flat_rounds = 0;
+        self.has_waited = false;
+        self.has_probe_lost = false;
+    }
+
     /// The shortest RTT was looked for less than so long ago.
     pub(super) fn was_rtt_probed(&self, now: Instant, within: Duration) -> bool {
         self.rtt_probed_at.is_some_and(|at| now - at < within)
@@ -41,6 +51,7 @@ impl Schedule {
             slow_round: 0,
             rtt_probed_at: None,
             flat_rounds: 0,
+            has_waited: false,
             has_probe_lost: false,
         }
     }

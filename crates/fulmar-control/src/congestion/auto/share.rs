@@ -33,8 +33,8 @@ const FASTEST_ROUNDS: u64 = 8;
 /// before three times that have passed, up to this: it may be wrong.
 const STUBBORN_MIN: Duration = Duration::from_secs(4);
 const STUBBORN_MAX: Duration = Duration::from_secs(32);
-/// A trough leaves less doubt, and comes again every ten seconds.
-const STUBBORN_SEEN: Duration = Duration::from_secs(24);
+/// A trough leaves less doubt, and comes again every ten seconds: once that may be missed if there were two.
+const STUBBORN_SEEN: Duration = Duration::from_millis(12_500);
 
 /// What the link carried of ours since we compete.
 #[derive(Clone, Debug)]

@@ -12,8 +12,9 @@ use fulmar_units::{Instant, whole_nanos};
 
 use crate::windowed::WindowedMin;
 
-/// Rounds in a row for which the queue stood before.
+/// Rounds in a row for which the queue stood before, and packets that tell what it lost.
 const STANDING_ROUNDS_MIN: u32 = 16;
+const STANDING_PACKETS_MIN: u32 = 256;
 /// It is gone within so many more.
 const FALLING_ROUNDS_MAX: u32 = 4;
 /// BBR's 200 ms; and so many rounds longer or shorter, for they begin and end within a round.
@@ -164,7 +165,7 @@ impl Default for State {
 
 impl Standing {
     fn is_long(&self) -> bool {
-        self.rounds >= STANDING_ROUNDS_MIN
+        self.rounds >= STANDING_ROUNDS_MIN && self.packets >= STANDING_PACKETS_MIN
     }
 
     /// What start-up lost is its own doing.
