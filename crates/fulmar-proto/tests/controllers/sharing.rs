@@ -175,10 +175,7 @@ fn crowd_of_twenty(without: Option<Mechanism>, apart: Duration) -> (f64, f64) {
         }
         run.run(10.0);
         let received = run.run_and_count(15.0);
-        let (sum, squares) = received.iter().fold((0.0, 0.0), |(sum, squares), &bytes| {
-            (sum + bytes as f64, squares + bytes as f64 * bytes as f64)
-        });
-        (run.dropped_share(), sum * sum / squares / 20.0)
+        (run.dropped_share(), jain(&received))
     });
     let mean = |of: fn(&(f64, f64)) -> f64| starts.iter().map(of).sum::<f64>() / starts.len() as f64;
     (mean(|start| start.0), mean(|start| start.1))
@@ -197,6 +194,38 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
     );
     assert!(dropped.max(dropped_apart) < 0.6 * dropped_alone, "{dropped}, {dropped_apart}, {dropped_alone}");
     assert!(jain.min(jain_apart) > 0.9, "{jain}, {jain_apart}");
+}
+
+/// Of two flows whose round trips are 10 and 100 ms, at a loss rate: Jain's index from the 15th to the 45th second, in the
+/// mean of four starts.
+fn near_and_far(without: Option<Mechanism>, loss: f64) -> f64 {
+    let starts = [500, 1000, 1500, 2000].map(|gap| {
+        let link = Link::new(100, 10).queue(2.0).lossy(loss, 0.0);
+        let mut run = Bottleneck::new(link, 45.0, 7);
+        let auto = || Box::new(Auto::new(MTU).without(without));
+        run.add(auto(), Duration::ZERO, App::Bulk);
+        run.add_far(auto(), Duration::from_millis(gap), App::Bulk, Duration::from_millis(90));
+        run.run(15.0);
+        jain(&run.run_and_count(30.0))
+    });
+    starts.iter().sum::<f64>() / starts.len() as f64
+}
+
+fn jain(received: &[u64]) -> f64 {
+    let (sum, squares) = received.iter().fold((0.0, 0.0), |(sum, squares), &bytes| {
+        (sum + bytes as f64, squares + bytes as f64 * bytes as f64)
+    });
+    sum * sum / squares / received.len() as f64
+}
+
+/// A queue that doubles one round trip is a tenth of the other. If that counts as none the far flow has the link.
+#[test]
+fn who_is_far_sees_the_queue_of_who_is_near() {
+    for loss in [0.0, 0.02] {
+        let (jain, as_part) = (near_and_far(None, loss), near_and_far(Some(Mechanism::Steady), loss));
+        println!("{loss}: Jain {jain:.3}, as a part of the round trip {as_part:.3}");
+        assert!(jain > 0.88 && jain > as_part + 0.05, "{jain}, {as_part}");
+    }
 }
 
 /// `auto` on a host whose clock is ahead of the others'.

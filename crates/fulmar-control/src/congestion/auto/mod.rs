@@ -71,11 +71,9 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
 /// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-/// What is ours of a queue that is not all our own, as a part of the bandwidth-delay product ..
+/// What is ours of a queue that is not all our own, as a part of the bandwidth-delay product; but no more than the
+/// shortest queue that we see, or of a common one they would have the more whose round trips are the longer.
 const SHARED_QUEUE: f64 = 0.05;
-/// .. and as a part of the shortest queue that we see: or of a common one they would have the more whose round trips are
-/// the longer.
-const SHARED_QUEUE_SEEN: f64 = 0.4;
 /// Bytes in flight, as a multiple of that product, for a probe in such a queue: enough to find the rate again at a round
 /// trip a third longer than the shortest, or the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
@@ -256,7 +254,7 @@ impl Auto {
     fn shared_window_gain(&self) -> f64 {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         let seen = self.standing_slack().as_secs_f64() / rtt_min.as_secs_f64().max(f64::MIN_POSITIVE);
-        1.0 + SHARED_QUEUE.min(SHARED_QUEUE_SEEN * seen)
+        1.0 + SHARED_QUEUE.min(seen)
     }
 
     /// The first flights grow.

@@ -238,6 +238,7 @@ mod tests {
     fn a_standing_queue_that_is_gone_for_two_hundred_milliseconds_is_bbr_s() {
         assert_eq!(found_in(trough(16, 7), |_, _| ()), Some(24));
         assert_eq!(found_in(trough(15, 7), |_, _| ()), None, "it did not stand");
+        assert_eq!(found_in(trough(16, 7), |_, sight| sight.packets = 15), None, "too few to tell");
     }
 
     #[test]

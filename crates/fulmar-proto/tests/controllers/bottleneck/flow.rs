@@ -1,5 +1,6 @@
 //! One sender and its receiver.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use fulmar_control::{CongestionController, Pooled};
@@ -37,6 +38,9 @@ pub struct Flow {
     policy: AckPolicy,
     acks_as_asked: bool,
     received: Received,
+    /// By how much its round trip is longer than the link's, and the ACKs on that way.
+    farther: Duration,
+    acks: VecDeque<(Instant, Vec<u8>)>,
     /// Bytes that reached the receiver.
     pub received_bytes: u64,
     pub sent_packets: u64,
@@ -51,6 +55,7 @@ impl Flow {
         start: Instant,
         link: &Link,
         app: App,
+        farther: Duration,
     ) -> Self {
         let config = RecoveryConfig::default();
         let modules = Modules { congestion, loss: Box::new(Pooled::new()), config };
@@ -63,7 +68,7 @@ impl Flow {
             AckPolicy { every_packets: 1, ..AckPolicy::default() }
         };
         let mut recovery = Recovery::new(start, modules, limits);
-        recovery.on_handshake_rtt(start, link.rtt);
+        recovery.on_handshake_rtt(start, link.rtt + farther);
         Self {
             index,
             start,
@@ -73,6 +78,8 @@ impl Flow {
             policy,
             acks_as_asked: link.acks_as_asked,
             received: Received::new(policy),
+            farther,
+            acks: VecDeque::new(),
             received_bytes: 0,
             sent_packets: 0,
             next_message_at: Some(start),
@@ -108,8 +115,21 @@ impl Flow {
         Some(Datagram { contents, flow: self.index as u64, ..Datagram::default() })
     }
 
+    /// The link has carried an ACK.
+    pub fn on_ack_carried(&mut self, now: Instant, contents: Vec<u8>) {
+        self.acks.push_back((now + self.farther, contents));
+    }
+
+    /// ACKs that are there by now.
+    pub fn on_acks(&mut self, now: Instant) {
+        while self.acks.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, contents) = self.acks.pop_front().expect("there is one");
+            self.on_ack(now, &contents);
+        }
+    }
+
     /// An ACK reached the sender.
-    pub fn on_ack(&mut self, now: Instant, contents: &[u8]) {
+    fn on_ack(&mut self, now: Instant, contents: &[u8]) {
         let Some(Ok(Frame::Ack(ack))) = Frames::new(contents).next() else { panic!("an ACK") };
         let findings = self.recovery.on_ack(now, &ack).expect("of what was sent");
         if findings.has_news {
@@ -202,7 +222,9 @@ impl Flow {
 
     pub fn poll_timeout(&self) -> Option<Instant> {
         let recovery_at = self.recovery.timeout(self.recovery.has_outstanding());
-        let times = [recovery_at, self.recovery.mtu_timeout(), self.received.timeout(), self.next_message_at];
+        let ack_at = self.acks.front().map(|(at, _)| *at);
+        let mtu_at = self.recovery.mtu_timeout();
+        let times = [recovery_at, mtu_at, self.received.timeout(), self.next_message_at, ack_at];
         times.into_iter().flatten().min()
     }
 

@@ -169,8 +169,19 @@ impl Bottleneck {
     }
 
     pub fn add(&mut self, controller: Box<dyn CongestionController>, start: Duration, app: App) {
+        self.add_far(controller, start, app, Duration::ZERO);
+    }
+
+    /// A flow whose round trip is longer than the link's, by the way that its ACKs take.
+    pub fn add_far(
+        &mut self,
+        controller: Box<dyn CongestionController>,
+        start: Duration,
+        app: App,
+        farther: Duration,
+    ) {
         let index = self.flows.len();
-        self.flows.push(Flow::new(index, controller, Instant::ZERO + start, &self.link, app));
+        self.flows.push(Flow::new(index, controller, Instant::ZERO + start, &self.link, app, farther));
     }
 
     /// What the link did to the packets of all flows.
@@ -223,7 +234,10 @@ impl Bottleneck {
             self.flows[packet.flow].on_packet(now, &packet);
         }
         while let Some(ack) = self.back.poll_deliver(now) {
-            self.flows[ack.flow as usize].on_ack(now, &ack.contents);
+            self.flows[ack.flow as usize].on_ack_carried(now, ack.contents);
+        }
+        for flow in &mut self.flows {
+            flow.on_acks(now);
         }
         for flow in &mut self.flows {
             flow.on_timeout(now);
