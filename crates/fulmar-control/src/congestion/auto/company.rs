@@ -63,7 +63,7 @@ impl Auto {
     pub(super) fn watch_drain(&mut self, now: Instant) {
         let Some(opened_at) = self.drains.opened_at() else { return };
         let is_empty = !self.model.is_rtt_min_older_than(now, now - opened_at);
-        let free = self.model.rtt_min().unwrap_or_default() + self.steady_slack();
+        let free = self.model.rtt_min().unwrap_or_default() + self.shortest_slack();
         if self.drains.on_round(now, self.round, is_empty, free) && self.drains.are_common(now) {
             self.stubborn = self.stubborn.filter(|stubborn| stubborn.is_certain());
         }
@@ -100,7 +100,7 @@ impl Auto {
             ended: now,
             rtt_min: self.tally.rtt_min,
             rtt_mean: mean,
-            slack: self.steady_slack(),
+            slack: self.shortest_slack(),
             is_slow: self.sent_gain <= Slow::Down.gain(),
             is_startup: self.phase.is_startup(),
             is_probe: matches!(self.phase, Phase::Up(_) | Phase::Startup(_)),

@@ -73,11 +73,11 @@ impl Auto {
     /// noise. Where ACKs come in bunches, as far as the bunches are apart: a
     /// queue shorter than that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
-        self.steady_slack().max(self.bunch_gap())
+        self.shortest_slack().max(self.bunch_gap())
     }
 
     /// The same for the shortest round trip of a round: one of each bunch has not waited for it.
-    pub(super) fn steady_slack(&self) -> Duration {
+    pub(super) fn shortest_slack(&self) -> Duration {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         (rtt_min / 8).max(self.host_noise()).max(self.spread())
     }
@@ -87,10 +87,9 @@ impl Auto {
     pub(super) fn standing_slack(&self) -> Duration {
         let (rtt_min, spread) = (self.model.rtt_min().unwrap_or_default(), self.spread());
         let is_steady = self.is_spread_known() && spread < rtt_min / STEADY && self.has(Mechanism::Steady);
+        let Some(rate) = self.model.rate().filter(|_| is_steady) else { return self.queue_slack() };
         let few_bytes = u64::from(self.mtu_bytes) * u64::from(STEADY_PACKETS);
-        let few = self.model.rate().map_or(Duration::MAX, |rate| rate.time_for(few_bytes));
-        let seen = if is_steady { few.max(self.host_noise()).max(spread) } else { Duration::MAX };
-        self.queue_slack().min(seen)
+        self.queue_slack().min(rate.time_for(few_bytes).max(self.host_noise()).max(spread))
     }
 
     /// What the hosts' noise may add: on a narrow path no more than was measured, as soon as it is.
