@@ -211,6 +211,7 @@ fn near_and_far(without: Option<Mechanism>, loss: f64) -> f64 {
     starts.iter().sum::<f64>() / starts.len() as f64
 }
 
+/// Jain's index of the bytes that each flow received.
 fn jain(received: &[u64]) -> f64 {
     let (sum, squares) = received.iter().fold((0.0, 0.0), |(sum, squares), &bytes| {
         (sum + bytes as f64, squares + bytes as f64 * bytes as f64)

@@ -1,8 +1,8 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
-//! A queue is a round trip longer than that of the empty path by more than `queue_slack`. Congestion is loss beyond
-//! what the floor explains, or a mark. Both are judged over the round in progress, so that a handful of
-//! packets never decides. Loss during a black-out is evidence of nothing.
+//! A queue is a round trip longer than that of the empty path by more than `queue_slack`; while we cruise, by more than
+//! `standing_slack`. Congestion is loss beyond what the floor explains, or a mark. Both are judged over the round in
+//! progress, so that a handful of packets never decides. Loss during a black-out is evidence of nothing.
 
 use core::time::Duration;
 
@@ -153,12 +153,16 @@ impl Auto {
     }
 
     pub(super) fn has_queue(&self, rtt: Duration) -> bool {
-        self.model.empty_rtt().is_some_and(|empty| rtt > empty + self.queue_slack())
+        self.waits_longer(rtt, self.queue_slack())
     }
 
     /// The same while we cruise.
     pub(super) fn is_standing_queue(&self, rtt: Duration) -> bool {
-        self.model.empty_rtt().is_some_and(|empty| rtt > empty + self.standing_slack())
+        self.waits_longer(rtt, self.standing_slack())
+    }
+
+    fn waits_longer(&self, rtt: Duration, slack: Duration) -> bool {
+        self.model.empty_rtt().is_some_and(|empty| rtt > empty + slack)
     }
 
     /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
@@ -216,9 +220,9 @@ impl Auto {
         let rtt = self.tally.rtt_min;
         self.has_standing_queue = self.is_standing_queue(rtt);
         let empty = self.model.empty_rtt().unwrap_or(rtt);
-        self.schedule.has_waited |= self.has_standing_queue && matches!(self.phase, Phase::Cruise { .. });
         let is_long = self.has_standing_queue && rtt > empty.mul_f64(1.0 + FOREIGN_QUEUE);
         if let Phase::Cruise { foreign_rounds, standing } = &mut self.phase {
+            self.schedule.has_waited |= self.has_standing_queue;
             *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };
             if *foreign_rounds == 0 {
                 *standing = Carried::new();

@@ -238,8 +238,6 @@ impl Bottleneck {
         }
         for flow in &mut self.flows {
             flow.on_acks(now);
-        }
-        for flow in &mut self.flows {
             flow.on_timeout(now);
             if let Some(ack) = flow.poll_ack(now) {
                 self.back.send(now, ack);
