@@ -170,7 +170,8 @@ impl Auto {
         // Neighbours that started together must not probe together: a number that differs between flows.
         let variation = (self.round ^ path.rtt_latest.as_nanos() as u64) % 4;
         let window_packets = self.window_bytes / u64::from(self.mtu_bytes.max(1));
-        let rounds = if self.was_congested_lately(now) && self.is_at_limit {
+        let is_at_limit = self.is_at_limit && !self.schedule.has_found_more;
+        let rounds = if self.was_congested_lately(now) && is_at_limit {
             window_packets.clamp(CRUISE_ROUNDS, self.long_cruise_rounds())
         } else {
             CRUISE_ROUNDS
@@ -181,11 +182,14 @@ impl Auto {
 
     pub(super) fn judge_cruise(&mut self, now: Instant, path: &PathView) {
         // With jitter a few round trips may make the mean long: what all of them met is a queue.
-        let has_queue = self.tally.rtt_mean().is_some_and(|rtt| self.is_standing_queue(rtt))
-            && (self.has_standing_queue || !self.model.is_jittered());
+        let may_wait = self.has_standing_queue || !self.model.is_jittered();
+        let mean = self.tally.rtt_mean().filter(|_| may_wait);
+        let has_queue = mean.is_some_and(|rtt| self.is_standing_queue(rtt));
         // Loss in excess without a queue and without sending faster is no congestion: the path changed, or it
-        // was chance.
-        if self.sent_gain <= 1.0 && self.is_congested(path) && (has_queue || self.tally.marked_packets > 0) {
+        // was chance. A short queue may stand and not be full.
+        let may_overflow = mean.is_some_and(|rtt| self.has_queue(rtt));
+        if self.sent_gain <= 1.0 && self.is_congested(path) && (may_overflow || self.tally.marked_packets > 0)
+        {
             self.on_congestion(now, path);
             if self.is_overloaded(path) {
                 // Nobody who fills this queue obeys.
@@ -300,6 +304,7 @@ impl Auto {
         let has_grown = up.has_grown_to(rate) && self.tally.is_window_limited;
         // A link with more to give has no queue; what grows in spite of one is taken from others.
         let is_taken = self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now);
+        self.schedule.has_found_more |= has_grown && !is_taken;
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
         let is_free = !is_taken && (self.is_round_flat() || self.restless.is_known());
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {

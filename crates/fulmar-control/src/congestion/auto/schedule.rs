@@ -26,6 +26,8 @@ pub(super) struct Schedule {
     pub(super) flat_rounds: u64,
     /// A queue stood in a round of cruising since the last probe.
     pub(super) has_waited: bool,
+    /// The last probe found more where nothing waited.
+    pub(super) has_found_more: bool,
     /// The last probe lost more than the floor explains.
     pub(super) has_probe_lost: bool,
 }
@@ -36,6 +38,7 @@ impl Schedule {
         self.probe_round = round;
         self.flat_rounds = 0;
         self.has_waited = false;
+        self.has_found_more = false;
         self.has_probe_lost = false;
     }
 
@@ -52,6 +55,7 @@ impl Schedule {
             rtt_probed_at: None,
             flat_rounds: 0,
             has_waited: false,
+            has_found_more: false,
             has_probe_lost: false,
         }
     }
