@@ -15,6 +15,14 @@ const MEMORY_PACKETS: f64 = 2048.0;
 const KEPT_BY_ONE: f64 = 0.999_511_837_939_889_4;
 /// Fewer packets say nothing.
 const WEIGHT_MIN: f64 = 20.0;
+/// Until so many came the worst is assumed that what was seen allows: where none of n was lost 3 / n may be, with a
+/// certainty of 95 % (the rule of three; Hanley and Lippman-Hand 1983) ..
+const YOUNG_PACKETS: f64 = 500.0;
+const UNSEEN_LOSSES: f64 = 3.0;
+/// .. but no more than this ..
+const UNSEEN_RATE_MAX: f64 = 0.2;
+/// .. in bursts of this length.
+const UNSEEN_BURST_PACKETS: f64 = 4.0;
 
 /// Loss rate and burst length of the packets that come in.
 #[derive(Debug, Default)]
@@ -57,6 +65,20 @@ impl WayBack {
     pub fn channel(&self) -> Channel {
         Channel::new(&self.view())
     }
+
+    /// The same, but the worst that it may be while few packets came.
+    pub fn at_worst(&self) -> Channel {
+        let seen = self.view();
+        if self.packets >= YOUNG_PACKETS {
+            return Channel::new(&seen);
+        }
+        let unseen_rate = (UNSEEN_LOSSES / self.packets.max(1.0)).min(UNSEEN_RATE_MAX);
+        Channel::new(&LossView {
+            rate: seen.rate.max(unseen_rate),
+            burst_packets: seen.burst_packets.max(UNSEEN_BURST_PACKETS),
+            ..seen
+        })
+    }
 }
 
 #[cfg(test)]
@@ -82,5 +104,18 @@ mod tests {
             swapped.on_packet(PacketNumber(number));
         }
         assert!(swapped.view().rate < 0.01, "{:?}", swapped.view());
+    }
+
+    #[test]
+    fn a_young_way_back_may_lose_what_was_not_seen_yet() {
+        let after = |packets: u64| {
+            let mut way = WayBack::default();
+            (0..=packets).for_each(|number| way.on_packet(PacketNumber(number)));
+            (way.channel().loss(), way.at_worst().loss())
+        };
+        assert_eq!(after(0), (0.0, UNSEEN_RATE_MAX));
+        let (seen, worst) = after(60);
+        assert!(seen == 0.0 && (worst - 0.05).abs() < 0.001, "{worst}");
+        assert_eq!(after(700), (0.0, 0.0), "of so many a loss would have been seen");
     }
 }
