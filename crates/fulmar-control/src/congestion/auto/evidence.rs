@@ -430,7 +430,6 @@ impl Auto {
     pub(super) fn bound(&mut self, now: Instant, path: &PathView) {
         self.congested_at = Some(now);
         let in_flight = path.in_flight_bytes.min(self.window_bytes) as f64 * CONGESTION_FACTOR;
-        let bdp = self.model.bdp_bytes().unwrap_or(0);
-        self.bound_bytes = Some((in_flight as u64).max(bdp));
+        self.bound_bytes = Some((in_flight as u64).max(self.path_bytes()));
     }
 }

@@ -238,16 +238,25 @@ impl Auto {
             }
             _ => WINDOW_GAIN,
         };
-        // Bunched ACKs: as much again as arrives between them (BBR: extra_acked). Jitter: as much as the path
-        // holds of what it delays.
-        let held = self.bunch_gap().max(self.spread());
-        let bunch = self.model.rate().map_or(0, |rate| rate.bytes_in(held));
-        let window_bytes =
-            ((bdp_bytes as f64 * gain) as u64).saturating_add(bunch).saturating_add(2 * self.burst_bytes());
+        let window_bytes = ((bdp_bytes as f64 * gain) as u64)
+            .saturating_add(self.held_bytes())
+            .saturating_add(2 * self.burst_bytes());
         match &self.phase {
             Phase::Startup(startup) => startup.early.window(window_bytes).max(INITIAL_PACKETS * packet),
             _ => window_bytes,
         }
+    }
+
+    /// Bytes in flight beside the bandwidth-delay product, though no queue stands. Bunched ACKs: as much as arrives
+    /// between them (BBR: extra_acked). Jitter: as much as the path holds of what it delays.
+    fn held_bytes(&self) -> u64 {
+        let held = self.bunch_gap().max(self.spread());
+        self.model.rate().map_or(0, |rate| rate.bytes_in(held))
+    }
+
+    /// Bytes in flight that fill the path: less would be less than its rate.
+    fn path_bytes(&self) -> u64 {
+        self.model.bdp_bytes().unwrap_or(0).saturating_add(self.held_bytes())
     }
 
     /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.

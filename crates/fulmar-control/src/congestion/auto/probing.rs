@@ -231,7 +231,7 @@ impl Auto {
     fn enter_probe(&mut self, now: Instant) {
         self.model.unbound_rate();
         // Within the bound nothing faster would leave.
-        let room_bytes = self.model.bdp_bytes().unwrap_or(0) as f64 * UP_GAIN;
+        let room_bytes = self.path_bytes() as f64 * UP_GAIN;
         self.bound_bytes = self.bound_bytes.map(|bound| bound.max(room_bytes as u64));
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
         let gain = self.probe_gain(now);
