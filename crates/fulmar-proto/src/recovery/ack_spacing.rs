@@ -28,6 +28,8 @@ const DELAY_MIN: Duration = Duration::from_millis(1);
 const DELAY_MAX: Duration = Duration::from_millis(100);
 /// A policy this close to the one asked for is not worth a frame.
 const NEAR: f64 = 1.5;
+/// Nor one whose ACKs are repeated about as often.
+const NEAR_REPEATS: f64 = 2.0;
 
 /// What the peer was asked for, and what it is still to be told.
 #[derive(Debug, Default)]
@@ -79,10 +81,10 @@ impl AckSpacing {
         let every_packets = if per_round == PER_ROUND_MIN { every_packets.max(2) } else { every_packets };
         let delay = (rtt / per_round).clamp(DELAY_MIN, DELAY_MAX);
         let repeats = repeats(way_back);
-        let is_near = |new: f64, old: f64| new <= old * NEAR && new * NEAR >= old;
-        let is_fine = is_near(f64::from(every_packets), f64::from(self.asked.every_packets))
-            && is_near(delay.as_secs_f64(), self.asked.delay.as_secs_f64())
-            && (repeats == 0) == (self.asked.repeats == 0);
+        let is_near = |new: f64, old: f64, factor: f64| new <= old * factor && new * factor >= old;
+        let is_fine = is_near(f64::from(every_packets), f64::from(self.asked.every_packets), NEAR)
+            && is_near(delay.as_secs_f64(), self.asked.delay.as_secs_f64(), NEAR)
+            && is_near(f64::from(repeats), f64::from(self.asked.repeats), NEAR_REPEATS);
         if !is_fine {
             self.asked = AckPolicy { every_packets, delay, repeats };
             self.pending = Some(self.asked);
@@ -136,6 +138,20 @@ mod tests {
         assert_eq!(acks.poll(), None, "close to what was asked for");
         acks.update(100_000, Duration::from_secs(1), &clean);
         assert_eq!(acks.poll(), Some(AckPolicy { every_packets: 64, delay: DELAY_MAX, repeats: 0 }));
+    }
+
+    /// Few packets under way, each acknowledged: what is asked for differs only in how often the last ACK is repeated.
+    #[test]
+    fn repetitions_are_no_more_than_what_is_known_needs() {
+        let mut acks = AckSpacing::default();
+        let mut repeats = |loss| {
+            acks.update(10, Duration::from_millis(5), &loss);
+            acks.poll().map(|policy| policy.repeats)
+        };
+        let young = repeats(channel(0.2, 4.0)).unwrap();
+        let known = repeats(channel(0.1, 1.1)).unwrap();
+        assert!((1..=2).contains(&known) && young > 2 * known, "{young}, {known}");
+        assert_eq!((repeats(channel(0.12, 1.1)), repeats(channel(0.0, 0.0))), (None, Some(0)));
     }
 
     #[test]
