@@ -25,6 +25,8 @@ pub enum Mechanism {
     Alone,
     /// The floor is compared with slow rounds from time to time.
     Check,
+    /// A probe's own queue is drained for no longer than it takes.
+    Brief,
     /// The shortest round trip is looked for.
     RttProbe,
     /// Where others share a full queue the rate is what the link carried.
@@ -40,11 +42,11 @@ pub enum Mechanism {
 }
 
 use Mechanism::{
-    Alone, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Restless, RttProbe,
+    Alone, Brief, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Restless, RttProbe,
     Spread, Steady, Stubborn, Trains,
 };
 
-const ALL: [(&str, Mechanism); 16] = [
+const ALL: [(&str, Mechanism); 17] = [
     ("floor", Floor),
     ("trains", Trains),
     ("flights", Flights),
@@ -55,6 +57,7 @@ const ALL: [(&str, Mechanism); 16] = [
     ("bunches", Bunches),
     ("alone", Alone),
     ("check", Check),
+    ("brief", Brief),
     ("rtt-probe", RttProbe),
     ("carried", Carried),
     ("narrow", Narrow),

@@ -222,7 +222,8 @@ impl Auto {
         let empty = self.model.empty_rtt().unwrap_or(rtt);
         let is_long = self.has_standing_queue && rtt > empty.mul_f64(1.0 + FOREIGN_QUEUE);
         if let Phase::Cruise { foreign_rounds, standing } = &mut self.phase {
-            self.schedule.has_waited |= self.has_standing_queue;
+            // What a probe queued is still there while it drains.
+            self.schedule.has_waited |= self.has_standing_queue && self.sent_gain > Slow::Down.gain();
             *foreign_rounds = if is_long { *foreign_rounds + 1 } else { foreign_rounds.saturating_sub(1) };
             if *foreign_rounds == 0 {
                 *standing = Carried::new();

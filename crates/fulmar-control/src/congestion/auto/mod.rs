@@ -231,11 +231,8 @@ impl Auto {
             Phase::Startup(startup) if startup.is_nearly_full() => SHARED_PROBE_GAIN,
             Phase::Startup(_) if bdp_bytes < EARLY_PACKETS * packet => STARTUP_GAIN,
             Phase::Up(_) if self.has_standing_queue => SHARED_PROBE_GAIN,
-            Phase::Cruise { .. } | Phase::Slow { kind: Slow::Down | Slow::DeepDown | Slow::Together, .. }
-                if self.has_standing_queue =>
-            {
-                self.shared_window_gain()
-            }
+            Phase::Slow { kind: Slow::Drain, .. } => WINDOW_GAIN,
+            Phase::Cruise { .. } | Phase::Slow { .. } if self.has_standing_queue => self.shared_window_gain(),
             _ => WINDOW_GAIN,
         };
         let window_bytes = ((bdp_bytes as f64 * gain) as u64)
@@ -354,6 +351,7 @@ impl CongestionController for Auto {
         self.tally.add(feedback, self.model.rtt_min().unwrap_or_default());
         self.on_rival_feedback(feedback, path);
         self.watch_probe(feedback.now, path);
+        self.watch_brief(feedback.now, path);
         if feedback.round != self.round {
             self.round = feedback.round;
             self.end_round(feedback.now, path);

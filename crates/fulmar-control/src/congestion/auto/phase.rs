@@ -51,7 +51,9 @@ pub(super) enum Slow {
     Drain,
     /// Until the queue that probing filled is gone; compares loss and finds the shortest RTT.
     Down,
-    /// The same, deeper, because the shortest RTT was not seen for long.
+    /// No longer than until the queue that probing filled is gone: there is no loss to compare, and nobody to wait for.
+    Brief,
+    /// As `Down`, deeper, because the shortest RTT was not seen for long.
     DeepDown,
     /// The same, as long as it takes for a queue that others drain as well.
     Together,
@@ -82,7 +84,7 @@ impl Slow {
         match self {
             // Drains in one or two rounds what start-up queued in one.
             Self::Drain => 0.5,
-            Self::Down => 0.75,
+            Self::Down | Self::Brief => 0.75,
             Self::DeepDown | Self::Together => 0.5,
         }
     }
@@ -93,7 +95,7 @@ impl Slow {
         match self {
             // Half a product for one round is what BBRv2's ProbeRTT does for 200 ms.
             Self::DeepDown => Some(0.6),
-            Self::Drain | Self::Down => Some(1.0),
+            Self::Drain | Self::Down | Self::Brief => Some(1.0),
             Self::Together => None,
         }
     }
@@ -135,7 +137,7 @@ impl Phase {
         match self {
             Self::Startup(_) => "startup",
             Self::Slow { kind: Slow::Drain, .. } => "drain",
-            Self::Slow { kind: Slow::Down, .. } => "probe down",
+            Self::Slow { kind: Slow::Down | Slow::Brief, .. } => "probe down",
             Self::Slow { kind: Slow::DeepDown, .. } => "probe rtt",
             Self::Slow { kind: Slow::Together, .. } => "drain together",
             Self::Cruise { .. } => "cruise",

@@ -142,7 +142,6 @@ impl Auto {
     }
 
     fn judge_slow(&mut self, now: Instant, path: &PathView) {
-        self.schedule.slow_round = self.round;
         let is_finding = self.tally.found_shorter_rtt() && self.may_be_blind(now, path);
         let Phase::Slow { kind, rounds } = &mut self.phase else { return };
         if self.round_gain > kind.gain() {
@@ -150,19 +149,45 @@ impl Auto {
             return;
         }
         *rounds += 1;
+        self.schedule.slow_round = self.round;
         if is_finding && *rounds < FINDING_ROUNDS_MAX {
             return;
         }
-        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0) as f64;
-        let is_drained =
-            kind.drain_target().is_some_and(|share| path.in_flight_bytes as f64 <= bdp_bytes * share);
-        if is_drained || *rounds >= SLOW_ROUNDS_MAX {
-            if self.schedule.probe_round < self.round {
-                self.model.next_cycle();
-                self.schedule_probe(now, path);
-            }
-            self.enter(Phase::cruise());
+        let (kind, has_waited) = (*kind, *rounds >= SLOW_ROUNDS_MAX);
+        if has_waited || self.is_drained_for(kind, path) {
+            self.end_slow(now, path);
         }
+    }
+
+    /// What is in flight is as little as sending slower was for.
+    fn is_drained_for(&self, kind: Slow, path: &PathView) -> bool {
+        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0) as f64;
+        kind.drain_target().is_some_and(|share| path.in_flight_bytes as f64 <= bdp_bytes * share)
+    }
+
+    fn end_slow(&mut self, now: Instant, path: &PathView) {
+        if self.schedule.probe_round < self.round {
+            self.model.next_cycle();
+            self.schedule_probe(now, path);
+        }
+        self.enter(Phase::cruise());
+    }
+
+    /// The queue of a probe that had the path alone is gone within a round.
+    pub(super) fn watch_brief(&mut self, now: Instant, path: &PathView) {
+        let is_brief = matches!(self.phase, Phase::Slow { kind: Slow::Brief, .. });
+        if is_brief && self.is_drained_for(Slow::Brief, path) {
+            self.end_slow(now, path);
+        }
+    }
+
+    /// A probe ends. Loss at three quarters of the rate is compared now and then where there is some; what others queue as
+    /// well takes a whole round.
+    fn end_probe(&mut self, up: Up) {
+        let was_compared = self.round.saturating_sub(self.schedule.slow_round) <= FLOOR_CHECK_ROUNDS / 2;
+        let needs_round = self.floor.rate() > FLOOR_CHECKED && !was_compared;
+        let is_brief = up.gain >= UP_GAIN && !needs_round && self.has(Mechanism::Brief);
+        self.enter(Phase::slow(if is_brief { Slow::Brief } else { Slow::Down }));
     }
 
     /// Sets when the next probe is due.
@@ -314,7 +339,7 @@ impl Auto {
             if self.tally.rtt_mean().is_some_and(|rtt| rtt > base.saturating_add(self.queue_slack() / 2)) {
                 self.on_alone(now);
             }
-            self.enter(Phase::slow(Slow::Down));
+            self.end_probe(up);
         } else if rounds >= UP_ROUNDS_MAX && is_free {
             // Far below the rate still: start-up ended too early, or the path became faster.
             self.restart(path);
@@ -349,7 +374,7 @@ impl Auto {
             if has_queue {
                 self.on_alone(now);
             }
-            self.enter(Phase::slow(Slow::Down));
+            self.end_probe(up);
         }
     }
 
