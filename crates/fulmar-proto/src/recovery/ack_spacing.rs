@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fulmar_control::Channel;
 
-use super::AckPolicy;
+use super::{AckPolicy, WayBack};
 use crate::Instant;
 
 /// ACKs per round trip where none is lost.
@@ -28,8 +28,6 @@ const DELAY_MIN: Duration = Duration::from_millis(1);
 const DELAY_MAX: Duration = Duration::from_millis(100);
 /// A policy this close to the one asked for is not worth a frame.
 const NEAR: f64 = 1.5;
-/// Nor one whose ACKs are repeated about as often.
-const NEAR_REPEATS: f64 = 2.0;
 
 /// What the peer was asked for, and what it is still to be told.
 #[derive(Debug, Default)]
@@ -74,17 +72,18 @@ impl AckSpacing {
     }
 
     /// The window, in packets, the smoothed RTT, and what the path back does are now these.
-    pub(super) fn update(&mut self, window_packets: u64, rtt: Duration, way_back: &Channel) {
-        let per_round = acks_per_round(way_back);
+    pub(super) fn update(&mut self, window_packets: u64, rtt: Duration, way_back: &WayBack) {
+        let per_round = acks_per_round(&way_back.at_worst());
         let every_packets = (window_packets / u64::from(per_round)).clamp(1, EVERY_MAX) as u32;
         // One for every packet is for paths that need it.
         let every_packets = if per_round == PER_ROUND_MIN { every_packets.max(2) } else { every_packets };
         let delay = (rtt / per_round).clamp(DELAY_MIN, DELAY_MAX);
-        let repeats = repeats(way_back);
-        let is_near = |new: f64, old: f64, factor: f64| new <= old * factor && new * factor >= old;
-        let is_fine = is_near(f64::from(every_packets), f64::from(self.asked.every_packets), NEAR)
-            && is_near(delay.as_secs_f64(), self.asked.delay.as_secs_f64(), NEAR)
-            && is_near(f64::from(repeats), f64::from(self.asked.repeats), NEAR_REPEATS);
+        // What is repeated may be all that is sent: that is for losses that were seen.
+        let repeats = repeats(&way_back.channel());
+        let is_near = |new: f64, old: f64| new <= old * NEAR && new * NEAR >= old;
+        let is_fine = is_near(f64::from(every_packets), f64::from(self.asked.every_packets))
+            && is_near(delay.as_secs_f64(), self.asked.delay.as_secs_f64())
+            && (repeats == 0) == (self.asked.repeats == 0);
         if !is_fine {
             self.asked = AckPolicy { every_packets, delay, repeats };
             self.pending = Some(self.asked);
@@ -122,14 +121,22 @@ mod tests {
     use fulmar_control::LossView;
 
     use super::*;
+    use crate::PacketNumber;
 
     fn channel(rate: f64, burst_packets: f64) -> Channel {
         Channel::new(&LossView { rate, burst_packets, weight_packets: 1000.0 })
     }
 
+    /// Of every `period` of 1000 packets the first `lost` are.
+    fn way_back(lost: u64, period: u64) -> WayBack {
+        let mut way_back = WayBack::default();
+        (0..1000).filter(|n| n % period >= lost).for_each(|n| way_back.on_packet(PacketNumber(n)));
+        way_back
+    }
+
     #[test]
     fn eight_acks_a_round_trip_are_asked_for_once() {
-        let clean = channel(0.0, 0.0);
+        let clean = way_back(0, 1);
         let mut acks = AckSpacing::default();
         acks.update(80, Duration::from_millis(80), &clean);
         let policy = AckPolicy { every_packets: 10, delay: Duration::from_millis(10), repeats: 0 };
@@ -140,18 +147,18 @@ mod tests {
         assert_eq!(acks.poll(), Some(AckPolicy { every_packets: 64, delay: DELAY_MAX, repeats: 0 }));
     }
 
-    /// Few packets under way, each acknowledged: what is asked for differs only in how often the last ACK is repeated.
+    /// Many for a connection that is young; to repeat them is for losses that were seen.
     #[test]
-    fn repetitions_are_no_more_than_what_is_known_needs() {
-        let mut acks = AckSpacing::default();
-        let mut repeats = |loss| {
-            acks.update(10, Duration::from_millis(5), &loss);
-            acks.poll().map(|policy| policy.repeats)
+    fn a_young_way_back_is_asked_for_more_of_them() {
+        let asked = |way_back| {
+            let mut acks = AckSpacing::default();
+            acks.update(160, Duration::from_millis(80), &way_back);
+            acks.poll().unwrap()
         };
-        let young = repeats(channel(0.2, 4.0)).unwrap();
-        let known = repeats(channel(0.1, 1.1)).unwrap();
-        assert!((1..=2).contains(&known) && young > 2 * known, "{young}, {known}");
-        assert_eq!((repeats(channel(0.12, 1.1)), repeats(channel(0.0, 0.0))), (None, Some(0)));
+        let (young, known) = (asked(WayBack::default()), asked(way_back(0, 1)));
+        assert!(young.every_packets <= 2 && known.every_packets == 20, "{young:?}, {known:?}");
+        assert_eq!((young.repeats, known.repeats), (0, 0));
+        assert!(asked(way_back(4, 20)).repeats > 2);
     }
 
     #[test]

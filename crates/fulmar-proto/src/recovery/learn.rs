@@ -133,7 +133,7 @@ impl<T: Copy> Recovery<T> {
         self.pacer_at = None;
         if self.rtt.has_sample() {
             let window_packets = self.budget.window_bytes / u64::from(self.mtu.current_bytes());
-            self.acks.update(window_packets, self.rtt.smoothed(), &self.way_back.at_worst());
+            self.acks.update(window_packets, self.rtt.smoothed(), &self.way_back);
         }
         self.sent.forget_front(feedback.now, self.rtt.conservative() * 3);
         let view = self.view();

@@ -95,6 +95,11 @@ impl MtuDiscovery {
         self.is_searching
     }
 
+    /// A probe of the size that is tried was lost.
+    pub fn has_lost(&self) -> bool {
+        self.lost_probes > 0
+    }
+
     /// When the search begins again, if it is not under way.
     pub fn timeout(&self) -> Option<Instant> {
         (!self.is_searching).then_some(self.next_search_at)

@@ -118,10 +118,11 @@ impl<T: Copy> Recovery<T> {
         self.sent.largest_acked().is_some()
     }
 
-    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search is
-    /// worth its packet.
+    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search, or another try
+    /// of a probe that was lost, is worth its packet and those that tell of its loss.
     pub fn poll_mtu_probe(&mut self, now: Instant, is_active: bool) -> Option<Probe> {
-        if !self.may_probe_mtu() || !(self.mtu.is_searching() || is_active) {
+        let goes_on = self.mtu.is_searching() && !self.mtu.has_lost();
+        if !self.may_probe_mtu() || !(goes_on || is_active) {
             return None;
         }
         self.mtu.poll_probe(now)
