@@ -297,7 +297,10 @@ impl Auto {
         }
         self.carried.on_round(&self.tally, now - self.round_started_at);
         let carried = if has_queue {
-            self.carried.with_queue()
+            // The fastest sample of few packets is luck, and would keep a queue that is our own.
+            let mean = self.carried.mean(self.compensated(now));
+            let mean = mean.filter(|_| self.is_narrow() && self.is_alone(now));
+            self.carried.with_queue().map(|fastest| mean.unwrap_or(fastest))
         } else {
             let carried = self.carried.without_queue(self.compensated(now));
             if let Some(rate) = carried.filter(|_| self.carried.has_heavy_loss()) {
