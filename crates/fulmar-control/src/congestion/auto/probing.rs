@@ -153,8 +153,8 @@ impl Auto {
         if is_finding && *rounds < FINDING_ROUNDS_MAX {
             return;
         }
-        let (kind, has_waited) = (*kind, *rounds >= SLOW_ROUNDS_MAX);
-        if has_waited || self.is_drained_for(kind, path) {
+        let (kind, is_long) = (*kind, *rounds >= SLOW_ROUNDS_MAX);
+        if is_long || self.is_drained_for(kind, path) {
             self.end_slow(now, path);
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Schedule {
     pub(super) probe_round: u64,
     /// .. or at this time.
     pub(super) probe_at: Instant,
-    /// The last round of sending slower.
+    /// The last round that was sent slower as a whole.
     pub(super) slow_round: u64,
     /// When the shortest RTT was last looked for.
     pub(super) rtt_probed_at: Option<Instant>,
