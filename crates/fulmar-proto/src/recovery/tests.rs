@@ -86,6 +86,24 @@ fn each_packet_has_one_fate_and_a_late_one_comes_back() {
     assert_eq!(path.recovery.in_flight_bytes(), 3 * u64::from(BYTES));
 }
 
+/// Each loss of a probe costs a timeout, a packet and its ACK: in silence one is enough.
+#[test]
+fn a_probe_for_a_larger_mtu_that_was_lost_is_tried_again_only_while_something_is_under_way() {
+    let mut path = Path::new(Timeout::Probe);
+    let limits = PathLimits { initial_mtu_bytes: 1200, mtu_max_bytes: 1472, is_ecn_enabled: false };
+    path.recovery.mtu = MtuDiscovery::held_to(&limits, None);
+    let number = path.send();
+    path.arrive(number);
+    path.ack();
+    let probe = path.recovery.poll_mtu_probe(path.now, false).expect("the first is worth its packet");
+    path.recovery.on_mtu_probe_sent(path.now, probe);
+    let later: Vec<_> = (0..4).map(|_| path.send()).collect();
+    later.into_iter().for_each(|number| path.arrive(number));
+    path.ack();
+    assert_eq!(path.recovery.poll_mtu_probe(path.now, false), None);
+    assert_eq!(path.recovery.poll_mtu_probe(path.now, true), Some(probe));
+}
+
 #[test]
 fn the_window_blocks_and_an_ack_opens_it() {
     let mut path = Path::new(Timeout::Probe);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::bottleneck::{App, Bottleneck, Link, MTU};
-use fulmar_control::{Auto, CongestionController, Cubic, CubicConfig, NewReno, Reno, WindowConfig};
+use fulmar_control::{
+    Auto, CongestionController, Cubic, CubicConfig, Mechanism, NewReno, Reno, WindowConfig,
+};
 
 /// Goodput as a share of (1 - p) C.
 fn share(link: &Link, controller: Box<dyn CongestionController>, seconds: f64) -> f64 {
@@ -99,6 +101,16 @@ fn auto_fits_any_queue() {
             auto_reaches(&Link::new(100, 20).lossy(loss, 0.0).queue(queue), 0.94);
             auto_reaches(&Link::new(20, 250).lossy(loss, 0.0).queue(queue), 0.87);
         }
+    }
+}
+
+/// A probe's queue is drained in what it takes, not in whole rounds.
+#[test]
+fn auto_gives_up_no_round_after_a_probe() {
+    for link in [Link::new(100, 20), Link::new(100, 100)] {
+        let whole_rounds = Auto::new(MTU).without(Some(Mechanism::Brief));
+        let (brief, whole) = (share(&link, auto(), 20.0), share(&link, Box::new(whole_rounds), 20.0));
+        assert!(brief > whole + 0.005, "{brief}, {whole}");
     }
 }
 

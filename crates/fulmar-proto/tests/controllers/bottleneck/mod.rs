@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fulmar_control::CongestionController;
 use fulmar_net::{
-    Datagram, Intervals, LinkConfig, LinkRate, LinkStats, Loss, Payload, Probability, QueueConfig,
-    QueueLimit, Stalls, TwoState,
+    Datagram, Intervals, Jitter, LinkConfig, LinkRate, LinkStats, Loss, Order, Payload, Probability,
+    QueueConfig, QueueLimit, RateTrace, Stalls, TwoState,
 };
 use fulmar_proto::recovery::AckPolicy;
 use fulmar_proto::{Instant, PacketNumber, Rate};
@@ -35,8 +35,14 @@ pub struct Link {
     pub mark_above: Option<f64>,
     /// Nothing passes between these times.
     pub blackouts: Vec<(Instant, Instant)>,
+    /// Share of packets marked, whatever the queue.
+    pub marked: f64,
+    /// Added to the delay of each packet and ACK, uniformly from zero to this, without changing their order.
+    pub jitter: Duration,
     /// From then on the link has this rate.
     pub change: Option<(Instant, u64)>,
+    /// Every so often the rate changes between its own and this one.
+    pub alternates: Option<(Duration, u64)>,
     /// The receiver spaces its ACKs as `Recovery` asks; else there is one per packet, so that a test is of
     /// the controller alone.
     pub acks_as_asked: bool,
@@ -53,7 +59,10 @@ impl Link {
             bunch: Duration::ZERO,
             mark_above: None,
             blackouts: Vec::new(),
+            marked: 0.0,
+            jitter: Duration::ZERO,
             change: None,
+            alternates: None,
             acks_as_asked: false,
         }
     }
@@ -82,16 +91,26 @@ impl Link {
         };
         LinkConfig {
             delay: self.rtt / 2,
+            jitter: Jitter::Uniform(self.jitter),
+            order: Order::Kept,
             blackouts: Intervals::new(self.blackouts.iter().copied()),
             ..LinkConfig::default()
         }
         .with_loss(loss)
     }
 
+    fn rate(&self) -> LinkRate {
+        let rate = Rate::from_bits_per_second(self.bits_per_second);
+        let Some((after, other)) = self.alternates else { return LinkRate::Constant(rate) };
+        let steps = vec![(Duration::ZERO, rate), (after, Rate::from_bits_per_second(other))];
+        LinkRate::Trace(RateTrace::new(steps, Some(after * 2)).expect("in order"))
+    }
+
     fn forward(&self) -> LinkConfig {
         let share = |bdp: f64| QueueLimit::Bdp { milli: (bdp * 1000.0) as u32, rtt: Some(self.rtt) };
         LinkConfig {
-            rate: LinkRate::Constant(Rate::from_bits_per_second(self.bits_per_second)),
+            rate: self.rate(),
+            mark: Probability::from_f64(self.marked).expect("a share"),
             queue: QueueConfig::DropTail(share(self.queue_bdp)),
             mark_threshold: self.mark_above.map(|above| share(above * self.queue_bdp)),
             ..self.wire()
