@@ -3,7 +3,7 @@
 //! Source: BBRv3 (draft-ietf-ccwg-bbr 4.3), with phases that begin and end with rounds. Start-up doubles (see
 //! `startup`), Drain empties what it queued; then Cruise, Up (at least two rounds: the first round's ACKs are
 //! of packets sent before it), Down (at least one whole round, so that loss at three quarters of the rate can
-//! be compared) in turn.
+//! be compared; or, where there is none to compare and nobody else to wait for, until the probe's queue is gone) in turn.
 
 use core::time::Duration;
 
