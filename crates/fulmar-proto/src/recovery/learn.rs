@@ -133,13 +133,12 @@ impl<T: Copy> Recovery<T> {
         self.pacer_at = None;
         if self.rtt.has_sample() {
             let window_packets = self.budget.window_bytes / u64::from(self.mtu.current_bytes());
-            let seen = self.way_back.channel();
             // Beside TCP's timer ACKs are TCP's, which open the window, and no more than is known to be needed.
-            let feared = match self.timeout {
+            let way_back = match self.timeout {
                 Timeout::Probe => self.way_back.at_worst(),
-                Timeout::Retransmission { .. } => seen,
+                Timeout::Retransmission { .. } => self.way_back.channel(),
             };
-            self.acks.update(window_packets, self.rtt.smoothed(), &feared, &seen);
+            self.acks.update(window_packets, self.rtt.smoothed(), &way_back);
         }
         self.sent.forget_front(feedback.now, self.rtt.conservative() * 3);
         let view = self.view();
