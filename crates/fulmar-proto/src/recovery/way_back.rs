@@ -68,10 +68,10 @@ impl WayBack {
 
     /// The same, but the worst that it may be while few packets came.
     pub fn at_worst(&self) -> Channel {
-        let seen = self.view();
         if self.packets >= YOUNG_PACKETS {
-            return Channel::new(&seen);
+            return self.channel();
         }
+        let seen = self.view();
         let unseen_rate = (UNSEEN_LOSSES / self.packets.max(1.0)).min(UNSEEN_RATE_MAX);
         Channel::new(&LossView {
             rate: seen.rate.max(unseen_rate),

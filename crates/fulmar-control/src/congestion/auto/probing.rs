@@ -184,10 +184,14 @@ impl Auto {
     /// A probe ends. Loss at three quarters of the rate is compared now and then where there is some; what others queue as
     /// well takes a whole round.
     fn end_probe(&mut self, up: Up) {
-        let was_compared = self.round.saturating_sub(self.schedule.slow_round) <= FLOOR_CHECK_ROUNDS / 2;
-        let needs_round = self.floor.rate() > FLOOR_CHECKED && !was_compared;
+        let needs_round = self.was_unchecked_for(FLOOR_CHECK_ROUNDS / 2);
         let is_brief = up.gain >= UP_GAIN && !needs_round && self.has(Mechanism::Brief);
         self.enter(Phase::slow(if is_brief { Slow::Brief } else { Slow::Down }));
+    }
+
+    /// There is a floor, and more than so many rounds ago it was last compared with a slow one.
+    fn was_unchecked_for(&self, rounds: u64) -> bool {
+        self.floor.rate() > FLOOR_CHECKED && self.round.saturating_sub(self.schedule.slow_round) > rounds
     }
 
     /// Sets when the next probe is due.
@@ -232,9 +236,7 @@ impl Auto {
         let is_probe_due =
             self.round >= self.schedule.probe_round || now >= self.schedule.probe_at || is_free;
         // Compensation is earned anew: from time to time a slow round shows whether the loss is still random.
-        let is_check_due = self.floor.rate() > FLOOR_CHECKED
-            && self.has(Mechanism::Check)
-            && self.round.saturating_sub(self.schedule.slow_round) > FLOOR_CHECK_ROUNDS;
+        let is_check_due = self.has(Mechanism::Check) && self.was_unchecked_for(FLOOR_CHECK_ROUNDS);
         if self.is_in_company(now) {
             if self.may_be_our_queue(now) {
                 self.test_queue(now);
@@ -296,13 +298,14 @@ impl Auto {
             return;
         }
         self.carried.on_round(&self.tally, now - self.round_started_at);
+        let compensated = self.compensated(now);
         let carried = if has_queue {
             // The fastest sample of few packets is luck, and would keep a queue that is our own.
-            let mean = self.carried.mean(self.compensated(now));
-            let mean = mean.filter(|_| self.is_narrow() && self.is_alone(now));
+            let is_luck = self.is_narrow() && self.is_alone(now);
+            let mean = self.carried.mean(compensated).filter(|_| is_luck);
             self.carried.with_queue().map(|fastest| mean.unwrap_or(fastest))
         } else {
-            let carried = self.carried.without_queue(self.compensated(now));
+            let carried = self.carried.without_queue(compensated);
             if let Some(rate) = carried.filter(|_| self.carried.has_heavy_loss()) {
                 // Until the next probe: each round has its lucky sample.
                 self.model.bound_rate(rate);
