@@ -101,6 +101,11 @@ impl Early {
         Self { bytes, rate: per_round(bytes, path), first: None, is_clocked: false }
     }
 
+    /// The path was in use before.
+    pub(super) fn is_again(&self) -> bool {
+        self.first.is_none()
+    }
+
     /// A packet took `rtt`. What is sought, and whether there is a queue, is for the caller to say.
     pub(super) fn on_ack(
         &mut self,

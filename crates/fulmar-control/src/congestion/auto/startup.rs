@@ -101,6 +101,10 @@ struct Jump {
     heard_at: Instant,
     /// The shortest round trip since the last look at it, and when that was.
     look: Option<(Instant, Duration)>,
+    /// Packets answered since then, and those of them that were lost.
+    losses: Losses,
+    /// ACKs have come for long enough to tell.
+    has_looked: bool,
     is_whole: bool,
     has_queue: bool,
     /// Rounds that have ended since it is whole.
@@ -116,6 +120,8 @@ impl Jump {
             arrived_bytes: 0,
             heard_at: now,
             look: None,
+            losses: Losses::default(),
+            has_looked: false,
             is_whole: false,
             has_queue: false,
             rounds: 0,
@@ -131,8 +137,9 @@ impl Jump {
         self.train.rate.scaled(if self.is_whole { 1.0 } else { JUMP_FIRST_SHARE })
     }
 
-    /// An ACK. Round trips longer than `rtt_min` by more than `slack` meet a queue.
-    fn on_ack(&mut self, feedback: &Feedback, rtt_min: Duration, slack: Duration) {
+    /// An ACK. Round trips longer than `rtt_min` by more than `slack` meet a queue; a queue that was full before is seen
+    /// by what it drops: more than `tolerated`.
+    fn on_ack(&mut self, feedback: &Feedback, rtt_min: Duration, slack: Duration, tolerated: f64) {
         let (Some(sent_at), Some(rtt)) = (feedback.newest_acked_sent_at, feedback.rtt) else { return };
         if sent_at < self.decided_at {
             return;
@@ -140,6 +147,7 @@ impl Jump {
         let (now, rtt) = (feedback.now, rtt.saturating_sub(feedback.ack_delay));
         if self.answered_at.is_some() {
             self.arrived_bytes = self.arrived_bytes.saturating_add(feedback.acked_bytes);
+            self.losses.add(feedback.acked_packets, feedback.lost.packets);
         }
         self.heard_at = now;
         let answered_at = *self.answered_at.get_or_insert(now);
@@ -150,7 +158,13 @@ impl Jump {
             self.has_queue |= shortest > rtt_min + slack;
             self.look = None;
         }
-        self.is_whole |= now - answered_at >= rtt_min / JUMP_LOOK_PART && !self.has_queue;
+        self.has_looked |= now - answered_at >= rtt_min / JUMP_LOOK_PART;
+        self.is_whole |= self.may_be_whole() && !self.losses.are_beyond(tolerated);
+    }
+
+    /// The part of the rate that was tried met no queue.
+    fn may_be_whole(&self) -> bool {
+        self.has_looked && !self.has_queue
     }
 }
 
@@ -162,9 +176,18 @@ struct Losses {
 }
 
 impl Losses {
-    fn add(&mut self, tally: &Tally) {
-        self.packets = self.packets.saturating_add(tally.packets());
-        self.lost_packets = self.lost_packets.saturating_add(tally.lost_packets);
+    fn add(&mut self, acked_packets: u32, lost_packets: u32) {
+        self.packets = self.packets.saturating_add(acked_packets).saturating_add(lost_packets);
+        self.lost_packets = self.lost_packets.saturating_add(lost_packets);
+    }
+
+    fn add_round(&mut self, tally: &Tally) {
+        self.add(tally.acked_packets, tally.lost_packets);
+    }
+
+    /// So many are not lost by chance if `tolerated` of them are to be expected.
+    fn are_beyond(&self, tolerated: f64) -> bool {
+        is_beyond(self.packets, self.lost_packets, tolerated)
     }
 
     /// The share that was lost; `None` of few packets.
@@ -190,10 +213,9 @@ impl Excess {
             return false;
         };
         self.rounds += 1;
-        self.losses.add(tally);
-        let Losses { packets, lost_packets } = self.losses;
-        let is_enough = self.rounds >= EXCESS_ROUNDS && packets >= EXCESS_PACKETS_MIN;
-        is_enough && is_beyond(packets, lost_packets, tolerated)
+        self.losses.add_round(tally);
+        let is_enough = self.rounds >= EXCESS_ROUNDS && self.losses.packets >= EXCESS_PACKETS_MIN;
+        is_enough && self.losses.are_beyond(tolerated)
     }
 }
 
@@ -279,8 +301,9 @@ impl Startup {
         slack: Duration,
         with_flights: bool,
     ) {
+        let tolerated = self.tolerated_loss();
         if let Some(jump) = &mut self.jump {
-            jump.on_ack(feedback, rtt_min, slack);
+            jump.on_ack(feedback, rtt_min, slack, tolerated);
         }
         let flight = with_flights.then(|| self.flights.on_feedback(feedback, rtt_min)).flatten();
         let Some(train) = self.trains.on_feedback(feedback).or(flight) else { return };
@@ -316,22 +339,28 @@ impl Startup {
         self.jump?.arrived()
     }
 
+    /// What a jump may lose: what was lost as well when little was sent is no crowd's.
+    fn tolerated_loss(&self) -> f64 {
+        (self.before_jump.share().unwrap_or(0.0) + STARTUP_LOSS).min(1.0)
+    }
+
     /// A round ends during a jump: is it right? If the round lost more than `tolerated`, that is given.
     fn judge_jump(&mut self, tally: &Tally, tolerated: Option<f64>) -> Option<Verdict> {
         if self.jump.is_none_or(|jump| jump.answered_at.is_none()) {
-            self.before_jump.add(tally);
+            self.before_jump.add_round(tally);
         }
+        let explained = self.tolerated_loss();
         let jump = self.jump.as_mut()?;
-        // What was lost as well when little was sent is no crowd's.
-        let known = self.before_jump.share().map_or(0.0, |share| (share + STARTUP_LOSS).min(1.0));
         let is_crowded = jump.answered_at.is_some()
             && tolerated.is_some_and(|tolerated| {
-                is_beyond(tally.packets(), tally.lost_packets, tolerated.max(known))
+                is_beyond(tally.packets(), tally.lost_packets, tolerated.max(explained))
             });
         if is_crowded || (jump.has_queue && !jump.is_whole) {
             return Some(Verdict::Shared);
         }
         if !jump.is_whole {
+            // What it lost, if it lost much, is the path's.
+            jump.is_whole = jump.may_be_whole();
             return Some(Verdict::Undecided);
         }
         if jump.has_queue {
@@ -378,6 +407,10 @@ impl Startup {
         }
         // A queue that is full before we come is not seen, what it drops is.
         if self.excess.on_round(tally, tolerated) {
+            return Verdict::Full;
+        }
+        // Whoever had reached the link's rate before: what grows in spite of a queue is taken from others.
+        if self.early.is_again() && !queue.is_empty() {
             return Verdict::Full;
         }
         if self.full.is_left_by(tally.delivery_rate) {

@@ -1,5 +1,7 @@
 //! Start-up by its rounds, its jumps and what they met.
 
+use crate::PathView;
+
 use super::*;
 
 fn round(delivered: u64, lost_packets: u32) -> Tally {
@@ -80,11 +82,28 @@ fn few_packets_may_lose_that_much_by_chance() {
     assert!(!excess.on_round(&tally, None) && excess.rounds == 0);
 }
 
+#[test]
+fn where_the_path_is_known_a_queue_ends_it() {
+    let path = PathView::unknown(1200);
+    let grown = |early, queue| {
+        let mut startup = Startup::new(Rate::from_bytes_per_second(1000), early);
+        startup.judge(&round(2000, 0), queue, None)
+    };
+    assert_eq!(grown(Early::new(), Queue::Some), Verdict::Grew);
+    assert_eq!(grown(Early::again(&path), Queue::None), Verdict::Grew);
+    assert_eq!(grown(Early::again(&path), Queue::Some), Verdict::Full);
+}
+
 const RTT: Duration = Duration::from_millis(200);
 
 /// A start-up in a jump to 1 MB/s, decided at 1 s; its ACKs come every millisecond from `from` to `to` ms, of
 /// 700 bytes each, and show a queue of so many milliseconds.
 fn jump(from: u64, to: u64, queue: impl Fn(u64) -> u64) -> Startup {
+    lossy_jump(from, to, queue, 0)
+}
+
+/// The same, with as many packets lost for each that arrives.
+fn lossy_jump(from: u64, to: u64, queue: impl Fn(u64) -> u64, lost_packets: u32) -> Startup {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let mut startup = Startup::new(Rate::ZERO, Early::new());
     let train = Train { rate: Rate::from_bytes_per_second(1_000_000), packets: 10 };
@@ -93,6 +112,7 @@ fn jump(from: u64, to: u64, queue: impl Fn(u64) -> u64) -> Startup {
         let rtt = RTT + Duration::from_millis(queue(millis));
         let mut feedback = Feedback::at(at(millis));
         (feedback.acked_bytes, feedback.rtt) = (700, Some(rtt));
+        (feedback.acked_packets, feedback.lost.packets) = (1, lost_packets);
         feedback.newest_acked_sent_at = Some(feedback.now - rtt);
         startup.watch_trains(&feedback, Rate::ZERO, RTT, RTT / 8, true);
     }
@@ -107,6 +127,17 @@ fn a_jump_is_whole_when_its_first_part_met_no_queue() {
     // One late packet is no queue.
     assert_eq!(rate(jump(1000, 1225, |millis| if millis == 1210 { 100 } else { 0 })), Some(1_000_000));
     assert_eq!(rate(jump(1000, 1300, |_| 30)), Some(700_000));
+}
+
+#[test]
+fn a_first_part_that_lost_much_is_not_whole_before_the_round_tells_whose_loss_it_is() {
+    let rate = |startup: &Startup| startup.jump_rate().map(Rate::bytes_per_second);
+    let mut startup = lossy_jump(1000, 1300, |_| 0, 1);
+    assert_eq!(rate(&startup), Some(700_000));
+    let of_path = (startup.judge(&round(700_000, 50), Queue::Flat, Some(0.2)), rate(&startup));
+    assert_eq!(of_path, (Verdict::Undecided, Some(1_000_000)));
+    let mut startup = lossy_jump(1000, 1300, |_| 0, 1);
+    assert_eq!(startup.judge(&round(700_000, 50), Queue::None, Some(0.2)), Verdict::Shared);
 }
 
 /// Packets of 1000 bytes, sent at once and answered a millisecond apart, while so much was delivered.
@@ -135,7 +166,7 @@ fn a_short_train_is_faster_than_start_up_is_anyway() {
 fn what_was_lost_before_a_jump_as_well_is_no_crowds() {
     let verdict_after = |before: u32| {
         let mut startup = jump(1000, 1210, |_| 0);
-        startup.before_jump.add(&round(1000, before));
+        startup.before_jump.add_round(&round(1000, before));
         startup.judge(&round(700_000, 60), Queue::None, Some(0.2))
     };
     assert_eq!(verdict_after(0), Verdict::Shared);
