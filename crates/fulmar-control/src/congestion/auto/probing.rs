@@ -35,7 +35,7 @@ const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 const FREE_ROUNDS: u64 = 5;
 /// A floor above this is compared with a slow round at least every so many rounds.
 const FLOOR_CHECKED: f64 = 0.02;
-const FLOOR_CHECK_ROUNDS: u64 = 20;
+const FLOOR_CHECK_ROUNDS: u64 = 40;
 /// Most rounds of draining: a queue that does not drain is somebody else's.
 const SLOW_ROUNDS_MAX: u32 = 3;
 /// Most of them while each finds a shorter round trip than was known.
