@@ -353,6 +353,7 @@ impl Auto {
             return false;
         }
         let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
+        self.floor.on_round(packets, lost_packets, &path.loss);
         let before = self.floor.rate();
         let is_slow = self.sent_gain <= Slow::Down.gain();
         let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);

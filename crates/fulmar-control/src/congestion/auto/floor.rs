@@ -10,7 +10,7 @@
 //! too high, lose less than the floor says, and lower it. It is bounded, and without clean rounds it decays.
 //!
 //! And the floor is never clearly above what was lost in the rounds sent slowest, at three quarters of the
-//! rate.
+//! rate, nor above what was lost in all: where others leave few rounds clean, those are too few to tell.
 //!
 //! Invariants: 0 <= floor <= `FLOOR_MAX`; a constant number of operations per round.
 
@@ -40,8 +40,34 @@ const SLOW_PACKETS: f64 = 256.0;
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
+/// All rounds bound it by so many of their packets, at so many standard errors above their mean.
+const ALL_PACKETS: f64 = 3000.0;
+const ALL_SIGMAS: f64 = 1.0;
 /// A floor lowered by more than this was wrong, not noisy.
 const CUT_MIN: f64 = 0.02;
+
+/// Packets of the last rounds, and those of them that were lost, forgotten exponentially.
+#[derive(Copy, Clone, Debug, Default)]
+struct Rounds {
+    packets: f64,
+    lost_packets: f64,
+}
+
+impl Rounds {
+    /// A round of `packets`; about `span_packets` are remembered.
+    fn add(&mut self, packets: f64, lost_packets: f64, span_packets: f64) {
+        let kept = (1.0 - packets / span_packets).max(0.0);
+        self.packets = self.packets * kept + packets;
+        self.lost_packets = self.lost_packets * kept + lost_packets;
+    }
+
+    /// The highest rate that they agree with, `sigmas` standard errors above their mean.
+    fn highest(&self, loss: &LossView, sigmas: f64) -> f64 {
+        // One pseudo-loss, or no loss at all would be believed to be certain.
+        let mean = ((self.lost_packets + 1.0) / (self.packets + 1.0)).min(1.0);
+        mean + sigmas * libm::sqrt(mean * (1.0 - mean) * stretch(mean, loss) / self.packets.max(1.0))
+    }
+}
 
 /// The estimator of the floor.
 #[derive(Clone, Debug)]
@@ -54,9 +80,8 @@ pub(super) struct Floor {
     measured_at: Option<Instant>,
     /// The longest that the shortest round trip was while it was measured.
     rtt_min: Duration,
-    /// Packets and losses of slow rounds, forgotten exponentially.
-    slow_packets: f64,
-    slow_lost_packets: f64,
+    slow: Rounds,
+    all: Rounds,
     rate: f64,
 }
 
@@ -70,8 +95,8 @@ impl Floor {
             lost_packets: 0,
             measured_at: None,
             rtt_min: Duration::ZERO,
-            slow_packets: 0.0,
-            slow_lost_packets: 0.0,
+            slow: Rounds::default(),
+            all: Rounds::default(),
             rate: 0.0,
         }
     }
@@ -121,23 +146,26 @@ impl Floor {
         }
     }
 
+    /// A round, at whatever pace: what the path loses by itself is among its losses.
+    pub(super) fn on_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) {
+        self.all.add(packets.into(), lost_packets.into(), ALL_PACKETS.max(packets.into()));
+        self.limit(loss);
+    }
+
     /// A round sent well below the rate settled `packets`, of which `lost_packets` were lost. If that is
     /// clearly less than the floor, part of the floor was our own doing, however clean the rounds looked:
     /// returns true.
     pub(super) fn on_slow_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) -> bool {
         let before = self.rate;
-        let (packets, lost_packets) = (f64::from(packets), f64::from(lost_packets));
-        let kept = 1.0 - packets / (SLOW_ROUNDS * packets).max(SLOW_PACKETS);
-        self.slow_packets = self.slow_packets * kept + packets;
-        self.slow_lost_packets = self.slow_lost_packets * kept + lost_packets;
+        let newest = Rounds { packets: packets.into(), lost_packets: lost_packets.into() };
+        self.slow.add(newest.packets, newest.lost_packets, (SLOW_ROUNDS * newest.packets).max(SLOW_PACKETS));
         self.limit(loss);
         // A round that alone is clearly below what the earlier ones said shows that we have slowed down
         // enough only now.
-        let newest = highest(packets, lost_packets, loss, SLOW_SIGMAS + 0.5);
-        if packets >= SLOW_PACKETS_MIN && newest < self.rate {
-            self.rate = newest;
-            self.slow_packets = packets;
-            self.slow_lost_packets = lost_packets;
+        let highest = newest.highest(loss, SLOW_SIGMAS + 0.5);
+        if newest.packets >= SLOW_PACKETS_MIN && highest < self.rate {
+            self.rate = highest;
+            self.slow = newest;
         }
         let is_cut = self.rate < before - CUT_MIN;
         if is_cut {
@@ -149,11 +177,13 @@ impl Floor {
         is_cut
     }
 
-    /// The rate stays below what slow rounds allow.
+    /// The rate stays below what slow rounds allow, and all of them.
     fn limit(&mut self, loss: &LossView) {
-        if self.slow_packets >= SLOW_PACKETS_MIN {
-            let highest = highest(self.slow_packets, self.slow_lost_packets, loss, SLOW_SIGMAS);
-            self.rate = self.rate.min(highest);
+        if self.slow.packets >= SLOW_PACKETS_MIN {
+            self.rate = self.rate.min(self.slow.highest(loss, SLOW_SIGMAS));
+        }
+        if self.all.packets >= SLOW_PACKETS {
+            self.rate = self.rate.min(self.all.highest(loss, ALL_SIGMAS));
         }
     }
 
@@ -182,13 +212,6 @@ impl Floor {
         let (n, p) = (f64::from(packets), self.rate);
         n * p + sigmas * libm::sqrt(n * p * (1.0 - p) * stretch(p, loss))
     }
-}
-
-/// Highest loss rate that `lost_packets` of `packets` allow, `sigmas` standard errors above their mean.
-fn highest(packets: f64, lost_packets: f64, loss: &LossView, sigmas: f64) -> f64 {
-    // One pseudo-loss, or no loss at all would be believed to be certain.
-    let mean = ((lost_packets + 1.0) / (packets + 1.0)).min(1.0);
-    mean + sigmas * libm::sqrt(mean * (1.0 - mean) * stretch(mean, loss) / packets.max(1.0))
 }
 
 /// By how much bursts as long as the path's widen the variance of a number of losses at loss rate `rate`.
@@ -254,6 +277,19 @@ mod tests {
         let bursty = LossView { burst_packets: 10.0, ..INDEPENDENT };
         // rho = 1 - 1/8 = 0.875, variance 15 times: 20 + 2 * sqrt(240) = 50.98.
         assert!((floor.explained_packets(100, &bursty, 2.0) - 50.98).abs() < 0.01);
+    }
+
+    #[test]
+    fn it_is_not_above_what_is_lost_in_all() {
+        // The one clean round lost eight by chance; of all rounds one in fifty is lost, and 0.0207 + sqrt(0.0207 *
+        // 0.9793 * (1 + rho) / (1 - rho) / 3000) is the most they agree with.
+        let mut floor = Floor::new();
+        floor.on_clean_round(at(0), 100, 8, RTT, &INDEPENDENT);
+        assert_eq!(floor.rate(), 0.08);
+        for _ in 0..400 {
+            floor.on_round(50, 1, &INDEPENDENT);
+        }
+        assert!((0.021..0.0245).contains(&floor.rate()), "{}", floor.rate());
     }
 
     #[test]
