@@ -73,10 +73,13 @@ fn what_is_impossible_is_said_with_its_field_and_starts_nothing() {
 #[test]
 fn a_run_is_watched_by_two_taken_home_and_there_after_a_restart() {
     let mut desk = Desk::operator();
-    let watchers = [desk.events(), desk.events()];
-    let id = desk.run(&small());
-    let seen = watchers.map(|mut events| {
+    // Who has been told how things stand is told of all that comes after.
+    let watchers = [desk.events(), desk.events()].map(|mut events| {
         assert_eq!(events.next().unwrap().0, "state");
+        events
+    });
+    let id = desk.run(&small());
+    let seen = watchers.map(|events| {
         let mut transfers = Vec::new();
         for (name, data) in events {
             if name == "transfer" && data["run"] == id {
