@@ -128,7 +128,7 @@ impl Flights {
         }
         let packet_bytes = self.acked_bytes as f64 / f64::from(self.acked_packets.max(1));
         let rate = Rate::from_bytes_per_second((packet_bytes / whole.answered) as u64);
-        Some(Train { rate, packets: self.packets })
+        Some(Train { rate, packets: self.packets, growth: None })
     }
 }
 

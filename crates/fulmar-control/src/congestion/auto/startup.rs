@@ -57,8 +57,9 @@ const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
 /// Packets of which the share that was lost is worth something.
 const KNOWN_PACKETS_MIN: u32 = 32;
-/// A train that is slower than this share of what was delivered met somebody else's packets, and one that is not long
-/// ([`LONG_TRAIN`]) and slower than start-up's own pace is chance: a queue would have shown by now.
+/// A train that is slower than this share of what was delivered met somebody else's packets, and one that is slower than
+/// start-up's own pace is chance, as a queue would have shown by now, unless it is long ([`LONG_TRAIN`]) and stretched the
+/// round trip by more than those of the round before differed.
 const TRAIN_MIN: f64 = 0.8;
 
 /// The queue that a round met.
@@ -270,6 +271,8 @@ pub(super) struct Startup {
     before_jump: Losses,
     /// A train promised what did not arrive: from now on they only end start-up.
     was_wrong: bool,
+    /// By how much round trips differed in the last round.
+    rtt_range: Duration,
 }
 
 impl Startup {
@@ -288,6 +291,7 @@ impl Startup {
             jump: None,
             before_jump: Losses::default(),
             was_wrong: false,
+            rtt_range: Duration::ZERO,
         }
     }
 
@@ -307,9 +311,11 @@ impl Startup {
         }
         let flight = with_flights.then(|| self.flights.on_feedback(feedback, rtt_min)).flatten();
         let Some(train) = self.trains.on_feedback(feedback).or(flight) else { return };
-        let is_too_fast = self.was_wrong && train.rate > rate.scaled(STARTUP_GAIN);
-        let least = if train.packets < LONG_TRAIN { STARTUP_GAIN } else { TRAIN_MIN };
-        if train.rate < rate.scaled(least) || is_too_fast {
+        let is_slower = train.rate < rate.scaled(STARTUP_GAIN);
+        let is_too_fast = self.was_wrong && !is_slower;
+        let is_too_slow = train.packets < LONG_TRAIN || train.rate < rate.scaled(TRAIN_MIN);
+        let is_jitter = train.growth.is_some_and(|growth| growth < self.rtt_range);
+        if (is_slower && (is_too_slow || is_jitter)) || is_too_fast {
             return;
         }
         match &mut self.jump {
@@ -397,6 +403,7 @@ impl Startup {
 
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.
     pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, tolerated: Option<f64>) -> Verdict {
+        self.rtt_range = if tally.has_shape() { tally.rtt_range() } else { Duration::ZERO };
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {

@@ -68,6 +68,8 @@ pub(super) struct Train {
     pub(super) rate: Rate,
     /// How long it was.
     pub(super) packets: u32,
+    /// By how much it stretched the round trip; `None` where that is not what showed it.
+    pub(super) growth: Option<Duration>,
 }
 
 /// Watches ACKs for trains.
@@ -121,7 +123,7 @@ fn train(points: &[Point]) -> Option<Train> {
     }
     let acked_packets = u64::from(last.acked_packets.wrapping_sub(first.acked_packets).max(1));
     let bytes = u64::from(packets) * (last.acked_bytes - first.acked_bytes) / acked_packets;
-    Some(Train { rate: Rate::from_bytes_in(bytes, elapsed)?, packets })
+    Some(Train { rate: Rate::from_bytes_in(bytes, elapsed)?, packets, growth: Some(growth) })
 }
 
 /// Each part of the train, a quarter or what lies between two points if there are fewer, arrived at about the same
@@ -173,17 +175,23 @@ mod tests {
         })
     }
 
+    /// One of nine packets after the first.
+    fn train_of(bytes_per_second: u64, growth_micros: u64) -> Train {
+        let growth = Some(Duration::from_micros(growth_micros));
+        Train { rate: Rate::from_bytes_per_second(bytes_per_second), packets: 9, growth }
+    }
+
     #[test]
     fn a_flight_sent_at_once_shows_the_bottleneck() {
         // A packet every 400 us: 2.5 MB/s.
         let found = trains((0..10).map(|packet| (0, 100_000 + 400 * packet)));
-        assert_eq!(found, Some(Train { rate: Rate::from_bytes_per_second(2_500_000), packets: 9 }));
+        assert_eq!(found, Some(train_of(2_500_000, 3600)));
     }
 
     #[test]
     fn of_a_gigabit_ten_packets_are_enough_and_what_is_shorter_is_noise() {
         let found = trains((0..10).map(|packet| (0, 100_000 + 12 * packet)));
-        assert_eq!(found, Some(Train { rate: Rate::from_bytes_per_second(83_333_333), packets: 9 }));
+        assert_eq!(found, Some(train_of(83_333_333, 108)));
         assert_eq!(trains((0..10).map(|packet| (0, 100_000 + 11 * packet))), None);
     }
 
@@ -206,7 +214,7 @@ mod tests {
     fn of_a_train_with_losses_a_few_acks_are_enough() {
         // Three parts, of 2, 3 and 4 packets.
         let found = acked(&[(0, 0), (2, 800), (5, 2000), (9, 3600)]);
-        assert_eq!(found, [Train { rate: Rate::from_bytes_per_second(2_500_000), packets: 9 }]);
+        assert_eq!(found, [train_of(2_500_000, 3600)]);
     }
 
     /// A packet each 22 us, of which some are lost, or their ACKs: a part is a single one.

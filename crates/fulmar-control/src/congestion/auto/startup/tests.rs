@@ -106,7 +106,7 @@ fn jump(from: u64, to: u64, queue: impl Fn(u64) -> u64) -> Startup {
 fn lossy_jump(from: u64, to: u64, queue: impl Fn(u64) -> u64, lost_packets: u32) -> Startup {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let mut startup = Startup::new(Rate::ZERO, Early::new());
-    let train = Train { rate: Rate::from_bytes_per_second(1_000_000), packets: 10 };
+    let train = Train { rate: Rate::from_bytes_per_second(1_000_000), packets: 10, growth: None };
     startup.jump = Some(Jump::new(train, at(1000)));
     for millis in from..=to {
         let rtt = RTT + Duration::from_millis(queue(millis));
@@ -142,7 +142,12 @@ fn a_first_part_that_lost_much_is_not_whole_before_the_round_tells_whose_loss_it
 
 /// Packets of 1000 bytes, sent at once and answered a millisecond apart, while so much was delivered.
 fn jumps_after(packets: u32, delivered: u64) -> bool {
-    let mut startup = Startup::new(Rate::ZERO, Early::new());
+    jumps_where(Duration::ZERO, packets, delivered)
+}
+
+/// The same, after a round whose round trips differed by so much.
+fn jumps_where(rtt_range: Duration, packets: u32, delivered: u64) -> bool {
+    let mut startup = Startup { rtt_range, ..Startup::new(Rate::ZERO, Early::new()) };
     for ordinal in 0..packets {
         let rtt = RTT + Duration::from_millis(ordinal.into());
         let mut feedback = Feedback::at(Instant::ZERO + rtt);
@@ -160,6 +165,14 @@ fn a_short_train_is_faster_than_start_up_is_anyway() {
     assert!(!jumps_after(10, 362_000));
     assert!(jumps_after(LONG_TRAIN + 1, 362_000));
     assert!(!jumps_after(LONG_TRAIN + 1, 1_260_000));
+}
+
+#[test]
+fn a_slower_one_stretches_round_trips_by_more_than_jitter_did() {
+    let jumps = |millis, delivered| jumps_where(Duration::from_millis(millis), LONG_TRAIN + 1, delivered);
+    assert!(jumps(64, 362_000));
+    assert!(!jumps(65, 362_000));
+    assert!(jumps(65, 360_000), "faster than start-up");
 }
 
 #[test]
