@@ -40,8 +40,9 @@ const SLOW_PACKETS: f64 = 256.0;
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
-/// All rounds bound it by so many of their packets, at so many standard errors above their mean.
+/// Packets remembered of all rounds, which bound it once they have so many, at so many standard errors above their mean.
 const ALL_PACKETS: f64 = 3000.0;
+const ALL_PACKETS_MIN: f64 = 256.0;
 const ALL_SIGMAS: f64 = 1.0;
 /// A floor lowered by more than this was wrong, not noisy.
 const CUT_MIN: f64 = 0.02;
@@ -54,9 +55,9 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// A round of `packets`; about `span_packets` are remembered.
+    /// A round of `packets`; about `span_packets`, at least as many, are remembered.
     fn add(&mut self, packets: f64, lost_packets: f64, span_packets: f64) {
-        let kept = (1.0 - packets / span_packets).max(0.0);
+        let kept = 1.0 - packets / span_packets;
         self.packets = self.packets * kept + packets;
         self.lost_packets = self.lost_packets * kept + lost_packets;
     }
@@ -80,7 +81,9 @@ pub(super) struct Floor {
     measured_at: Option<Instant>,
     /// The longest that the shortest round trip was while it was measured.
     rtt_min: Duration,
+    /// Those sent well below the rate.
     slow: Rounds,
+    /// All, whatever their pace.
     all: Rounds,
     rate: f64,
 }
@@ -182,7 +185,7 @@ impl Floor {
         if self.slow.packets >= SLOW_PACKETS_MIN {
             self.rate = self.rate.min(self.slow.highest(loss, SLOW_SIGMAS));
         }
-        if self.all.packets >= SLOW_PACKETS {
+        if self.all.packets >= ALL_PACKETS_MIN {
             self.rate = self.rate.min(self.all.highest(loss, ALL_SIGMAS));
         }
     }

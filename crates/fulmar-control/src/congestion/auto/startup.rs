@@ -98,12 +98,12 @@ struct Jump {
     /// When the first packet sent since then was acknowledged, and how many bytes after it.
     answered_at: Option<Instant>,
     arrived_bytes: u64,
+    /// Packets answered after it, and those of them that were lost.
+    losses: Losses,
     /// The newest of those ACKs.
     heard_at: Instant,
     /// The shortest round trip since the last look at it, and when that was.
     look: Option<(Instant, Duration)>,
-    /// Packets answered since then, and those of them that were lost.
-    losses: Losses,
     /// ACKs have come for long enough to tell.
     has_looked: bool,
     is_whole: bool,
