@@ -1,8 +1,9 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
 //! A queue is a round trip longer than that of the empty path by more than `queue_slack`; while we cruise, by more than
-//! `standing_slack`, though only the former may be full. Congestion is loss beyond what the floor explains, or a mark. Both are judged over the round in
-//! progress, so that a handful of packets never decides. Loss during a black-out is evidence of nothing.
+//! `standing_slack`, though only the former may be full. Congestion is loss beyond what the floor explains, or a mark.
+//! Both are judged over the round in progress, so that a handful of packets never decides. Loss during a black-out is
+//! evidence of nothing.
 
 use core::time::Duration;
 

@@ -186,9 +186,16 @@ impl Losses {
         self.add(tally.acked_packets, tally.lost_packets);
     }
 
+    /// Those of a round.
+    fn of(tally: &Tally) -> Self {
+        Self { packets: tally.packets(), lost_packets: tally.lost_packets }
+    }
+
     /// So many are not lost by chance if `tolerated` of them are to be expected.
     fn are_beyond(&self, tolerated: f64) -> bool {
-        is_beyond(self.packets, self.lost_packets, tolerated)
+        let packets = f64::from(self.packets);
+        let chance = EXCESS_SIGMAS * libm::sqrt(packets * tolerated * (1.0 - tolerated));
+        f64::from(self.lost_packets) > packets * tolerated + chance
     }
 
     /// The share that was lost; `None` of few packets.
@@ -218,13 +225,6 @@ impl Excess {
         let is_enough = self.rounds >= EXCESS_ROUNDS && self.losses.packets >= EXCESS_PACKETS_MIN;
         is_enough && self.losses.are_beyond(tolerated)
     }
-}
-
-/// So many packets lose so many not by chance if `tolerated` of them are to be expected.
-fn is_beyond(packets: u32, lost_packets: u32, tolerated: f64) -> bool {
-    let packets = f64::from(packets);
-    let chance = EXCESS_SIGMAS * libm::sqrt(packets * tolerated * (1.0 - tolerated));
-    f64::from(lost_packets) > packets * tolerated + chance
 }
 
 /// The highest rate that was seen to grow, and the rounds without growth since.
@@ -358,9 +358,7 @@ impl Startup {
         let explained = self.tolerated_loss();
         let jump = self.jump.as_mut()?;
         let is_crowded = jump.answered_at.is_some()
-            && tolerated.is_some_and(|tolerated| {
-                is_beyond(tally.packets(), tally.lost_packets, tolerated.max(explained))
-            });
+            && tolerated.is_some_and(|tolerated| Losses::of(tally).are_beyond(tolerated.max(explained)));
         if is_crowded || (jump.has_queue && !jump.is_whole) {
             return Some(Verdict::Shared);
         }
