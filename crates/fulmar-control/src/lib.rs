@@ -30,8 +30,8 @@ pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossVi
 pub use pacer::Pacer;
 pub use redundancy::{
     AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid, Favor,
-    FixedRate, Fountain, FountainConfig, GroupSize, LtTcp, LtTcpConfig, OftenLost, Opportunity, Reading,
-    RedundancyPolicy, RepairReason, Retransmissions, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    FixedRate, Fountain, FountainConfig, GroupSize, InsuredSet, LtTcp, LtTcpConfig, OftenLost, Opportunity,
+    Reading, RedundancyPolicy, RepairReason, Retransmissions, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
 };
 pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 pub use sizing::{FixedSizing, Sizing, WindowSizing};

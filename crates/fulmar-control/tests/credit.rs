@@ -60,6 +60,7 @@ fn carry_out(choice: Choice, opportunity: &mut Opportunity) {
             opportunity.recovering_symbols += 1;
         }
         Choice::Insure => opportunity.recovering_symbols = 0,
+        Choice::InsureAgain => opportunity.insured = None,
         Choice::SecondCopy => opportunity.out_of_reach_symbols = 0,
         Choice::CopyAgain => opportunity.often_lost = None,
         Choice::Wait(_) => {}

@@ -5,10 +5,10 @@ use std::time::Duration;
 use fulmar_control::{
     AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, Bbr,
     BlockView, Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback,
-    FixedRate, FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, LossEstimator, LossEvent,
-    LossView, LtTcp, LtTcpConfig, NewReno, OftenLost, Opportunity, Oracle, Pacer, PathView, Pooled,
-    RateSample, ReceiveWindow, RedundancyPolicy, Reno, Sizing, TcpFec, TcpFecGroups, TcpNcCombinations,
-    TcpNcConfig, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
+    FixedRate, FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, InsuredSet, LossEstimator,
+    LossEvent, LossView, LtTcp, LtTcpConfig, NewReno, OftenLost, Opportunity, Oracle, Pacer, PathView,
+    Pooled, RateSample, ReceiveWindow, RedundancyPolicy, Reno, Sizing, TcpFec, TcpFecGroups,
+    TcpNcCombinations, TcpNcConfig, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
 };
 use fulmar_units::{Instant, Rate};
 
@@ -230,6 +230,10 @@ fn opportunity(now: Instant, before: &Opportunity, draws: &mut Draws) -> Opportu
     opportunity.missing_symbols = small(draws);
     opportunity.missing = opportunity.missing_symbols.saturating_sub(small(draws));
     opportunity.recovering_symbols = small(draws);
+    opportunity.newest_copy = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
+    opportunity.insured = draws
+        .chance(0.3)
+        .then(|| InsuredSet { symbols: small(draws).max(1), combinations: small(draws).max(1) });
     opportunity.out_of_reach_symbols = small(draws);
     opportunity.often_lost =
         draws.chance(0.3).then(|| OftenLost { losses: small(draws).max(1), copies: small(draws).max(1) });
@@ -274,6 +278,7 @@ fn policies_never_choose_what_is_not_there() {
                     Choice::Source => opportunity.has_new_data,
                     Choice::Recover => opportunity.missing > 0 || opportunity.block.undecoded > 0,
                     Choice::Insure => opportunity.recovering_symbols > 0,
+                    Choice::InsureAgain => opportunity.insured.is_some(),
                     Choice::SecondCopy => opportunity.out_of_reach_symbols > 0,
                     Choice::CopyAgain => opportunity.often_lost.is_some(),
                     // Over the newest symbols, or of the newest block.

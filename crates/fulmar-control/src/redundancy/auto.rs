@@ -65,6 +65,12 @@ const WASTE_PER_SOURCE: f64 = 0.0025;
 const WASTE_MAX: f64 = 4.0;
 /// One combination insures no more symbols: what names them has to fit beside them.
 const INSURED_TOGETHER_MAX: u32 = 8;
+/// Where insurance takes nothing from new data, copies are insured together: until there are so many of them, or none has
+/// left for this part of a round trip. Then they get combinations until not all of them arrive with this probability only.
+const TOGETHER_PART: u32 = 32;
+const SET_RESIDUAL: f64 = 0.1;
+/// .. and no more: at half of all lost it takes 13 for a set of eight.
+const SET_COMBINATIONS_MAX: u32 = 16;
 /// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
 /// flight.
 const INSURED_WASTE_MAX: f64 = 0.5;
@@ -219,8 +225,20 @@ impl AutoRedundancy {
         if waste >= 1.0 - TAIL_RESIDUAL {
             return false;
         }
-        let is_affordable = waste <= INSURED_WASTE_MAX && self.credit(opportunity).waste >= waste;
-        !self.pays_for_insurance(opportunity, path) || is_affordable
+        if !self.pays_for_insurance(opportunity, path) {
+            return opportunity.now >= together_until(opportunity, path);
+        }
+        waste <= INSURED_WASTE_MAX && self.credit(opportunity).waste >= waste
+    }
+
+    /// Is another combination over the newest set worth sending? Several over many symbols are better insurance than one
+    /// over each.
+    fn is_more_insurance_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        let Some(set) = opportunity.insured.filter(|_| Self::has_loss(path)) else { return false };
+        let sent = set.symbols.saturating_add(set.combinations);
+        set.combinations < SET_COMBINATIONS_MAX
+            && !self.pays_for_insurance(opportunity, path)
+            && Channel::new(&path.loss).suffices(set.symbols, sent) < 1.0 - SET_RESIDUAL
     }
 
     /// Is a second copy worth sending of a symbol that is too old for a combination? It is wasted if the first
@@ -258,14 +276,21 @@ impl AutoRedundancy {
     }
 
     fn choose_idle(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
-        let is_recovering = opportunity.recovering_symbols > 0 || opportunity.out_of_reach_symbols > 0;
-        let stalled_at = stalled_at(opportunity, path);
         match self.choose_ahead(opportunity, path) {
-            Choice::Wait(until) if is_recovering && stalled_at > opportunity.now => {
-                Choice::Wait(Some(until.map_or(stalled_at, |until| until.min(stalled_at))))
+            Choice::Wait(until) => {
+                Choice::Wait(until.into_iter().chain(self.insured_at(opportunity, path)).min())
             }
             choice => choice,
         }
+    }
+
+    /// When insurance will be worth more than it is now, while there is nothing new.
+    fn insured_at(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
+        let free_at = if self.is_bulk() { stalled_at(opportunity, path) } else { opportunity.now };
+        let has_more = opportunity.out_of_reach_symbols > 0 || opportunity.insured.is_some();
+        let together_until = (opportunity.recovering_symbols > 0).then(|| together_until(opportunity, path));
+        let times = [has_more.then_some(free_at), together_until.map(|until| until.max(free_at))];
+        times.into_iter().flatten().filter(|at| *at > opportunity.now).min()
     }
 
     /// Repair ahead of loss, while there is nothing new.
@@ -301,6 +326,13 @@ impl AutoRedundancy {
 fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
     let insured = opportunity.recovering_symbols.min(INSURED_TOGETHER_MAX);
     Channel::new(&path.loss).suffices(insured, insured)
+}
+
+/// Until when other copies may join those being recovered.
+fn together_until(opportunity: &Opportunity, path: &PathView) -> Instant {
+    let is_growing = opportunity.recovering_symbols < INSURED_TOGETHER_MAX;
+    let newest = opportunity.newest_copy.filter(|_| is_growing);
+    newest.map_or(opportunity.now, |newest| newest + path.rtt_smoothed / TOGETHER_PART)
 }
 
 /// From when on bulk data are held back by the receiver, which waits for something lost, and not by a pause
@@ -344,6 +376,9 @@ impl RedundancyPolicy for AutoRedundancy {
         }
         if self.is_insurance_worthwhile(opportunity, path) {
             return Choice::Insure;
+        }
+        if self.is_more_insurance_worthwhile(opportunity, path) {
+            return Choice::InsureAgain;
         }
         if self.is_second_copy_worthwhile(opportunity, path) {
             return Choice::SecondCopy;

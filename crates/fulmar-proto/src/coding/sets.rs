@@ -17,9 +17,11 @@ pub(super) struct RecoverySet {
     pub(super) members: Vec<SymbolId>,
     /// Members the receiver does not have yet.
     pub(super) undelivered: usize,
-    /// Combinations that arrived.
+    /// Combinations sent.
+    pub(super) combinations: u32,
+    /// Those that arrived.
     arrived: usize,
-    /// Combinations under way.
+    /// Those under way.
     in_flight: usize,
     /// Members in state `Covered`: lost, and counting on a combination.
     pub(super) covered: usize,
@@ -53,8 +55,29 @@ impl RecoverySets {
     /// A new set, with one combination about to leave.
     pub(super) fn open(&mut self, members: Vec<SymbolId>) -> SetNumber {
         let undelivered = members.len();
-        self.sets.push_back(Some(RecoverySet { members, undelivered, arrived: 0, in_flight: 1, covered: 0 }));
+        self.sets.push_back(Some(RecoverySet {
+            members,
+            undelivered,
+            combinations: 1,
+            arrived: 0,
+            in_flight: 1,
+            covered: 0,
+        }));
         SetNumber(self.base + self.sets.len() as u64 - 1)
+    }
+
+    /// The newest set and its number, unless it is done with.
+    pub(super) fn newest(&self) -> Option<(SetNumber, &RecoverySet)> {
+        let number = self.base + (self.sets.len() as u64).checked_sub(1)?;
+        Some((SetNumber(number), self.sets.back()?.as_ref()?))
+    }
+
+    /// Another combination of the set is about to leave.
+    pub(super) fn extend(&mut self, number: SetNumber) {
+        if let Some(set) = self.set_mut(number) {
+            set.combinations += 1;
+            set.in_flight += 1;
+        }
     }
 
     pub(super) fn set_mut(&mut self, number: SetNumber) -> Option<&mut RecoverySet> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_control::{Choice, FixedSizing, PathView, RepairReason, TcpNcCombinations, TcpNcConfig};
+use fulmar_control::{
+    Choice, FixedSizing, InsuredSet, PathView, RepairReason, TcpNcCombinations, TcpNcConfig,
+};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId, XorGroups};
 use fulmar_units::Instant;
 
@@ -141,6 +143,31 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
     assert_eq!(pair.missing(), 0, "what was decoded is not asked for");
     pair.report();
     assert!(pair.is_all_delivered());
+}
+
+#[test]
+fn two_combinations_over_a_set_restore_two_lost_copies() {
+    let mut pair = Pair::new(RlcWindow::new(64).unwrap());
+    pair.send(20, &[3, 7, 8, 15]);
+    assert!(pair.emit(Choice::InsureAgain).is_none(), "there is no set");
+    let copies: Vec<_> = (0..4).map(|_| pair.emit(Choice::Recover).expect("something is missing")).collect();
+    let insurance =
+        [Choice::Insure, Choice::InsureAgain].map(|choice| pair.emit(choice).expect("copies are under way"));
+    assert_eq!(
+        pair.sender.opportunity(NOW, false, RTT).insured,
+        Some(InsuredSet { symbols: 4, combinations: 2 })
+    );
+    for (at, (packet, content)) in copies.into_iter().enumerate() {
+        if at < 2 { pair.sender.on_lost(NOW, content) } else { pair.arrive(&packet, content) }
+    }
+    assert_eq!(pair.missing(), 0, "both count on a combination");
+    let [(first, content), (second, again)] = insurance;
+    pair.arrive(&first, content);
+    assert_eq!(pair.delivered.len(), 18);
+    pair.arrive(&second, again);
+    assert_eq!(pair.delivered.len(), 20);
+    pair.report();
+    assert!(pair.is_all_delivered() && pair.sender.opportunity(NOW, false, RTT).insured.is_none());
 }
 
 #[test]

@@ -216,8 +216,9 @@ fn ack(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut 
 }
 
 fn choice_of(input: &mut Input<'_>) -> Choice {
-    match input.byte() % 8 {
+    match input.byte() % 9 {
         0 => Choice::Recover,
+        8 => Choice::InsureAgain,
         1 => Choice::Insure,
         6 => Choice::SecondCopy,
         7 => Choice::CopyAgain,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::LossView;
-use crate::redundancy::OftenLost;
+use crate::redundancy::{InsuredSet, OftenLost};
 
 fn path(rate: f64) -> PathView {
     let mut path = PathView::unknown(1200);
@@ -48,7 +48,11 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
                     assert!(until.is_none_or(|until| until > opportunity.now));
                     break;
                 }
-                Choice::Recover | Choice::Insure | Choice::SecondCopy | Choice::CopyAgain => {
+                Choice::Recover
+                | Choice::Insure
+                | Choice::InsureAgain
+                | Choice::SecondCopy
+                | Choice::CopyAgain => {
                     panic!("nothing is missing")
                 }
                 other @ (Choice::Group { .. } | Choice::Combine { .. }) => panic!("not its kind: {other:?}"),
@@ -193,6 +197,32 @@ fn a_tail_waits_as_long_as_data_usually_take_to_come() {
     assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(Some(at(5010))));
     opportunity.now = at(5010);
     assert!(matches!(policy.choose(&opportunity, &path), Choice::Repair { reason: RepairReason::Tail, .. }));
+}
+
+/// One over each of eight: all arrive with 0.16; four over all of them: with 0.93.
+#[test]
+fn where_nothing_new_is_left_copies_are_insured_together() {
+    let (policy, path) = (AutoRedundancy::new(), path(0.2));
+    let mut opportunity = Opportunity::idle(at(1000));
+    (opportunity.recovering_symbols, opportunity.newest_copy) = (7, Some(at(1000)));
+    let complete_at = at(1000) + path.rtt_smoothed / 32;
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(Some(complete_at)), "more may follow");
+    opportunity.now = complete_at;
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Insure, "none did");
+    (opportunity.now, opportunity.recovering_symbols) = (at(1000), 8);
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Insure, "as many as one can name");
+
+    opportunity.recovering_symbols = 0;
+    let mut set = InsuredSet { symbols: 8, combinations: 1 };
+    opportunity.insured = Some(set);
+    while let Choice::InsureAgain = policy.choose(&opportunity, &path) {
+        set.combinations += 1;
+        opportunity.insured = Some(set);
+    }
+    assert_eq!(set.combinations, 4);
+    opportunity.insured = Some(InsuredSet { symbols: 8, combinations: 1 });
+    opportunity.has_new_data = true;
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Source, "new data are worth more");
 }
 
 #[test]

@@ -225,7 +225,11 @@ impl Strategy for BlockSender {
             Choice::Source | Choice::Combine { .. } => self.emit_whole(now, packet, space_bytes, source),
             Choice::Repair { reason, .. } => self.emit_for_newest(reason, packet, space_bytes),
             Choice::Group { .. } => self.emit_for_newest(RepairReason::Proactive, packet, space_bytes),
-            Choice::Recover | Choice::Insure | Choice::SecondCopy | Choice::CopyAgain => {
+            Choice::Recover
+            | Choice::Insure
+            | Choice::InsureAgain
+            | Choice::SecondCopy
+            | Choice::CopyAgain => {
                 let number = self.lacking.first().copied().or_else(|| self.next_in_turn())?;
                 self.emit_coded(number, RepairReason::Asked, packet, space_bytes)
             }

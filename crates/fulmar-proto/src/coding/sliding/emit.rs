@@ -161,6 +161,25 @@ impl SlidingSender {
         Some(self.track(RepairCover::Set(number)))
     }
 
+    /// Another combination over the newest set of those.
+    pub(super) fn emit_insurance_again(
+        &mut self,
+        packet: &mut Vec<u8>,
+        space_bytes: usize,
+    ) -> Option<Content> {
+        let (number, set) = self.sets.newest()?;
+        let members = set.members.clone();
+        let is_held = |id: &SymbolId| self.ledger.ring.bytes(*id).is_some();
+        if !members.iter().all(is_held) {
+            return None;
+        }
+        let key = self.take_key();
+        self.combiner.put_set(&mut self.ledger.ring, &members, key, packet, space_bytes)?;
+        self.sets.extend(number);
+        self.ledger.stats.count_repair(RepairReason::Asked);
+        Some(self.track(RepairCover::Set(number)))
+    }
+
     /// A combination over the newest `symbols` symbols, without those at the front that are delivered; if all
     /// are, from the newest that is not.
     pub(super) fn emit_repair(

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, OftenLost, Opportunity, RepairReason};
+use fulmar_control::{Choice, InsuredSet, OftenLost, Opportunity, RepairReason};
 use fulmar_fec::{Code, LATE_SHARE, NoCode, SymbolId, Window};
 
 use super::combiner::Combiner;
@@ -65,6 +65,8 @@ pub(super) struct SlidingSender {
     /// Symbols of which a copy is under way, the first packet having been lost.
     copied_in_flight: u32,
     recovering: BTreeSet<SymbolId>,
+    /// When a copy last left.
+    newest_copy: Option<Instant>,
     /// Symbols copied once, too old for the receiver to combine.
     out_of_reach: BTreeSet<SymbolId>,
     /// Those that were lost more than once.
@@ -119,6 +121,7 @@ impl SlidingSender {
             missing: Missing::default(),
             copied_in_flight: 0,
             recovering: BTreeSet::new(),
+            newest_copy: None,
             out_of_reach: BTreeSet::new(),
             often_lost: OftenLostQueue::default(),
             decoded_early: BTreeMap::new(),
@@ -237,6 +240,11 @@ impl Strategy for SlidingSender {
         opportunity.missing_symbols = self.missing.len() as u32;
         opportunity.missing = self.needed(now, rtt);
         opportunity.recovering_symbols = self.recovering.len() as u32;
+        opportunity.newest_copy = self.newest_copy;
+        opportunity.insured = self
+            .sets
+            .newest()
+            .map(|(_, set)| InsuredSet { symbols: set.members.len() as u32, combinations: set.combinations });
         opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
         opportunity.unacked_symbols = self.unacked_symbols();
         opportunity.sources_since_repair = self.sources_since_repair;
@@ -275,9 +283,11 @@ impl Strategy for SlidingSender {
             Choice::Combine { symbols } => self.emit_combined(now, symbols, packet, space_bytes, source),
             Choice::Recover => {
                 let (id, _) = self.missing.oldest()?;
+                self.newest_copy = Some(now);
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
             }
             Choice::Insure => self.emit_insurance(packet, space_bytes),
+            Choice::InsureAgain => self.emit_insurance_again(packet, space_bytes),
             Choice::SecondCopy => {
                 let id = self.out_of_reach.pop_first()?;
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
