@@ -224,6 +224,7 @@ impl Auto {
                 // Nobody who fills this queue obeys.
                 self.alone = None;
                 self.watch_carried(now, has_queue);
+                self.obey_overload(now);
             }
         } else {
             self.watch_carried(now, has_queue && !self.is_drained());
@@ -315,6 +316,19 @@ impl Auto {
         if let Some(rate) = carried {
             self.model.lower(rate);
             self.carried = Carried::new();
+        }
+    }
+
+    /// The round was lost in a queue that stood all through it: what the link carried of ours is all that is ours, and to
+    /// come down step by step would keep it full until everybody is there.
+    fn obey_overload(&mut self, now: Instant) {
+        if !self.has_standing_queue || !self.has(Mechanism::Carried) {
+            return;
+        }
+        let mut round = Carried::new();
+        round.on_round(&self.tally, now - self.round_started_at);
+        if let Some(rate) = round.mean(self.compensated(now)) {
+            self.model.lower(rate);
         }
     }
 
