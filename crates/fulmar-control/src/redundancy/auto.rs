@@ -9,7 +9,8 @@
 //!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
 //!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
 //! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than
-//!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout.
+//!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout; and copies of what
+//!    was lost are insured together, with several combinations.
 //!
 //! What the application favours shifts the line ([`Favor`]): for throughput there is no repair ahead of loss
 //! but in tails, for latency a hole is to be closed sooner, and where a stream that favours it shares a
@@ -65,11 +66,12 @@ const WASTE_PER_SOURCE: f64 = 0.0025;
 const WASTE_MAX: f64 = 4.0;
 /// One combination insures no more symbols: what names them has to fit beside them.
 const INSURED_TOGETHER_MAX: u32 = 8;
-/// Where insurance takes nothing from new data, copies are insured together: until there are so many of them, or none has
-/// left for this part of a round trip. Then they get combinations until not all of them arrive with this probability only.
+/// Where insurance takes nothing from new data copies wait for it until there are so many of them, or none has left for this
+/// part of a round trip ..
 const TOGETHER_PART: u32 = 32;
+/// .. and get combinations until one of them is still missing with no more than this probability ..
 const SET_RESIDUAL: f64 = 0.1;
-/// .. and no more: at half of all lost it takes 13 for a set of eight.
+/// .. but no more than so many: where half of all is lost a set of eight takes 13.
 const SET_COMBINATIONS_MAX: u32 = 16;
 /// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
 /// flight.

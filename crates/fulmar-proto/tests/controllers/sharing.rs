@@ -196,8 +196,8 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
     assert!(jain.min(jain_apart) > 0.9, "{jain}, {jain_apart}");
 }
 
-/// Each of ten flows that begin within nine seconds on a long path sends three quarters of what the link carries until it
-/// knows better, a round trip later. As long as the others came down by a seventh each round, the queue was full until all
+/// Each of ten flows that begin within nine seconds on a long path sends 0.7 of what the link carries until it knows
+/// better, a round trip later. As long as the others came down by a seventh each round, the queue was full until all
 /// had come: 0.110 of all packets was dropped in four such crowds, 0.094 now.
 #[test]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
