@@ -135,6 +135,8 @@ pub struct Auto {
     was_drained: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
+    /// A round was lost in a standing queue, and none of cruising since then met no congestion.
+    was_overloaded: bool,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
     bound_bytes: Option<u64>,
     window_bytes: u64,
@@ -176,6 +178,7 @@ impl Auto {
             is_flat: false,
             was_drained: false,
             has_standing_queue: false,
+            was_overloaded: false,
             bound_bytes: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
             timeouts: 0,

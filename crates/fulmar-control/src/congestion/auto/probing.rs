@@ -227,6 +227,7 @@ impl Auto {
                 self.obey_overload(now);
             }
         } else {
+            self.was_overloaded = false;
             self.watch_carried(now, has_queue && !self.is_drained());
         }
         if !self.tally.is_window_limited {
@@ -319,15 +320,17 @@ impl Auto {
         }
     }
 
-    /// The round was lost in a queue that stood all through it: what the link carried of ours is all that is ours, and to
-    /// come down step by step would keep it full until everybody is there.
+    /// What a round lost it lost in a queue that stood all through it. Then what the link carried of ours is all that is
+    /// ours, and to come down step by step would keep the queue full until everybody is there. One such round may be
+    /// the moment in which CUBIC finds it full, unless the loss is heavy.
     fn obey_overload(&mut self, now: Instant) {
         if !self.has_standing_queue || !self.has(Mechanism::Carried) {
             return;
         }
         let mut round = Carried::new();
         round.on_round(&self.tally, now - self.round_started_at);
-        if let Some(rate) = round.mean(self.compensated(now)) {
+        let is_certain = core::mem::replace(&mut self.was_overloaded, true) || round.has_heavy_loss();
+        if let Some(rate) = round.mean(self.compensated(now)).filter(|_| is_certain) {
             self.model.lower(rate);
         }
     }
