@@ -198,16 +198,16 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
 
 /// Each of ten flows that begin within nine seconds on a long path sends 0.7 of what the link carries until it knows
 /// better, a round trip later. As long as the others came down by a seventh each round, the queue was full until all
-/// had come: 0.110 of all packets was dropped in four such crowds, 0.094 now.
+/// had come: 0.106 of all packets was dropped in eight such crowds, 0.088 now.
 #[test]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
-    let crowds = [800, 900, 950, 1000].map(|gap| {
+    let crowds = [700, 750, 800, 850, 900, 950, 1000, 1050].map(|gap| {
         let link = Link::new(100, 250).queue(0.5);
         run_every(Duration::from_millis(gap), link, &["auto"; 10], 40.0)
     });
     let dropped = crowds.iter().map(|crowd| crowd.dropped).sum::<f64>() / crowds.len() as f64;
     println!("{dropped:.3} dropped");
-    assert!(dropped < 0.102, "{dropped}");
+    assert!(dropped < 0.095, "{dropped}");
 }
 
 /// Of two flows whose round trips are 10 and 100 ms, at a loss rate: Jain's index from the 15th to the 45th second, in the
