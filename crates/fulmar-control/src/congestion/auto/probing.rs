@@ -51,8 +51,9 @@ const UP_ROUNDS_MAX: u32 = 4;
 const TAKING_ROUNDS_MAX: u32 = 10;
 /// A jump is followed by a probe after so many rounds: a train may have been slower than the bottleneck.
 const JUMP_CHECK_ROUNDS: u64 = 2;
-/// After an overload that was obeyed the next that is comes so much later.
-const OVERLOAD_PAUSE: Duration = Duration::from_millis(250);
+/// Where rounds are shorter than this a few steps take little time, and whoever comes down in one leaves all to somebody
+/// who still doubles.
+const OVERLOAD_ROUND_MIN: Duration = Duration::from_millis(200);
 /// More in flight than so many bandwidth-delay products after a jump is a queue.
 const JUMP_QUEUED: f64 = 1.15;
 
@@ -322,20 +323,18 @@ impl Auto {
         }
     }
 
-    /// What a round lost it lost in a queue that stood all through it. Then what the link carried of ours is all that is
-    /// ours, and to come down step by step would keep the queue full until everybody is there. One such round may be
-    /// the moment in which CUBIC finds it full, unless the loss is heavy; and whoever came down so far does not do so
-    /// again at once, or somebody who still doubles would be left all.
+    /// What a long round lost it lost in a queue that stood all through it. Then what the link carried of ours is all that
+    /// is ours, and to come down step by step would keep the queue full until everybody is there. One such round may be the
+    /// moment in which CUBIC finds it full, unless the loss is heavy.
     fn obey_overload(&mut self, now: Instant) {
-        if !self.has_standing_queue || !self.has(Mechanism::Carried) {
+        let elapsed = now - self.round_started_at;
+        if !self.has_standing_queue || elapsed < OVERLOAD_ROUND_MIN || !self.has(Mechanism::Carried) {
             return;
         }
         let mut round = Carried::new();
-        round.on_round(&self.tally, now - self.round_started_at);
+        round.on_round(&self.tally, elapsed);
         let is_certain = core::mem::replace(&mut self.was_overloaded, true) || round.has_heavy_loss();
-        let is_new = self.overload_at.is_none_or(|at| now - at > OVERLOAD_PAUSE);
-        if let Some(rate) = round.mean(self.compensated(now)).filter(|_| is_certain && is_new) {
-            self.overload_at = Some(now);
+        if let Some(rate) = round.mean(self.compensated(now)).filter(|_| is_certain) {
             self.model.lower(rate);
         }
     }
