@@ -268,7 +268,12 @@ impl AutoRedundancy {
 
     /// Insurance costs credit where its packet could carry something else.
     fn pays_for_insurance(&self, opportunity: &Opportunity, path: &PathView) -> bool {
-        opportunity.has_new_data || (self.is_bulk() && opportunity.now < stalled_at(opportunity, path))
+        opportunity.has_new_data || opportunity.now < self.free_at(opportunity, path)
+    }
+
+    /// From when on it costs none, while there is nothing new.
+    fn free_at(&self, opportunity: &Opportunity, path: &PathView) -> Instant {
+        if self.is_bulk() { stalled_at(opportunity, path) } else { opportunity.now }
     }
 
     /// How long new data must have been missing before this is a tail: twice the usual gap, at most a quarter
@@ -288,7 +293,7 @@ impl AutoRedundancy {
 
     /// When insurance will be worth more than it is now, while there is nothing new.
     fn insured_at(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
-        let free_at = if self.is_bulk() { stalled_at(opportunity, path) } else { opportunity.now };
+        let free_at = self.free_at(opportunity, path);
         let has_more = opportunity.out_of_reach_symbols > 0 || opportunity.insured.is_some();
         let together_until = (opportunity.recovering_symbols > 0).then(|| together_until(opportunity, path));
         let times = [has_more.then_some(free_at), together_until.map(|until| until.max(free_at))];

@@ -191,7 +191,7 @@ impl Ring {
         self.bytes(id).map(Stored::len)
     }
 
-    pub(super) fn bytes(&self, id: SymbolId) -> Option<&Stored> {
+    fn bytes(&self, id: SymbolId) -> Option<&Stored> {
         self.held(id).map(|held| &held.bytes).filter(|bytes| !bytes.is_empty())
     }
 

@@ -33,6 +33,12 @@ impl RecoverySet {
         self.arrived >= self.undelivered
     }
 
+    /// Another combination is about to leave.
+    pub(super) fn extend(&mut self) {
+        self.combinations += 1;
+        self.in_flight += 1;
+    }
+
     /// Whether one more lost member can count on a combination.
     pub(super) fn has_room(&self) -> bool {
         self.covered < self.arrived + self.in_flight
@@ -66,18 +72,15 @@ impl RecoverySets {
         SetNumber(self.base + self.sets.len() as u64 - 1)
     }
 
-    /// The newest set and its number, unless it is done with.
-    pub(super) fn newest(&self) -> Option<(SetNumber, &RecoverySet)> {
-        let number = self.base + (self.sets.len() as u64).checked_sub(1)?;
-        Some((SetNumber(number), self.sets.back()?.as_ref()?))
+    /// The newest set, unless it is done with.
+    pub(super) fn newest(&self) -> Option<&RecoverySet> {
+        self.sets.back()?.as_ref()
     }
 
-    /// Another combination of the set is about to leave.
-    pub(super) fn extend(&mut self, number: SetNumber) {
-        if let Some(set) = self.set_mut(number) {
-            set.combinations += 1;
-            set.in_flight += 1;
-        }
+    /// The same and its number, for another combination.
+    pub(super) fn newest_mut(&mut self) -> Option<(SetNumber, &mut RecoverySet)> {
+        let number = self.base + (self.sets.len() as u64).checked_sub(1)?;
+        Some((SetNumber(number), self.sets.back_mut()?.as_mut()?))
     }
 
     pub(super) fn set_mut(&mut self, number: SetNumber) -> Option<&mut RecoverySet> {

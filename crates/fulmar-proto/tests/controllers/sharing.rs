@@ -196,7 +196,7 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
     assert!(jain.min(jain_apart) > 0.9, "{jain}, {jain_apart}");
 }
 
-/// Each of ten flows that begin within nine seconds on a long path sends 0.7 of what the link carries until it knows
+/// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of what the link carries until it knows
 /// better, a round trip later. As long as the others came down by a seventh each round, the queue was full until all
 /// had come: 0.106 of all packets was dropped in eight such crowds, 0.088 now.
 #[test]

@@ -135,7 +135,7 @@ pub struct Auto {
     was_drained: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
-    /// A long round was lost in a standing queue, and none of cruising since then met no congestion.
+    /// A long round of cruising met an overload, and none since then was free of congestion.
     was_overloaded: bool,
     /// Most bytes in flight that congestion allows (BBRv3's inflight_hi); `None` if it never spoke.
     bound_bytes: Option<u64>,

@@ -199,7 +199,7 @@ fn a_tail_waits_as_long_as_data_usually_take_to_come() {
     assert!(matches!(policy.choose(&opportunity, &path), Choice::Repair { reason: RepairReason::Tail, .. }));
 }
 
-/// One over each of eight: all arrive with 0.16; four over all of them: with 0.93.
+/// With one over each of eight all arrive with 0.72, with four over all of them with 0.93.
 #[test]
 fn where_nothing_new_is_left_copies_are_insured_together() {
     let (policy, path) = (AutoRedundancy::new(), path(0.2));

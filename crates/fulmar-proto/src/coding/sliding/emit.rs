@@ -167,15 +167,13 @@ impl SlidingSender {
         packet: &mut Vec<u8>,
         space_bytes: usize,
     ) -> Option<Content> {
-        let (number, set) = self.sets.newest()?;
-        let members = set.members.clone();
-        let is_held = |id: &SymbolId| self.ledger.ring.bytes(*id).is_some();
-        if !members.iter().all(is_held) {
+        let key = self.take_key();
+        let (number, set) = self.sets.newest_mut()?;
+        if !set.members.iter().all(|id| self.ledger.ring.symbol_bytes(*id).is_some()) {
             return None;
         }
-        let key = self.take_key();
-        self.combiner.put_set(&mut self.ledger.ring, &members, key, packet, space_bytes)?;
-        self.sets.extend(number);
+        self.combiner.put_set(&mut self.ledger.ring, &set.members, key, packet, space_bytes)?;
+        set.extend();
         self.ledger.stats.count_repair(RepairReason::Asked);
         Some(self.track(RepairCover::Set(number)))
     }

@@ -244,7 +244,7 @@ impl Strategy for SlidingSender {
         opportunity.insured = self
             .sets
             .newest()
-            .map(|(_, set)| InsuredSet { symbols: set.members.len() as u32, combinations: set.combinations });
+            .map(|set| InsuredSet { symbols: set.members.len() as u32, combinations: set.combinations });
         opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
         opportunity.unacked_symbols = self.unacked_symbols();
         opportunity.sources_since_repair = self.sources_since_repair;
