@@ -14,6 +14,7 @@ use alloc::boxed::Box;
 use fulmar_units::{Instant, Rate};
 
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
+use super::excess::Excess;
 use super::model::link_rate;
 use super::moments;
 use super::phase::{Phase, Slow};
@@ -28,8 +29,6 @@ use crate::{Feedback, LossEvent, PathView};
 const FOREIGN_ROUNDS: u32 = 4;
 /// A queue that stands again within so many rounds after it was drained is not ours.
 const TESTED_ROUNDS: u64 = 16;
-/// Losses beyond the floor's explanation that a competing window obeys, in standard deviations.
-const COMPETE_SIGMAS: f64 = 1.5;
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
 const CROWD_LOSS: f64 = 0.03;
 /// A crowd of which nobody sees the queue loses more than this.
@@ -126,6 +125,7 @@ impl Auto {
         let window_bytes = path.in_flight_bytes.max(needed_bytes);
         self.model.unbound_rate();
         self.bound_bytes = None;
+        self.excess = Excess::default();
         if !self.share.is_from_before(now) {
             self.share = Share::new();
         }
@@ -206,14 +206,9 @@ impl Auto {
     pub(super) fn on_rival_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         let floor = self.floor.rate();
         let Phase::Compete(rival) = &mut self.phase else { return };
-        let packets = self.tally.packets();
         // A floor of few packets would shield us for good from the losses that the others obey.
-        let explained = if self.floor.is_measured() {
-            self.floor.explained_packets(packets, &path.loss, COMPETE_SIGMAS)
-        } else {
-            0.0
-        };
-        let is_excess = f64::from(self.tally.lost_packets) > explained + 0.5 && !self.tally.is_blackout;
+        let explained = if self.floor.is_measured() { floor } else { 0.0 };
+        let is_excess = self.excess.on_feedback(feedback, explained, &path.loss) && !self.tally.is_blackout;
         let mut seen = feedback.clone();
         if !is_excess {
             seen.lost = LossEvent::default();

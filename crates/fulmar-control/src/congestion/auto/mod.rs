@@ -32,6 +32,7 @@ mod company;
 mod drains;
 mod early;
 mod evidence;
+mod excess;
 mod flights;
 mod floor;
 mod jitter;
@@ -55,6 +56,7 @@ use bunches::Bunches;
 use carried::Carried;
 use drains::Drains;
 use early::{EARLY_PACKETS, Early, INITIAL_PACKETS, Sought};
+use excess::Excess;
 use floor::Floor;
 use jitter::Jitter;
 use model::Model;
@@ -123,6 +125,8 @@ pub struct Auto {
     tested_round: Option<u64>,
     /// What others leave us while we compete.
     share: Share,
+    /// Losses beyond the floor meanwhile.
+    excess: Excess,
     stubborn: Option<Stubborn>,
     troughs: Troughs,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
@@ -171,6 +175,7 @@ impl Auto {
             drains: Drains::new(),
             tested_round: None,
             share: Share::new(),
+            excess: Excess::default(),
             stubborn: None,
             troughs: Troughs::new(),
             spread: WindowedMin::new(SPREAD_ROUNDS),
