@@ -13,8 +13,8 @@ use alloc::boxed::Box;
 
 use fulmar_units::{Instant, Rate};
 
+use super::cusum::Cusum;
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
-use super::excess::Excess;
 use super::model::link_rate;
 use super::moments;
 use super::phase::{Phase, Slow};
@@ -125,7 +125,7 @@ impl Auto {
         let window_bytes = path.in_flight_bytes.max(needed_bytes);
         self.model.unbound_rate();
         self.bound_bytes = None;
-        self.excess = Excess::default();
+        self.excess = Cusum::default();
         if !self.share.is_from_before(now) {
             self.share = Share::new();
         }

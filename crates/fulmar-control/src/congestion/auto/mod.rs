@@ -29,10 +29,10 @@ mod ablation;
 mod bunches;
 mod carried;
 mod company;
+mod cusum;
 mod drains;
 mod early;
 mod evidence;
-mod excess;
 mod flights;
 mod floor;
 mod jitter;
@@ -54,9 +54,9 @@ pub use ablation::Mechanism;
 
 use bunches::Bunches;
 use carried::Carried;
+use cusum::Cusum;
 use drains::Drains;
 use early::{EARLY_PACKETS, Early, INITIAL_PACKETS, Sought};
-use excess::Excess;
 use floor::Floor;
 use jitter::Jitter;
 use model::Model;
@@ -126,7 +126,7 @@ pub struct Auto {
     /// What others leave us while we compete.
     share: Share,
     /// Losses beyond the floor meanwhile.
-    excess: Excess,
+    excess: Cusum,
     stubborn: Option<Stubborn>,
     troughs: Troughs,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
@@ -175,7 +175,7 @@ impl Auto {
             drains: Drains::new(),
             tested_round: None,
             share: Share::new(),
-            excess: Excess::default(),
+            excess: Cusum::default(),
             stubborn: None,
             troughs: Troughs::new(),
             spread: WindowedMin::new(SPREAD_ROUNDS),

@@ -18,11 +18,11 @@ const BURSTS: f64 = 1.5;
 
 /// The sum.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Excess {
+pub(super) struct Cusum {
     packets: f64,
 }
 
-impl Excess {
+impl Cusum {
     /// Packets are settled, of which the path loses a share of `floor` by itself. True if what is lost now is to be obeyed;
     /// the sum begins anew then.
     pub(super) fn on_feedback(&mut self, feedback: &Feedback, floor: f64, loss: &LossView) -> bool {
@@ -48,11 +48,11 @@ mod tests {
 
     /// How often losses are obeyed, `distance` packets apart, on a path that loses `floor`.
     fn obeyed(losses: u32, distance: u32, floor: f64, loss: &LossView) -> u32 {
-        let mut excess = Excess::default();
+        let mut sum = Cusum::default();
         let mut settle = |is_lost: bool| {
             let mut feedback = Feedback::at(Instant::ZERO);
             (feedback.acked_packets, feedback.lost.packets) = (u32::from(!is_lost), u32::from(is_lost));
-            u32::from(excess.on_feedback(&feedback, floor, loss))
+            u32::from(sum.on_feedback(&feedback, floor, loss))
         };
         (0..losses).map(|_| settle(true) + (1..distance).map(|_| settle(false)).sum::<u32>()).sum()
     }
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn what_was_not_lost_is_taken_back() {
-        let mut excess = Excess::default();
+        let mut sum = Cusum::default();
         let mut feedback = Feedback::at(Instant::ZERO);
         feedback.lost.packets = 1;
-        assert!(!excess.on_feedback(&feedback, 0.0, &INDEPENDENT));
+        assert!(!sum.on_feedback(&feedback, 0.0, &INDEPENDENT));
         feedback.spurious_packets = 1;
-        assert!(!excess.on_feedback(&feedback, 0.0, &INDEPENDENT));
+        assert!(!sum.on_feedback(&feedback, 0.0, &INDEPENDENT));
     }
 }
