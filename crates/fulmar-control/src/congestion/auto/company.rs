@@ -2,7 +2,7 @@
 //!
 //! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every
 //! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
-//! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none. It ends
+//! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none (`cusum`). It ends
 //! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
 //! whether the queue would go if we let it. Where few packets fill the path that is seen before it begins.
 //!
