@@ -109,8 +109,7 @@ fn assert_shared_whenever_begun(link: &Link, names: &[&str], seconds: f64, least
         assert_shared(&outcome, 1.0 / 3.0 / names.len() as f64);
         outcome.shares.iter().copied().fold(1.0, f64::min)
     });
-    let mean = least.iter().sum::<f64>() / least.len() as f64;
-    assert!(mean >= least_mean, "{mean}: {least:?}");
+    assert!(mean(&least) >= least_mean, "{}: {least:?}", mean(&least));
 }
 
 #[test]
@@ -158,36 +157,44 @@ fn autos_in_a_short_queue_do_not_take_its_drops_for_the_paths() {
 fn crowds_of_autos_come_down() {
     let crowds = [30, 40, 50]
         .map(|gap| run_every(Duration::from_millis(gap), Link::new(100, 20), &["auto"; 50], 25.0));
-    let dropped = crowds.iter().map(|crowd| crowd.dropped).sum::<f64>() / crowds.len() as f64;
+    let dropped = mean(&crowds.map(|crowd| crowd.dropped));
     assert!(dropped < 0.3, "{dropped}");
 }
 
-/// Of twenty flows that begin within two or three seconds, on hosts whose clocks are up to `apart` from each other: what
-/// the queue dropped in 25 s, and Jain's index after ten; means of four such starts.
-fn crowd_of_twenty(without: Option<Mechanism>, apart: Duration) -> (f64, f64) {
-    let starts = [100, 110, 120, 130].map(|gap| {
-        let mut run = Bottleneck::new(Link::new(100, 20), 25.0, 7);
-        for place in 0..20 {
-            let auto = Auto::new(MTU).without(without);
-            // Not in the order in which they begin.
-            let by = apart * (place * 7 % 20) / 19;
-            run.add(Box::new(Ahead { auto, by }), Duration::from_millis(gap) * place, App::Bulk);
-        }
-        run.run(10.0);
-        let received = run.run_and_count(15.0);
-        (run.dropped_share(), jain(&received))
-    });
-    let mean = |of: fn(&(f64, f64)) -> f64| starts.iter().map(of).sum::<f64>() / starts.len() as f64;
-    (mean(|start| start.0), mean(|start| start.1))
+/// Of twenty flows that begin `gap` milliseconds one after another, on hosts whose clocks are up to `apart` from each other:
+/// what the queue dropped in so many seconds, and Jain's index after ten.
+fn crowd_of_twenty(
+    link: Link,
+    seconds: f64,
+    gap: u64,
+    without: Option<Mechanism>,
+    apart: Duration,
+) -> (f64, f64) {
+    const FROM: f64 = 10.0;
+    let mut run = Bottleneck::new(link, seconds, 7);
+    for place in 0..20 {
+        let auto = Auto::new(MTU).without(without);
+        // Not in the order in which they begin.
+        let by = apart * (place * 7 % 20) / 19;
+        run.add(Box::new(Ahead { auto, by }), Duration::from_millis(gap) * place, App::Bulk);
+    }
+    run.run(FROM);
+    let received = run.run_and_count(seconds - FROM);
+    (run.dropped_share(), jain(&received))
 }
 
 /// Flows that begin within two or three seconds take the full queue for the path. Those that drain it in the same
 /// moments find out, though their clocks differ; each alone does not.
 #[test]
 fn a_crowd_drains_its_queue_in_the_same_moments() {
-    let (dropped, jain) = crowd_of_twenty(None, Duration::ZERO);
-    let (dropped_apart, jain_apart) = crowd_of_twenty(None, Duration::from_millis(100));
-    let (dropped_alone, jain_alone) = crowd_of_twenty(Some(Mechanism::Join), Duration::ZERO);
+    let crowds = |without, apart| {
+        let starts =
+            [100, 110, 120, 130].map(|gap| crowd_of_twenty(Link::new(100, 20), 25.0, gap, without, apart));
+        (mean(&starts.map(|start| start.0)), mean(&starts.map(|start| start.1)))
+    };
+    let (dropped, jain) = crowds(None, Duration::ZERO);
+    let (dropped_apart, jain_apart) = crowds(None, Duration::from_millis(100));
+    let (dropped_alone, jain_alone) = crowds(Some(Mechanism::Join), Duration::ZERO);
     println!(
         "{dropped:.3} dropped, Jain {jain:.3}; clocks 0.1 s apart {dropped_apart:.3}, {jain_apart:.3}; each alone \
          {dropped_alone:.3}, {jain_alone:.3}"
@@ -196,32 +203,26 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
     assert!(jain.min(jain_apart) > 0.9, "{jain}, {jain_apart}");
 }
 
-/// Twenty flows on a link that loses a fiftieth have ten packets a round trip each, of which one in five rounds loses one. By
-/// the rule that no single round may lose more than its floor explains, shares went with the errors of the floors.
+/// Twenty flows on a link that loses a fiftieth have ten packets a round trip each, and lose one in one round of five. By the
+/// rule that no single round may lose more than its floor explains, shares went with the errors of the floors.
 #[test]
 fn shares_do_not_go_with_the_errors_of_floors() {
-    let jains = [100, 110, 120].map(|gap| {
-        let mut run = Bottleneck::new(Link::new(100, 20).lossy(0.02, 0.0), 40.0, 7);
-        for place in 0..20 {
-            run.add(Box::new(Auto::new(MTU)), Duration::from_millis(gap) * place, App::Bulk);
-        }
-        run.run(10.0);
-        jain(&run.run_and_count(30.0))
-    });
+    let link = Link::new(100, 20).lossy(0.02, 0.0);
+    let jains = [100, 110, 120].map(|gap| crowd_of_twenty(link.clone(), 40.0, gap, None, Duration::ZERO).1);
     println!("Jain {jains:.3?}");
-    assert!(jains.iter().sum::<f64>() / jains.len() as f64 > 0.97, "{jains:?}");
+    assert!(mean(&jains) > 0.97, "{jains:?}");
 }
 
-/// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of what the link carries until it knows
-/// better, a round trip later. As long as the others came down by a seventh each round, the queue was full until all
-/// had come: 0.106 of all packets was dropped in eight such crowds, 0.088 now.
+/// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of what the link
+/// carries until it knows better, a round trip later. As long as the others came down by a seventh each round, the queue
+/// was full until all had come: 0.106 of all packets was dropped in eight such crowds, 0.088 now.
 #[test]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
     let crowds = [700, 750, 800, 850, 900, 950, 1000, 1050].map(|gap| {
         let link = Link::new(100, 250).queue(0.5);
         run_every(Duration::from_millis(gap), link, &["auto"; 10], 40.0)
     });
-    let dropped = crowds.iter().map(|crowd| crowd.dropped).sum::<f64>() / crowds.len() as f64;
+    let dropped = mean(&crowds.map(|crowd| crowd.dropped));
     println!("{dropped:.3} dropped");
     assert!(dropped < 0.095, "{dropped}");
 }
@@ -238,7 +239,11 @@ fn near_and_far(without: Option<Mechanism>, loss: f64) -> f64 {
         run.run(15.0);
         jain(&run.run_and_count(30.0))
     });
-    starts.iter().sum::<f64>() / starts.len() as f64
+    mean(&starts)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Jain's index of the bytes that each flow received.

@@ -1,6 +1,6 @@
 //! Losses beyond what the floor explains, summed over rounds: what a competing window obeys.
 //!
-//! In company a window of a few packets loses one in every other round, and no single round can tell such a loss from the
+//! In company a window of a few packets loses one in some of its rounds, and no single round can tell whether that is the
 //! path's: a bound of some standard deviations is less than one packet or more than one, by the least error of the floor. So
 //! the sum counts, not the round: each loss raises it by one packet, each packet lowers it by what the floor expects of it, and
 //! it is never below nothing. Some losses of the path are obeyed as well, but how many depends little on the floor: of 200 of
