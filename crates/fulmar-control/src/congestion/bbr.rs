@@ -120,6 +120,11 @@ impl Bbr {
         bbr
     }
 
+    /// The same, for one who comes where others have the link.
+    pub(super) fn in_startup(self) -> Self {
+        Self { phase: Phase::Startup, full_rounds: 0, ..self }
+    }
+
     fn packets(&self, packets: u64) -> u64 {
         packets * u64::from(self.mtu_bytes)
     }
@@ -129,7 +134,7 @@ impl Bbr {
         Some((self.bandwidth()?.bytes_in(rtt_min) as f64 * gain) as u64)
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.full_rounds >= FULL_ROUNDS
     }
 

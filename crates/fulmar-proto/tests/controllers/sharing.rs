@@ -99,6 +99,26 @@ fn auto_holds_its_own_beside_bbr() {
     assert_shared_whenever_begun(&Link::new(100, 20), &["bbr", "auto"], 40.0, 0.28);
 }
 
+/// The kernel's BBR keeps its queue standing, and shows itself by its troughs alone, ten seconds apart. Once they are
+/// known each is filled, and half of the link is ours.
+#[test]
+fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
+    let beside = |without| {
+        let starts = [1000, 1300, 1600, 1900].map(|gap| {
+            let mut run = Bottleneck::new(Link::new(100, 20).lossy(0.02, 0.0), 45.0, 7);
+            run.add(Box::<Stubborn>::default(), Duration::ZERO, App::Bulk);
+            run.add(Box::new(Auto::new(MTU).without(without)), Duration::from_millis(gap), App::Bulk);
+            run.run(25.0);
+            let received = run.run_and_count(20.0);
+            received[1] as f64 / received.iter().sum::<u64>() as f64
+        });
+        println!("{without:?}: {starts:.3?}");
+        mean(&starts)
+    };
+    let (with, without) = (beside(None), beside(Some(Mechanism::Stubborn)));
+    assert!((0.35..0.5).contains(&with) && without < 0.2, "{with}, {without}");
+}
+
 /// Who wins beside CUBIC, or beside another in a short queue with loss, depends on the moment of the start: over many
 /// moments neither loses much. (Not while CUBIC still doubles: whoever comes then has a tenth for ten seconds.)
 fn assert_shared_whenever_begun(link: &Link, names: &[&str], seconds: f64, least_mean: f64) {
@@ -261,6 +281,42 @@ fn who_is_far_sees_the_queue_of_who_is_near() {
         let (jain, as_part) = (near_and_far(None, loss), near_and_far(Some(Mechanism::Steady), loss));
         println!("{loss}: Jain {jain:.3}, as a part of the round trip {as_part:.3}");
         assert!(jain > 0.88 && jain > as_part + 0.05, "{jain}, {as_part}");
+    }
+}
+
+/// Takes nothing for congestion: so many bytes under way, but for four packets for 200 ms in each ten seconds.
+#[derive(Debug, Default)]
+struct Stubborn {
+    now: Duration,
+}
+
+impl CongestionController for Stubborn {
+    fn name(&self) -> &'static str {
+        "stubborn"
+    }
+
+    fn on_feedback(&mut self, feedback: &Feedback, _: &PathView) {
+        self.now = feedback.now - Instant::ZERO;
+    }
+
+    fn on_timeout(&mut self, _: Instant, _: u32, _: &PathView) {}
+
+    fn on_path_change(&mut self, _: Instant, _: &PathView) {}
+
+    fn budget(&self) -> SendBudget {
+        const PERIOD_MILLIS: u128 = 10_200;
+        const STANDING_BYTES: u64 = 300_000;
+        let is_looking = self.now.as_millis() % PERIOD_MILLIS > PERIOD_MILLIS - 200;
+        let window_bytes = if is_looking { 4 * u64::from(MTU) } else { STANDING_BYTES };
+        SendBudget { window_bytes, pacing: None, burst_bytes: 10 * u64::from(MTU) }
+    }
+
+    fn bandwidth(&self) -> Option<Rate> {
+        None
+    }
+
+    fn phase(&self) -> &'static str {
+        "standing"
     }
 }
 

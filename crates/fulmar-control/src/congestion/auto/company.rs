@@ -15,12 +15,13 @@ use fulmar_units::{Instant, Rate};
 
 use super::cusum::Cusum;
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
+use super::evidence::OVERLOAD_LOSS;
 use super::model::link_rate;
 use super::moments;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
 use super::share::{Share, Stubborn, Taken, is_calm};
-use super::trough::Sight;
+use super::trough::{Sight, Standing, Trough};
 use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::congestion::Bbr;
 use crate::{Feedback, LossEvent, PathView};
@@ -93,6 +94,9 @@ impl Auto {
 
     /// A trough says that the others are stubborn.
     pub(super) fn watch_troughs(&mut self, now: Instant, path: &PathView) {
+        let is_startup = self.phase.is_startup();
+        let is_overloaded = !is_startup && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS;
+        self.crowd.on_round(self.round_started_at, now, is_overloaded);
         let Some(mean) = self.tally.rtt_mean() else { return };
         let sight = Sight {
             began: self.round_started_at,
@@ -101,20 +105,33 @@ impl Auto {
             rtt_mean: mean,
             slack: self.shortest_slack(),
             is_slow: self.sent_gain <= Slow::Down.gain(),
-            is_startup: self.phase.is_startup(),
-            is_probe: matches!(self.phase, Phase::Up(_) | Phase::Startup(_)),
+            is_startup,
+            is_probe: matches!(self.phase, Phase::Up(_) | Phase::Fill(_) | Phase::Startup(_)),
             packets: self.tally.packets(),
             lost_packets: self.tally.lost_packets,
         };
-        let Some(stood) = self.troughs.on_round(&sight).filter(|_| !moments::is_near(now)) else { return };
-        let is_calm = is_calm(stood.packets, stood.lost_packets, self.floor.rate(), CROWD_LOSS);
-        let may_be_bbr = (is_calm && !self.drains.are_common(now)) || self.are_stubborn(now);
-        if may_be_bbr && self.has(Mechanism::Stubborn) {
+        let Some(trough) = self.troughs.on_round(&sight) else { return };
+        if self.has(Mechanism::Stubborn) && self.is_left_by_bbr(now, &trough) {
             self.stubborn = Some(Stubborn::seen(now, self.stubborn));
             if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
                 self.enter_compete(now, path);
             }
         }
+    }
+
+    /// Those who obey leave no such trough, or one came before as long ago as BBR waits.
+    fn is_left_by_bbr(&mut self, now: Instant, trough: &Trough) -> bool {
+        let is_near = moments::is_near(now);
+        if self.are_stubborn(now) && !is_near {
+            return true;
+        }
+        let Standing { packets, lost_packets, .. } = trough.stood;
+        if !is_calm(packets, lost_packets, self.floor.rate(), CROWD_LOSS) {
+            return false;
+        }
+        let is_again = trough.is_plain() && self.troughs.is_again(now);
+        let may_be_kin = is_near || self.drains.are_common(now) || self.crowd.has_come(now);
+        is_again || !(may_be_kin || trough.may_be_ours())
     }
 
     /// The window begins at what the rate needs at the present round trip: less would be a gift, more an
@@ -151,9 +168,12 @@ impl Auto {
         Rival::Cubic(Cubic::at_window(self.mtu_bytes, CubicConfig::default(), window_bytes))
     }
 
+    /// Where it is certain that the others do not obey we take our share as one of them that comes would, by start-up.
     fn bbr(&self, now: Instant, rate: Rate) -> Rival {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        Rival::Bbr(Bbr::on_known_path(self.mtu_bytes, rate, rtt_min, now, self.round))
+        let bbr = Bbr::on_known_path(self.mtu_bytes, rate, rtt_min, now, self.round);
+        let comes = self.is_beside_bbr(now) && self.stubborn.is_some_and(|stubborn| !stubborn.has_come);
+        Rival::Bbr(if comes { bbr.in_startup() } else { bbr })
     }
 
     pub(super) fn judge_compete(&mut self, now: Instant) {
@@ -190,6 +210,9 @@ impl Auto {
 
     /// Beside BBR the queue goes without us, to come back: nothing to look for.
     fn judge_stubborn(&mut self, now: Instant, is_gone: bool, window_bytes: u64) {
+        if let (Phase::Compete(rival), Some(stubborn)) = (&self.phase, &mut self.stubborn) {
+            stubborn.has_come |= rival.has_come();
+        }
         let is_certain = self.is_beside_bbr(now);
         if is_gone && is_certain {
             self.enter(Phase::cruise());

@@ -41,7 +41,7 @@ const TRUSTED_MAX: f64 = 0.25;
 /// A round of so many packets that lost this share more than the floor, and more by so many standard deviations, met
 /// an overload: it is remembered for as long as no probe shows the contrary, and there are hundreds of rounds a second.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
-const OVERLOAD_LOSS: f64 = 0.1;
+pub(super) const OVERLOAD_LOSS: f64 = 0.1;
 const OVERLOAD_SIGMAS: f64 = 5.0;
 /// Where round trips are steadier than this part of the shortest, a queue that stands is seen, however long they are, if
 /// it is longer than so many packets: others may have round trips that it doubles.

@@ -21,6 +21,9 @@ use crate::windowed::WindowedMin;
 /// Round trips of a rough round range over this share of the shortest, and over more than packets that left close
 /// together differ by ([`FLAT_MIN`]) ..
 const RANGE_MIN: f64 = 0.1;
+/// .. and over this share of its own shortest: in a queue of several bandwidth-delay products a round is long, and its
+/// round trips go up and down with the bursts of those who fill it ..
+const OWN_RANGE_MIN: f64 = 0.08;
 /// .. none is this near to the shortest: there ACKs came in bunches, or nothing is hidden ..
 const SHORTEST_MIN: f64 = 1.03;
 /// .. and they go so many times that range: up and down once is what a queue does.
@@ -47,7 +50,8 @@ impl Jitter {
     pub(super) fn on_round(&mut self, round: u64, tally: &Tally, rtt_min: Duration) {
         let Some(mean) = tally.rtt_mean().filter(|_| tally.has_shape()) else { return };
         self.means.update(round, whole_nanos(mean));
-        let is_wide = tally.rtt_range() > rtt_min.mul_f64(RANGE_MIN).max(FLAT_MIN);
+        let range_min = rtt_min.mul_f64(RANGE_MIN).max(tally.rtt_min.mul_f64(OWN_RANGE_MIN)).max(FLAT_MIN);
+        let is_wide = tally.rtt_range() > range_min;
         let is_off = tally.rtt_min > rtt_min.mul_f64(SHORTEST_MIN);
         let turns = if is_wide && is_off { tally.rtt_turns() } else { 0.0 };
         self.rough.on_round(match turns {
@@ -107,6 +111,13 @@ mod tests {
         assert_eq!(after(&[ROUGH, ROUGH, SMOOTH, ROUGH, ROUGH]), None, "in a row");
         assert_eq!(after(&[ROUGH, ROUGH, ROUGH, SMOOTH]), None);
         assert!(after(&[ROUGH, ROUGH, ROUGH, ROUGH, ROUGH, ROUGH, SMOOTH]).is_some());
+    }
+
+    #[test]
+    fn nor_is_what_moves_little_in_a_long_queue() {
+        let behind = |queued: u64| ROUGH.iter().map(|rtt| rtt + queued).collect::<Vec<_>>();
+        assert!(after(&[&behind(140)[..]; 9]).is_some(), "22 of 258 ms");
+        assert_eq!(after(&[&behind(180)[..]; 9]), None, "22 of 298");
     }
 
     #[test]

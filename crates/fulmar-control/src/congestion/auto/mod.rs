@@ -29,10 +29,12 @@ mod ablation;
 mod bunches;
 mod carried;
 mod company;
+mod crowd;
 mod cusum;
 mod drains;
 mod early;
 mod evidence;
+mod fill;
 mod flights;
 mod floor;
 mod jitter;
@@ -54,6 +56,7 @@ pub use ablation::Mechanism;
 
 use bunches::Bunches;
 use carried::Carried;
+use crowd::Crowd;
 use cusum::Cusum;
 use drains::Drains;
 use early::{EARLY_PACKETS, Early, INITIAL_PACKETS, Sought};
@@ -129,6 +132,7 @@ pub struct Auto {
     excess: Cusum,
     stubborn: Option<Stubborn>,
     troughs: Troughs,
+    crowd: Crowd,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
     /// Rounds of cruising in which that was measured.
@@ -178,6 +182,7 @@ impl Auto {
             excess: Cusum::default(),
             stubborn: None,
             troughs: Troughs::new(),
+            crowd: Crowd::default(),
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,
             is_flat: false,
@@ -360,6 +365,7 @@ impl CongestionController for Auto {
         self.on_rival_feedback(feedback, path);
         self.watch_probe(feedback.now, path);
         self.watch_brief(feedback.now, path);
+        self.watch_fill(path);
         if feedback.round != self.round {
             self.round = feedback.round;
             self.end_round(feedback.now, path);
@@ -386,6 +392,7 @@ impl CongestionController for Auto {
             match &self.phase {
                 Phase::Startup(startup) => startup.pacing(pace),
                 Phase::Compete(rival) => Some(rival.pace().unwrap_or(pace)),
+                Phase::Fill(fill) => Some(fill.pace(rate)),
                 _ => Some(pace),
             }
         });

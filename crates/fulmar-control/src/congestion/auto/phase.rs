@@ -8,6 +8,7 @@ use fulmar_units::Rate;
 
 use super::carried::Carried;
 use super::early::Early;
+use super::fill::Fill;
 use super::rival::Rival;
 use super::startup::{STARTUP_GAIN, Startup};
 
@@ -42,6 +43,8 @@ pub(super) enum Phase {
     /// Somebody else keeps a queue that our draining does not empty: a window like theirs, or we would
     /// starve.
     Compete(Box<Rival>),
+    /// BBR looks for the shortest round trip: the link is ours alone, for as long as that takes.
+    Fill(Fill),
 }
 
 /// Why it sends slower.
@@ -129,6 +132,7 @@ impl Phase {
             Self::Cruise { .. } => CRUISE_GAIN,
             Self::Up(up) => up.gain,
             Self::Compete(_) => UP_GAIN,
+            Self::Fill(fill) => fill.gain(),
         }
     }
 
@@ -142,6 +146,7 @@ impl Phase {
             Self::Slow { kind: Slow::Together, .. } => "drain together",
             Self::Cruise { .. } => "cruise",
             Self::Up(_) => "probe up",
+            Self::Fill(_) => "fill trough",
             Self::Compete(rival) => match **rival {
                 Rival::Cubic(_) => "compete",
                 Rival::Bbr(_) => "compete with bbr",

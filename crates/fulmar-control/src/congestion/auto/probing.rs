@@ -78,11 +78,13 @@ impl Auto {
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
             _ if is_joining => self.enter_drain(now, Slow::Together),
+            _ if self.may_fill(now) => self.enter_fill(now),
             _ if was_wrong => self.enter(Phase::slow(Slow::Down)),
             Phase::Slow { .. } => self.judge_slow(now, path),
             Phase::Cruise { .. } => self.judge_cruise(now, path),
             Phase::Up(up) => self.judge_up(now, up, path),
             Phase::Compete(_) => self.judge_compete(now),
+            Phase::Fill(fill) => self.judge_fill(now, fill, path),
         }
         self.sent_gain = finished_gain;
         self.round_gain = self.phase.gain();

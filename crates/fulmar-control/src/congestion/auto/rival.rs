@@ -19,6 +19,14 @@ impl Rival {
         matches!(self, Self::Cubic(_))
     }
 
+    /// It has taken its share of the link.
+    pub(super) fn has_come(&self) -> bool {
+        match self {
+            Self::Cubic(_) => true,
+            Self::Bbr(bbr) => bbr.is_full(),
+        }
+    }
+
     pub(super) fn budget(&self) -> SendBudget {
         match self {
             Self::Cubic(cubic) => cubic.budget(),

@@ -118,6 +118,8 @@ pub(super) fn is_calm(packets: u32, lost_packets: u32, floor: f64, crowd_loss: f
 pub(super) struct Stubborn {
     at: Instant,
     believed_for: Duration,
+    /// We have taken our share of the link, as one of them that comes would.
+    pub(super) has_come: bool,
 }
 
 impl Stubborn {
@@ -134,7 +136,7 @@ impl Stubborn {
     fn believed(now: Instant, before: Option<Self>, least: Duration) -> Self {
         let again = before.filter(|before| now - before.at < 3 * before.believed_for);
         let believed_for = again.map_or(least, |again| (2 * again.believed_for).clamp(least, STUBBORN_MAX));
-        Self { at: now, believed_for }
+        Self { at: now, believed_for, has_come: again.is_some_and(|again| again.has_come) }
     }
 
     pub(super) fn is_confirmed(&self) -> bool {
