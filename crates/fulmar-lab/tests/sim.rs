@@ -216,15 +216,21 @@ fn an_estimate_is_measured_against_the_configured_loss() {
     let mut scenario =
         Scenario::over(link(&[("loss", "4%")]), vec![flow("auto", "bulk")], Duration::from_secs(10));
     scenario.sample_interval = Some(Duration::from_millis(50));
-    let outcome = run(&scenario, 1);
-    let of_series: Vec<f64> = outcome.series.iter().filter_map(|s| s.loss_estimate).collect();
-    let mean = of_series.iter().sum::<f64>() / of_series.len() as f64;
-    let error = of_series.iter().map(|p| (p - 0.04).abs()).sum::<f64>() / of_series.len() as f64;
-    let flow = &outcome.flows[0];
-    // Both are of the same samples, but for those before the first round trip.
-    assert!((flow.loss_estimate_mean.unwrap() - mean).abs() < 0.002, "{flow:?} {mean}");
-    assert!((flow.loss_estimate_error.unwrap() - error).abs() < 0.002, "{flow:?} {error}");
-    assert!((0.03..0.05).contains(&mean) && error < 0.02, "{mean} {error}");
+    let means = (1..=10).map(|seed| {
+        let outcome = run(&scenario, seed);
+        let of_series: Vec<f64> = outcome.series.iter().filter_map(|s| s.loss_estimate).collect();
+        let mean = of_series.iter().sum::<f64>() / of_series.len() as f64;
+        let error = of_series.iter().map(|p| (p - 0.04).abs()).sum::<f64>() / of_series.len() as f64;
+        let flow = &outcome.flows[0];
+        // Both are of the same samples, but for those before the first round trip.
+        assert!((flow.loss_estimate_mean.unwrap() - mean).abs() < 0.002, "{flow:?} {mean}");
+        assert!((flow.loss_estimate_error.unwrap() - error).abs() < 0.002, "{flow:?} {error}");
+        assert!(error < 0.02, "{error}");
+        mean
+    });
+    // One run in five is off by more than a hundredth.
+    let mean = means.sum::<f64>() / 10.0;
+    assert!((0.03..0.05).contains(&mean), "{mean}");
 }
 
 #[test]
