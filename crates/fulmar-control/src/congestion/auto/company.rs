@@ -6,7 +6,7 @@
 //! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
 //! whether the queue would go if we let it. Where few packets fill the path that is seen before it begins.
 //!
-//! Where the others take all that we give up (`share`), or leave the trough of those who do (`trough`), window and
+//! Where the others take all that we give up (`share`), or leave the trough of those who do (`beside_bbr`), window and
 //! pace are BBR's for a while. Those who drain the queue when we do (`drains`) are not of that kind.
 
 use alloc::boxed::Box;
@@ -15,13 +15,11 @@ use fulmar_units::{Instant, Rate};
 
 use super::cusum::Cusum;
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
-use super::evidence::OVERLOAD_LOSS;
 use super::model::link_rate;
 use super::moments;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
-use super::share::{Share, Stubborn, Taken, is_calm};
-use super::trough::{Sight, Standing, Trough};
+use super::share::{Share, Stubborn, Taken};
 use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::congestion::Bbr;
 use crate::{Feedback, LossEvent, PathView};
@@ -30,8 +28,6 @@ use crate::{Feedback, LossEvent, PathView};
 const FOREIGN_ROUNDS: u32 = 4;
 /// A queue that stands again within so many rounds after it was drained is not ours.
 const TESTED_ROUNDS: u64 = 16;
-/// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
-const CROWD_LOSS: f64 = 0.03;
 /// A crowd of which nobody sees the queue loses more than this.
 const BLIND_LOSS: f64 = 0.05;
 
@@ -92,48 +88,6 @@ impl Auto {
         moments::has_come(self.round_started_at, now, period) || (is_dip && may_follow)
     }
 
-    /// A trough says that the others are stubborn.
-    pub(super) fn watch_troughs(&mut self, now: Instant, path: &PathView) {
-        let is_startup = self.phase.is_startup();
-        let is_overloaded = !is_startup && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS;
-        self.crowd.on_round(self.round_started_at, now, is_overloaded);
-        let Some(mean) = self.tally.rtt_mean() else { return };
-        let sight = Sight {
-            began: self.round_started_at,
-            ended: now,
-            rtt_min: self.tally.rtt_min,
-            rtt_mean: mean,
-            slack: self.shortest_slack(),
-            is_slow: self.sent_gain <= Slow::Down.gain(),
-            is_startup,
-            is_probe: matches!(self.phase, Phase::Up(_) | Phase::Fill(_) | Phase::Startup(_)),
-            packets: self.tally.packets(),
-            lost_packets: self.tally.lost_packets,
-        };
-        let Some(trough) = self.troughs.on_round(&sight) else { return };
-        if self.has(Mechanism::Stubborn) && self.is_left_by_bbr(now, &trough) {
-            self.stubborn = Some(Stubborn::seen(now, self.stubborn));
-            if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
-                self.enter_compete(now, path);
-            }
-        }
-    }
-
-    /// Those who obey leave no such trough, or one came before as long ago as BBR waits.
-    fn is_left_by_bbr(&mut self, now: Instant, trough: &Trough) -> bool {
-        let is_near = moments::is_near(now);
-        if self.are_stubborn(now) && !is_near {
-            return true;
-        }
-        let Standing { packets, lost_packets, .. } = trough.stood;
-        if !is_calm(packets, lost_packets, self.floor.rate(), CROWD_LOSS) {
-            return false;
-        }
-        let is_again = trough.is_plain() && self.troughs.is_again(now);
-        let may_be_kin = is_near || self.drains.are_common(now) || self.crowd.has_come(now);
-        is_again || !(may_be_kin || trough.may_be_ours())
-    }
-
     /// The window begins at what the rate needs at the present round trip: less would be a gift, more an
     /// attack.
     pub(super) fn enter_compete(&mut self, now: Instant, path: &PathView) {
@@ -155,13 +109,8 @@ impl Auto {
     }
 
     /// The others are believed to take no loss for congestion.
-    fn are_stubborn(&self, now: Instant) -> bool {
+    pub(super) fn are_stubborn(&self, now: Instant) -> bool {
         self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
-    }
-
-    /// And there is little doubt about it.
-    pub(super) fn is_beside_bbr(&self, now: Instant) -> bool {
-        self.are_stubborn(now) && self.stubborn.is_some_and(|stubborn| stubborn.is_certain())
     }
 
     fn cubic(&self, window_bytes: u64) -> Rival {

@@ -5,12 +5,7 @@
 //! (Where the queue is full both send what their windows allow, and each its share for good: its own search for more, an
 //! eighth of the time, wins nothing there.)
 
-use fulmar_units::{Instant, Rate};
-
-use super::phase::Phase;
-use super::share::Stubborn;
-use super::{Auto, Mechanism};
-use crate::PathView;
+use fulmar_units::Rate;
 
 /// Pace as a multiple of the rate while it grows: a queue is seen a round trip later, and is then no longer than a half
 /// of one. And of what we had, at the most: several may have left the trough.
@@ -37,13 +32,37 @@ pub(super) struct Fill {
 }
 
 impl Fill {
+    /// It begins at the rate that is ours.
+    pub(super) fn new(had: Rate) -> Self {
+        Self { had, rounds: 0, rate: had, settled: None }
+    }
+
     /// Pace as a multiple of the rate.
     pub(super) fn gain(&self) -> f64 {
         if self.settled.is_some() { HALF } else { FILL_GAIN }
     }
 
+    /// There is a queue, or loss: faster than this the link is not.
+    pub(super) fn found(self) -> Self {
+        Self { settled: self.settled.or(Some(0)), ..self }
+    }
+
+    /// A round has ended in which the link carried `rate`, and nothing was sent at more than this gain if it `is_whole`.
+    /// `None` when it is over: after the last fast round there is one that is sent at what is ours, and one that tells of it.
+    pub(super) fn after_round(self, rate: Rate, is_whole: bool) -> Option<Self> {
+        let Some(settled) = self.settled else {
+            let rounds = self.rounds + 1;
+            // The first round's ACKs are of packets sent before.
+            let has_grown = rounds < 2 || rate >= self.rate.scaled(FILL_GROWTH);
+            let next = Self { rounds, rate, ..self };
+            return Some(if has_grown && rounds < FILL_ROUNDS_MAX { next } else { next.found() });
+        };
+        let settled = settled + u32::from(is_whole);
+        (settled < SETTLING_ROUNDS).then_some(Self { settled: Some(settled), ..self })
+    }
+
     /// What is ours of a link of this rate: no less than it was.
-    fn share(&self, rate: Rate) -> Rate {
+    pub(super) fn share(&self, rate: Rate) -> Rate {
         rate.scaled(HALF).min(self.had.scaled(FILL_GAIN)).max(self.had)
     }
 
@@ -53,67 +72,31 @@ impl Fill {
     }
 }
 
-impl Auto {
-    /// Beside BBR the queue is gone without us.
-    pub(super) fn may_fill(&self, now: Instant) -> bool {
-        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_) | Phase::Compete(_));
-        is_steady && self.is_beside_bbr(now) && self.troughs.is_free() && self.has(Mechanism::Stubborn)
-    }
-
-    /// A trough that was to be expected: no need to see it end.
-    pub(super) fn enter_fill(&mut self, now: Instant) {
-        let had = self.model.rate().unwrap_or(Rate::ZERO);
-        self.stubborn = Some(Stubborn::seen(now, self.stubborn));
-        self.model.unbound_rate();
-        self.bound_bytes = None;
-        self.enter(Phase::Fill(Fill { had, rounds: 0, rate: had, settled: None }));
-    }
-
-    /// Over at once when there is a queue, or loss.
-    pub(super) fn watch_fill(&mut self, path: &PathView) {
-        let Phase::Fill(fill) = self.phase else { return };
-        let has_queue = self.tally.rtt_samples >= 4 && self.has_queue(self.tally.rtt_min);
-        if fill.settled.is_none() && (has_queue || self.is_congested(path)) {
-            self.enter(Phase::Fill(Fill { settled: Some(0), ..fill }));
-        }
-    }
-
-    /// After the last round there is one that is sent at what is ours, and one that tells of it.
-    pub(super) fn judge_fill(&mut self, now: Instant, fill: Fill, path: &PathView) {
-        let rate = self.model.rate().unwrap_or(fill.had);
-        match fill.settled {
-            None => {
-                let rounds = fill.rounds + 1;
-                // The first round's ACKs are of packets sent before.
-                let has_grown = rounds < 2 || rate >= fill.rate.scaled(FILL_GROWTH);
-                let settled = (!has_grown || rounds >= FILL_ROUNDS_MAX).then_some(0);
-                self.enter(Phase::Fill(Fill { rounds, rate, settled, ..fill }));
-            }
-            // Entered in the middle of a round.
-            Some(_) if self.round_gain > fill.gain() => {}
-            Some(rounds) if rounds + 1 < SETTLING_ROUNDS => {
-                self.enter(Phase::Fill(Fill { settled: Some(rounds + 1), ..fill }));
-            }
-            Some(_) => {
-                self.model.next_cycle();
-                self.model.lower(fill.share(rate));
-                self.enter_compete(now, path);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn megabits(rate: u64) -> Rate {
+        Rate::from_bits_per_second(rate * 1_000_000)
+    }
+
     #[test]
     fn half_of_the_link_is_ours_but_no_more_than_half_as_much_again() {
-        let megabits = |rate: u64| Rate::from_bits_per_second(rate * 1_000_000);
-        let share = |had| {
-            let had = megabits(had);
-            Fill { had, rounds: 3, rate: had, settled: Some(0) }.pace(megabits(96))
-        };
+        let share = |had| Fill::new(megabits(had)).found().pace(megabits(96));
         assert_eq!([12, 40, 60].map(share), [18, 48, 60].map(megabits));
+    }
+
+    #[test]
+    fn it_grows_until_the_rate_is_found_and_settles_for_two_rounds() {
+        let mut fill = Fill::new(megabits(30));
+        for rate in [30, 45, 68, 95] {
+            fill = fill.after_round(megabits(rate), false).expect("not over");
+            assert_eq!(fill.gain(), FILL_GAIN);
+        }
+        fill = fill.after_round(megabits(96), false).expect("it no longer grows");
+        assert_eq!((fill.gain(), fill.pace(megabits(96))), (HALF, megabits(45)));
+        fill = fill.after_round(megabits(96), false).expect("it was found within the round");
+        fill = fill.after_round(megabits(96), true).expect("sent at what is ours");
+        assert!(fill.after_round(megabits(96), true).is_none());
     }
 }

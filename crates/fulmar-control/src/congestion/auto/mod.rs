@@ -26,6 +26,7 @@ use crate::windowed::WindowedMin;
 use crate::{Feedback, PathView};
 
 mod ablation;
+mod beside_bbr;
 mod bunches;
 mod carried;
 mod company;

@@ -1,0 +1,100 @@
+//! Beside BBR: its troughs tell that it is there (`trough`), and are filled when they are expected (`fill`).
+
+use fulmar_units::{Instant, Rate};
+
+use super::evidence::OVERLOAD_LOSS;
+use super::fill::Fill;
+use super::moments;
+use super::phase::{Phase, Slow};
+use super::share::{Stubborn, is_calm};
+use super::trough::{Sight, Standing, Trough};
+use super::{Auto, Mechanism};
+use crate::PathView;
+
+/// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
+const CROWD_LOSS: f64 = 0.03;
+
+impl Auto {
+    /// A trough says that the others are stubborn.
+    pub(super) fn watch_troughs(&mut self, now: Instant, path: &PathView) {
+        let is_startup = self.phase.is_startup();
+        let is_overloaded = !is_startup && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS;
+        self.crowd.on_round(self.round_started_at, now, is_overloaded);
+        let Some(mean) = self.tally.rtt_mean() else { return };
+        let sight = Sight {
+            began: self.round_started_at,
+            ended: now,
+            rtt_min: self.tally.rtt_min,
+            rtt_mean: mean,
+            slack: self.shortest_slack(),
+            is_slow: self.sent_gain <= Slow::Down.gain(),
+            is_startup,
+            is_probe: matches!(self.phase, Phase::Up(_) | Phase::Fill(_) | Phase::Startup(_)),
+            packets: self.tally.packets(),
+            lost_packets: self.tally.lost_packets,
+        };
+        let Some(trough) = self.troughs.on_round(&sight) else { return };
+        if self.has(Mechanism::Stubborn) && self.is_left_by_bbr(now, &trough) {
+            self.stubborn = Some(Stubborn::seen(now, self.stubborn));
+            if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
+                self.enter_compete(now, path);
+            }
+        }
+    }
+
+    /// Those who obey leave no such trough, or one came before as long ago as BBR waits.
+    fn is_left_by_bbr(&mut self, now: Instant, trough: &Trough) -> bool {
+        let is_near = moments::is_near(now);
+        if self.are_stubborn(now) && !is_near {
+            return true;
+        }
+        let Standing { packets, lost_packets, .. } = trough.stood;
+        if !is_calm(packets, lost_packets, self.floor.rate(), CROWD_LOSS) {
+            return false;
+        }
+        let is_again = trough.is_plain() && self.troughs.is_again(now);
+        let may_be_kin = is_near || self.drains.are_common(now) || self.crowd.has_come(now);
+        is_again || !(may_be_kin || trough.may_be_ours())
+    }
+
+    /// The others are believed to take no loss for congestion, and there is little doubt about it.
+    pub(super) fn is_beside_bbr(&self, now: Instant) -> bool {
+        self.are_stubborn(now) && self.stubborn.is_some_and(|stubborn| stubborn.is_certain())
+    }
+
+    /// The queue is gone without us.
+    pub(super) fn may_fill(&self, now: Instant) -> bool {
+        let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_) | Phase::Compete(_));
+        is_steady && self.is_beside_bbr(now) && self.troughs.is_free()
+    }
+
+    /// A trough that was to be expected: no need to see it end.
+    pub(super) fn enter_fill(&mut self, now: Instant) {
+        let fill = Fill::new(self.model.rate().unwrap_or(Rate::ZERO));
+        self.stubborn = Some(Stubborn::seen(now, self.stubborn));
+        self.model.unbound_rate();
+        self.bound_bytes = None;
+        self.enter(Phase::Fill(fill));
+    }
+
+    /// A queue or loss says at once that there is no more.
+    pub(super) fn watch_fill(&mut self, path: &PathView) {
+        let Phase::Fill(fill) = self.phase else { return };
+        let has_queue = self.tally.rtt_samples >= 4 && self.has_queue(self.tally.rtt_min);
+        if has_queue || self.is_congested(path) {
+            self.enter(Phase::Fill(fill.found()));
+        }
+    }
+
+    pub(super) fn judge_fill(&mut self, now: Instant, fill: Fill, path: &PathView) {
+        let rate = self.model.rate().unwrap_or(Rate::ZERO);
+        match fill.after_round(rate, self.round_gain <= fill.gain()) {
+            Some(fill) => self.enter(Phase::Fill(fill)),
+            None => {
+                self.model.next_cycle();
+                self.model.lower(fill.share(rate));
+                self.enter_compete(now, path);
+            }
+        }
+    }
+}
