@@ -23,7 +23,7 @@ const FLAT_ROUNDS_MARGIN: u32 = 2;
 const FLAT_ROUNDS_MIN: u32 = 2;
 /// Among them so many may be noisy: a host held a few packets up.
 const NOISY_ROUNDS_MAX: u32 = 2;
-/// After so many, that we sent slower in the round before they began does not matter: what that drains is back sooner.
+/// After so many it does not matter that we sent slower in the round before they began: what that drains is back sooner.
 const PLAIN_ROUNDS_MIN: u32 = 6;
 /// The next follows ten seconds after its end, and as long as it takes BBR to come down.
 const PERIOD_MIN: Duration = Duration::from_millis(9_900);
@@ -169,6 +169,7 @@ impl Troughs {
 }
 
 impl Trough {
+    /// Nothing waited for more rounds than what anybody drained takes to be back.
     pub(super) fn is_plain(&self) -> bool {
         self.flat.rounds >= PLAIN_ROUNDS_MIN
     }
@@ -187,6 +188,7 @@ impl State {
             Self::Standing(stood) if stood.is_long() => {
                 Self::Falling { stood: Standing { is_ours: queue.is_ours, ..stood }, rounds: 0 }
             }
+            // The slower round was the one before: this one may be what it drained, and does not count.
             Self::Falling { stood, rounds: 0 } if queue.is_ours && !sight.is_slow => {
                 Self::Falling { stood: Standing { is_ours: true, ..stood }, rounds: 1 }
             }
