@@ -228,7 +228,7 @@ fn an_estimate_is_measured_against_the_configured_loss() {
         assert!(error < 0.02, "{error}");
         mean
     });
-    // One run in five is off by more than a hundredth.
+    // Start-up's own drops raise it for two seconds, in some runs by more than a hundredth of the mean.
     let mean = means.sum::<f64>() / 10.0;
     assert!((0.03..0.05).contains(&mean), "{mean}");
 }
