@@ -2,7 +2,6 @@
 
 use fulmar_units::{Instant, Rate};
 
-use super::evidence::OVERLOAD_LOSS;
 use super::fill::Fill;
 use super::moments;
 use super::phase::{Phase, Slow};
@@ -18,8 +17,7 @@ impl Auto {
     /// A trough says that the others are stubborn.
     pub(super) fn watch_troughs(&mut self, now: Instant, path: &PathView) {
         let is_startup = self.phase.is_startup();
-        let is_overloaded = !is_startup && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS;
-        self.crowd.on_round(self.round_started_at, now, is_overloaded);
+        self.crowd.on_round(self.round_started_at, now, !is_startup && self.loses_too_much());
         let Some(mean) = self.tally.rtt_mean() else { return };
         let sight = Sight {
             began: self.round_started_at,
@@ -80,7 +78,7 @@ impl Auto {
     /// A queue or loss says at once that there is no more.
     pub(super) fn watch_fill(&mut self, path: &PathView) {
         let Phase::Fill(fill) = self.phase else { return };
-        let has_queue = self.tally.rtt_samples >= 4 && self.has_queue(self.tally.rtt_min);
+        let has_queue = self.tells_of_queue() && self.has_queue(self.tally.rtt_min);
         if has_queue || self.is_congested(path) {
             self.enter(Phase::Fill(fill.found()));
         }

@@ -7,10 +7,10 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
+use super::drains::KIN_MEMORY;
+
 /// Every round of so long a time lost too much.
 const TIME: Duration = Duration::from_millis(500);
-/// That is remembered for as long as what its drains show (`drains`).
-const MEMORY: Duration = Duration::from_secs(14);
 
 /// Rounds in a row that lost too much.
 #[derive(Copy, Clone, Debug, Default)]
@@ -28,9 +28,9 @@ impl Crowd {
         }
     }
 
-    /// One came lately.
+    /// One came lately: it is remembered for as long as what its drains show.
     pub(super) fn has_come(&self, now: Instant) -> bool {
-        self.at.is_some_and(|at| now - at < MEMORY)
+        self.at.is_some_and(|at| now - at < KIN_MEMORY)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) const DRAIN_PAUSE: Duration = Duration::from_millis(2500);
 const DRAIN_ROUNDS: u64 = 5;
 /// That they drain when we do is believed for so long after the first of three such drains: beside BBR one empties the
 /// queue by chance.
-const KIN_MEMORY: Duration = Duration::from_secs(14);
+pub(super) const KIN_MEMORY: Duration = Duration::from_secs(14);
 
 /// A drain of which it is not known yet whether it empties the queue.
 #[derive(Copy, Clone, Debug)]

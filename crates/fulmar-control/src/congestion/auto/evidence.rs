@@ -41,7 +41,7 @@ const TRUSTED_MAX: f64 = 0.25;
 /// A round of so many packets that lost this share more than the floor, and more by so many standard deviations, met
 /// an overload: it is remembered for as long as no probe shows the contrary, and there are hundreds of rounds a second.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
-pub(super) const OVERLOAD_LOSS: f64 = 0.1;
+const OVERLOAD_LOSS: f64 = 0.1;
 const OVERLOAD_SIGMAS: f64 = 5.0;
 /// Where round trips are steadier than this part of the shortest, a queue that stands is seen, however long they are, if
 /// it is longer than so many packets: others may have round trips that it doubles.
@@ -64,6 +64,8 @@ const STARTUP_FLOOR_MAX: f64 = 0.05;
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// Samples of which the shortest is worth something.
 const DRAINED_SAMPLES_MIN: u32 = 16;
+/// Samples of which the shortest tells of a queue before the round is over.
+const TELLING_SAMPLES_MIN: u32 = 4;
 /// Samples of which the spread is worth something.
 const SPREAD_SAMPLES_MIN: u32 = 6;
 /// Rounds of which it is worth something: a neighbour's probe moves one or two.
@@ -153,6 +155,11 @@ impl Auto {
         self.bunches.on_ack(feedback.now, is_telling);
     }
 
+    /// The round in progress has seen enough of its packets to say what all of them met.
+    pub(super) fn tells_of_queue(&self) -> bool {
+        self.tally.rtt_samples >= TELLING_SAMPLES_MIN
+    }
+
     pub(super) fn has_queue(&self, rtt: Duration) -> bool {
         self.waits_longer(rtt, self.queue_slack())
     }
@@ -186,9 +193,14 @@ impl Auto {
     /// carries.
     pub(super) fn is_overloaded(&self, path: &PathView) -> bool {
         self.tally.packets() >= OVERLOAD_PACKETS_MIN
-            && self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS
+            && self.loses_too_much()
             && f64::from(self.tally.lost_packets) > self.explained_packets(path, OVERLOAD_SIGMAS)
             && !self.tally.is_blackout
+    }
+
+    /// The round lost so much more than the floor, which may be chance.
+    pub(super) fn loses_too_much(&self) -> bool {
+        self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS
     }
 
     /// Most losses of the round that the floor explains.

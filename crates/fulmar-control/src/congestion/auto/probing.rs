@@ -392,7 +392,7 @@ impl Auto {
         // A queue that was there before is not ours; one that grows is.
         let base = up.rtt.max(self.model.empty_rtt().unwrap_or_default());
         let slack = if up.gain < UP_GAIN { self.standing_slack() } else { self.queue_slack() };
-        let has_queue = self.tally.rtt_samples >= 4 && self.tally.rtt_min > base.saturating_add(slack);
+        let has_queue = self.tells_of_queue() && self.tally.rtt_min > base.saturating_add(slack);
         let is_congested = self.is_congested(path);
         if is_congested {
             self.bound(now, path);

@@ -114,8 +114,8 @@ pub(super) struct Troughs {
     state: State,
     rtt_min: WindowedMin,
     was_slow: bool,
-    /// When the last ended of those that others may have left.
-    doubtful_at: Option<Instant>,
+    /// When the last plain one ended before BBR was known.
+    plain_at: Option<Instant>,
 }
 
 impl Troughs {
@@ -124,13 +124,13 @@ impl Troughs {
             state: State::default(),
             rtt_min: WindowedMin::new(whole_nanos(RTT_MIN_WINDOW)),
             was_slow: false,
-            doubtful_at: None,
+            plain_at: None,
         }
     }
 
     /// One ended that others may have left: did one before, as long ago as BBR waits?
     pub(super) fn is_again(&mut self, now: Instant) -> bool {
-        let before = self.doubtful_at.replace(now);
+        let before = self.plain_at.replace(now);
         before.is_some_and(|at| (PERIOD_MIN..PERIOD_MAX).contains(&(now - at)))
     }
 
