@@ -34,6 +34,8 @@ pub struct Experiment {
     pub seed: u64,
     /// Kernel TCP negotiates ECN.
     pub has_ecn: bool,
+    /// Runs in real time that go side by side, each over a link of its own.
+    pub at_once: usize,
     /// Values over time at this interval.
     pub series: Option<Duration>,
     /// What is reported, the first in tables and plots.

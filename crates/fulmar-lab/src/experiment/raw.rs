@@ -37,6 +37,7 @@ pub(super) struct Raw {
     pub(super) seed: Option<u64>,
     #[serde(default)]
     pub(super) ecn: bool,
+    pub(super) at_once: Option<Spanned<usize>>,
     pub(super) series: Option<Text>,
     pub(super) measures: Option<Vec<Text>>,
     #[serde(default)]

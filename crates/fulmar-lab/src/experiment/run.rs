@@ -1,4 +1,5 @@
-//! Runs an experiment: cells in virtual time on all cores, cells in real time one after the other.
+//! Runs an experiment: cells in virtual time on all cores, cells in real time one after the other, or as many
+//! at once as the file says.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -116,7 +117,7 @@ pub fn run(
         Ok(())
     };
     on_all_cores(&virtual_, |job| keep(job, execute(job)?))?;
-    real.iter().try_for_each(|job| keep(job, execute(job)?))
+    on_threads(experiment.at_once, &real, |job| keep(job, execute(job)?))
 }
 
 /// The runs that are not there, and how many there are in all. Equal runs are run once.
@@ -145,10 +146,18 @@ pub(crate) fn on_all_cores<T: Sync>(
     jobs: &[T],
     work: impl Fn(&T) -> Result<(), String> + Sync,
 ) -> Result<(), String> {
+    on_threads(std::thread::available_parallelism().map_or(1, NonZero::get), jobs, work)
+}
+
+/// Does every job, so many at once; stops at the first error.
+fn on_threads<T: Sync>(
+    threads: usize,
+    jobs: &[T],
+    work: impl Fn(&T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
     let (next, error) = (AtomicUsize::new(0), Mutex::new(None));
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     std::thread::scope(|scope| {
-        for _ in 0..cores {
+        for _ in 0..threads.min(jobs.len()) {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(reason) = work(job) {
