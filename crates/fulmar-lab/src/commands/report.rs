@@ -35,6 +35,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     let mut chapters = from_results(args, &files)?;
     chapters.extend(from_tables(&chapters, &files, &out)?);
     chapters.sort_by(|a, b| a.experiment.name.cmp(&b.experiment.name));
+    Chapter::judge_together(&mut chapters);
     if !chapters.iter().any(Chapter::is_measured) {
         return Err(format!(
             "there are no results in {}; `fulmar-lab run` makes them",

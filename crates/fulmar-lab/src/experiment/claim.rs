@@ -26,6 +26,8 @@ pub struct Claim {
     pub at: BTreeMap<String, String>,
     /// Another cell, by what differs: the claim is about the ratio.
     pub over: Option<BTreeMap<String, String>>,
+    /// Another experiment, of which the other cell is: what runs in virtual time against what needs real time.
+    pub over_in: Option<String>,
     /// Not below.
     pub min: Option<f64>,
     /// Not above.
@@ -86,7 +88,12 @@ impl Claim {
         if self.within.is_some() && self.over.is_some() {
             return Err("within is about published values, not about ratios".into());
         }
-        let named = self.at.iter().chain(self.over.iter().flatten());
+        if self.over_in.is_some() && self.over.is_none() {
+            return Err("over_in says where the cell of over is".into());
+        }
+        // What another experiment varies is seen when there are results.
+        let own_over = self.over.iter().filter(|_| self.over_in.is_none()).flatten();
+        let named = self.at.iter().chain(own_over);
         for (key, value) in named {
             if !sweep.get(key).is_some_and(|values| values.contains(value)) {
                 return Err(format!("the sweep has no {key} = \"{value}\""));
@@ -113,24 +120,27 @@ impl Claim {
         Some(Cell { settings: settings.collect() })
     }
 
-    /// Judges it by what was measured of a cell and a measure.
+    /// Judges it by what was measured of a cell and a measure, here or in another experiment.
     pub fn judge(
         &self,
         cells: &[Cell],
         published: &[Published],
         first_measure: &str,
-        measured: impl Fn(&Cell, &str) -> Option<Summary>,
+        measured: impl Fn(Option<&str>, &Cell, &str) -> Option<Summary>,
     ) -> Finding {
-        let number = |cell: &Cell, measure: &str| Some(self.statistic.of(&measured(cell, measure)?));
         let measure = self.measure.as_deref().unwrap_or(first_measure);
+        let number =
+            |place: Option<&str>, cell: &Cell| Some(self.statistic.of(&measured(place, cell, measure)?));
         // None against none is as much.
         let ratio = |value: f64, other: f64| if other == value { 1.0 } else { value / other };
         let (mut found, mut fails, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.matches(cell)) {
             let Some((min, max)) = self.bounds(cell, published) else { continue };
-            let own = number(cell, measure);
+            let own = number(None, cell);
             let value = match self.against(cell) {
-                Some(other) => own.zip(number(&other, measure)).map(|(own, other)| ratio(own, other)),
+                Some(other) => {
+                    own.zip(number(self.over_in.as_deref(), &other)).map(|(own, other)| ratio(own, other))
+                }
                 None => own,
             };
             let Some(value) = value else {
@@ -202,8 +212,8 @@ mod tests {
     fn judge(claim: &Claim, ctcp: f64) -> Finding {
         let cells = [cell("ctcp", "1%"), cell("cubic", "1%"), cell("ctcp", "9%"), cell("cubic", "9%")];
         let published = [Published { at: at(&[("sender", "ctcp"), ("loss", "9%")]), value: Some(10.0) }];
-        claim.judge(&cells, &published, "goodput_mbps", |cell, measure| {
-            assert_eq!(measure, "goodput_mbps");
+        claim.judge(&cells, &published, "goodput_mbps", |place, cell, measure| {
+            assert_eq!((place, measure), (None, "goodput_mbps"));
             match (cell.value("sender")?, cell.value("loss")?) {
                 ("ctcp", "9%") => Summary::of(&[ctcp]),
                 ("cubic", "9%") => Summary::of(&[1.0]),
@@ -244,7 +254,7 @@ mod tests {
         let claim = |statistic| Claim { min: Some(0.9), statistic, ..Claim::default() };
         let found = |statistic| {
             let runs = Summary::of(&[0.8, 1.0, 1.0]);
-            claim(statistic).judge(&[cell("a", "0%")], &[], "x", |_, _| runs)
+            claim(statistic).judge(&[cell("a", "0%")], &[], "x", |_, _, _| runs)
         };
         assert!(matches!(found(Statistic::Mean), Finding::Holds(..)));
         assert!(matches!(found(Statistic::Min), Finding::Fails(_)));

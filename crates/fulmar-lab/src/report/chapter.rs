@@ -68,22 +68,43 @@ impl Chapter {
 
     fn judged(experiment: Experiment, mut rows: Vec<Row>, firsts: Vec<Option<Outcome>>) -> Self {
         relate(&experiment, &mut rows);
-        let cells: Vec<Cell> = rows.iter().map(Row::as_cell).collect();
-        let summary = |cell: &Cell, measure: &str| {
-            let row = rows.iter().find(|row| row.as_cell() == *cell)?;
-            let index = experiment.measures.iter().position(|name| name == measure)?;
-            *row.measured.get(index)?
+        let mut chapter = Self { experiment, rows, findings: Vec::new(), firsts };
+        chapter.settle(chapter.findings(&[]));
+        chapter
+    }
+
+    /// Judges those that are set against another experiment, now that all are there.
+    pub fn judge_together(chapters: &mut [Self]) {
+        let findings: Vec<_> = chapters.iter().map(|chapter| chapter.findings(chapters)).collect();
+        chapters.iter_mut().zip(findings).for_each(|(chapter, findings)| chapter.settle(findings));
+    }
+
+    fn findings(&self, others: &[Self]) -> Vec<(Claim, Finding)> {
+        let Experiment { claims, published, measures, .. } = &self.experiment;
+        let cells: Vec<Cell> = self.rows.iter().map(Row::as_cell).collect();
+        let summary = |place: Option<&str>, cell: &Cell, measure: &str| match place {
+            None => self.summary(cell, measure),
+            Some(name) => others.iter().find(|other| other.experiment.name == name)?.summary(cell, measure),
         };
-        let judge =
-            |claim: &Claim| claim.judge(&cells, &experiment.published, &experiment.measures[0], summary);
-        let findings: Vec<_> = experiment.claims.iter().map(|claim| (claim.clone(), judge(claim))).collect();
-        for (row, cell) in rows.iter_mut().zip(&cells) {
-            let here = format!("{}: ", cell.label());
+        let judge = |claim: &Claim| claim.judge(&cells, published, &measures[0], summary);
+        claims.iter().map(|claim| (claim.clone(), judge(claim))).collect()
+    }
+
+    fn summary(&self, cell: &Cell, measure: &str) -> Option<Summary> {
+        let row = self.rows.iter().find(|row| row.as_cell() == *cell)?;
+        let index = self.experiment.measures.iter().position(|name| name == measure)?;
+        *row.measured.get(index)?
+    }
+
+    /// Keeps what was found, and marks the rows in which a claim does not hold.
+    fn settle(&mut self, findings: Vec<(Claim, Finding)>) {
+        for row in &mut self.rows {
+            let here = format!("{}: ", row.as_cell().label());
             row.is_outside = findings.iter().any(|(_, finding)| {
                 matches!(finding, Finding::Fails(places) if places.iter().any(|place| place.starts_with(&here)))
             });
         }
-        Self { experiment, rows, findings, firsts }
+        self.findings = findings;
     }
 
     /// Whether anything was measured.

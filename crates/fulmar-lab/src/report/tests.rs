@@ -2,7 +2,7 @@
 
 use super::verdicts::{State, Verdict, judge};
 use super::*;
-use crate::experiment::{Experiment, Mode, Results, Shard, run};
+use crate::experiment::{Experiment, Finding, Mode, Results, Shard, run};
 
 const TEXT: &str = "title = 'A <test>'\nsource = 'nowhere'\nduration = '400ms'\nrepetitions = 2\nseries = '50ms'\n\
     measures = ['goodput_mbps', 'wire_ratio', 'performance_utilisation']\nreference = { loss = '0%' }\n\
@@ -94,6 +94,30 @@ fn a_wrong_result_is_noticed() {
     }
     let none = csv.lines().next().unwrap();
     assert_eq!(verdict(none), Verdict::Absent);
+}
+
+/// A claim about another experiment's cell waits for that experiment, and fails by its figures.
+#[test]
+fn experiments_are_set_against_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = chapter(folder.path()).to_csv().unwrap();
+    let claim = "[[claim]]\nsays = 'as fast as there'\nover = { sender = 'cubic' }\nover_in = 't'\n\
+        at = { loss = '0%', sender = 'cubic' }\nmin = 0.9\nmax = 1.1\n";
+    let finding = |there: &str| {
+        let parse = |name: &str, text: &str| Experiment::parse(name, text).unwrap();
+        let text = format!("{}{claim}", TEXT.split("[[claim]]").next().unwrap());
+        let chapters = [(parse("u.toml", &text), csv.as_str()), (parse("t.toml", TEXT), there)];
+        let mut chapters = chapters.map(|(experiment, csv)| Chapter::from_csv(experiment, csv).unwrap());
+        assert_eq!(chapters[0].findings[0].1, Finding::Unmeasured);
+        Chapter::judge_together(&mut chapters);
+        chapters[0].findings[0].1.clone()
+    };
+    assert_eq!(finding(&csv), Finding::Holds(1.0, 1.0));
+    let line = csv.lines().find(|line| line.starts_with("0%,cubic")).unwrap();
+    let mean = line.split(',').nth(3).unwrap();
+    let faster = (mean.parse::<f64>().unwrap() * 1.3).to_string();
+    assert!(matches!(finding(&csv.replacen(mean, &faster, 1)), Finding::Fails(_)));
+    assert_eq!(finding(csv.lines().next().unwrap()), Finding::Unmeasured);
 }
 
 #[test]
