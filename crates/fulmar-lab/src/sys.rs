@@ -114,15 +114,18 @@ fn control_socket() -> io::Result<OwnedFd> {
 }
 
 /// Waits until one of the files can be read, or for `timeout`. Says which can.
-pub(crate) fn wait_readable(files: [&impl AsFd; 2], timeout: Duration) -> io::Result<[bool; 2]> {
+pub(crate) fn wait_readable<const N: usize>(
+    files: [&impl AsFd; N],
+    timeout: Duration,
+) -> io::Result<[bool; N]> {
     let mut polls =
         files.map(|file| libc::pollfd { fd: file.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let time =
         libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: i64::from(timeout.subsec_nanos()) as _ };
     // SAFETY: the array and the time are valid for the call; no signal mask is given.
-    match check(unsafe { libc::ppoll(polls.as_mut_ptr(), 2, &time, std::ptr::null()) }) {
-        Ok(_) => Ok([polls[0].revents != 0, polls[1].revents != 0]),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; 2]),
+    match check(unsafe { libc::ppoll(polls.as_mut_ptr(), N as _, &time, std::ptr::null()) }) {
+        Ok(_) => Ok(polls.map(|poll| poll.revents != 0)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
         Err(error) => Err(error),
     }
 }

@@ -77,6 +77,9 @@ pub struct Progress {
     pub label: String,
 }
 
+/// Runs in real time that go side by side begin so far apart: packets of all of them at the same moment are
+/// more than the machine can move.
+const APART: Duration = Duration::from_millis(25);
 /// A run in real time that the machine could not carry is tried so often.
 const ATTEMPTS_MAX: u32 = 3;
 
@@ -117,7 +120,7 @@ pub fn run(
         Ok(())
     };
     on_all_cores(&virtual_, |job| keep(job, execute(job)?))?;
-    on_threads(experiment.at_once, &real, |job| keep(job, execute(job)?))
+    on_threads(experiment.at_once, APART, &real, |job| keep(job, execute(job)?))
 }
 
 /// The runs that are not there, and how many there are in all. Equal runs are run once.
@@ -146,19 +149,23 @@ pub(crate) fn on_all_cores<T: Sync>(
     jobs: &[T],
     work: impl Fn(&T) -> Result<(), String> + Sync,
 ) -> Result<(), String> {
-    on_threads(std::thread::available_parallelism().map_or(1, NonZero::get), jobs, work)
+    on_threads(std::thread::available_parallelism().map_or(1, NonZero::get), Duration::ZERO, jobs, work)
 }
 
-/// Does every job, so many at once; stops at the first error.
+/// Does every job, so many at once, the first of them begun `apart`; stops at the first error.
 fn on_threads<T: Sync>(
     threads: usize,
+    apart: Duration,
     jobs: &[T],
     work: impl Fn(&T) -> Result<(), String> + Sync,
 ) -> Result<(), String> {
-    let (next, error) = (AtomicUsize::new(0), Mutex::new(None));
+    let (next, error) = (&AtomicUsize::new(0), &Mutex::new(None));
+    let work = &work;
     std::thread::scope(|scope| {
-        for _ in 0..threads.min(jobs.len()) {
-            scope.spawn(|| {
+        for thread in 0..threads.min(jobs.len()) {
+            let start = apart * thread as u32;
+            scope.spawn(move || {
+                std::thread::sleep(start);
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(reason) = work(job) {
                         next.store(jobs.len(), Ordering::Relaxed);
@@ -168,7 +175,7 @@ fn on_threads<T: Sync>(
             });
         }
     });
-    error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
 }
 
 fn execute(job: &Job) -> Result<Outcome, String> {

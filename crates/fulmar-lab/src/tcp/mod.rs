@@ -21,6 +21,7 @@ use std::time::{Duration, Instant as Clock};
 
 use crate::bridge::{Bridge, SERVER_ADDRESS};
 use crate::outcome::{Delays, Flow, Outcome, ms};
+use crate::sys;
 use crate::traffic::Traffic;
 pub use info::TcpInfo;
 use receiver::{Received, Times};
@@ -149,19 +150,21 @@ fn start_flow(
 /// Waits for a connection as long as the run lasts.
 fn accept(listener: &TcpListener, times: Times) -> io::Result<Option<TcpStream>> {
     listener.set_nonblocking(true)?;
-    while times.began.elapsed() < times.end {
+    loop {
+        let left = times.end.saturating_sub(times.began.elapsed());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        sys::wait_readable([listener], left)?;
         match listener.accept() {
             Ok((stream, _)) => {
                 stream.set_nonblocking(false)?;
                 return Ok(Some(stream));
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(1))
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
 }
 
 /// While the run lasts, notes for each flow how much has arrived, and what is in the queue.
@@ -172,7 +175,7 @@ fn watch(
     began: Clock,
 ) -> Vec<Vec<(f64, u64, u64)>> {
     let mut seen = vec![Vec::new(); threads.len()];
-    let interval = scenario.sample_interval.unwrap_or(Duration::from_millis(20));
+    let interval = scenario.sample_interval.unwrap_or(Duration::from_millis(100));
     while began.elapsed() < scenario.duration && !threads.iter().all(|flow| flow.receiver.is_finished()) {
         if scenario.sample_interval.is_some() {
             let (t, queue) = (began.elapsed().as_secs_f64(), bridge.backlog_bytes());

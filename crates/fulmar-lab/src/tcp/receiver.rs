@@ -9,7 +9,7 @@ use crate::meter::Meter;
 use crate::traffic::Traffic;
 
 /// How long a read may block before the clock is looked at.
-const READ_TIMEOUT: Duration = Duration::from_millis(20);
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What the receiver found.
 #[derive(Clone, Debug, Default)]

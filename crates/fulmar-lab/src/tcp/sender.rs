@@ -18,6 +18,9 @@ static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 /// How long a write may block before the clock is looked at.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// How often one who has written everything looks whether the run is over.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How long the end of a connection without faults may take.
 const PARTING_MAX: Duration = Duration::from_secs(5);
 
@@ -99,9 +102,10 @@ impl Sender {
         };
         // A receiver that is done may have closed its end.
         result.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
+        let interval = self.sample_interval.unwrap_or(LOOK_INTERVAL).min(LOOK_INTERVAL);
         while !is_over.load(Ordering::Relaxed) && self.began.elapsed() < end {
             self.sample_if_due();
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(interval);
         }
         self.sent.info = TcpInfo::of(&self.stream)?;
         // What the other end did first is no error of the run.
