@@ -125,26 +125,40 @@ fn start_flow(
         Times { began, warm_up: scenario.warm_up, end: scenario.duration, one_way: scenario.link.rtt / 2 };
     let (ready, is_ready) = mpsc::channel();
     let (traffic, counter) = (flow.traffic, count.clone());
+    let (end, parts_in_order) = (scenario.duration, scenario.loss_free_handshake);
     let receiver = bridge.server.spawn(move || {
         let listener = TcpListener::bind((Ipv4Addr::from(SERVER_ADDRESS), port))?;
         // The receiver of this channel waits for it below.
         let _ = ready.send(());
         match accept(&listener, times)? {
-            Some(stream) => receiver::run(stream, traffic, times, &counter),
+            Some(stream) => {
+                if !parts_in_order {
+                    leave_nothing(&stream)?;
+                }
+                receiver::run(stream, traffic, times, &counter)
+            }
             None => Ok(Received::default()),
         }
     });
     let _ = is_ready.recv();
     let (own, over, interval) = (flow.clone(), is_over.clone(), scenario.sample_interval);
-    let (end, parts_in_order) = (scenario.duration, scenario.loss_free_handshake);
     let sender = bridge.client.spawn(move || {
         std::thread::sleep(own.start.saturating_sub(began.elapsed()));
         let patience = end.saturating_sub(began.elapsed());
         let Some(stream) = sender::connect(&own, port, patience)? else { return Ok(Sent::default()) };
+        if !parts_in_order {
+            leave_nothing(&stream)?;
+        }
         let _ = tell.send(());
         Sender::new(stream, own, number, began, interval).run(end, &over, parts_in_order)
     });
     Ok(Threads { sender, receiver, is_over, count })
+}
+
+/// Closed, a connection is gone at once. One that waits for acknowledgments nobody will send keeps its namespace
+/// for minutes, and each namespace makes the next ones slower.
+fn leave_nothing(stream: &TcpStream) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
 }
 
 /// Waits for a connection as long as the run lasts.
