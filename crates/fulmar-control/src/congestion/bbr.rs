@@ -81,6 +81,8 @@ pub struct Bbr {
     window_bytes: u64,
     /// What it was before the shortest round trip was looked for.
     kept_bytes: u64,
+    /// The round in which the few packets of that are the last to arrive.
+    few_until: u64,
 }
 
 impl Bbr {
@@ -98,6 +100,7 @@ impl Bbr {
             recovery: None,
             window_bytes: INITIAL_PACKETS * u64::from(mtu_bytes),
             kept_bytes: 0,
+            few_until: 0,
         }
     }
 
@@ -155,7 +158,9 @@ impl Bbr {
         if self.rtt_min.is_none_or(|(rtt_min, _)| sample.interval < rtt_min) {
             return;
         }
-        let is_limited = sample.is_app_limited || matches!(self.phase, Phase::ProbeRtt { .. });
+        let is_limited = sample.is_app_limited
+            || matches!(self.phase, Phase::ProbeRtt { .. })
+            || feedback.round <= self.few_until;
         let is_faster = self.bandwidth().is_none_or(|rate| sample.rate >= rate);
         if !is_limited || is_faster {
             self.rate.update(self.round, sample.rate.bytes_per_second());
@@ -221,6 +226,7 @@ impl Bbr {
             Phase::ProbeRtt { until: Some((at, round)) } if now >= at && feedback.round > round => {
                 self.rtt_min = self.rtt_min.map(|(rtt_min, _)| (rtt_min, now));
                 self.window_bytes = self.window_bytes.max(self.kept_bytes);
+                self.few_until = feedback.round + 1;
                 if self.is_full() {
                     self.enter_cycle(now);
                 } else {

@@ -33,10 +33,33 @@ impl Auto {
         };
         let Some(trough) = self.troughs.on_round(&sight) else { return };
         if self.has(Mechanism::Stubborn) && self.is_left_by_bbr(now, &trough) {
-            self.stubborn = Some(Stubborn::seen(now, self.stubborn));
-            if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
-                self.enter_compete(now, path);
-            }
+            self.begin_beside_bbr(now, path);
+        }
+    }
+
+    /// Its pulses tell it before the first trough comes.
+    pub(super) fn watch_pulses(&mut self, now: Instant, path: &PathView) {
+        let (Some(swing), Some(rtt_min)) = (self.tally.swing(), self.model.rtt_min()) else { return };
+        let are_bbrs = self.pulses.on_round(swing, rtt_min, self.spread());
+        let may_be_kin = self.drains.are_common(now) || self.crowd.has_come(now);
+        let is_news = self.has_standing_queue && !self.is_beside_bbr(now) && self.has(Mechanism::Stubborn);
+        if are_bbrs && is_news && !may_be_kin {
+            self.begin_beside_bbr(now, path);
+        }
+    }
+
+    /// We compete as one of them, and if we did not yet take our share as one of them, now.
+    fn begin_beside_bbr(&mut self, now: Instant, path: &PathView) {
+        let stubborn = Stubborn::seen(now, self.stubborn);
+        self.stubborn = Some(stubborn);
+        let is_rival = matches!(&self.phase, Phase::Compete(rival) if !rival.obeys());
+        let may_begin = match &self.phase {
+            Phase::Cruise { .. } => self.has(Mechanism::Company),
+            Phase::Compete(_) => is_rival && !stubborn.has_come,
+            _ => false,
+        };
+        if may_begin {
+            self.enter_compete(now, path);
         }
     }
 
@@ -68,7 +91,7 @@ impl Auto {
 
     /// A trough that was to be expected: no need to see it end.
     pub(super) fn enter_fill(&mut self, now: Instant) {
-        let fill = Fill::new(self.model.rate().unwrap_or(Rate::ZERO));
+        let fill = Fill::new(now, self.model.rate().unwrap_or(Rate::ZERO));
         self.stubborn = Some(Stubborn::seen(now, self.stubborn));
         self.model.unbound_rate();
         self.bound_bytes = None;
@@ -86,7 +109,8 @@ impl Auto {
 
     pub(super) fn judge_fill(&mut self, now: Instant, fill: Fill, path: &PathView) {
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
-        match fill.after_round(rate, self.round_gain <= fill.gain()) {
+        let is_back = self.tells_of_queue() && self.has_queue(self.tally.rtt_min);
+        match fill.after_round(now, rate, self.round_gain <= fill.gain(), is_back) {
             Some(fill) => self.enter(Phase::Fill(fill)),
             None => {
                 self.model.next_cycle();

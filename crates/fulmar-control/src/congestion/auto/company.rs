@@ -159,10 +159,10 @@ impl Auto {
 
     /// Beside BBR the queue goes without us, to come back: nothing to look for.
     fn judge_stubborn(&mut self, now: Instant, is_gone: bool, window_bytes: u64) {
-        if let (Phase::Compete(rival), Some(stubborn)) = (&self.phase, &mut self.stubborn) {
-            stubborn.has_come |= rival.has_come();
-        }
         let is_certain = self.is_beside_bbr(now);
+        if let (Phase::Compete(rival), Some(stubborn)) = (&self.phase, &mut self.stubborn) {
+            stubborn.has_come |= is_certain && rival.has_come();
+        }
         if is_gone && is_certain {
             self.enter(Phase::cruise());
         } else if is_gone || self.is_rtt_probe_due(now) {

@@ -5,7 +5,9 @@
 //! (Where the queue is full both send what their windows allow, and each its share for good: its own search for more, an
 //! eighth of the time, wins nothing there.)
 
-use fulmar_units::Rate;
+use core::time::Duration;
+
+use fulmar_units::{Instant, Rate};
 
 /// Pace as a multiple of the rate while it grows: a queue is seen a round trip later, and is then no longer than a half
 /// of one. And of what we had, at the most: several may have left the trough.
@@ -14,6 +16,8 @@ const FILL_GAIN: f64 = 1.5;
 const FILL_GROWTH: f64 = 1.1;
 /// What BBR leaves lasts 200 ms: no more rounds than that.
 const FILL_ROUNDS_MAX: u32 = 8;
+/// What BBR leaves is left for so long, if there is no queue sooner: whoever grows in it meanwhile grows into BBR's place.
+const TROUGH: Duration = Duration::from_millis(200);
 /// Whole rounds after which no sample is of what was sent to find it.
 const SETTLING_ROUNDS: u32 = 2;
 /// What is ours of a link that we share with one who does not obey.
@@ -22,6 +26,7 @@ const HALF: f64 = 0.5;
 /// The link is free for as long as a trough lasts.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Fill {
+    began: Instant,
     /// What was ours before.
     had: Rate,
     /// Whole rounds of it, and the rate after the last of them.
@@ -33,8 +38,8 @@ pub(super) struct Fill {
 
 impl Fill {
     /// It begins at the rate that is ours.
-    pub(super) fn new(had: Rate) -> Self {
-        Self { had, rounds: 0, rate: had, settled: None }
+    pub(super) fn new(now: Instant, had: Rate) -> Self {
+        Self { began: now, had, rounds: 0, rate: had, settled: None }
     }
 
     /// Pace as a multiple of the rate.
@@ -48,8 +53,9 @@ impl Fill {
     }
 
     /// A round has ended in which the link carried `rate`, and nothing was sent at more than this gain if it `is_whole`.
-    /// `None` when it is over: after the last fast round there is one that is sent at what is ours, and one that tells of it.
-    pub(super) fn after_round(self, rate: Rate, is_whole: bool) -> Option<Self> {
+    /// `None` when it is over: after the last fast round there is one that is sent at what is ours, and one that tells of it,
+    /// and then `is_back` what filled the queue, or should be.
+    pub(super) fn after_round(self, now: Instant, rate: Rate, is_whole: bool, is_back: bool) -> Option<Self> {
         let Some(settled) = self.settled else {
             let rounds = self.rounds + 1;
             // The first round's ACKs are of packets sent before.
@@ -58,12 +64,13 @@ impl Fill {
             return Some(if has_grown && rounds < FILL_ROUNDS_MAX { next } else { next.found() });
         };
         let settled = settled + u32::from(is_whole);
-        (settled < SETTLING_ROUNDS).then_some(Self { settled: Some(settled), ..self })
+        let is_over = settled >= SETTLING_ROUNDS && (is_back || now - self.began >= TROUGH);
+        (!is_over).then_some(Self { settled: Some(settled), ..self })
     }
 
-    /// What is ours of a link of this rate: no less than it was.
+    /// What is ours of a link of this rate.
     pub(super) fn share(&self, rate: Rate) -> Rate {
-        rate.scaled(HALF).min(self.had.scaled(FILL_GAIN)).max(self.had)
+        rate.scaled(HALF).min(self.had.scaled(FILL_GAIN))
     }
 
     /// Pace where the link carries `rate`.
@@ -82,21 +89,27 @@ mod tests {
 
     #[test]
     fn half_of_the_link_is_ours_but_no_more_than_half_as_much_again() {
-        let share = |had| Fill::new(megabits(had)).found().pace(megabits(96));
-        assert_eq!([12, 40, 60].map(share), [18, 48, 60].map(megabits));
+        let share = |had| Fill::new(Instant::ZERO, megabits(had)).found().pace(megabits(96));
+        assert_eq!([12, 40, 60].map(share), [18, 48, 48].map(megabits));
     }
 
     #[test]
-    fn it_grows_until_the_rate_is_found_and_settles_for_two_rounds() {
-        let mut fill = Fill::new(megabits(30));
+    fn it_grows_until_the_rate_is_found_and_settles_until_the_others_are_back() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut fill = Fill::new(at(0), megabits(30));
         for rate in [30, 45, 68, 95] {
-            fill = fill.after_round(megabits(rate), false).expect("not over");
+            fill = fill.after_round(at(80), megabits(rate), false, false).expect("not over");
             assert_eq!(fill.gain(), FILL_GAIN);
         }
-        fill = fill.after_round(megabits(96), false).expect("it no longer grows");
-        assert_eq!((fill.gain(), fill.pace(megabits(96))), (HALF, megabits(45)));
-        fill = fill.after_round(megabits(96), false).expect("it was found within the round");
-        fill = fill.after_round(megabits(96), true).expect("sent at what is ours");
-        assert!(fill.after_round(megabits(96), true).is_none());
+        let after = |millis, is_whole, is_back| fill.after_round(at(millis), megabits(96), is_whole, is_back);
+        let found = after(100, false, true).expect("it no longer grows");
+        assert_eq!((found.gain(), found.pace(megabits(96))), (HALF, megabits(45)));
+        let settled = |millis, is_back| {
+            let after = |fill: Fill, is_whole| fill.after_round(at(millis), megabits(96), is_whole, is_back);
+            let fill = after(found, false).expect("it was found within the round");
+            after(after(fill, true).expect("sent at what is ours"), true)
+        };
+        assert!(settled(140, true).is_none(), "they are back");
+        assert!(settled(199, false).is_some() && settled(200, false).is_none(), "they should be");
     }
 }

@@ -43,6 +43,7 @@ mod model;
 mod moments;
 mod phase;
 mod probing;
+mod pulses;
 mod restless;
 mod rival;
 mod schedule;
@@ -65,6 +66,7 @@ use floor::Floor;
 use jitter::Jitter;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
+use pulses::Pulses;
 use schedule::Schedule;
 use share::{Share, Stubborn};
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
@@ -133,6 +135,7 @@ pub struct Auto {
     excess: Cusum,
     stubborn: Option<Stubborn>,
     troughs: Troughs,
+    pulses: Pulses,
     crowd: Crowd,
     /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
     spread: WindowedMin,
@@ -183,6 +186,7 @@ impl Auto {
             excess: Cusum::default(),
             stubborn: None,
             troughs: Troughs::new(),
+            pulses: Pulses::default(),
             crowd: Crowd::default(),
             spread: WindowedMin::new(SPREAD_ROUNDS),
             spread_rounds: 0,

@@ -72,6 +72,7 @@ impl Auto {
         self.loosen_bound(path);
         self.watch_drain(now);
         self.watch_troughs(now, path);
+        self.watch_pulses(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
         let is_joining = self.joins_drain(now, path);

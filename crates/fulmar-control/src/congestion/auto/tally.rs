@@ -9,6 +9,7 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::drains::dip_margin;
+use super::pulses::Swing;
 use crate::Feedback;
 
 /// So many bandwidth-delay products fill a path for certain; start-up has up to 2.77 of them under way.
@@ -30,6 +31,8 @@ pub(super) struct Tally {
     pub(super) rtt_samples: u32,
     rtt_sum: Duration,
     rtt_max: Duration,
+    /// When the longest was seen.
+    rtt_max_at: Instant,
     rtt_last: Duration,
     /// The way the round trip went up and down.
     rtt_way: Duration,
@@ -63,6 +66,7 @@ impl Tally {
             rtt_samples: 0,
             rtt_sum: Duration::ZERO,
             rtt_max: Duration::ZERO,
+            rtt_max_at: Instant::ZERO,
             rtt_last: Duration::ZERO,
             rtt_way: Duration::ZERO,
             newest_link: None,
@@ -96,7 +100,9 @@ impl Tally {
                 self.rtt_way = self.rtt_way.saturating_add(rtt.abs_diff(self.rtt_last));
             }
             self.rtt_last = rtt;
-            self.rtt_max = self.rtt_max.max(rtt);
+            if rtt > self.rtt_max {
+                (self.rtt_max, self.rtt_max_at) = (rtt, feedback.now);
+            }
             self.rtt_min = self.rtt_min.min(rtt);
             self.rtt_samples = self.rtt_samples.saturating_add(1);
             self.rtt_sum = self.rtt_sum.saturating_add(rtt);
@@ -125,6 +131,12 @@ impl Tally {
     /// From the shortest round trip to the longest.
     pub(super) fn rtt_range(&self) -> Duration {
         self.rtt_max.saturating_sub(self.rtt_min)
+    }
+
+    /// Its longest round trip, when that was seen, and the distance from the shortest.
+    pub(super) fn swing(&self) -> Option<Swing> {
+        let swing = Swing { rtt_max: self.rtt_max, at: self.rtt_max_at, range: self.rtt_range() };
+        self.has_shape().then_some(swing)
     }
 
     /// How many times that range the round trip went, up or down.
