@@ -99,7 +99,27 @@ fn auto_holds_its_own_beside_bbr() {
     assert_shared_whenever_begun(&Link::new(100, 20), &["bbr", "auto"], 40.0, 0.28);
 }
 
-/// The kernel's BBR keeps its queue standing, and shows itself by its troughs alone, ten seconds apart. Once they are
+/// By the pulses of its cycle BBR is known before it leaves its first trough, after ten seconds; until then ours would
+/// have what CUBIC has beside it.
+#[test]
+fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
+    let beside = |without| {
+        let starts = [500, 800, 1100, 1400, 1700, 2000].map(|gap| {
+            let mut run = Bottleneck::new(Link::new(100, 20).lossy(0.02, 0.0), 11.0, 7);
+            run.add(Box::new(Bbr::new(MTU)), Duration::ZERO, App::Bulk);
+            run.add(Box::new(Auto::new(MTU).without(without)), Duration::from_millis(gap), App::Bulk);
+            run.run(7.0);
+            let received = run.run_and_count(3.0);
+            received[1] as f64 / received.iter().sum::<u64>() as f64
+        });
+        println!("{without:?}: {starts:.3?}");
+        mean(&starts)
+    };
+    let (with, without) = (beside(None), beside(Some(Mechanism::Stubborn)));
+    assert!((0.35..0.6).contains(&with) && without < 0.3, "{with}, {without}");
+}
+
+/// One that keeps its queue standing, and has no cycle, shows itself by its troughs alone, ten seconds apart. Once they are
 /// known each is filled, and half of the link is ours.
 #[test]
 fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {

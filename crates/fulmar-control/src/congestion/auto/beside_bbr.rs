@@ -52,13 +52,13 @@ impl Auto {
     fn begin_beside_bbr(&mut self, now: Instant, path: &PathView) {
         let stubborn = Stubborn::seen(now, self.stubborn);
         self.stubborn = Some(stubborn);
-        let is_rival = matches!(&self.phase, Phase::Compete(rival) if !rival.obeys());
-        let may_begin = match &self.phase {
+        let begins = match &self.phase {
             Phase::Cruise { .. } => self.has(Mechanism::Company),
-            Phase::Compete(_) => is_rival && !stubborn.has_come,
+            // By BBR's rules already, on a guess and from the rate that was left.
+            Phase::Compete(rival) => !rival.obeys() && !stubborn.has_come,
             _ => false,
         };
-        if may_begin {
+        if begins {
             self.enter_compete(now, path);
         }
     }
