@@ -41,9 +41,8 @@ impl Auto {
     pub(super) fn watch_pulses(&mut self, now: Instant, path: &PathView) {
         let (Some(swing), Some(rtt_min)) = (self.tally.swing(), self.model.rtt_min()) else { return };
         let are_bbrs = self.pulses.on_round(swing, rtt_min, self.spread());
-        let may_be_kin = self.drains.are_common(now) || self.crowd.has_come(now);
         let is_news = self.has_standing_queue && !self.is_beside_bbr(now) && self.has(Mechanism::Stubborn);
-        if are_bbrs && is_news && !may_be_kin {
+        if are_bbrs && is_news && !self.may_be_kin(now) {
             self.begin_beside_bbr(now, path);
         }
     }
@@ -74,8 +73,7 @@ impl Auto {
             return false;
         }
         let is_again = trough.is_plain() && self.troughs.is_again(now);
-        let may_be_kin = is_near || self.drains.are_common(now) || self.crowd.has_come(now);
-        is_again || !(may_be_kin || trough.may_be_ours())
+        is_again || !(is_near || self.may_be_kin(now) || trough.may_be_ours())
     }
 
     /// The others are believed to take no loss for congestion, and there is little doubt about it.

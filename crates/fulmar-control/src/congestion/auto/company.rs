@@ -108,6 +108,28 @@ impl Auto {
         self.enter(Phase::Compete(Box::new(rival)));
     }
 
+    /// Looks for the shortest round trip.
+    fn pause_compete(&mut self, now: Instant) {
+        let competed = core::mem::replace(&mut self.phase, Phase::cruise());
+        self.enter_drain(now, Slow::DeepDown);
+        if let (Phase::Compete(rival), Phase::Slow { paused, .. }) = (competed, &mut self.phase) {
+            *paused = Some(rival);
+        }
+    }
+
+    /// Competing goes on as it was if the queue stood through that: to come back with the window that a queue needs which
+    /// we have half drained, after rounds in which it may be ours, would be a gift. Kin take a moment to drain theirs.
+    pub(super) fn resumed(&mut self, now: Instant) -> Option<Phase> {
+        let Phase::Slow { paused, .. } = &mut self.phase else { return None };
+        let rival = paused.take()?;
+        (self.has_standing_queue && !self.may_be_kin(now)).then_some(Phase::Compete(rival))
+    }
+
+    /// Those who fill the queue may be of our own kind.
+    pub(super) fn may_be_kin(&self, now: Instant) -> bool {
+        self.drains.are_common(now) || self.crowd.has_come(now)
+    }
+
     /// The others are believed to take no loss for congestion.
     pub(super) fn are_stubborn(&self, now: Instant) -> bool {
         self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
@@ -142,8 +164,10 @@ impl Auto {
     fn judge_obedient(&mut self, now: Instant, is_gone: bool, taken: Option<Taken>) {
         if self.troughs.is_open() {
             self.enter(Phase::cruise());
-        } else if is_gone || self.is_rtt_probe_due(now) {
+        } else if is_gone {
             self.enter_drain(now, Slow::DeepDown);
+        } else if self.is_rtt_probe_due(now) {
+            self.pause_compete(now);
         } else if self.are_stubborn(now) {
             let rate = self.model.rate().unwrap_or(Rate::ZERO);
             self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
@@ -165,8 +189,10 @@ impl Auto {
         }
         if is_gone && is_certain {
             self.enter(Phase::cruise());
-        } else if is_gone || self.is_rtt_probe_due(now) {
+        } else if is_gone {
             self.enter_drain(now, Slow::DeepDown);
+        } else if self.is_rtt_probe_due(now) {
+            self.pause_compete(now);
         } else if !self.are_stubborn(now) {
             self.share = Share::new();
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));

@@ -30,6 +30,8 @@ pub(super) enum Phase {
         kind: Slow,
         /// Whole rounds of it.
         rounds: u32,
+        /// We were competing until then.
+        paused: Option<Box<Rival>>,
     },
     /// Sending just below the rate, with the queue empty: most of the time.
     Cruise {
@@ -112,7 +114,7 @@ impl Phase {
 
     /// The first round of sending slower.
     pub(super) fn slow(kind: Slow) -> Self {
-        Self::Slow { kind, rounds: 0 }
+        Self::Slow { kind, rounds: 0, paused: None }
     }
 
     /// The first round of cruising.

@@ -149,7 +149,7 @@ impl Auto {
 
     fn judge_slow(&mut self, now: Instant, path: &PathView) {
         let is_finding = self.tally.found_shorter_rtt() && self.may_be_blind(now, path);
-        let Phase::Slow { kind, rounds } = &mut self.phase else { return };
+        let Phase::Slow { kind, rounds, .. } = &mut self.phase else { return };
         if self.round_gain > kind.gain() {
             // Entered in the middle of a round: one whole slow round is needed to compare loss.
             return;
@@ -176,7 +176,8 @@ impl Auto {
             self.model.next_cycle();
             self.schedule_probe(now, path);
         }
-        self.enter(Phase::cruise());
+        let next = self.resumed(now).unwrap_or_else(Phase::cruise);
+        self.enter(next);
     }
 
     /// The queue of a probe that had the path alone is gone within a round.
