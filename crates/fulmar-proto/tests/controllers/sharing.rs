@@ -91,6 +91,23 @@ fn cubic_and_auto_live_together_in_long_queues() {
     }
 }
 
+/// A search for the shortest round trip every four seconds that CUBIC fills the queue through, and what was ours stays
+/// ours.
+#[test]
+fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
+    let starts = [500, 1000, 1500, 2000, 2500, 3000].map(|gap| {
+        let mut run = Bottleneck::new(Link::new(100, 20), 40.0, 7);
+        run.add(Box::new(Cubic::new(MTU, CubicConfig::default())), Duration::ZERO, App::Bulk);
+        run.add(Box::new(Auto::new(MTU)), Duration::from_millis(gap), App::Bulk);
+        run.run(20.0);
+        let received = run.run_and_count(20.0);
+        received[1] as f64 / received.iter().sum::<u64>() as f64
+    });
+    println!("{starts:.3?}");
+    // 0.48, and 0.40 where competing begins anew after each.
+    assert!((0.44..0.6).contains(&mean(&starts)), "{starts:?}");
+}
+
 /// In the mean over the moments of the start it has 0.35 if it was there first, 0.30 if not; without BBR's window
 /// and pace 0.28 (`stubborn`).
 #[test]
