@@ -108,12 +108,12 @@ fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
     assert!((0.44..0.6).contains(&mean(&starts)), "{starts:?}");
 }
 
-/// In the mean over the moments of the start it has 0.35 if it was there first, 0.30 if not; without BBR's window
-/// and pace 0.28 (`stubborn`).
+/// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without BBR's window
+/// and pace ours has 0.11 (`stubborn`).
 #[test]
 fn auto_holds_its_own_beside_bbr() {
-    assert_shared_whenever_begun(&Link::new(100, 20), &["auto", "bbr"], 40.0, 0.31);
-    assert_shared_whenever_begun(&Link::new(100, 20), &["bbr", "auto"], 40.0, 0.28);
+    assert_shared_whenever_begun(&Link::new(100, 20), &["auto", "bbr"], 40.0, 0.4);
+    assert_shared_whenever_begun(&Link::new(100, 20), &["bbr", "auto"], 40.0, 0.4);
 }
 
 /// By the pulses of its cycle BBR is known before it leaves its first trough, after ten seconds; until then ours would
