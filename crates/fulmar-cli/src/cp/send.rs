@@ -94,7 +94,9 @@ where
     W: AsyncWrite + Unpin,
 {
     let meta = source.meta;
-    message::write(writer, &[Message::Meta(meta)]).await?;
+    if let Err(error) = message::write(writer, &[Message::Meta(meta)]).await {
+        return Err(reason_or(error, wait_until_stored(reader)).await);
+    }
     let offered = if meta.size_bytes > ASK_ABOVE_BYTES {
         match message::read(reader).await? {
             Message::Resume(offset, hash) => Some((offset, hash)),
@@ -115,20 +117,26 @@ where
     };
     let hash = match sent {
         Ok(hash) => hash,
-        // The receiver stopped listening: it has said why, and that is the better reason.
-        Err(error @ TransferError::Connection(_)) => {
-            let said = tokio::time::timeout(LAST_WORD_MAX, stored).await;
-            return Err(match said {
-                Ok(Err(reason @ TransferError::Remote(_))) => reason,
-                _ => error,
-            });
-        }
-        Err(error) => return Err(error),
+        Err(error) => return Err(reason_or(error, stored).await),
     };
     if stored.await? != hash {
         return Err(FileError::new(FileCode::Mismatch, "the other side stored something else").into());
     }
     Ok(Outcome { hash, resumed_bytes: start, size_bytes: meta.size_bytes })
+}
+
+/// A receiver that stopped listening has said why, and that is the better reason.
+async fn reason_or<T>(
+    error: TransferError,
+    answer: impl Future<Output = Result<T, TransferError>>,
+) -> TransferError {
+    if !matches!(error, TransferError::Connection(_)) {
+        return error;
+    }
+    match tokio::time::timeout(LAST_WORD_MAX, answer).await {
+        Ok(Err(reason @ TransferError::Remote(_))) => reason,
+        _ => error,
+    }
 }
 
 /// Goes on where the receiver stopped if it has the same bytes up to there, and from the beginning if not.

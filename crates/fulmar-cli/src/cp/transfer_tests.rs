@@ -50,6 +50,19 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
+/// A refusal may be there before the first word of the file is out.
+#[tokio::test]
+async fn one_who_stopped_listening_at_once_is_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f"), content(10)).unwrap();
+    let ((mut reader, mut writer), (theirs, mut told)) = pipes();
+    let reason = FileError::new(FileCode::NotFound, "No such file");
+    message::write(&mut told, &[Message::Error(reason)]).await.unwrap();
+    drop((theirs, told));
+    let sent = send(&mut reader, &mut writer, source(folder.path(), "f"), &progress()).await;
+    assert!(matches!(sent, Err(TransferError::Remote(error)) if error.code == FileCode::NotFound));
+}
+
 #[tokio::test]
 async fn files_of_all_sizes_arrive() {
     let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
