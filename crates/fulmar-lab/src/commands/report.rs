@@ -147,8 +147,15 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let files = experiment_files(&folder);
         assert!(files.len() > 70, "{} files", files.len());
-        for file in files {
-            assert!(parse(&file).is_ok(), "{}: {:?}", file.display(), parse(&file).err());
+        let parsed: Vec<Experiment> =
+            files.iter().map(|file| parse(file).unwrap_or_else(|error| panic!("{error}"))).collect();
+        for claim in parsed.iter().flat_map(|experiment| &experiment.claims) {
+            let Some(name) = &claim.over_in else { continue };
+            let other = parsed.iter().find(|other| other.name == *name).expect(name);
+            let has = |(key, value)| {
+                other.sweep.get(key).is_some_and(|values: &Vec<String>| values.contains(value))
+            };
+            assert!(claim.over.iter().flatten().all(has), "{}: {:?}", claim.says, claim.over);
         }
     }
 }

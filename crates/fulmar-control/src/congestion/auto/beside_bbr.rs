@@ -1,4 +1,5 @@
-//! Beside BBR: its troughs tell that it is there (`trough`), and are filled when they are expected (`fill`).
+//! Beside BBR: its pulses (`pulses`) and its troughs (`trough`) tell that it is there, and troughs are filled when they are
+//! expected (`fill`).
 
 use fulmar_units::{Instant, Rate};
 

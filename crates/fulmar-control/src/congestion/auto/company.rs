@@ -4,10 +4,11 @@
 //! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
 //! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none (`cusum`). It ends
 //! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
-//! whether the queue would go if we let it. Where few packets fill the path that is seen before it begins.
+//! whether the queue would go if we let it; if not, it goes on as it was. Where few packets fill the path that is seen
+//! before it begins.
 //!
-//! Where the others take all that we give up (`share`), or leave the trough of those who do (`beside_bbr`), window and
-//! pace are BBR's for a while. Those who drain the queue when we do (`drains`) are not of that kind.
+//! Where the others take all that we give up (`share`), or show by troughs or pulses that they are of that kind
+//! (`beside_bbr`), window and pace are BBR's for a while. Those who drain the queue when we do (`drains`) are not of that kind.
 
 use alloc::boxed::Box;
 
