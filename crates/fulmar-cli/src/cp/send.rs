@@ -95,7 +95,8 @@ where
 {
     let meta = source.meta;
     if let Err(error) = message::write(writer, &[Message::Meta(meta)]).await {
-        return Err(reason_or(error, wait_until_stored(reader)).await);
+        // Boxed: a request that stands still is to hold little.
+        return Err(Box::pin(reason_or(error, wait_until_stored(reader))).await);
     }
     let offered = if meta.size_bytes > ASK_ABOVE_BYTES {
         match message::read(reader).await? {
