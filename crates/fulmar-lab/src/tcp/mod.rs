@@ -26,7 +26,7 @@ use crate::traffic::Traffic;
 pub use info::TcpInfo;
 use receiver::{Received, Times};
 pub use scenario::{TcpFlow, TcpScenario};
-use sender::{Sender, Sent};
+use sender::{LOOK_INTERVAL, Sender, Sent};
 
 /// First port of the receivers.
 const PORT: u16 = 5201;
@@ -189,7 +189,7 @@ fn watch(
     began: Clock,
 ) -> Vec<Vec<(f64, u64, u64)>> {
     let mut seen = vec![Vec::new(); threads.len()];
-    let interval = scenario.sample_interval.unwrap_or(Duration::from_millis(100));
+    let interval = scenario.sample_interval.unwrap_or(LOOK_INTERVAL);
     while began.elapsed() < scenario.duration && !threads.iter().all(|flow| flow.receiver.is_finished()) {
         if scenario.sample_interval.is_some() {
             let (t, queue) = (began.elapsed().as_secs_f64(), bridge.backlog_bytes());

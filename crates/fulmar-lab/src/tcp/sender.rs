@@ -18,8 +18,8 @@ static FILLER: [u8; 1 << 16] = [0x5a; 1 << 16];
 /// How long a write may block before the clock is looked at.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How often one who has written everything looks whether the run is over.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often one who waits for the end of a run looks whether it is over.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the end of a connection without faults may take.
 const PARTING_MAX: Duration = Duration::from_secs(5);

@@ -91,21 +91,37 @@ fn cubic_and_auto_live_together_in_long_queues() {
     }
 }
 
+/// What share an `auto` has that comes so many milliseconds after another, in the mean over these moments, of what
+/// arrives from one second to the other.
+fn share_beside(
+    other: impl Fn() -> Box<dyn CongestionController>,
+    link: &Link,
+    without: Option<Mechanism>,
+    gaps: &[u64],
+    [from, to]: [f64; 2],
+) -> f64 {
+    let share = |&gap: &u64| {
+        let mut run = Bottleneck::new(link.clone(), to, 7);
+        run.add(other(), Duration::ZERO, App::Bulk);
+        run.add(Box::new(Auto::new(MTU).without(without)), Duration::from_millis(gap), App::Bulk);
+        run.run(from);
+        let received = run.run_and_count(to - from);
+        received[1] as f64 / received.iter().sum::<u64>() as f64
+    };
+    let shares: Vec<f64> = gaps.iter().map(share).collect();
+    println!("{without:?}: {shares:.3?}");
+    mean(&shares)
+}
+
 /// A search for the shortest round trip every four seconds that CUBIC fills the queue through, and what was ours stays
 /// ours.
 #[test]
 fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
-    let starts = [500, 1000, 1500, 2000, 2500, 3000].map(|gap| {
-        let mut run = Bottleneck::new(Link::new(100, 20), 40.0, 7);
-        run.add(Box::new(Cubic::new(MTU, CubicConfig::default())), Duration::ZERO, App::Bulk);
-        run.add(Box::new(Auto::new(MTU)), Duration::from_millis(gap), App::Bulk);
-        run.run(20.0);
-        let received = run.run_and_count(20.0);
-        received[1] as f64 / received.iter().sum::<u64>() as f64
-    });
-    println!("{starts:.3?}");
+    let gaps = [500, 1000, 1500, 2000, 2500, 3000];
+    let cubic = || Box::new(Cubic::new(MTU, CubicConfig::default())) as _;
+    let share = share_beside(cubic, &Link::new(100, 20), None, &gaps, [20.0, 40.0]);
     // 0.48, and 0.40 where competing begins anew after each.
-    assert!((0.44..0.6).contains(&mean(&starts)), "{starts:?}");
+    assert!((0.44..0.6).contains(&share), "{share}");
 }
 
 /// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without BBR's window
@@ -121,16 +137,8 @@ fn auto_holds_its_own_beside_bbr() {
 #[test]
 fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
     let beside = |without| {
-        let starts = [500, 800, 1100, 1400, 1700, 2000].map(|gap| {
-            let mut run = Bottleneck::new(Link::new(100, 20).lossy(0.02, 0.0), 11.0, 7);
-            run.add(Box::new(Bbr::new(MTU)), Duration::ZERO, App::Bulk);
-            run.add(Box::new(Auto::new(MTU).without(without)), Duration::from_millis(gap), App::Bulk);
-            run.run(7.0);
-            let received = run.run_and_count(3.0);
-            received[1] as f64 / received.iter().sum::<u64>() as f64
-        });
-        println!("{without:?}: {starts:.3?}");
-        mean(&starts)
+        let (link, gaps) = (Link::new(100, 20).lossy(0.02, 0.0), [500, 800, 1100, 1400, 1700, 2000]);
+        share_beside(|| Box::new(Bbr::new(MTU)), &link, without, &gaps, [7.0, 10.0])
     };
     let (with, without) = (beside(None), beside(Some(Mechanism::Stubborn)));
     assert!((0.35..0.6).contains(&with) && without < 0.3, "{with}, {without}");
@@ -141,16 +149,8 @@ fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
 #[test]
 fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
     let beside = |without| {
-        let starts = [1000, 1300, 1600, 1900].map(|gap| {
-            let mut run = Bottleneck::new(Link::new(100, 20).lossy(0.02, 0.0), 45.0, 7);
-            run.add(Box::<Stubborn>::default(), Duration::ZERO, App::Bulk);
-            run.add(Box::new(Auto::new(MTU).without(without)), Duration::from_millis(gap), App::Bulk);
-            run.run(25.0);
-            let received = run.run_and_count(20.0);
-            received[1] as f64 / received.iter().sum::<u64>() as f64
-        });
-        println!("{without:?}: {starts:.3?}");
-        mean(&starts)
+        let (link, gaps) = (Link::new(100, 20).lossy(0.02, 0.0), [1000, 1300, 1600, 1900]);
+        share_beside(|| Box::<Stubborn>::default(), &link, without, &gaps, [25.0, 45.0])
     };
     let (with, without) = (beside(None), beside(Some(Mechanism::Stubborn)));
     assert!((0.35..0.5).contains(&with) && without < 0.2, "{with}, {without}");

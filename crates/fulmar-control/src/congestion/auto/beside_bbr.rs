@@ -97,19 +97,22 @@ impl Auto {
         self.enter(Phase::Fill(fill));
     }
 
+    /// Enough of the round's packets are back to say that all of them met a queue.
+    fn all_wait(&self) -> bool {
+        self.tells_of_queue() && self.has_queue(self.tally.rtt_min)
+    }
+
     /// A queue or loss says at once that there is no more.
     pub(super) fn watch_fill(&mut self, path: &PathView) {
         let Phase::Fill(fill) = self.phase else { return };
-        let has_queue = self.tells_of_queue() && self.has_queue(self.tally.rtt_min);
-        if has_queue || self.is_congested(path) {
+        if self.all_wait() || self.is_congested(path) {
             self.enter(Phase::Fill(fill.found()));
         }
     }
 
     pub(super) fn judge_fill(&mut self, now: Instant, fill: Fill, path: &PathView) {
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
-        let is_back = self.tells_of_queue() && self.has_queue(self.tally.rtt_min);
-        match fill.after_round(now, rate, self.round_gain <= fill.gain(), is_back) {
+        match fill.after_round(now, rate, self.round_gain <= fill.gain(), self.all_wait()) {
             Some(fill) => self.enter(Phase::Fill(fill)),
             None => {
                 self.model.next_cycle();

@@ -5,9 +5,9 @@
 //! (Where the queue is full both send what their windows allow, and each its share for good: its own search for more, an
 //! eighth of the time, wins nothing there.)
 
-use core::time::Duration;
-
 use fulmar_units::{Instant, Rate};
+
+use super::trough::FLAT;
 
 /// Pace as a multiple of the rate while it grows: a queue is seen a round trip later, and is then no longer than a half
 /// of one. And of what we had, at the most: several may have left the trough.
@@ -16,8 +16,6 @@ const FILL_GAIN: f64 = 1.5;
 const FILL_GROWTH: f64 = 1.1;
 /// What BBR leaves lasts 200 ms: no more rounds than that.
 const FILL_ROUNDS_MAX: u32 = 8;
-/// What BBR leaves is left for so long, if there is no queue sooner: whoever grows in it meanwhile grows into BBR's place.
-const TROUGH: Duration = Duration::from_millis(200);
 /// Whole rounds after which no sample is of what was sent to find it.
 const SETTLING_ROUNDS: u32 = 2;
 /// What is ours of a link that we share with one who does not obey.
@@ -64,7 +62,8 @@ impl Fill {
             return Some(if has_grown && rounds < FILL_ROUNDS_MAX { next } else { next.found() });
         };
         let settled = settled + u32::from(is_whole);
-        let is_over = settled >= SETTLING_ROUNDS && (is_back || now - self.began >= TROUGH);
+        // Whoever grows while the trough lasts grows into BBR's place.
+        let is_over = settled >= SETTLING_ROUNDS && (is_back || now - self.began >= FLAT);
         (!is_over).then_some(Self { settled: Some(settled), ..self })
     }
 
@@ -81,6 +80,8 @@ impl Fill {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
 
     fn megabits(rate: u64) -> Rate {

@@ -54,8 +54,9 @@ impl Pulses {
     /// pulse that comes as BBR's do, after enough of them.
     pub(super) fn on_round(&mut self, swing: Swing, rtt_min: Duration, spread: Duration) -> bool {
         if swing.range > (rtt_min / HEIGHT).max(2 * spread) {
-            let is_higher = self.open.is_none_or(|open| swing.rtt_max > open.rtt_max);
-            self.open = if is_higher { Some(swing) } else { self.open };
+            if self.open.is_none_or(|open| swing.rtt_max > open.rtt_max) {
+                self.open = Some(swing);
+            }
             return false;
         }
         self.open.take().is_some_and(|pulse| self.on_pulse(pulse.at, rtt_min))

@@ -18,7 +18,7 @@ const STANDING_PACKETS_MIN: u32 = 256;
 /// It is gone within so many more.
 const FALLING_ROUNDS_MAX: u32 = 4;
 /// BBR's 200 ms; and so many rounds longer or shorter, for they begin and end within a round.
-const FLAT: Duration = Duration::from_millis(200);
+pub(super) const FLAT: Duration = Duration::from_millis(200);
 const FLAT_ROUNDS_MARGIN: u32 = 2;
 const FLAT_ROUNDS_MIN: u32 = 2;
 /// Among them so many may be noisy: a host held a few packets up.
