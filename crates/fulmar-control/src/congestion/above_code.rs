@@ -71,6 +71,10 @@ impl CongestionController for AboveCode {
         self.inner.on_flight_begun();
     }
 
+    fn on_handshake_rtt(&mut self, path: &PathView) {
+        self.inner.on_handshake_rtt(path);
+    }
+
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         let seen = self.above_code(feedback);
         self.inner.on_feedback(&seen, path);

@@ -56,6 +56,9 @@ pub trait CongestionController: Debug + Send {
     /// A packet has left that counts as in flight, and nothing else was in flight.
     fn on_flight_begun(&mut self) {}
 
+    /// The handshake has shown the round trip of `path`, of which nothing else is known.
+    fn on_handshake_rtt(&mut self, _path: &PathView) {}
+
     /// An ACK arrived or losses were detected. `path` is the state after applying it.
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView);
 

@@ -40,6 +40,10 @@ impl CongestionController for ReceiveWindow {
         self.inner.on_flight_begun();
     }
 
+    fn on_handshake_rtt(&mut self, path: &PathView) {
+        self.inner.on_handshake_rtt(path);
+    }
+
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;
         let room_bytes = self.cap_bytes().saturating_sub(self.inner.budget().window_bytes);

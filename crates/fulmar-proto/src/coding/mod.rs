@@ -76,6 +76,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// It carries what the receiver lacks, as far as is known.
+    pub fn is_wanted(&self) -> bool {
+        matches!(self.choice, Choice::Source | Choice::Recover)
+    }
+
     /// It can be cut to fit beside an ACK: a new symbol, where symbols may have any length. Everything else
     /// wants a packet of its own.
     pub fn is_cuttable(&self) -> bool {

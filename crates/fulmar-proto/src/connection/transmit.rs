@@ -314,7 +314,10 @@ impl Connection {
                 self.path.recovery.take_probe(now);
                 frame::put_ping(buf);
                 draft.is_ack_eliciting = true;
-                if let Some(limit) = probe_limit(draft, cargo) {
+                if let Some(turn) = self.turn_of_probe(now, cargo) {
+                    self.put_symbol(now, turn, draft, buf);
+                }
+                if let Some(limit) = probe_limit(draft, cargo).filter(|_| draft.content.is_none()) {
                     draft.content = self.coding.emit_probe(buf, limit.saturating_sub(buf.len()));
                 }
             }
@@ -329,6 +332,17 @@ impl Connection {
                 }
             }
             Payload::Symbol(turn) => self.put_symbol(now, turn, draft, buf),
+        }
+    }
+
+    /// What a probe carries that would leave in any case.
+    fn turn_of_probe(&mut self, now: Instant, cargo: ProbeCargo) -> Option<Turn> {
+        if cargo != ProbeCargo::Next || !self.has_pending_frames() {
+            return None;
+        }
+        match self.coding.next(now, &self.path.recovery.view(), true) {
+            Next::Packet(turn) if turn.is_wanted() => Some(turn),
+            _ => None,
         }
     }
 
@@ -426,7 +440,7 @@ impl Connection {
 /// Where the tag of a probe starts at the latest, if it carries something.
 fn probe_limit(draft: &Draft, cargo: ProbeCargo) -> Option<usize> {
     match cargo {
-        ProbeCargo::Full => Some(draft.limit),
+        ProbeCargo::Next | ProbeCargo::Full => Some(draft.limit),
         ProbeCargo::Base => Some(draft.limit.min(draft.start + usize::from(BASE_BYTES) - TAG_BYTES)),
         ProbeCargo::Nothing => None,
     }

@@ -153,6 +153,8 @@ impl<T: Copy> Recovery<T> {
     /// A round trip was measured during the handshake.
     pub fn on_handshake_rtt(&mut self, now: Instant, rtt: Duration) {
         self.on_rtt(now, rtt, Duration::ZERO);
+        self.congestion.on_handshake_rtt(&self.view());
+        self.apply_budget(now);
     }
 
     pub(super) fn findings(&mut self, now: Instant) -> Findings<T> {

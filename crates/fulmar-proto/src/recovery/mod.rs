@@ -211,6 +211,9 @@ impl<T: Copy> Recovery<T> {
         self.packet_bytes_max = modules.config.packet_bytes_max;
         self.mtu = MtuDiscovery::held_to(&self.limits, self.packet_bytes_max);
         self.probe_base = self.timeout.base(&self.rtt);
+        if self.rtt.has_sample() {
+            self.congestion.on_handshake_rtt(&self.view());
+        }
         self.budget = self.congestion.budget();
         self.pacer = Pacer::new(now, self.budget);
     }
@@ -241,7 +244,7 @@ impl<T: Copy> Recovery<T> {
         self.rtt.fill(&mut view);
         view.in_flight_bytes = self.sent.in_flight_bytes();
         view.window_bytes = self.budget.window_bytes;
-        view.loss = self.loss_view;
+        view.loss = self.way_back.in_place_of(self.loss_view);
         view
     }
 

@@ -132,7 +132,7 @@ fn rfc_6298_after_silence_everything_under_way_is_lost_and_may_return() {
     let findings = path.recovery.on_probe_timer(at, true).expect("its time has come");
     assert_eq!(findings.fates, [0, 1, 2].map(Fate::Lost));
     path.recovery.drop_findings(findings);
-    assert_eq!((path.recovery.in_flight_bytes(), path.recovery.probe_due(at)), (0, Some(ProbeCargo::Full)));
+    assert_eq!((path.recovery.in_flight_bytes(), path.recovery.probe_due(at)), (0, Some(ProbeCargo::Next)));
     path.now = at;
     path.arrive(numbers[1]);
     assert_eq!(path.ack().0, [Fate::Returned(1)]);
@@ -158,7 +158,7 @@ fn when_no_burst_explains_the_silence_a_timeout_sends_one_packet_and_nine_pings(
         cargoes.push(probes);
     }
     // Of a path that is not known bursts of four are assumed: thirty probes in a row are lost in one in a thousand.
-    assert_eq!(cargoes[..2], [[ProbeCargo::Full; 6]; 2]);
+    assert_eq!(cargoes[..2], [[ProbeCargo::Next; 6]; 2]);
     assert_eq!(cargoes[2..5], [[ProbeCargo::Base; 6]; 3]);
     let mut last = [ProbeCargo::Nothing; 10];
     last[0] = ProbeCargo::Base;

@@ -31,6 +31,9 @@ pub(super) const WEIGHT_MIN: f64 = 50.0;
 /// What a probe carries besides a PING.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ProbeCargo {
+    /// What would leave next, if anything would (RFC 9002 6.2.4): if only ACKs were lost nothing goes twice. Else as
+    /// [`Self::Full`].
+    Next,
     /// What fits a packet of the size that the path carried last.
     Full,
     /// What fits a packet that every path carries: large ones may be what it no longer does.
@@ -178,6 +181,8 @@ impl<T: Copy> Recovery<T> {
             ProbeCargo::Nothing
         } else if self.probe_expiries > PROBES_FULL_SIZED {
             ProbeCargo::Base
+        } else if matches!(self.timeout, Timeout::Probe) {
+            ProbeCargo::Next
         } else {
             ProbeCargo::Full
         }

@@ -61,6 +61,13 @@ impl WayBack {
         LossView { rate, burst_packets, weight_packets: self.packets }
     }
 
+    /// What is known of it, while of the way forth, by this estimate, it is not. Whoever sends little, such as credit for
+    /// what arrives, hears of few losses of its own; and a path that loses one way most often loses the other way too.
+    pub fn in_place_of(&self, forth: LossView) -> LossView {
+        let is_better = forth.weight_packets < WEIGHT_MIN && self.packets >= WEIGHT_MIN;
+        if is_better { self.view() } else { forth }
+    }
+
     /// The same as a channel.
     pub fn channel(&self) -> Channel {
         Channel::new(&self.view())
@@ -104,6 +111,18 @@ mod tests {
             swapped.on_packet(PacketNumber(number));
         }
         assert!(swapped.view().rate < 0.01, "{:?}", swapped.view());
+    }
+
+    #[test]
+    fn it_stands_for_the_way_forth_until_that_is_known() {
+        let mut way = WayBack::default();
+        let forth = |weight_packets| LossView { rate: 0.01, burst_packets: 1.0, weight_packets };
+        (0..WEIGHT_MIN as u64).step_by(2).for_each(|number| way.on_packet(PacketNumber(number)));
+        assert_eq!(way.in_place_of(forth(0.0)), forth(0.0), "too few came");
+        (20..200).step_by(2).for_each(|number| way.on_packet(PacketNumber(number)));
+        assert_eq!(way.in_place_of(forth(0.0)), way.view());
+        assert!(way.view().rate > 0.4);
+        assert_eq!(way.in_place_of(forth(WEIGHT_MIN)), forth(WEIGHT_MIN), "what was seen itself");
     }
 
     #[test]

@@ -12,8 +12,13 @@ use fulmar_units::Rate;
 
 use crate::{Feedback, PathView};
 
-/// Window before anything is known (RFC 6928).
+/// Window before anything is known (RFC 6928) ..
 pub(super) const INITIAL_PACKETS: u64 = 10;
+/// .. and, once the handshake has shown the round trip, for each so much of it: a round trip of the time in which ten
+/// packets were found to do no harm. Ten leave at once, the others at that rate, 1.2 Mb/s, until the first is answered ..
+const INITIAL_PERIOD: Duration = Duration::from_millis(100);
+/// .. but no more than so many.
+const INITIAL_PACKETS_MAX: u64 = 64;
 /// The window of the first flights grows before there is a measured rate that says so where round trips are
 /// so long that it matters ..
 const LONG_RTT_MIN: Duration = Duration::from_millis(50);
@@ -22,6 +27,9 @@ const LONG_RTT_MIN: Duration = Duration::from_millis(50);
 pub(super) const EARLY_PACKETS: u64 = 48;
 /// .. or so many where they leave as ACKs come: no clump is longer.
 const CLOCKED_PACKETS: u64 = 512;
+/// Beyond that no more than so many times what was measured to fill the path: a rate is known a round trip late, and of
+/// flights that left as clumps another one later.
+const LAG_MAX: u64 = 4;
 /// Their pace, in windows per round trip (Linux: pacing_ss_ratio).
 const PACE: f64 = 2.0;
 /// So many packets tell whether the link is fast ..
@@ -106,32 +114,47 @@ impl Early {
         self.first.is_none()
     }
 
-    /// A packet took `rtt`. What is sought, and whether there is a queue, is for the caller to say.
+    /// The handshake has shown the round trip.
+    pub(super) fn on_handshake_rtt(&mut self, path: &PathView) {
+        self.bytes = initial_bytes(path);
+    }
+
+    /// The pace before anything was measured; `None` for a window that is one clump.
+    pub(super) fn first_pacing(&self, mtu_bytes: u32) -> Option<Rate> {
+        let clump_bytes = INITIAL_PACKETS * u64::from(mtu_bytes);
+        (self.bytes > clump_bytes).then(|| Rate::from_bytes_in(clump_bytes, INITIAL_PERIOD)).flatten()
+    }
+
+    /// A packet took `rtt`. What is sought, whether there is a queue, and how many bytes fill the path as far as was
+    /// measured is for the caller to say.
     pub(super) fn on_ack(
         &mut self,
         feedback: &Feedback,
         rtt: Duration,
         sought: Sought,
-        has_queue: bool,
+        (has_queue, bdp_bytes): (bool, u64),
         path: &PathView,
     ) {
         if let Some(first) = &mut self.first {
             first.on_ack(feedback.acked_packets, rtt);
         }
         let is_long = rtt >= LONG_RTT_MIN;
+        let (packet, initial) = (u64::from(path.mtu_bytes), initial_bytes(path));
         let clump_packets = self.first.map_or(0, |first| first.clump_packets(rtt, sought));
         let may_clump = clump_packets > EARLY_PACKETS;
-        let packets_max = clump_packets.max(EARLY_PACKETS);
-        let bytes_max = packets_max * u64::from(path.mtu_bytes);
+        // One ten of the initial window is a clump, and remains one.
+        let clumped_bytes = clump_packets * initial / INITIAL_PACKETS;
+        let measured_bytes = if sought == Sought::Nothing { 0 } else { LAG_MAX * bdp_bytes };
+        let bytes_max = (EARLY_PACKETS * packet).max(initial).max(clumped_bytes).max(measured_bytes);
         let is_used = feedback.in_flight_bytes_before > self.bytes / 2;
         let settled_bytes =
             if is_used { feedback.acked_bytes.saturating_add(feedback.lost.bytes) } else { 0 };
         self.bytes = if is_long && !has_queue {
-            self.bytes.saturating_add(settled_bytes).clamp(initial_bytes(path), bytes_max)
+            self.bytes.saturating_add(settled_bytes).clamp(initial, bytes_max)
         } else {
-            initial_bytes(path)
+            initial
         };
-        self.is_clocked = may_clump && !has_queue && self.bytes < bytes_max;
+        self.is_clocked = may_clump && !has_queue && self.bytes < clumped_bytes;
         self.rate = per_round(self.bytes, path).scaled(if is_long { PACE } else { 1.0 });
     }
 
@@ -149,7 +172,10 @@ impl Early {
 
 /// The initial window.
 fn initial_bytes(path: &PathView) -> u64 {
-    INITIAL_PACKETS * u64::from(path.mtu_bytes)
+    let periods = path.rtt_min.as_secs_f64() / INITIAL_PERIOD.as_secs_f64();
+    let packets =
+        if path.has_rtt_sample { (INITIAL_PACKETS as f64 * periods) as u64 } else { INITIAL_PACKETS };
+    packets.clamp(INITIAL_PACKETS, INITIAL_PACKETS_MAX) * u64::from(path.mtu_bytes)
 }
 
 /// `bytes` in each round trip.
@@ -173,7 +199,7 @@ mod tests {
             let mut feedback = Feedback::at(Instant::ZERO + rtt);
             (feedback.acked_bytes, feedback.acked_packets) = (u64::from(path.mtu_bytes), 1);
             feedback.in_flight_bytes_before = u64::MAX;
-            early.on_ack(&feedback, rtt, sought, false, &path);
+            early.on_ack(&feedback, rtt, sought, (false, 0), &path);
         }
         early
     }
@@ -194,6 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn a_longer_round_trip_begins_with_more_at_the_same_pace() {
+        let after_handshake = |millis| {
+            let mut path = PathView::unknown(1200);
+            (path.rtt_min, path.has_rtt_sample) = (Duration::from_millis(millis), true);
+            let mut early = Early::new();
+            early.on_handshake_rtt(&path);
+            (early.window(0) / 1200, early.first_pacing(1200).map(|pace| pace.bytes_per_second()))
+        };
+        assert_eq!(after_handshake(20), (10, None));
+        assert_eq!(after_handshake(100), (10, None));
+        assert_eq!(after_handshake(250), (25, Some(120_000)));
+        assert_eq!(after_handshake(5000), (INITIAL_PACKETS_MAX, Some(120_000)));
+    }
+
+    #[test]
     fn until_the_path_is_known_to_be_fast_the_window_is_slow_starts() {
         let packet = u64::from(PathView::unknown(1200).mtu_bytes);
         let window = |packets| after(packets, Duration::ZERO, Sought::Train).window(100 * packet) / packet;
@@ -205,7 +246,7 @@ mod tests {
     fn a_window_that_is_there_already_is_no_clump() {
         let path = PathView::unknown(1200);
         let mut early = Early::again(&path);
-        early.on_ack(&Feedback::at(Instant::ZERO + RTT), RTT, Sought::Train, false, &path);
+        early.on_ack(&Feedback::at(Instant::ZERO + RTT), RTT, Sought::Train, (false, 0), &path);
         assert!(early.pacing(Rate::ZERO).is_some());
     }
 }

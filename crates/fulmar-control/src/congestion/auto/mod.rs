@@ -289,8 +289,9 @@ impl Auto {
             true if self.has(Mechanism::Flights) => Sought::Flight,
             true => Sought::Train,
         };
+        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0);
         if let Phase::Startup(startup) = &mut self.phase {
-            startup.early.on_ack(feedback, rtt, sought, has_queue, path);
+            startup.early.on_ack(feedback, rtt, sought, (has_queue, bdp_bytes), path);
         }
     }
 
@@ -337,6 +338,15 @@ impl CongestionController for Auto {
 
     fn on_flight_begun(&mut self) {
         self.bunches.on_silence();
+    }
+
+    fn on_handshake_rtt(&mut self, path: &PathView) {
+        if let Phase::Startup(startup) = &mut self.phase
+            && self.model.rate().is_none()
+        {
+            startup.early.on_handshake_rtt(path);
+            self.window_bytes = self.window_bytes.max(startup.early.window(0));
+        }
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
@@ -392,15 +402,15 @@ impl CongestionController for Auto {
     fn budget(&self) -> SendBudget {
         let packet = u64::from(self.mtu_bytes);
         let window_bytes = if self.timeouts >= 2 { WINDOW_PACKETS_MIN * packet } else { self.window_bytes };
-        let pacing = self.model.rate().and_then(|rate| {
-            let pace = rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
-            match &self.phase {
-                Phase::Startup(startup) => startup.pacing(pace),
-                Phase::Compete(rival) => Some(rival.pace().unwrap_or(pace)),
-                Phase::Fill(fill) => Some(fill.pace(rate)),
-                _ => Some(pace),
-            }
-        });
+        let pace = |rate: Rate| rate.scaled(self.gain()).max(Rate::from_bytes_per_second(packet));
+        let pacing = match (self.model.rate(), &self.phase) {
+            (None, Phase::Startup(startup)) => startup.early.first_pacing(self.mtu_bytes),
+            (None, _) => None,
+            (Some(rate), Phase::Startup(startup)) => startup.pacing(pace(rate)),
+            (Some(rate), Phase::Compete(rival)) => Some(rival.pace().unwrap_or(pace(rate))),
+            (Some(rate), Phase::Fill(fill)) => Some(fill.pace(rate)),
+            (Some(rate), _) => Some(pace(rate)),
+        };
         SendBudget { window_bytes, pacing, burst_bytes: self.burst_bytes() }
     }
 

@@ -171,7 +171,7 @@ impl Flow {
             self.recovery.take_probe(now);
             return Some(match cargo {
                 ProbeCargo::Nothing => self.send(now, PING_BYTES, true),
-                ProbeCargo::Full | ProbeCargo::Base => self.send_full(now, true),
+                ProbeCargo::Next | ProbeCargo::Full | ProbeCargo::Base => self.send_full(now, true),
             });
         }
         self.next_message_at = match self.app {
