@@ -132,7 +132,7 @@ fn rfc_6298_after_silence_everything_under_way_is_lost_and_may_return() {
     let findings = path.recovery.on_probe_timer(at, true).expect("its time has come");
     assert_eq!(findings.fates, [0, 1, 2].map(Fate::Lost));
     path.recovery.drop_findings(findings);
-    assert_eq!((path.recovery.in_flight_bytes(), path.recovery.probe_due(at)), (0, Some(ProbeCargo::Next)));
+    assert_eq!((path.recovery.in_flight_bytes(), path.recovery.probe_due(at)), (0, Some(ProbeCargo::Full)));
     path.now = at;
     path.arrive(numbers[1]);
     assert_eq!(path.ack().0, [Fate::Returned(1)]);

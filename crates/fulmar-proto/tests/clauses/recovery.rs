@@ -138,6 +138,28 @@ fn start_up_is_over_also_where_flow_control_leaves_nothing_to_send() {
 }
 
 #[test]
+fn while_acks_are_lost_in_bursts_little_goes_twice() {
+    let mut world = World::new(1, link(7, 1), profile("auto"), profile("auto"));
+    world.connected();
+    let bursts = (0..10_000).filter(|at| at % 90 >= 71);
+    set_link(&mut world, Direction::Backward, losing(link(7, 1), bursts));
+    upload(&mut world, 3_000_000);
+    let sent = world.client.only().stats().sent_bytes as f64 / 3e6;
+    assert!(sent < 1.2, "{sent} bytes sent for each that was to arrive: {}", world.describe());
+}
+
+#[test]
+fn a_hundred_kilobytes_take_two_flights_where_the_round_trip_is_long() {
+    const RTT: Duration = Duration::from_millis(500);
+    let mut world = World::new(1, link(100, 250), profile("auto"), profile("auto"));
+    world.connected();
+    let begin = world.now;
+    upload(&mut world, 100_000);
+    let took = world.now - begin;
+    assert!(took < RTT * 9 / 4, "it took {took:?}");
+}
+
+#[test]
 fn poll_timeout_is_the_time_of_the_next_action() {
     // Rule 5 of the core. The world asks in between whether there is something to send, and refuses to be
     // called for nothing.
