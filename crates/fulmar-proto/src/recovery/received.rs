@@ -88,6 +88,8 @@ pub struct Received {
     repeats_left: u8,
     /// When the last packet came that elicits an ACK.
     eliciting_at: Option<Instant>,
+    /// When this end last sent a symbol.
+    symbol_sent_at: Option<Instant>,
 }
 
 impl Received {
@@ -109,6 +111,7 @@ impl Received {
             repeat_at: None,
             repeats_left: 0,
             eliciting_at: None,
+            symbol_sent_at: None,
         }
     }
 
@@ -156,7 +159,9 @@ impl Received {
         self.repeat_at = None;
         // A lone packet, as one that keeps a connection alive, is not waited for.
         let is_flowing = self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
-        self.repeats_left = if is_flowing { self.policy.repeats } else { 0 };
+        // Whoever sends is heard of in any case, and repetitions would take room from what is sent.
+        let is_sending = self.symbol_sent_at.is_some_and(|at| now - at <= self.policy.delay);
+        self.repeats_left = if is_flowing && !is_sending { self.policy.repeats } else { 0 };
         self.eliciting_at = Some(now);
         // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed,
         // that would be nearly every packet, so gaps count as one more packet each toward the regular ACK
@@ -256,9 +261,12 @@ impl Received {
         (self.ecn != EcnCounts::default()).then_some(self.ecn)
     }
 
-    /// A packet left that elicits an ACK.
-    pub fn on_eliciting_sent(&mut self) {
+    /// A packet left that elicits an ACK, with a symbol or without.
+    pub fn on_eliciting_sent(&mut self, now: Instant, has_symbol: bool) {
         self.unanswered_packets = 0;
+        if has_symbol {
+            self.symbol_sent_at = Some(now);
+        }
     }
 
     /// Data is coming in and nothing of this end asks for ACKs of its ACKs.
@@ -331,6 +339,22 @@ mod tests {
         received.on_ack_sent(at(30));
         received.on_packet(at(31), PacketNumber(103), None, false);
         assert_eq!(received.timeout(), Some(at(40)));
+    }
+
+    #[test]
+    fn who_sends_symbols_repeats_no_acks() {
+        let policy = AckPolicy { every_packets: 1, delay: Duration::from_millis(5), repeats: 2 };
+        let is_repeated_after = |symbol_at| {
+            let mut received = Received::new(policy);
+            received.on_packet(at(0), PacketNumber(100), None, true);
+            received.on_eliciting_sent(at(symbol_at), true);
+            received.on_eliciting_sent(at(20), false);
+            received.on_packet(at(20), PacketNumber(101), None, true);
+            received.on_ack_sent(at(20));
+            received.timeout().is_some()
+        };
+        assert!(!is_repeated_after(15));
+        assert!(is_repeated_after(14));
     }
 
     #[test]
