@@ -24,7 +24,7 @@ const LATE_MAX: usize = 31;
 const FLOWING_DELAYS: u32 = 16;
 /// From so many packets on that were acknowledged and asked for nothing, an ACK asks to be acknowledged now
 /// and again.
-const UNANSWERED_MANY: u64 = 8;
+const UNANSWERED_MANY: u32 = 8;
 
 /// Packets with numbers below this are acknowledged one by one: the sender has nothing else yet to measure the path
 /// with, and trains of ten packets of which some are lost leave few ACKs.
@@ -82,7 +82,7 @@ pub struct Received {
     /// An out-of-order arrival was answered at once since the last regular ACK.
     gap_reports: u32,
     /// Packets that elicited an ACK since this end last elicited one.
-    unanswered_packets: u64,
+    unanswered_packets: u32,
     /// When the last ACK is repeated, and how often it may still be.
     repeat_at: Option<Instant>,
     repeats_left: u8,
@@ -155,7 +155,7 @@ impl Received {
             return;
         }
         self.unacked_packets += 1;
-        self.unanswered_packets += 1;
+        self.unanswered_packets = self.unanswered_packets.saturating_add(1);
         self.repeat_at = None;
         // A lone packet, as one that keeps a connection alive, is not waited for.
         let is_flowing = self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
