@@ -331,13 +331,14 @@ impl Connection {
         payload: &[u8],
     ) -> Result<bool, TransportError> {
         let mut is_ack_eliciting = false;
-        let mut wants_ack_now = false;
+        let (mut wants_ack_now, mut brings_something) = (false, false);
         // The first is heard; it can tell as much as all that follow could.
         let mut has_ack = false;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|_| TransportError::frame_encoding("malformed frame"))?;
             is_ack_eliciting |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Close(_));
             wants_ack_now |= matches!(frame, Frame::Ping);
+            brings_something |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Ping);
             if matches!(frame, Frame::Ack(_)) && std::mem::replace(&mut has_ack, true) {
                 continue;
             }
@@ -351,6 +352,9 @@ impl Connection {
             return Ok(is_ack_eliciting);
         }
         self.received.on_packet(now, number, ecn, is_ack_eliciting);
+        if is_ack_eliciting && !brings_something {
+            self.received.on_nothing_brought();
+        }
         self.path.recovery.on_received(number);
         if wants_ack_now {
             self.received.request_ack();

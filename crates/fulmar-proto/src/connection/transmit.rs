@@ -393,12 +393,12 @@ impl Connection {
         let largest_acked = draft.has_ack.then(|| self.received.largest()).flatten();
         self.path.recovery.on_sent(now, bytes, Carried { content: draft.content, largest_acked });
         self.trace_sent(now, (PacketSpace::Data, draft.number, bytes as usize), true, draft.content);
-        self.on_eliciting_sent(now, draft.content.is_some());
+        self.on_eliciting_sent(now);
         true
     }
 
-    fn on_eliciting_sent(&mut self, now: Instant, has_symbol: bool) {
-        self.received.on_eliciting_sent(now, has_symbol);
+    fn on_eliciting_sent(&mut self, now: Instant) {
+        self.received.on_eliciting_sent();
         self.liveness.on_eliciting_sent(now);
     }
 
@@ -431,7 +431,7 @@ impl Connection {
         self.seal_or_fail(now, &draft, buf).then(|| {
             self.path.recovery.on_mtu_probe_sent(now, probe);
             self.trace_sent(now, (PacketSpace::Data, draft.number, bytes), true, None);
-            self.on_eliciting_sent(now, false);
+            self.on_eliciting_sent(now);
             bytes
         })
     }

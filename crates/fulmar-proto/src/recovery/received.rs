@@ -88,8 +88,6 @@ pub struct Received {
     repeats_left: u8,
     /// When the last packet came that elicits an ACK.
     eliciting_at: Option<Instant>,
-    /// When this end last sent a symbol.
-    symbol_sent_at: Option<Instant>,
 }
 
 impl Received {
@@ -111,7 +109,6 @@ impl Received {
             repeat_at: None,
             repeats_left: 0,
             eliciting_at: None,
-            symbol_sent_at: None,
         }
     }
 
@@ -159,9 +156,7 @@ impl Received {
         self.repeat_at = None;
         // A lone packet, as one that keeps a connection alive, is not waited for.
         let is_flowing = self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
-        // Whoever sends is heard of in any case, and repetitions would take room from what is sent.
-        let is_sending = self.symbol_sent_at.is_some_and(|at| now - at <= self.policy.delay);
-        self.repeats_left = if is_flowing && !is_sending { self.policy.repeats } else { 0 };
+        self.repeats_left = if is_flowing { self.policy.repeats } else { 0 };
         self.eliciting_at = Some(now);
         // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed,
         // that would be nearly every packet, so gaps count as one more packet each toward the regular ACK
@@ -261,12 +256,14 @@ impl Received {
         (self.ecn != EcnCounts::default()).then_some(self.ecn)
     }
 
-    /// A packet left that elicits an ACK, with a symbol or without.
-    pub fn on_eliciting_sent(&mut self, now: Instant, has_symbol: bool) {
+    /// A packet left that elicits an ACK.
+    pub fn on_eliciting_sent(&mut self) {
         self.unanswered_packets = 0;
-        if has_symbol {
-            self.symbol_sent_at = Some(now);
-        }
+    }
+
+    /// The newest packet brought nothing that its sender would have to send again: its ACK is not worth repeating.
+    pub fn on_nothing_brought(&mut self) {
+        self.repeats_left = 0;
     }
 
     /// Data is coming in and nothing of this end asks for ACKs of its ACKs.
@@ -342,19 +339,17 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_symbols_repeats_no_acks() {
+    fn the_ack_of_a_packet_that_brought_nothing_is_not_repeated() {
         let policy = AckPolicy { every_packets: 1, delay: Duration::from_millis(5), repeats: 2 };
-        let is_repeated_after = |symbol_at| {
-            let mut received = Received::new(policy);
-            received.on_packet(at(0), PacketNumber(100), None, true);
-            received.on_eliciting_sent(at(symbol_at), true);
-            received.on_eliciting_sent(at(20), false);
-            received.on_packet(at(20), PacketNumber(101), None, true);
-            received.on_ack_sent(at(20));
-            received.timeout().is_some()
-        };
-        assert!(!is_repeated_after(15));
-        assert!(is_repeated_after(14));
+        let mut received = Received::new(policy);
+        received.on_packet(at(0), PacketNumber(100), None, true);
+        received.on_packet(at(1), PacketNumber(101), None, true);
+        received.on_nothing_brought();
+        received.on_ack_sent(at(1));
+        assert_eq!(received.timeout(), None);
+        received.on_packet(at(2), PacketNumber(102), None, true);
+        received.on_ack_sent(at(2));
+        assert_eq!(received.timeout(), Some(at(12)));
     }
 
     #[test]

@@ -289,8 +289,8 @@ impl Auto {
             true if self.has(Mechanism::Flights) => Sought::Flight,
             true => Sought::Train,
         };
-        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0);
         if let Phase::Startup(startup) = &mut self.phase {
+            let bdp_bytes = self.model.bdp_bytes().unwrap_or(0);
             startup.early.on_ack(feedback, rtt, sought, (has_queue, bdp_bytes), path);
         }
     }
