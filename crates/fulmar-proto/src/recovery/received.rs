@@ -14,7 +14,9 @@ use crate::{Instant, PacketNumber};
 
 /// Ranges remembered. Where jitter mixes packets every fourth begins a range, so that is some 4,000 packets of
 /// tolerance to reordering: 50 ms at 1 Gb/s.
-const RANGES_MAX: usize = 1024;
+const RANGES_KEPT: usize = 1024;
+/// With more than so many the surplus is forgotten at once: one by one, each would move all the others.
+const RANGES_MAX: usize = RANGES_KEPT + RANGES_KEPT / 4;
 /// The highest ranges are reported in every ACK.
 const REPORTED_MIN: usize = 32;
 /// Packets that came late, below those ranges, which are reported until so many more came.
@@ -132,7 +134,7 @@ impl Received {
         let previous_max = self.ranges.max();
         self.ranges.insert(number.0);
         if self.ranges.range_count() > RANGES_MAX {
-            self.ranges.keep_highest(RANGES_MAX);
+            self.ranges.keep_highest(RANGES_KEPT);
             self.floor = self.floor.max(self.ranges.iter().next().map_or(0, |r| r.start));
         }
         let is_largest = previous_max.is_none_or(|max| number.0 > max);
