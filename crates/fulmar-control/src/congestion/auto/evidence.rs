@@ -13,7 +13,7 @@ use super::carried::Carried;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
 use super::restless::is_restless;
-use super::startup::STARTUP_LOSS;
+use super::startup::{STARTUP_LOSS, STARTUP_LOSS_RESTLESS};
 use super::{Auto, Found, Mechanism};
 use crate::{Feedback, PathView};
 
@@ -308,11 +308,13 @@ impl Auto {
         is_recent && self.model.rtt_min().is_some_and(|rtt| rtt <= found.rtt_min.mul_f64(SAME_RTT))
     }
 
-    /// A round after one of cruising met nothing at all: every round trip was the shortest.
+    /// A round after one of cruising met nothing at all: every round trip was the shortest, or too restless for a full
+    /// queue.
     pub(super) fn watch_flat(&mut self) {
         if self.tally.rtt_samples > 0 && self.sent_gain <= 1.0 && !self.phase.is_startup() {
             self.is_flat = self.is_round_flat();
-            self.schedule.flat_rounds = if self.is_flat { self.schedule.flat_rounds + 1 } else { 0 };
+            let is_free = self.is_flat || self.restless.is_known();
+            self.schedule.free_rounds = if is_free { self.schedule.free_rounds + 1 } else { 0 };
         }
     }
 
@@ -325,12 +327,14 @@ impl Auto {
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the
     /// floor no more than a part counts unless nothing waits anywhere, or round trips are too restless for a full
-    /// queue: in one the floor is what others lose, and doubling on would make it so.
+    /// queue: in one the floor is what others lose, and doubling on would make it so. Where they are restless no round
+    /// is held for clean and the floor is seldom known: more may be the path's.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let floor = self.floor.rate();
-        let is_known = self.is_round_flat() || self.restless.has_begun();
+        let is_restless = self.restless.has_begun();
+        let is_known = self.is_round_flat() || is_restless;
         let known = if is_known { floor } else { floor.min(STARTUP_FLOOR_MAX) };
-        let tolerated = known + STARTUP_LOSS;
+        let tolerated = known + if is_restless { STARTUP_LOSS_RESTLESS } else { STARTUP_LOSS };
         let is_unexplained = self.is_congested(path) || known < floor;
         (!self.tally.is_blackout && is_unexplained && self.tally.lost_share() > tolerated)
             .then_some(tolerated)

@@ -241,7 +241,7 @@ impl Auto {
             return;
         }
         // Whoever had the path alone, all that time and in the last probe, need not wait for long.
-        let is_free = self.schedule.flat_rounds >= FREE_ROUNDS && !self.schedule.has_probe_lost;
+        let is_free = self.schedule.free_rounds >= FREE_ROUNDS && !self.schedule.has_probe_lost;
         let is_probe_due =
             self.round >= self.schedule.probe_round || now >= self.schedule.probe_at || is_free;
         // Compensation is earned anew: from time to time a slow round shows whether the loss is still random.

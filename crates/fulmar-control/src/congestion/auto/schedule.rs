@@ -22,8 +22,9 @@ pub(super) struct Schedule {
     pub(super) slow_round: u64,
     /// When the shortest RTT was last looked for.
     pub(super) rtt_probed_at: Option<Instant>,
-    /// Rounds in a row, sent no faster than the rate, in which nothing waited; since the last probe.
-    pub(super) flat_rounds: u64,
+    /// Rounds in a row, sent no faster than the rate, in which nothing waited, or round trips were too restless for a
+    /// full queue; since the last probe.
+    pub(super) free_rounds: u64,
     /// A queue stood in a round of cruising since the last probe.
     pub(super) has_waited: bool,
     /// The last probe found more where nothing waited.
@@ -36,7 +37,7 @@ impl Schedule {
     /// A probe begins in this round.
     pub(super) fn on_probe(&mut self, round: u64) {
         self.probe_round = round;
-        self.flat_rounds = 0;
+        self.free_rounds = 0;
         self.has_waited = false;
         self.has_found_more = false;
         self.has_probe_lost = false;
@@ -53,7 +54,7 @@ impl Schedule {
             probe_at: Instant::ZERO,
             slow_round: 0,
             rtt_probed_at: None,
-            flat_rounds: 0,
+            free_rounds: 0,
             has_waited: false,
             has_found_more: false,
             has_probe_lost: false,

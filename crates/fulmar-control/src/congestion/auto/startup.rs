@@ -20,6 +20,8 @@ use crate::Feedback;
 
 /// Loss beyond the floor that is too much for start-up.
 pub(super) const STARTUP_LOSS: f64 = 0.15;
+/// The same where round trips are too restless for a full queue.
+pub(super) const STARTUP_LOSS_RESTLESS: f64 = 0.25;
 /// BBR: 2/ln 2 = 2.885, the least that doubles the rate every round; BBRv3 takes 2.77.
 pub(super) const STARTUP_GAIN: f64 = 2.77;
 /// It is over when the delivery rate did not grow by this factor (BBR: 1.25) ..
