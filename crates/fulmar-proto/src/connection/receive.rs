@@ -352,12 +352,12 @@ impl Connection {
             return Ok(is_ack_eliciting);
         }
         self.received.on_packet(now, number, ecn, is_ack_eliciting);
-        if is_ack_eliciting && !brings_something {
-            self.received.on_nothing_brought();
-        }
         self.path.recovery.on_received(number);
         if wants_ack_now {
             self.received.request_ack();
+            if !brings_something {
+                self.received.on_nothing_brought();
+            }
         }
         Ok(is_ack_eliciting)
     }

@@ -1,11 +1,11 @@
 //! The first flights of start-up, before a measured rate says how much to send.
 //!
-//! Their window begins with as many packets as the round trip is long, and grows as in slow start (RFC 5681 3.1), by what
-//! was settled. Paced evenly over a round trip, no flight
-//! makes a queue before the link is full, and none shows how fast the link is. So on a long path whose first packets
-//! moved the round trip little they leave as ACKs come: ten packets sent at once leave the bottleneck as one clump,
-//! their ACKs release a clump of twenty, and so on, until one is long enough to be a train (see `trains`), or to show the
-//! rate through jitter (see `flights`). Where the first packets moved it far, the link is slow and soon filled by doubling.
+//! Their window begins with ten packets, more where the round trip is long, and grows as in slow start (RFC 5681 3.1), by
+//! what was settled. Paced evenly over a round trip, no flight makes a queue before the link is full, and none shows how
+//! fast the link is. So on a long path whose first packets moved the round trip little they leave as ACKs come: ten packets
+//! sent at once leave the bottleneck as one clump, their ACKs release a clump of twenty, and so on, until one is long enough
+//! to be a train (see `trains`), or to show the rate through jitter (see `flights`). Where the first packets moved it far,
+//! the link is slow and soon filled by doubling.
 
 use core::time::Duration;
 

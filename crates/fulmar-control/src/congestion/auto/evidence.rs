@@ -308,13 +308,11 @@ impl Auto {
         is_recent && self.model.rtt_min().is_some_and(|rtt| rtt <= found.rtt_min.mul_f64(SAME_RTT))
     }
 
-    /// A round after one of cruising met nothing at all: every round trip was the shortest, or too restless for a full
-    /// queue.
+    /// A round after one of cruising met nothing at all: every round trip was the shortest.
     pub(super) fn watch_flat(&mut self) {
         if self.tally.rtt_samples > 0 && self.sent_gain <= 1.0 && !self.phase.is_startup() {
             self.is_flat = self.is_round_flat();
-            let is_free = self.is_flat || self.restless.is_known();
-            self.schedule.free_rounds = if is_free { self.schedule.free_rounds + 1 } else { 0 };
+            self.schedule.free_rounds = if self.is_round_free() { self.schedule.free_rounds + 1 } else { 0 };
         }
     }
 
@@ -323,6 +321,11 @@ impl Auto {
         let jitter = (self.spread() / 2).min(min / FLAT_JITTER);
         let tolerance = (min / FLAT).max(FLAT_MIN).max(jitter);
         self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < tolerance)
+    }
+
+    /// Nobody fills the path: nothing waits in this round, or round trips are too restless for a full queue.
+    pub(super) fn is_round_free(&self) -> bool {
+        self.is_round_flat() || self.restless.is_known()
     }
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something. Of the

@@ -31,7 +31,7 @@ const CRUISE_ROUNDS: u64 = 6;
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
 const LONG_CRUISE_LOSSY_ROUNDS: u64 = 16;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
-/// After so many rounds in a row in which nothing waited a probe is due all the same.
+/// After so many rounds in a row in which nobody filled the path a probe is due all the same.
 const FREE_ROUNDS: u64 = 5;
 /// A floor above this is compared with a slow round at least every so many rounds.
 const FLOOR_CHECKED: f64 = 0.02;
@@ -362,7 +362,7 @@ impl Auto {
         let is_taken = self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now);
         self.schedule.has_found_more |= has_grown && !is_taken;
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
-        let is_free = !is_taken && (self.is_round_flat() || self.restless.is_known());
+        let is_free = !is_taken && self.is_round_free();
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the mean.

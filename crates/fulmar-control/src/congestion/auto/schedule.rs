@@ -22,8 +22,7 @@ pub(super) struct Schedule {
     pub(super) slow_round: u64,
     /// When the shortest RTT was last looked for.
     pub(super) rtt_probed_at: Option<Instant>,
-    /// Rounds in a row, sent no faster than the rate, in which nothing waited, or round trips were too restless for a
-    /// full queue; since the last probe.
+    /// Rounds in a row, sent no faster than the rate, in which nobody filled the path; since the last probe.
     pub(super) free_rounds: u64,
     /// A queue stood in a round of cruising since the last probe.
     pub(super) has_waited: bool,
