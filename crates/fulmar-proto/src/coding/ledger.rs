@@ -85,6 +85,16 @@ impl Ledger {
         }
     }
 
+    /// [`Self::put_copy`] has something to append, in a packet with `space_bytes` left.
+    pub(super) fn can_copy(&self, id: SymbolId, space_bytes: usize) -> bool {
+        let Some(bytes) = self.ring.symbol_bytes(id) else { return false };
+        self.fits(bytes, space_bytes) || !self.parts.is_full() || self.parts.contains(id)
+    }
+
+    fn fits(&self, symbol_bytes: usize, space_bytes: usize) -> bool {
+        symbol_bytes + frame::SOURCE_HEADER_BYTES <= space_bytes
+    }
+
     /// Appends a copy of `id` to `packet`, or a piece of it where it no longer fits: the path has come to
     /// carry less than when it was made. Not booked yet: [`Self::on_copied`] follows.
     pub(super) fn put_copy(
@@ -93,7 +103,7 @@ impl Ledger {
         packet: &mut Vec<u8>,
         space_bytes: usize,
     ) -> Option<Content> {
-        if self.ring.symbol_bytes(id)? + frame::SOURCE_HEADER_BYTES <= space_bytes {
+        if self.fits(self.ring.symbol_bytes(id)?, space_bytes) {
             self.ring.put_source(id, packet)?;
             return Some(Content::Copy(id));
         }

@@ -46,7 +46,7 @@ impl PartsOut {
     /// The next piece of `id`, a symbol of `len` bytes, at most `bytes_max` long: the first that is not under
     /// way, or else the first that has not arrived. `None` if too many symbols are in parts already.
     pub(super) fn poll(&mut self, id: SymbolId, len: usize, bytes_max: usize) -> Option<Piece> {
-        if self.symbols.len() >= PARTIAL_MAX && !self.symbols.contains_key(&id) {
+        if self.is_full() && !self.contains(id) {
             return None;
         }
         let new = || Sending { len: len as u64, acked: RangeSet::default(), sent: RangeSet::default() };
@@ -55,6 +55,20 @@ impl PartsOut {
         let end = gap.end.min(gap.start + bytes_max as u64);
         symbol.sent.insert_range(gap.start..end);
         Some(Piece { id, start: u16::try_from(gap.start).ok()?, end: u16::try_from(end).ok()? })
+    }
+
+    /// No other symbol could be in parts than those that are.
+    pub(super) fn is_full(&self) -> bool {
+        self.symbols.len() >= PARTIAL_MAX
+    }
+
+    /// The symbols in parts, ascending.
+    pub(super) fn ids(&self) -> impl Iterator<Item = SymbolId> + '_ {
+        self.symbols.keys().copied()
+    }
+
+    pub(super) fn contains(&self, id: SymbolId) -> bool {
+        self.symbols.contains_key(&id)
     }
 
     /// Every piece of `id` has arrived or is under way.

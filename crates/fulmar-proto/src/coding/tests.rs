@@ -246,6 +246,72 @@ fn a_symbol_of_which_only_copies_of_one_piece_arrive_is_missing() {
     assert!(pair.is_all_delivered());
 }
 
+/// Packets of 60 bytes, where symbols of 100 were made: as much as can be sent of what is asked for, until `is_enough`.
+fn recover_in_parts(pair: &mut Pair, is_enough: impl Fn(&Pair) -> bool) -> Vec<(Vec<u8>, Content)> {
+    let mut sent = Vec::new();
+    while pair.missing() > 0 && !is_enough(pair) {
+        let (mut packet, mut nothing) = (Vec::new(), Made(|_: &mut Vec<u8>, _| {}));
+        let content = pair.sender.emit(NOW, Choice::Recover, &mut packet, 60, &mut nothing);
+        let Some(content) = content else { break };
+        assert!(matches!(Frames::new(&packet).next(), Some(Ok(Frame::SourcePart { .. }))));
+        sent.push((packet, content));
+    }
+    sent
+}
+
+/// Symbols that no longer fit a packet: `PARTIAL_MAX` of them are in parts, and an older one is lost.
+#[test]
+fn the_oldest_symbol_is_not_shut_out_by_those_that_are_in_parts() {
+    let codes = [Arc::new(NoCode) as Arc<dyn Code>, Arc::new(RlcWindow::new(64).unwrap())];
+    for code in codes.into_iter().chain([Arc::new(RlcBlock::new(60).unwrap()) as Arc<dyn Code>]) {
+        let mut pair = Pair::of(code);
+        let mut sources: Vec<_> = (0..60).map(|_| pair.emit(Choice::Source).expect("new data")).collect();
+        let others = sources.split_off(1);
+        let lose = |pair: &mut Pair, sent: Vec<(Vec<u8>, Content)>| {
+            sent.into_iter().for_each(|(_, content)| pair.sender.on_lost(NOW, content));
+        };
+        lose(&mut pair, others);
+        let is_full = |pair: &Pair| pair.sender.ledger().parts.is_full();
+        let pieces = recover_in_parts(&mut pair, is_full);
+        assert!(is_full(&pair));
+        lose(&mut pair, pieces);
+        lose(&mut pair, sources);
+        for _ in 0..100 {
+            for (packet, content) in recover_in_parts(&mut pair, |_| false) {
+                pair.arrive(&packet, content);
+            }
+            pair.report();
+        }
+        assert!(pair.is_all_delivered(), "{} of them", pair.delivered.len());
+    }
+}
+
+/// The same, but those in parts count as restored by combinations of which nothing was said yet.
+#[test]
+fn nor_by_those_that_are_believed_to_be_restored() {
+    let mut pair = Pair::new(RlcWindow::new(64).unwrap());
+    let oldest = pair.emit(Choice::Source).expect("new data").1;
+    for _ in 0..2 {
+        let sources: Vec<_> = (0..8).map(|_| pair.emit(Choice::Source).expect("new data").1).collect();
+        sources.into_iter().for_each(|content| pair.sender.on_lost(NOW, content));
+        let pieces = recover_in_parts(&mut pair, |_| false);
+        // The path carries more again, for a while.
+        let mut combinations = vec![pair.emit(Choice::Insure).expect("copies are under way")];
+        combinations.extend((0..7).map(|_| pair.emit(Choice::InsureAgain).expect("a set")));
+        pieces.into_iter().for_each(|(_, content)| pair.sender.on_lost(NOW, content));
+        combinations.into_iter().for_each(|(packet, content)| pair.arrive(&packet, content));
+    }
+    assert!(pair.sender.ledger().parts.is_full());
+    pair.sender.on_lost(NOW, oldest);
+    for _ in 0..100 {
+        for (packet, content) in recover_in_parts(&mut pair, |_| false) {
+            pair.arrive(&packet, content);
+        }
+    }
+    pair.report();
+    assert!(pair.is_all_delivered(), "{} of them", pair.delivered.len());
+}
+
 #[test]
 fn a_combination_whose_symbols_no_longer_fit_becomes_a_piece_of_a_copy() {
     let mut pair = Pair::new(RlcWindow::new(64).unwrap());

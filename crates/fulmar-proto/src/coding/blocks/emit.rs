@@ -124,16 +124,19 @@ impl BlockSender {
         Some(Content::Repair(number))
     }
 
-    /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way.
+    /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way; of those in parts, where
+    /// as many as may be are.
     fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let window = self.block(number)?.window;
         let ring = &self.ledger.ring;
         let state = |id: &u64| ring.held(SymbolId(*id)).map(|held| held.state);
-        let mut ids = window.first.0..window.end().0;
+        let can_copy = |id: &u64| self.ledger.can_copy(SymbolId(*id), space_bytes);
+        let ids = window.first.0..window.end().0;
         let id = ids
             .clone()
+            .filter(can_copy)
             .find(|id| state(id) == Some(SymbolState::Missing))
-            .or_else(|| ids.find(|id| matches!(state(id), Some(SymbolState::InFlight(_)))))
+            .or_else(|| ids.filter(can_copy).find(|id| matches!(state(id), Some(SymbolState::InFlight(_)))))
             .map(SymbolId)?;
         let content = self.ledger.put_copy(id, packet, space_bytes)?;
         self.ledger.stats.count_copy(RepairReason::Asked);

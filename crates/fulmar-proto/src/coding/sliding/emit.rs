@@ -77,6 +77,20 @@ impl SlidingSender {
         }
     }
 
+    /// The symbol to copy next, in a packet with `space_bytes` left: the oldest known missing. If it fits none, and as many
+    /// as may be are in parts already, one of those is to be done with first: one that is missing as well, or else one that
+    /// is only believed to be restored, which the receiver would not say before it has the oldest.
+    pub(super) fn next_to_recover(&self, space_bytes: usize) -> Option<SymbolId> {
+        let (oldest, _) = self.missing.oldest()?;
+        if self.ledger.can_copy(oldest, space_bytes) {
+            return Some(oldest);
+        }
+        let parts = &self.ledger.parts;
+        let is = |id: SymbolId, state| self.ledger.ring.held(id).is_some_and(|held| held.state == state);
+        let missing = parts.ids().find(|&id| is(id, SymbolState::Missing));
+        missing.or_else(|| parts.ids().find(|&id| is(id, SymbolState::Inferred) && !parts.is_all_sent(id)))
+    }
+
     /// A copy of `id`, or a piece of it where it no longer fits. The symbol stays missing until all its
     /// pieces are under way.
     pub(super) fn emit_copy(

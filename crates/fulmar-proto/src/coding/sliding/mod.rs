@@ -282,7 +282,7 @@ impl Strategy for SlidingSender {
             Choice::Source => self.emit_source(now, packet, space_bytes, source),
             Choice::Combine { symbols } => self.emit_combined(now, symbols, packet, space_bytes, source),
             Choice::Recover => {
-                let (id, _) = self.missing.oldest()?;
+                let id = self.next_to_recover(space_bytes)?;
                 self.newest_copy = Some(now);
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
             }
