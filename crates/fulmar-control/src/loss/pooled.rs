@@ -23,7 +23,7 @@ const MEMORY_PACKETS: f64 = 1000.0;
 /// A single run of at least this many packets, as a share of a round's packets, is a black-out.
 const BLACKOUT_ROUNDS: f64 = 0.9;
 /// Shorter runs are bursts even where a round has only a few packets.
-const BLACKOUT_PACKETS_MIN: u32 = 24;
+const BLACKOUT_PACKETS_MIN: u32 = 64;
 
 /// Pooled counts with exponential forgetting.
 #[derive(Clone, Debug, Default)]

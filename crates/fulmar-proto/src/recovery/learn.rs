@@ -303,23 +303,15 @@ impl<T: Copy> Recovery<T> {
         let event = &mut findings.feedback.lost;
         event.bytes += u64::from(bytes);
         event.packets += 1;
-        event.bursts += u32::from(self.is_new_run(lost.packet.ordinal));
+        event.bursts += u32::from(self.loss_runs.on_lost(lost.packet.ordinal));
         event.newest_sent_at = Some(lost.packet.sent_at);
-        self.newest_lost = Some(lost.packet.ordinal);
         self.sampler.on_lost(u64::from(bytes));
         if lost.packet.is_ect {
             self.ecn.on_lost(1);
         }
-        if self.mtu.on_lost(lost.packet.sent_at, bytes, self.rtt.smoothed()) {
+        if self.mtu.on_lost(lost.number, lost.packet.sent_at, bytes, self.rtt.smoothed()) {
             self.stats.black_holes += 1;
         }
         findings.fates.push(Fate::Lost(cargo));
-    }
-
-    /// The one place that counts bursts: a burst is a run of losses between two packets that arrived, however
-    /// many passes it takes to find it, and is counted with its first packet. Losses are found in the order
-    /// of sending, so a run goes on if the packet before was the last one found lost.
-    fn is_new_run(&self, ordinal: u32) -> bool {
-        self.newest_lost.is_none_or(|newest| newest.wrapping_add(1) != ordinal)
     }
 }

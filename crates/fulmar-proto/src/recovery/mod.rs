@@ -30,6 +30,7 @@ mod config;
 mod ecn;
 mod learn;
 mod loss;
+mod loss_runs;
 mod mtu;
 mod ranges;
 mod rate_sample;
@@ -49,6 +50,7 @@ pub use config::{RecoveryConfig, Timeout};
 pub use ecn::{Ecn, EcnState};
 pub use learn::{FATES_MAX, Fate, Findings, News};
 pub use loss::{LossDetector, LossTime};
+use loss_runs::LossRuns;
 pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
@@ -96,8 +98,7 @@ pub struct Recovery<T> {
     /// Packets that elicited an ACK, probes for a larger MTU left out.
     eliciting_sent: u32,
     detector: LossDetector,
-    /// The newest packet declared lost, by its ordinal: a run of losses goes on where it ended.
-    newest_lost: Option<u32>,
+    loss_runs: LossRuns,
     /// A loss of a packet below this belongs to a recovery that has begun.
     recovery_below: PacketNumber,
     sampler: RateSampler,
@@ -159,7 +160,7 @@ impl<T: Copy> Recovery<T> {
             unheard_since: None,
             eliciting_sent: 0,
             detector: detector(&modules.config),
-            newest_lost: None,
+            loss_runs: LossRuns::default(),
             recovery_below: PacketNumber(0),
             sampler: RateSampler::default(),
             timeout: modules.config.timeout,

@@ -195,8 +195,8 @@ impl<T: Copy> Recovery<T> {
     /// and timeouts double up to a bound. Bursts that are known may be short by chance, though: what it costs
     /// few bytes to send goes on counting one off.
     fn probes_for_silence(&mut self) -> u32 {
-        let loss = self.loss_view;
-        let forward = Channel::new(if loss.weight_packets < WEIGHT_MIN { &BURST_UNKNOWN } else { &loss });
+        let is_known = self.loss_view.weight_packets >= WEIGHT_MIN;
+        let forward = if is_known { self.forward_in_burst() } else { Channel::new(&BURST_UNKNOWN) };
         let back = self.way_back.channel();
         let again = forward.lost_after_lost().max(back.lost_after_lost());
         let is_explained = libm::pow(again, f64::from(self.silence.probes)) > BURST_EXPLAINS;
