@@ -5,39 +5,47 @@
 //! by how many of its run came before it. In bursts of geometric length their mean is E - 1, E the mean length.
 
 /// Losses after which what was seen has faded to a third.
-const MEMORY_LOSSES: f64 = 1024.0;
+const MEMORY_LOSSES: f32 = 1024.0;
 /// What is left of it after one loss more.
-const KEPT_BY_ONE: f64 = 1.0 - 1.0 / MEMORY_LOSSES;
+const KEPT_BY_ONE: f32 = 1.0 - 1.0 / MEMORY_LOSSES;
 /// A run that goes on longer is a black-out, which says nothing about bursts.
 const RUN_MAX: u32 = 64;
 
 /// Runs of losses, in the order of sending.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LossRuns {
-    /// The newest packet that was lost, by its ordinal.
-    newest: Option<u32>,
+    /// The ordinal after that of the newest packet that was lost.
+    after_newest: u32,
     /// Losses of its run before it.
     position: u32,
-    losses: f64,
-    positions: f64,
+    losses: f32,
+    positions: f32,
+}
+
+impl Default for LossRuns {
+    fn default() -> Self {
+        // None is lost yet: no packet has this ordinal before the others come again.
+        Self { after_newest: u32::MAX, position: 0, losses: 0.0, positions: 0.0 }
+    }
 }
 
 impl LossRuns {
-    /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it: losses are found in the order
+    /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it (nobody else counts bursts): losses are found in the order
     /// of sending, so a run goes on if the packet before was the last one found lost.
     pub(super) fn on_lost(&mut self, ordinal: u32) -> bool {
-        let begins = self.newest.replace(ordinal).is_none_or(|newest| newest.wrapping_add(1) != ordinal);
+        let begins = self.after_newest != ordinal;
+        self.after_newest = ordinal.wrapping_add(1);
         self.position = if begins { 0 } else { self.position.saturating_add(1) };
         if self.position < RUN_MAX {
             self.losses = self.losses * KEPT_BY_ONE + 1.0;
-            self.positions = self.positions * KEPT_BY_ONE + f64::from(self.position);
+            self.positions = self.positions * KEPT_BY_ONE + self.position as f32;
         }
         begins
     }
 
     /// Mean length of bursts, in packets, by how long they last once a packet is lost; at least 1.
     pub(super) fn burst_packets(&self) -> f64 {
-        1.0 + self.positions / self.losses.max(1.0)
+        1.0 + f64::from(self.positions) / f64::from(self.losses.max(1.0))
     }
 }
 

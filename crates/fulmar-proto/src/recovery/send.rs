@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use fulmar_control::{Channel, LossView};
 
-use super::timers::{PROBES_LOST, ProbeCargo, WEIGHT_MIN};
+use super::timers::{PROBES_LOST, PROBES_MAX, ProbeCargo, WEIGHT_MIN};
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
 use crate::{Instant, PacketNumber};
 
 /// Probes are sent no faster.
 const PROBES_PER_ROUND: u32 = 16;
-
-/// No more packets than these may leave beyond the window.
-const BURST_ROOM_PACKETS_MAX: u32 = 40;
 
 /// After so many probe timeouts without a word nothing leaves but probes.
 const BLIND_AFTER_TIMEOUTS: u32 = 4;
@@ -40,13 +37,9 @@ impl<T: Copy> Recovery<T> {
             return Permit::Blocked;
         }
         let in_flight = self.sent.in_flight_bytes();
-        let beyond = (in_flight + bytes).saturating_sub(self.budget.window_bytes);
-        if in_flight > 0 && beyond > 0 {
-            match self.room_at(beyond) {
-                None => return Permit::Blocked,
-                Some(at) if at > now => return Permit::Wait(at),
-                Some(_) => {}
-            }
+        if in_flight > 0 && in_flight + bytes > self.budget.window_bytes.saturating_add(self.burst_room_bytes)
+        {
+            return Permit::Blocked;
         }
         self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
     }
@@ -57,19 +50,6 @@ impl<T: Copy> Recovery<T> {
         self.unheard_since.is_some_and(|since| {
             now - since > self.probe_timeout(self.acks.delay(), 0) * BLIND_AFTER_TIMEOUTS
         })
-    }
-
-    /// When a packet may leave with which so many bytes beyond the window are under way; `None`: it may not. A burst of
-    /// losses may take all that a window lets leave, on a path that holds few packets: then nothing that follows shows
-    /// that it is over. Where the controller knows the path's rate, so many more may leave as probably outlive a burst,
-    /// once nothing was heard for half a round trip, and no faster than the path carries them.
-    fn room_at(&self, beyond_bytes: u64) -> Option<Instant> {
-        if beyond_bytes > self.burst_room_bytes {
-            return None;
-        }
-        let silent_since = self.unheard_since.unwrap_or(self.last_eliciting_at);
-        let packet_time = self.congestion.bandwidth()?.time_for(u64::from(self.mtu.current_bytes()));
-        Some((silent_since + self.rtt.smoothed() / 2).max(self.last_eliciting_at + packet_time))
     }
 
     /// A packet would have left if window and pacer had let it.
@@ -164,16 +144,18 @@ impl<T: Copy> Recovery<T> {
     fn probe_spacing(&self) -> Duration {
         let spacing = self.rtt.smoothed() / PROBES_PER_ROUND;
         let mtu_bytes = u64::from(self.mtu.current_bytes());
-        let rate = self.congestion.bandwidth().into_iter().chain(self.budget.pacing).min();
-        let paced = rate.map(|rate| rate.time_for(mtu_bytes));
+        let paced = self.budget.pacing.map(|rate| rate.time_for(mtu_bytes));
         spacing.max(paced.unwrap_or_default()).min(self.rtt.smoothed())
     }
 
-    /// How much may leave beyond the window, so that something outlives a burst.
+    /// A burst of losses may take all that a window lets leave, on a path that holds few packets: then
+    /// nothing that follows shows that it is over. Where the controller knows the path's rate and paces by
+    /// it, so many more may leave as probably outlive a burst.
     pub(super) fn learn_burst_room(&mut self) {
         self.burst_room_bytes = 0;
-        if self.congestion.bandwidth().is_some() && self.loss_view.weight_packets >= WEIGHT_MIN {
-            let packets = self.forward_in_burst().probes_for(PROBES_LOST, BURST_ROOM_PACKETS_MAX) - 1;
+        let loss = self.loss_view;
+        if self.congestion.bandwidth().is_some() && loss.weight_packets >= WEIGHT_MIN {
+            let packets = Channel::new(&loss).probes_for(PROBES_LOST, PROBES_MAX) - 1;
             self.burst_room_bytes = u64::from(packets) * u64::from(self.mtu.current_bytes());
         }
     }
