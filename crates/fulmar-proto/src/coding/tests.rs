@@ -97,10 +97,12 @@ impl Pair {
             let (packet, content) = self.emit(Choice::Source).expect("new data");
             if lost.contains(&at) { gone.push(content) } else { self.arrive(&packet, content) }
         }
-        gone.into_iter().for_each(|content| {
-            self.sender.on_lost(NOW, content);
-        });
+        self.lose(gone);
         self.report();
+    }
+
+    fn lose(&mut self, contents: impl IntoIterator<Item = Content>) {
+        contents.into_iter().for_each(|content| self.sender.on_lost(NOW, content));
     }
 
     fn report(&mut self) {
@@ -259,30 +261,37 @@ fn recover_in_parts(pair: &mut Pair, is_enough: impl Fn(&Pair) -> bool) -> Vec<(
     sent
 }
 
+/// All that is asked for gets through such packets, of which none is lost.
+fn assert_all_get_through_in_parts(pair: &mut Pair) {
+    for _ in 0..100 {
+        for (packet, content) in recover_in_parts(pair, |_| false) {
+            pair.arrive(&packet, content);
+        }
+        pair.report();
+    }
+    assert!(pair.is_all_delivered(), "{} of them", pair.delivered.len());
+}
+
+/// New symbols, whose fate is to be told.
+fn emit_sources(pair: &mut Pair, count: usize) -> Vec<Content> {
+    (0..count).map(|_| pair.emit(Choice::Source).expect("new data").1).collect()
+}
+
 /// Symbols that no longer fit a packet: `PARTIAL_MAX` of them are in parts, and an older one is lost.
 #[test]
 fn the_oldest_symbol_is_not_shut_out_by_those_that_are_in_parts() {
     let codes = [Arc::new(NoCode) as Arc<dyn Code>, Arc::new(RlcWindow::new(64).unwrap())];
     for code in codes.into_iter().chain([Arc::new(RlcBlock::new(60).unwrap()) as Arc<dyn Code>]) {
         let mut pair = Pair::of(code);
-        let mut sources: Vec<_> = (0..60).map(|_| pair.emit(Choice::Source).expect("new data")).collect();
+        let mut sources = emit_sources(&mut pair, 60);
         let others = sources.split_off(1);
-        let lose = |pair: &mut Pair, sent: Vec<(Vec<u8>, Content)>| {
-            sent.into_iter().for_each(|(_, content)| pair.sender.on_lost(NOW, content));
-        };
-        lose(&mut pair, others);
+        pair.lose(others);
         let is_full = |pair: &Pair| pair.sender.ledger().parts.is_full();
         let pieces = recover_in_parts(&mut pair, is_full);
         assert!(is_full(&pair));
-        lose(&mut pair, pieces);
-        lose(&mut pair, sources);
-        for _ in 0..100 {
-            for (packet, content) in recover_in_parts(&mut pair, |_| false) {
-                pair.arrive(&packet, content);
-            }
-            pair.report();
-        }
-        assert!(pair.is_all_delivered(), "{} of them", pair.delivered.len());
+        pair.lose(pieces.into_iter().map(|(_, content)| content));
+        pair.lose(sources);
+        assert_all_get_through_in_parts(&mut pair);
     }
 }
 
@@ -290,26 +299,20 @@ fn the_oldest_symbol_is_not_shut_out_by_those_that_are_in_parts() {
 #[test]
 fn nor_by_those_that_are_believed_to_be_restored() {
     let mut pair = Pair::new(RlcWindow::new(64).unwrap());
-    let oldest = pair.emit(Choice::Source).expect("new data").1;
+    let oldest = emit_sources(&mut pair, 1);
     for _ in 0..2 {
-        let sources: Vec<_> = (0..8).map(|_| pair.emit(Choice::Source).expect("new data").1).collect();
-        sources.into_iter().for_each(|content| pair.sender.on_lost(NOW, content));
+        let sources = emit_sources(&mut pair, 8);
+        pair.lose(sources);
         let pieces = recover_in_parts(&mut pair, |_| false);
         // The path carries more again, for a while.
         let mut combinations = vec![pair.emit(Choice::Insure).expect("copies are under way")];
         combinations.extend((0..7).map(|_| pair.emit(Choice::InsureAgain).expect("a set")));
-        pieces.into_iter().for_each(|(_, content)| pair.sender.on_lost(NOW, content));
+        pair.lose(pieces.into_iter().map(|(_, content)| content));
         combinations.into_iter().for_each(|(packet, content)| pair.arrive(&packet, content));
     }
     assert!(pair.sender.ledger().parts.is_full());
-    pair.sender.on_lost(NOW, oldest);
-    for _ in 0..100 {
-        for (packet, content) in recover_in_parts(&mut pair, |_| false) {
-            pair.arrive(&packet, content);
-        }
-    }
-    pair.report();
-    assert!(pair.is_all_delivered(), "{} of them", pair.delivered.len());
+    pair.lose(oldest);
+    assert_all_get_through_in_parts(&mut pair);
 }
 
 #[test]

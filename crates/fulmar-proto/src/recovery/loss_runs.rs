@@ -30,8 +30,8 @@ impl Default for LossRuns {
 }
 
 impl LossRuns {
-    /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it (nobody else counts bursts): losses are found in the order
-    /// of sending, so a run goes on if the packet before was the last one found lost.
+    /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it: losses are found in the order
+    /// of sending, so a run goes on if the packet before was the last one found lost. The one place that counts bursts.
     pub(super) fn on_lost(&mut self, ordinal: u32) -> bool {
         let begins = self.after_newest != ordinal;
         self.after_newest = ordinal.wrapping_add(1);

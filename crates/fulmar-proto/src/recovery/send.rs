@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::{Channel, LossView};
+use fulmar_control::Channel;
 
 use super::timers::{PROBES_LOST, PROBES_MAX, ProbeCargo, WEIGHT_MIN};
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
@@ -158,11 +158,6 @@ impl<T: Copy> Recovery<T> {
             let packets = Channel::new(&loss).probes_for(PROBES_LOST, PROBES_MAX) - 1;
             self.burst_room_bytes = u64::from(packets) * u64::from(self.mtu.current_bytes());
         }
-    }
-
-    /// The way forward, as a packet meets it of which those before it were lost.
-    pub(super) fn forward_in_burst(&self) -> Channel {
-        Channel::new(&LossView { burst_packets: self.loss_runs.burst_packets(), ..self.loss_view })
     }
 
     /// Such a probe is about to leave. The next follows at a distance: a queue may be too short for all of

@@ -188,6 +188,11 @@ impl<T: Copy> Recovery<T> {
         }
     }
 
+    /// The way forward, as a packet meets it of which those before it were lost.
+    fn forward_in_burst(&self) -> Channel {
+        Channel::new(&LossView { burst_packets: self.loss_runs.burst_packets(), ..self.loss_view })
+    }
+
     /// How many probes a timeout sends. RFC 9002 6.2.4 has one or two, each timeout twice as long as the
     /// last. But a burst of losses is counted in packets, and probes meet it one by one as long as it lasts,
     /// theirs or that of the ACKs that answer them. So they are as many as probably outlive it, and timeouts

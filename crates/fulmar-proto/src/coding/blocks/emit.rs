@@ -131,12 +131,11 @@ impl BlockSender {
         let ring = &self.ledger.ring;
         let state = |id: &u64| ring.held(SymbolId(*id)).map(|held| held.state);
         let can_copy = |id: &u64| self.ledger.can_copy(SymbolId(*id), space_bytes);
-        let ids = window.first.0..window.end().0;
+        let mut ids = window.first.0..window.end().0;
         let id = ids
             .clone()
-            .filter(can_copy)
-            .find(|id| state(id) == Some(SymbolState::Missing))
-            .or_else(|| ids.filter(can_copy).find(|id| matches!(state(id), Some(SymbolState::InFlight(_)))))
+            .find(|id| state(id) == Some(SymbolState::Missing) && can_copy(id))
+            .or_else(|| ids.find(|id| matches!(state(id), Some(SymbolState::InFlight(_))) && can_copy(id)))
             .map(SymbolId)?;
         let content = self.ledger.put_copy(id, packet, space_bytes)?;
         self.ledger.stats.count_copy(RepairReason::Asked);
