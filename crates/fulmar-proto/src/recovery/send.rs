@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use fulmar_control::Channel;
-
-use super::timers::{PROBES_LOST, PROBES_MAX, ProbeCargo, WEIGHT_MIN};
+use super::timers::{PROBES_LOST, ProbeCargo, WEIGHT_MIN};
 use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
 use crate::{Instant, PacketNumber};
 
 /// Probes are sent no faster.
 const PROBES_PER_ROUND: u32 = 16;
+
+/// No more packets than these may leave beyond the window ..
+const BURST_ROOM_PACKETS_MAX: u32 = 40;
+/// .. and more than these only in silence.
+pub(super) const BURST_ROOM_PACKETS_OPEN: u32 = 9;
 
 /// After so many probe timeouts without a word nothing leaves but probes.
 const BLIND_AFTER_TIMEOUTS: u32 = 4;
@@ -37,9 +40,13 @@ impl<T: Copy> Recovery<T> {
             return Permit::Blocked;
         }
         let in_flight = self.sent.in_flight_bytes();
-        if in_flight > 0 && in_flight + bytes > self.budget.window_bytes.saturating_add(self.burst_room_bytes)
-        {
-            return Permit::Blocked;
+        let beyond = (in_flight + bytes).saturating_sub(self.budget.window_bytes);
+        if in_flight > 0 && beyond > 0 {
+            match self.room_at(beyond) {
+                None => return Permit::Blocked,
+                Some(at) if at > now => return Permit::Wait(at),
+                Some(_) => {}
+            }
         }
         self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
     }
@@ -50,6 +57,23 @@ impl<T: Copy> Recovery<T> {
         self.unheard_since.is_some_and(|since| {
             now - since > self.probe_timeout(self.acks.delay(), 0) * BLIND_AFTER_TIMEOUTS
         })
+    }
+
+    /// When a packet may leave with which so many bytes beyond the window are under way; `None`: it may not. A burst of
+    /// losses may take all that a window lets leave, on a path that holds few packets: then nothing that follows shows
+    /// that it is over. Where the controller knows the path's rate, so many more may leave as probably outlive a burst,
+    /// no faster than the path carries them, and all but a few of them once nothing was heard for half a round trip.
+    fn room_at(&self, beyond_bytes: u64) -> Option<Instant> {
+        if beyond_bytes > self.burst_room_bytes {
+            return None;
+        }
+        let mtu_bytes = u64::from(self.mtu.current_bytes());
+        let carried_at = self.last_eliciting_at + self.congestion.bandwidth()?.time_for(mtu_bytes);
+        if beyond_bytes <= u64::from(BURST_ROOM_PACKETS_OPEN) * mtu_bytes {
+            return Some(carried_at);
+        }
+        let silent_since = self.unheard_since.unwrap_or(self.last_eliciting_at);
+        Some(carried_at.max(silent_since + self.rtt.smoothed() / 2))
     }
 
     /// A packet would have left if window and pacer had let it.
@@ -148,14 +172,11 @@ impl<T: Copy> Recovery<T> {
         spacing.max(paced.unwrap_or_default()).min(self.rtt.smoothed())
     }
 
-    /// A burst of losses may take all that a window lets leave, on a path that holds few packets: then
-    /// nothing that follows shows that it is over. Where the controller knows the path's rate and paces by
-    /// it, so many more may leave as probably outlive a burst.
+    /// How much may leave beyond the window, so that something outlives a burst.
     pub(super) fn learn_burst_room(&mut self) {
         self.burst_room_bytes = 0;
-        let loss = self.loss_view;
-        if self.congestion.bandwidth().is_some() && loss.weight_packets >= WEIGHT_MIN {
-            let packets = Channel::new(&loss).probes_for(PROBES_LOST, PROBES_MAX) - 1;
+        if self.congestion.bandwidth().is_some() && self.loss_view.weight_packets >= WEIGHT_MIN {
+            let packets = self.forward_in_burst().probes_for(PROBES_LOST, BURST_ROOM_PACKETS_MAX) - 1;
             self.burst_room_bytes = u64::from(packets) * u64::from(self.mtu.current_bytes());
         }
     }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use fulmar_control::{Feedback, NewReno, Pooled, WindowConfig};
+use fulmar_control::{CongestionController, Feedback, NewReno, PathView, Pooled, SendBudget, WindowConfig};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::send::BURST_ROOM_PACKETS_OPEN;
 use super::*;
+use crate::Rate;
 use crate::wire::frame::{self, Frame, Frames};
 
 const MS: Duration = Duration::from_millis(1);
@@ -26,8 +28,12 @@ struct Path {
 
 impl Path {
     fn new(timeout: Timeout) -> Self {
+        Self::under(Box::new(NewReno::new(BYTES, WindowConfig::default())), timeout)
+    }
+
+    fn under(congestion: Box<dyn CongestionController>, timeout: Timeout) -> Self {
         let modules = Modules {
-            congestion: Box::new(NewReno::new(BYTES, WindowConfig::default())),
+            congestion,
             loss: Box::new(Pooled::new()),
             config: RecoveryConfig { timeout, ..RecoveryConfig::default() },
         };
@@ -120,6 +126,55 @@ fn the_window_blocks_and_an_ack_opens_it() {
     path.arrive(numbers[0]);
     path.ack();
     assert_ne!(path.recovery.permit(path.now, u64::from(BYTES)), Permit::Blocked);
+}
+
+/// Knows that the path carries a packet in each millisecond, and lets four be under way.
+#[derive(Debug)]
+struct Known;
+
+impl CongestionController for Known {
+    fn name(&self) -> &'static str {
+        "known"
+    }
+
+    fn on_feedback(&mut self, _: &Feedback, _: &PathView) {}
+
+    fn on_timeout(&mut self, _: Instant, _: u32, _: &PathView) {}
+
+    fn on_path_change(&mut self, _: Instant, _: &PathView) {}
+
+    fn budget(&self) -> SendBudget {
+        SendBudget { window_bytes: 4 * u64::from(BYTES), pacing: None, burst_bytes: u64::MAX }
+    }
+
+    fn bandwidth(&self) -> Option<Rate> {
+        Some(Rate::from_bytes_per_second(1000 * u64::from(BYTES)))
+    }
+}
+
+#[test]
+fn what_outlives_a_burst_may_leave_beyond_the_window_at_the_paths_pace_and_most_of_it_in_silence_only() {
+    let mut path = Path::under(Box::new(Known), Timeout::Probe);
+    let number = path.send();
+    path.now += MS * 40;
+    path.arrive(number);
+    path.ack();
+    path.recovery.burst_room_bytes = 15 * u64::from(BYTES);
+    let begin = path.now;
+    let mut left_ms = Vec::new();
+    loop {
+        match path.recovery.permit(path.now, BYTES.into()) {
+            Permit::Leave => {
+                path.send();
+                left_ms.push((path.now - begin).as_millis());
+            }
+            Permit::Wait(at) => path.now = at,
+            Permit::Blocked => break,
+        }
+    }
+    let open = (0..=BURST_ROOM_PACKETS_OPEN).map(u128::from);
+    let silent = 20..26;
+    assert_eq!(left_ms, [0; 3].into_iter().chain(open).chain(silent).collect::<Vec<_>>());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{Findings, Recovery, Timeout};
 use crate::Instant;
 
 /// So many packets probe at once, at most: the initial window (RFC 9002 7.2).
-pub(super) const PROBES_MAX: u32 = 10;
+const PROBES_MAX: u32 = 10;
 /// A timeout sends so many probes that this is the probability that all are lost, in a burst that still
 /// lasts.
 pub(super) const PROBES_LOST: f64 = 0.2;
@@ -189,7 +189,7 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// The way forward, as a packet meets it of which those before it were lost.
-    fn forward_in_burst(&self) -> Channel {
+    pub(super) fn forward_in_burst(&self) -> Channel {
         Channel::new(&LossView { burst_packets: self.loss_runs.burst_packets(), ..self.loss_view })
     }
 
