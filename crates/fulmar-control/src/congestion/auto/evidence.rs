@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use fulmar_units::{Instant, whole_nanos};
+use fulmar_units::Instant;
 
 use super::carried::Carried;
 use super::floor::Floor;
@@ -66,10 +66,6 @@ const BUNCH_PACKETS_MIN: u64 = 16;
 const DRAINED_SAMPLES_MIN: u32 = 16;
 /// Samples of which the shortest tells of a queue before the round is over.
 const TELLING_SAMPLES_MIN: u32 = 4;
-/// Samples of which the spread is worth something.
-const SPREAD_SAMPLES_MIN: u32 = 6;
-/// Rounds of which it is worth something: a neighbour's probe moves one or two.
-const SPREAD_ROUNDS_MIN: u32 = 8;
 
 impl Auto {
     /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or the hosts' own
@@ -89,7 +85,7 @@ impl Auto {
     /// see it, whatever their own round trip is.
     pub(super) fn standing_slack(&self) -> Duration {
         let (rtt_min, spread) = (self.model.rtt_min().unwrap_or_default(), self.spread());
-        let is_steady = self.is_spread_known() && spread < rtt_min / STEADY && self.has(Mechanism::Steady);
+        let is_steady = self.spread.is_known() && spread < rtt_min / STEADY && self.has(Mechanism::Steady);
         let Some(rate) = self.model.rate().filter(|_| is_steady) else { return self.queue_slack() };
         let few_bytes = u64::from(self.mtu_bytes) * u64::from(STEADY_PACKETS);
         self.queue_slack().min(rate.time_for(few_bytes).max(self.host_noise()).max(spread))
@@ -97,7 +93,7 @@ impl Auto {
 
     /// What the hosts' noise may add: on a narrow path no more than was measured, as soon as it is.
     fn host_noise(&self) -> Duration {
-        if self.is_spread_known() && self.is_narrow() { FLAT_MIN } else { HOST_NOISE }
+        if self.spread.is_known() && self.is_narrow() { FLAT_MIN } else { HOST_NOISE }
     }
 
     /// A few packets fill the path.
@@ -106,31 +102,18 @@ impl Auto {
         self.has(Mechanism::Narrow) && self.model.bdp_bytes().is_some_and(|bytes| bytes < narrow_bytes)
     }
 
-    fn is_spread_known(&self) -> bool {
-        self.spread_rounds >= SPREAD_ROUNDS_MIN
-    }
-
-    /// Three times the distance of a round's mean RTT from its shortest, in the steadiest of the last rounds
-    /// of cruising. A queue makes every round trip of a round longer, jitter does not; a queue shorter than
-    /// the jitter cannot be seen.
+    /// How far jitter moves a round trip: a queue shorter than that cannot be seen.
     pub(super) fn spread(&self) -> Duration {
-        if !self.is_spread_known() || !self.has(Mechanism::Spread) {
+        if !self.has(Mechanism::Spread) {
             return Duration::ZERO;
         }
-        let rtt_min = self.model.rtt_min().unwrap_or_default();
-        (Duration::from_nanos(self.spread.value().unwrap_or(0)) * 3).min(rtt_min * 2)
+        self.spread.duration().min(self.model.rtt_min().unwrap_or_default() * 2)
     }
 
-    /// A round of cruising after another: nothing but the path moved its round trips.
     fn watch_spread(&mut self) {
         let is_even = self.sent_gain > Slow::Down.gain() && self.sent_gain <= 1.0;
-        let is_steady = is_even && matches!(self.phase, Phase::Cruise { .. });
-        if let Some(mean) = self.tally.rtt_mean()
-            && is_steady
-            && self.tally.rtt_samples >= SPREAD_SAMPLES_MIN
-        {
-            self.spread_rounds = self.spread_rounds.saturating_add(1);
-            self.spread.update(self.round, whole_nanos(mean - self.tally.rtt_min));
+        if is_even && matches!(self.phase, Phase::Cruise { .. }) {
+            self.spread.on_round(self.round, &self.tally);
         }
     }
 

@@ -22,7 +22,6 @@ use core::time::Duration;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, Cubic, CubicConfig, SendBudget};
-use crate::windowed::WindowedMin;
 use crate::{Feedback, PathView};
 
 mod ablation;
@@ -48,6 +47,7 @@ mod restless;
 mod rival;
 mod schedule;
 mod share;
+mod spread;
 mod startup;
 mod streak;
 mod tally;
@@ -69,6 +69,7 @@ use phase::{Phase, Slow, UP_GAIN};
 use pulses::Pulses;
 use schedule::Schedule;
 use share::{Share, Stubborn};
+use spread::Spread;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use streak::Streak;
 use tally::Tally;
@@ -85,8 +86,6 @@ const SHARED_QUEUE: f64 = 0.05;
 /// Bytes in flight, as a multiple of that product, for a probe in such a queue: enough to find the rate again at a round
 /// trip a third longer than the shortest, or the rate would spiral down where the delay is not a queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
-/// Rounds of which the one with the steadiest round trips counts.
-const SPREAD_ROUNDS: u64 = 24;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
 
@@ -137,10 +136,7 @@ pub struct Auto {
     troughs: Troughs,
     pulses: Pulses,
     crowd: Crowd,
-    /// By how much round trips vary within a round of cruising, in nanoseconds: the least of the last rounds.
-    spread: WindowedMin,
-    /// Rounds of cruising in which that was measured.
-    spread_rounds: u32,
+    spread: Spread,
     /// The last round of cruising met nothing.
     is_flat: bool,
     /// The last round that might have taught the floor found no queue: the first that finds none may tell of losses in one.
@@ -188,8 +184,7 @@ impl Auto {
             troughs: Troughs::new(),
             pulses: Pulses::default(),
             crowd: Crowd::default(),
-            spread: WindowedMin::new(SPREAD_ROUNDS),
-            spread_rounds: 0,
+            spread: Spread::new(),
             is_flat: false,
             was_drained: false,
             has_standing_queue: false,
