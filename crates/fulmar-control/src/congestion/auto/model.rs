@@ -24,6 +24,8 @@ const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
 const RTT_CONFIRM: f64 = 1.05;
 /// So much longer than the rest of a packet should take.
 const REST_SLACK: f64 = 1.25;
+/// A packet that lacks no more than this part of what it may have is full: those of data seldom have the last byte of it.
+const NEARLY: u32 = 32;
 
 /// Bottleneck rate and base round trip.
 #[derive(Clone, Debug)]
@@ -77,7 +79,7 @@ impl Model {
         if self.rtt_min().is_some_and(|min| rtt <= min) {
             self.shortest_bytes = bytes;
         }
-        if bytes == mtu_bytes {
+        if bytes >= mtu_bytes - mtu_bytes / NEARLY {
             self.full_rtt_min.update(now.as_nanos(), whole_nanos(rtt));
         }
     }
@@ -292,6 +294,8 @@ mod tests {
         on(&mut model, 97.69, 1452, 1452);
         on(&mut model, 97.45, 700, 1452);
         assert_eq!((model.rtt_min(), model.full_rtt_min()), (Some(ms(97.40)), Some(ms(97.69))));
+        on(&mut model, 97.68, 1442, 1452);
+        assert_eq!(model.full_rtt_min(), Some(ms(97.68)));
         // What is longer than the rest of a packet takes is a queue.
         on(&mut model, 98.00, 1500, 1500);
         assert_eq!(model.full_rtt_min(), Some(ms(97.40)));
