@@ -56,8 +56,10 @@ const NARROW_PACKETS: u64 = 16;
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
 pub(super) const FLAT_MIN: Duration = Duration::from_micros(100);
-/// Where the path itself is less steady than that, half of its spread: up to this part.
+/// Where the path itself is less steady than that, half of its spread, or where it is slow what this part of a packet
+/// takes, by which an ACK of many ranges is longer: up to this part.
 const FLAT_JITTER: u32 = 160;
+const FLAT_PACKET: u64 = 16;
 /// The most of a floor that counts in start-up.
 const STARTUP_FLOOR_MAX: f64 = 0.05;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
@@ -301,7 +303,9 @@ impl Auto {
 
     pub(super) fn is_round_flat(&self) -> bool {
         let min = self.model.full_rtt_min().unwrap_or_default();
-        let jitter = (self.spread() / 2).min(min / FLAT_JITTER);
+        let few_bytes = u64::from(self.mtu_bytes) / FLAT_PACKET;
+        let longer_ack = self.model.rate().map_or(Duration::ZERO, |rate| rate.time_for(few_bytes));
+        let jitter = (self.spread() / 2).max(longer_ack).min(min / FLAT_JITTER);
         let tolerance = (min / FLAT).max(FLAT_MIN).max(jitter);
         self.tally.rtt_mean().is_some_and(|mean| mean.saturating_sub(min) < tolerance)
     }
