@@ -117,11 +117,11 @@ fn share_beside(
 /// ours.
 #[test]
 fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
-    let gaps = [500, 1000, 1500, 2000, 2500, 3000];
+    let gaps: Vec<u64> = (500..=4250).step_by(250).collect();
     let cubic = || Box::new(Cubic::new(MTU, CubicConfig::default())) as _;
     let share = share_beside(cubic, &Link::new(100, 20), None, &gaps, [20.0, 40.0]);
-    // 0.48, and 0.40 where competing begins anew after each.
-    assert!((0.44..0.6).contains(&share), "{share}");
+    // 0.44 in the mean of sixteen starts (standard error 0.016), and 0.40 where competing begins anew after each.
+    assert!((0.42..0.6).contains(&share), "{share}");
 }
 
 /// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without BBR's window
@@ -272,16 +272,19 @@ fn shares_do_not_go_with_the_errors_of_floors() {
 
 /// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of what the link
 /// carries until it knows better, a round trip later. As long as the others came down by a seventh each round, the queue
-/// was full until all had come: 0.106 of all packets was dropped in eight such crowds, 0.088 now.
+/// was full until all had come: in the mean of sixteen such crowds 0.120 of all packets was dropped, 0.098 now (standard
+/// error 0.005).
 #[test]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
-    let crowds = [700, 750, 800, 850, 900, 950, 1000, 1050].map(|gap| {
-        let link = Link::new(100, 250).queue(0.5);
-        run_every(Duration::from_millis(gap), link, &["auto"; 10], 40.0)
-    });
-    let dropped = mean(&crowds.map(|crowd| crowd.dropped));
+    let dropped: Vec<f64> = (700..1100)
+        .step_by(25)
+        .map(|gap| {
+            run_every(Duration::from_millis(gap), Link::new(100, 250).queue(0.5), &["auto"; 10], 40.0).dropped
+        })
+        .collect();
+    let dropped = mean(&dropped);
     println!("{dropped:.3} dropped");
-    assert!(dropped < 0.095, "{dropped}");
+    assert!(dropped < 0.109, "{dropped}");
 }
 
 /// Of two flows whose round trips are 10 and 100 ms, at a loss rate: Jain's index from the 15th to the 45th second, in the
@@ -317,7 +320,8 @@ fn who_is_far_sees_the_queue_of_who_is_near() {
     for loss in [0.0, 0.02] {
         let (jain, as_part) = (near_and_far(None, loss), near_and_far(Some(Mechanism::Steady), loss));
         println!("{loss}: Jain {jain:.3}, as a part of the round trip {as_part:.3}");
-        assert!(jain > 0.88 && jain > as_part + 0.05, "{jain}, {as_part}");
+        // 0.98 to 0.998 and 0.92 to 0.97 without loss, from start to start: what is lacking tells.
+        assert!(jain > 0.88 && 1.0 - jain < 0.5 * (1.0 - as_part), "{jain}, {as_part}");
     }
 }
 

@@ -123,8 +123,7 @@ impl Auto {
             }
             Verdict::Full if startup.jump_rate().is_some() => {
                 // The train was a queue that we made, or one that others had made before.
-                let is_beyond_jump = startup.loses_beyond_jump(&self.tally);
-                if !(is_beyond_jump && self.is_overloaded(path)) {
+                if !self.is_overloaded(path) {
                     self.on_alone(now);
                 }
                 self.learn_jump_floor(now, path);

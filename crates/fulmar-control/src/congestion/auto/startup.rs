@@ -352,11 +352,6 @@ impl Startup {
         (self.before_jump.share().unwrap_or(0.0) + STARTUP_LOSS).min(1.0)
     }
 
-    /// The round lost more than was lost as well before a jump, when little was sent.
-    pub(super) fn loses_beyond_jump(&self, tally: &Tally) -> bool {
-        Losses::of(tally).are_beyond(self.before_jump.share().unwrap_or(0.0))
-    }
-
     /// A round ends during a jump: is it right? If the round lost more than `tolerated`, that is given.
     fn judge_jump(&mut self, tally: &Tally, tolerated: Option<f64>) -> Option<Verdict> {
         if self.jump.is_none_or(|jump| jump.answered_at.is_none()) {
