@@ -51,7 +51,7 @@ const STEADY_PACKETS: u32 = 4;
 const HOST_NOISE: Duration = Duration::from_millis(1);
 /// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
 /// is often too high: then the queue is our own.
-const NARROW_PACKETS: u64 = 16;
+pub(super) const NARROW_PACKETS: u64 = 16;
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.

@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate, whole_nanos};
 
+use super::evidence::NARROW_PACKETS;
 use crate::RateSample;
 use crate::windowed::{WindowedMax, WindowedMin};
 
@@ -25,6 +26,8 @@ const RTT_CONFIRM: f64 = 1.05;
 /// So much longer than the rest of a packet should take.
 const REST_SLACK: f64 = 1.25;
 /// A packet that lacks no more than this part of what it may have is full: those of data seldom have the last byte of it.
+/// Where fewer packets than `NARROW_PACKETS` fill the path its queue may be two, which is no more than a packet's own size
+/// makes of a round trip: what such a queue drops would pass for the path's.
 const NEARLY: u32 = 32;
 
 /// Bottleneck rate and base round trip.
@@ -79,7 +82,9 @@ impl Model {
         if self.rtt_min().is_some_and(|min| rtt <= min) {
             self.shortest_bytes = bytes;
         }
-        if bytes >= mtu_bytes - mtu_bytes / NEARLY {
+        let is_narrow = self.bdp_bytes().is_none_or(|bdp| bdp < NARROW_PACKETS * u64::from(mtu_bytes));
+        let lacking = if is_narrow { 0 } else { mtu_bytes / NEARLY };
+        if bytes >= mtu_bytes - lacking {
             self.full_rtt_min.update(now.as_nanos(), whole_nanos(rtt));
         }
     }
