@@ -49,9 +49,6 @@ const STEADY: u32 = 16;
 const STEADY_PACKETS: u32 = 4;
 /// What the hosts' own noise may add to a round trip.
 const HOST_NOISE: Duration = Duration::from_millis(1);
-/// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
-/// is often too high: then the queue is our own.
-pub(super) const NARROW_PACKETS: u64 = 16;
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
@@ -98,10 +95,9 @@ impl Auto {
         if self.spread.is_known() && self.is_narrow() { FLAT_MIN } else { HOST_NOISE }
     }
 
-    /// A few packets fill the path.
+    /// A few packets fill the path: then the queue is our own.
     pub(super) fn is_narrow(&self) -> bool {
-        let narrow_bytes = NARROW_PACKETS * u64::from(self.mtu_bytes);
-        self.has(Mechanism::Narrow) && self.model.bdp_bytes().is_some_and(|bytes| bytes < narrow_bytes)
+        self.has(Mechanism::Narrow) && self.model.is_narrow(self.mtu_bytes) == Some(true)
     }
 
     /// How far jitter moves a round trip: a queue shorter than that cannot be seen.

@@ -15,7 +15,6 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate, whole_nanos};
 
-use super::evidence::NARROW_PACKETS;
 use crate::RateSample;
 use crate::windowed::{WindowedMax, WindowedMin};
 
@@ -26,9 +25,10 @@ const RTT_CONFIRM: f64 = 1.05;
 /// So much longer than the rest of a packet should take.
 const REST_SLACK: f64 = 1.25;
 /// A packet that lacks no more than this part of what it may have is full: those of data seldom have the last byte of it.
-/// Where fewer packets than `NARROW_PACKETS` fill the path its queue may be two, which is no more than a packet's own size
-/// makes of a round trip: what such a queue drops would pass for the path's.
 const NEARLY: u32 = 32;
+/// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
+/// is often too high.
+const NARROW_PACKETS: u64 = 16;
 
 /// Bottleneck rate and base round trip.
 #[derive(Clone, Debug)]
@@ -82,9 +82,10 @@ impl Model {
         if self.rtt_min().is_some_and(|min| rtt <= min) {
             self.shortest_bytes = bytes;
         }
-        let is_narrow = self.bdp_bytes().is_none_or(|bdp| bdp < NARROW_PACKETS * u64::from(mtu_bytes));
-        let lacking = if is_narrow { 0 } else { mtu_bytes / NEARLY };
-        if bytes >= mtu_bytes - lacking {
+        // On a narrow path a queue of two packets is no more than a packet's own size makes of a round trip: what it drops
+        // would pass for the path's.
+        let is_nearly = bytes >= mtu_bytes - mtu_bytes / NEARLY;
+        if bytes >= mtu_bytes || (is_nearly && self.is_narrow(mtu_bytes) == Some(false)) {
             self.full_rtt_min.update(now.as_nanos(), whole_nanos(rtt));
         }
     }
@@ -196,6 +197,11 @@ impl Model {
     pub(super) fn bdp_bytes(&self) -> Option<u64> {
         Some(self.rate()?.bytes_in(self.with_jitter(self.rtt_min()?)))
     }
+
+    /// A few packets of `mtu_bytes` fill the path; `None` as long as that is not known.
+    pub(super) fn is_narrow(&self, mtu_bytes: u32) -> Option<bool> {
+        Some(self.bdp_bytes()? < NARROW_PACKETS * u64::from(mtu_bytes))
+    }
 }
 
 /// What the link carried while `sample` was taken: what arrived, and what was lost on the way up to the floor.
@@ -301,6 +307,9 @@ mod tests {
         assert_eq!((model.rtt_min(), model.full_rtt_min()), (Some(ms(97.40)), Some(ms(97.69))));
         on(&mut model, 97.68, 1442, 1452);
         assert_eq!(model.full_rtt_min(), Some(ms(97.68)));
+        // Sixteen of this size are more than the path holds.
+        on(&mut model, 97.43, 5940, 6000);
+        assert_eq!(model.full_rtt_min(), Some(ms(97.40)));
         // What is longer than the rest of a packet takes is a queue.
         on(&mut model, 98.00, 1500, 1500);
         assert_eq!(model.full_rtt_min(), Some(ms(97.40)));

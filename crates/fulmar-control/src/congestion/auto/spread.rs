@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use crate::Feedback;
 
-    /// Rounds of `samples` round trips each, spread evenly from 100 ms to 112, above a queue
-    /// of `queue_ms` that changes from round to round.
+    /// Rounds of `samples` round trips each, spread evenly from 100 ms to 112, above a queue of `queue_ms` that changes from
+    /// round to round.
     fn spread_of(rounds: u32, samples: u32, queue_ms: [u64; 2]) -> Spread {
         let mut spread = Spread::new();
         let mut random = 1_u64;
