@@ -289,6 +289,9 @@ impl Outcome {
             "queue_drop_share" => {
                 self.links.first().map(|link| link.dropped as f64 / link.offered.max(1) as f64)
             }
+            "policer_drop_share" => {
+                self.links.first().map(|link| link.policed as f64 / link.offered.max(1) as f64)
+            }
             "jain" => Some(self.jain),
             "jain_over_time" => self.jain_over_time,
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),
@@ -313,13 +316,14 @@ impl Outcome {
     }
 
     /// Every name [`Self::measure`] knows.
-    pub const MEASURES: [&str; 39] = [
+    pub const MEASURES: [&str; 40] = [
         "goodput_mbps",
         "goodput_kib_s",
         "fraction_of_limit",
         "share_of_limit",
         "normalised_goodput",
         "queue_drop_share",
+        "policer_drop_share",
         "jain",
         "jain_over_time",
         "utilisation",

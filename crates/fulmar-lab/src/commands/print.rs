@@ -29,8 +29,9 @@ pub(super) fn outcome(outcome: &Outcome, is_json: bool) -> Result<(), String> {
     let limit = outcome.fraction_of_limit.map_or(String::new(), |f| format!(" = {f:.3} of (1-p) x capacity"));
     println!("sum {:.2} Mbit/s{limit}, Jain's index {:.3}", outcome.goodput_mbps, outcome.jain);
     for link in &outcome.links {
+        let policed = if link.policed > 0 { format!(", {} policed", link.policed) } else { String::new() };
         println!(
-            "link {:10} {} offered, {} dropped, {} lost, {} marked, {} delivered, {:.1} % busy, queue {}",
+            "link {:10} {} offered, {} dropped{policed}, {} lost, {} marked, {} delivered, {:.1} % busy, queue {}",
             link.name,
             link.offered,
             link.dropped,

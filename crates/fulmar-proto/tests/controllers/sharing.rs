@@ -7,6 +7,7 @@ use crate::bottleneck::{App, Bottleneck, Link, MTU};
 use fulmar_control::{
     Auto, Bbr, CongestionController, Cubic, CubicConfig, Feedback, Mechanism, PathView, SendBudget,
 };
+use fulmar_net::Policer;
 use fulmar_proto::{Instant, Rate};
 
 /// How a run went.
@@ -216,6 +217,29 @@ fn crowds_of_autos_come_down() {
         .map(|gap| run_every(Duration::from_millis(gap), Link::new(100, 20), &["auto"; 50], 25.0));
     let dropped = mean(&crowds.map(|crowd| crowd.dropped));
     assert!(dropped < 0.3, "{dropped}");
+}
+
+/// Of three flows behind a policer: what it drops in fifty seconds, and Jain's index from the twentieth on.
+fn behind_a_policer(without: Option<Mechanism>) -> (f64, f64) {
+    let mut link = Link::new(100, 40);
+    link.policer = Some(Policer { rate: Rate::from_bits_per_second(30_000_000), burst_bytes: 100_000 });
+    let mut run = Bottleneck::new(link, 50.0, 7);
+    for place in 0..3 {
+        let auto = Auto::new(MTU).without(without);
+        run.add(Box::new(auto), Duration::from_secs(1) * place, App::Bulk);
+    }
+    run.run(20.0);
+    let received = run.run_and_count(30.0);
+    (run.policed_share(), jain(&received))
+}
+
+/// Nothing waits at a policer, so that each flow takes all drops for the path's, and makes up for them.
+#[test]
+fn behind_a_policer_they_find_that_probes_make_no_queue() {
+    let (with, without) = (behind_a_policer(None), behind_a_policer(Some(Mechanism::Policer)));
+    println!("policed {:.3}, Jain {:.3}; not known {:.3}, {:.3}", with.0, with.1, without.0, without.1);
+    assert!(with.0 < 0.5 * without.0, "{with:?}, {without:?}");
+    assert!(with.1 > 0.9, "{with:?}");
 }
 
 /// Of twenty flows that begin `gap` milliseconds one after another, on hosts whose clocks are up to `apart` from each other:

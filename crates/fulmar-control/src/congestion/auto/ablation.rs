@@ -37,16 +37,18 @@ pub enum Mechanism {
     Join,
     /// Jitter that keeps the order is told from a queue.
     Jitter,
+    /// Probes that neither make a queue nor find more show a policer.
+    Policer,
     /// Round trips too restless for a full queue show that losses are the path's.
     Restless,
 }
 
 use Mechanism::{
-    Alone, Brief, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Restless, RttProbe,
-    Spread, Steady, Stubborn, Trains,
+    Alone, Brief, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Policer, Restless,
+    RttProbe, Spread, Steady, Stubborn, Trains,
 };
 
-const ALL: [(&str, Mechanism); 17] = [
+const ALL: [(&str, Mechanism); 18] = [
     ("floor", Floor),
     ("trains", Trains),
     ("flights", Flights),
@@ -63,6 +65,7 @@ const ALL: [(&str, Mechanism); 17] = [
     ("narrow", Narrow),
     ("join", Join),
     ("jitter", Jitter),
+    ("policer", Policer),
     ("restless", Restless),
 ];
 

@@ -61,6 +61,9 @@ const FLAT_PACKET: u64 = 16;
 const STARTUP_FLOOR_MAX: f64 = 0.05;
 /// Packets in flight from which on a gap between ACKs means that they come in bunches.
 const BUNCH_PACKETS_MIN: u64 = 16;
+/// A probe that made no queue made round trips longer by less than so many packets take, and than this part of the shortest.
+const POLICED_PACKETS: u64 = 4;
+const POLICED_QUEUE: u32 = 16;
 /// Samples of which the shortest is worth something.
 const DRAINED_SAMPLES_MIN: u32 = 16;
 /// Samples of which the shortest tells of a queue before the round is over.
@@ -83,11 +86,16 @@ impl Auto {
     /// The same for a queue that stands while we cruise: less where round trips are steady, for all who wait in it should
     /// see it, whatever their own round trip is.
     pub(super) fn standing_slack(&self) -> Duration {
-        let (rtt_min, spread) = (self.model.rtt_min().unwrap_or_default(), self.spread());
-        let is_steady = self.spread.is_known() && spread < rtt_min / STEADY && self.has(Mechanism::Steady);
+        let is_steady = self.is_steady() && self.has(Mechanism::Steady);
         let Some(rate) = self.model.rate().filter(|_| is_steady) else { return self.queue_slack() };
         let few_bytes = u64::from(self.mtu_bytes) * u64::from(STEADY_PACKETS);
-        self.queue_slack().min(rate.time_for(few_bytes).max(self.host_noise()).max(spread))
+        self.queue_slack().min(rate.time_for(few_bytes).max(self.host_noise()).max(self.spread()))
+    }
+
+    /// Round trips are so steady that a queue shorter than an eighth of them is seen.
+    fn is_steady(&self) -> bool {
+        let rtt_min = self.model.rtt_min().unwrap_or_default();
+        self.spread.is_known() && self.spread() < rtt_min / STEADY
     }
 
     /// What the hosts' noise may add: on a narrow path no more than was measured, as soon as it is.
@@ -252,9 +260,10 @@ impl Auto {
         self.restless.on_round(is_restless(&self.tally, rtt_min, packet_time));
     }
 
-    /// A queue that is always full, and therefore not seen, may be what loses packets.
+    /// A queue that is always full, and therefore not seen, may be what loses packets, or a policer, which has none.
     pub(super) fn may_hide_queue(&self, now: Instant) -> bool {
-        !self.is_flat && !self.is_alone(now) && !self.restless.is_known()
+        let is_ours = self.is_flat || self.is_alone(now) || self.restless.is_known();
+        !is_ours || self.policer.is_known()
     }
 
     /// With jitter each round has a sample of the rate that is far too high: only the mean of them counts.
@@ -338,6 +347,24 @@ impl Auto {
             // Jitter may hide who fills the queue.
             (true, true) => trusted,
             (false, _) => TRUST * trusted,
+        }
+    }
+
+    /// Whether probes neither make a queue nor find more.
+    pub(super) fn watch_policer(&mut self) {
+        let is_void = self.tally.is_blackout || self.phase.is_startup() || !self.has(Mechanism::Policer);
+        let (Some(rtt), Some(rate)) = (self.tally.rtt_mean(), self.model.rate()) else { return };
+        if is_void || !self.tally.has_shape() || !self.is_steady() || self.is_narrow() {
+            return;
+        }
+        let few_bytes = u64::from(self.mtu_bytes) * POLICED_PACKETS;
+        let longest = self.model.rtt_min().unwrap_or_default() / POLICED_QUEUE;
+        let waited = rate.time_for(few_bytes).min(longest).max(FLAT_MIN);
+        if self.sent_gain > 1.0 {
+            self.policer.on_probe_round(rtt, waited, &self.tally);
+        } else {
+            let empty = self.model.empty_rtt().unwrap_or(rtt).saturating_add(self.spread());
+            self.policer.on_cruise_round(rtt, rtt > empty.saturating_add(waited));
         }
     }
 

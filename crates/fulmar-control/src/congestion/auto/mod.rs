@@ -41,6 +41,7 @@ mod jitter;
 mod model;
 mod moments;
 mod phase;
+mod policer;
 mod probing;
 mod pulses;
 mod restless;
@@ -66,6 +67,7 @@ use floor::Floor;
 use jitter::Jitter;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
+use policer::Policer;
 use pulses::Pulses;
 use schedule::Schedule;
 use share::{Share, Stubborn};
@@ -125,6 +127,7 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
+    policer: Policer,
     drains: Drains,
     /// When the queue was last drained to see whose it is.
     tested_round: Option<u64>,
@@ -176,6 +179,7 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
+            policer: Policer::default(),
             drains: Drains::new(),
             tested_round: None,
             share: Share::new(),

@@ -69,6 +69,7 @@ impl Auto {
         self.watch_restlessness();
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
+        self.watch_policer();
         self.loosen_bound(path);
         self.watch_drain(now);
         self.watch_troughs(now, path);
@@ -358,8 +359,10 @@ impl Auto {
         // What was sent faster arrived without a queue: congestion's bound was too low.
         self.bound_bytes = None;
         let has_grown = up.has_grown_to(rate) && self.tally.is_window_limited;
-        // A link with more to give has no queue; what grows in spite of one is taken from others.
-        let is_taken = self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now);
+        // A link with more to give has no queue; what grows in spite of one is taken from others. At a policer it is, or was
+        // saved up.
+        let is_taken =
+            self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now) || self.policer.is_known();
         self.schedule.has_found_more |= has_grown && !is_taken;
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
         let is_free = !is_taken && self.is_round_free();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar_control::CongestionController;
 use fulmar_net::{
-    Datagram, Intervals, Jitter, LinkConfig, LinkRate, LinkStats, Loss, Order, Payload, Probability,
+    Datagram, Intervals, Jitter, LinkConfig, LinkRate, LinkStats, Loss, Order, Payload, Policer, Probability,
     QueueConfig, QueueLimit, RateTrace, Stalls, TwoState,
 };
 use fulmar_proto::recovery::AckPolicy;
@@ -43,6 +43,8 @@ pub struct Link {
     pub change: Option<(Instant, u64)>,
     /// Every so often the rate changes between its own and this one.
     pub alternates: Option<(Duration, u64)>,
+    /// Drops what comes faster before it waits.
+    pub policer: Option<Policer>,
     /// The receiver spaces its ACKs as `Recovery` asks; else there is one per packet, so that a test is of
     /// the controller alone.
     pub acks_as_asked: bool,
@@ -63,6 +65,7 @@ impl Link {
             jitter: Duration::ZERO,
             change: None,
             alternates: None,
+            policer: None,
             acks_as_asked: false,
         }
     }
@@ -110,6 +113,7 @@ impl Link {
         let share = |bdp: f64| QueueLimit::Bdp { milli: (bdp * 1000.0) as u32, rtt: Some(self.rtt) };
         LinkConfig {
             rate: self.rate(),
+            policer: self.policer,
             mark: Probability::from_f64(self.marked).expect("a share"),
             queue: QueueConfig::DropTail(share(self.queue_bdp)),
             mark_threshold: self.mark_above.map(|above| share(above * self.queue_bdp)),
@@ -211,6 +215,11 @@ impl Bottleneck {
     /// Mean queueing delay as a share of the round trip.
     pub fn queue_share(&self) -> f64 {
         self.stats().queue_delay.mean().as_secs_f64() / self.link.rtt.as_secs_f64()
+    }
+
+    /// Packets that the policer dropped, as a share of those sent.
+    pub fn policed_share(&self) -> f64 {
+        self.stats().policed.packets as f64 / self.stats().offered.packets.max(1) as f64
     }
 
     /// Packets that the queue dropped, as a share of those sent.
