@@ -217,6 +217,11 @@ pub struct Link {
 }
 
 impl Link {
+    /// What part so many packets are of those handed to it.
+    pub fn share_of_offered(&self, packets: u64) -> f64 {
+        packets as f64 / self.offered.max(1) as f64
+    }
+
     /// From the counters of the model after `elapsed`.
     pub fn new(name: impl Into<String>, stats: &LinkStats, elapsed: Duration) -> Self {
         Self {
@@ -286,12 +291,8 @@ impl Outcome {
             "share_of_limit" => self.fraction_of_limit.map(|fraction| fraction / PAYLOAD_SHARE),
             "waste" => self.waste(),
             "normalised_goodput" => self.normalised_goodput,
-            "queue_drop_share" => {
-                self.links.first().map(|link| link.dropped as f64 / link.offered.max(1) as f64)
-            }
-            "policer_drop_share" => {
-                self.links.first().map(|link| link.policed as f64 / link.offered.max(1) as f64)
-            }
+            "queue_drop_share" => self.links.first().map(|link| link.share_of_offered(link.dropped)),
+            "policer_drop_share" => self.links.first().map(|link| link.share_of_offered(link.policed)),
             "jain" => Some(self.jain),
             "jain_over_time" => self.jain_over_time,
             "fast_recoveries" => self.fast_recoveries.map(|count| count as f64),

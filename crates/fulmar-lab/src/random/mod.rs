@@ -54,7 +54,7 @@ fn run_one(path: Drawn, profile: &Profile) -> Result<Judged, String> {
     let share = if limit > 0.0 { flow.goodput_mbps / limit } else { 0.0 };
     let connect_seconds = flow.connect_seconds.filter(|_| flow.received_bytes > 0);
     let queue = &outcome.links[0];
-    let queue_drop_share = queue.dropped as f64 / queue.offered.max(1) as f64;
+    let queue_drop_share = queue.share_of_offered(queue.dropped);
     outcome.seed = path.number;
     outcome.goodput_mbps = flow.goodput_mbps;
     outcome.fraction_of_limit = Some(share);

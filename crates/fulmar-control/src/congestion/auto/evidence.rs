@@ -363,8 +363,8 @@ impl Auto {
         if self.sent_gain > 1.0 {
             self.policer.on_probe_round(rtt, waited, &self.tally);
         } else {
-            let empty = self.model.empty_rtt().unwrap_or(rtt).saturating_add(self.spread());
-            self.policer.on_cruise_round(rtt, rtt > empty.saturating_add(waited));
+            let has_queue = self.waits_longer(rtt, waited.saturating_add(self.spread()));
+            self.policer.on_cruise_round(rtt, has_queue);
         }
     }
 

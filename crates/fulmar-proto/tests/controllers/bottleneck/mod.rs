@@ -219,13 +219,17 @@ impl Bottleneck {
 
     /// Packets that the policer dropped, as a share of those sent.
     pub fn policed_share(&self) -> f64 {
-        self.stats().policed.packets as f64 / self.stats().offered.packets.max(1) as f64
+        self.share_of_sent(self.stats().policed.packets)
     }
 
     /// Packets that the queue dropped, as a share of those sent.
     pub fn dropped_share(&self) -> f64 {
+        self.share_of_sent(self.stats().dropped.packets)
+    }
+
+    fn share_of_sent(&self, packets: u64) -> f64 {
         let sent: u64 = self.flows.iter().map(|flow| flow.sent_packets).sum();
-        self.stats().dropped.packets as f64 / sent.max(1) as f64
+        packets as f64 / sent.max(1) as f64
     }
 
     /// Lets time pass. What each flow received meanwhile, in bytes.
