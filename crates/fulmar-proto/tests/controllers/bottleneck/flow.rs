@@ -15,8 +15,8 @@ use super::{Link, MTU, Packet};
 
 /// Of a probe that carries nothing.
 const PING_BYTES: u32 = 40;
-/// Room for an ACK: some hundred ranges, more than any that are new.
-const ACK_BYTES_MAX: usize = 250;
+/// Room for an ACK: some thirty ranges, more than any that are new.
+const ACK_BYTES_MAX: usize = 80;
 
 /// What there is to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +46,8 @@ pub struct Flow {
     pub sent_packets: u64,
     /// When the application has the next packet, if it has none yet.
     next_message_at: Option<Instant>,
+    /// When it has something to do, as long as nothing reaches it before.
+    wake_at: Option<Instant>,
 }
 
 impl Flow {
@@ -83,11 +85,30 @@ impl Flow {
             received_bytes: 0,
             sent_packets: 0,
             next_message_at: Some(start),
+            wake_at: Some(start),
         }
+    }
+
+    pub fn wake_at(&self) -> Option<Instant> {
+        self.wake_at
+    }
+
+    /// All that is due by now.
+    pub fn step(&mut self, now: Instant, mut send: impl FnMut(Packet), mut send_ack: impl FnMut(Datagram)) {
+        self.on_acks(now);
+        self.on_timeout(now);
+        if let Some(ack) = self.poll_ack(now) {
+            send_ack(ack);
+        }
+        while let Some(packet) = self.poll_send(now) {
+            send(packet);
+        }
+        self.wake_at = self.poll_timeout();
     }
 
     /// A packet reached the receiver.
     pub fn on_packet(&mut self, now: Instant, packet: &Packet) {
+        self.wake_at = Some(now);
         assert_eq!(self.received.classify(packet.number), Arrival::New, "the link copies nothing");
         self.received_bytes += u64::from(packet.bytes);
         let ecn = match packet.ecn {
@@ -104,7 +125,7 @@ impl Flow {
     }
 
     /// The receiver's ACK, if one is due.
-    pub fn poll_ack(&mut self, now: Instant) -> Option<Datagram> {
+    fn poll_ack(&mut self, now: Instant) -> Option<Datagram> {
         if !self.received.is_ack_due(now) {
             return None;
         }
@@ -117,11 +138,13 @@ impl Flow {
 
     /// The link has carried an ACK.
     pub fn on_ack_carried(&mut self, now: Instant, contents: Vec<u8>) {
-        self.acks.push_back((now + self.farther, contents));
+        let at = now + self.farther;
+        self.wake_at = Some(self.wake_at.map_or(at, |wake_at| wake_at.min(at)));
+        self.acks.push_back((at, contents));
     }
 
     /// ACKs that are there by now.
-    pub fn on_acks(&mut self, now: Instant) {
+    fn on_acks(&mut self, now: Instant) {
         while self.acks.front().is_some_and(|(at, _)| *at <= now) {
             let (_, contents) = self.acks.pop_front().expect("there is one");
             self.on_ack(now, &contents);
@@ -147,7 +170,7 @@ impl Flow {
     }
 
     /// Loss by time, silence, the pacer.
-    pub fn on_timeout(&mut self, now: Instant) {
+    fn on_timeout(&mut self, now: Instant) {
         if let Some(findings) = self.recovery.on_loss_timer(now) {
             self.finish(findings);
         }
@@ -158,7 +181,7 @@ impl Flow {
     }
 
     /// The next packet allowed to leave, if any.
-    pub fn poll_send(&mut self, now: Instant) -> Option<Packet> {
+    fn poll_send(&mut self, now: Instant) -> Option<Packet> {
         if now < self.start {
             return None;
         }
@@ -220,7 +243,7 @@ impl Flow {
         }
     }
 
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         let recovery_at = self.recovery.timeout(self.recovery.has_outstanding());
         let ack_at = self.acks.front().map(|(at, _)| *at);
         let mtu_at = self.recovery.mtu_timeout();

@@ -252,7 +252,7 @@ impl Bottleneck {
     fn next_at(&self) -> Option<Instant> {
         let links = [self.forward.poll_timeout(), self.back.poll_timeout()];
         let change = self.link.change.map(|(at, _)| at);
-        let flows = self.flows.iter().filter_map(Flow::poll_timeout);
+        let flows = self.flows.iter().filter_map(Flow::wake_at);
         links.into_iter().flatten().chain(change).chain(flows).min()
     }
 
@@ -268,15 +268,8 @@ impl Bottleneck {
         while let Some(ack) = self.back.poll_deliver(now) {
             self.flows[ack.flow as usize].on_ack_carried(now, ack.contents);
         }
-        for flow in &mut self.flows {
-            flow.on_acks(now);
-            flow.on_timeout(now);
-            if let Some(ack) = flow.poll_ack(now) {
-                self.back.send(now, ack);
-            }
-            while let Some(packet) = flow.poll_send(now) {
-                self.forward.send(now, packet);
-            }
+        for flow in self.flows.iter_mut().filter(|flow| flow.wake_at().is_some_and(|at| at <= now)) {
+            flow.step(now, |packet| self.forward.send(now, packet), |ack| self.back.send(now, ack));
         }
     }
 }
