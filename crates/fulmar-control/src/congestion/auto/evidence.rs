@@ -352,7 +352,9 @@ impl Auto {
 
     /// Whether probes neither make a queue nor find more.
     pub(super) fn watch_policer(&mut self) {
-        let is_void = self.tally.is_blackout || self.phase.is_startup() || !self.has(Mechanism::Policer);
+        // Who has too little to send fills neither a queue nor a policer's bucket.
+        let is_empty = self.tally.is_blackout || self.tally.is_app_limited;
+        let is_void = is_empty || self.phase.is_startup() || !self.has(Mechanism::Policer);
         let (Some(rtt), Some(rate)) = (self.tally.rtt_mean(), self.model.rate()) else { return };
         if is_void || !self.tally.has_shape() || !self.is_steady() || self.is_narrow() {
             return;
