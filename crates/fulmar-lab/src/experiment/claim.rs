@@ -191,9 +191,25 @@ fn range(min: Option<f64>, max: Option<f64>) -> String {
 
 /// Three digits that count.
 pub fn digits(value: f64) -> String {
-    let places =
-        if value == 0.0 || !value.is_finite() { 0 } else { (2 - value.abs().log10().floor() as i32).max(0) };
-    let text = format!("{value:.*}", places as usize);
+    rounded(value, places(value))
+}
+
+/// Half of the interval of a mean, to one place more than the mean has in `digits`.
+pub fn interval_digits(half: f64, mean: f64) -> String {
+    rounded(half, if mean == 0.0 { places(half) } else { places(mean) + 1 })
+}
+
+/// Places after the point that leave three digits.
+fn places(value: f64) -> usize {
+    if value == 0.0 || !value.is_finite() {
+        0
+    } else {
+        (2 - value.abs().log10().floor() as i32).max(0) as usize
+    }
+}
+
+fn rounded(value: f64, places: usize) -> String {
+    let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -267,5 +283,18 @@ mod tests {
         {
             assert_eq!(digits(value), words);
         }
+    }
+
+    #[test]
+    fn an_interval_has_a_place_more_than_its_mean() {
+        for (mean, half, words) in [
+            (0.151, 9e-17, "0"),
+            (0.974, 0.003214, "0.0032"),
+            (24.34, 1.62713, "1.63"),
+            (46754.0, 134.7968, "134.8"),
+        ] {
+            assert_eq!(interval_digits(half, mean), words);
+        }
+        assert_eq!(interval_digits(0.000_123_4, 0.0), "0.000123");
     }
 }

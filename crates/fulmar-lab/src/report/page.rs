@@ -8,7 +8,7 @@ use super::chapter::Chapter;
 use super::charts;
 use super::row::Row;
 use super::words;
-use crate::experiment::{Finding, digits};
+use crate::experiment::{Finding, digits, interval_digits};
 use crate::outcome::{Better, better};
 use crate::statistics::Summary;
 
@@ -137,7 +137,7 @@ fn table(page: &mut String, chapter: &Chapter) {
 
 fn value(summary: Option<Summary>) -> String {
     match summary {
-        Some(s) if s.n > 1 => format!("{} +- {}", digits(s.mean), digits(s.ci95)),
+        Some(s) if s.n > 1 => format!("{} +- {}", digits(s.mean), interval_digits(s.ci95, s.mean)),
         Some(s) => digits(s.mean),
         None => String::new(),
     }
