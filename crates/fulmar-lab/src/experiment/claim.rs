@@ -208,7 +208,8 @@ fn places(value: f64) -> usize {
     }
 }
 
-fn rounded(value: f64, places: usize) -> String {
+/// To so many places after the point at most.
+pub fn rounded(value: f64, places: usize) -> String {
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }

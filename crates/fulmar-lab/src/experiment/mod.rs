@@ -17,7 +17,7 @@ mod shard;
 mod task;
 
 pub use cell::Cell;
-pub use claim::{Claim, Finding, digits, interval_digits};
+pub use claim::{Claim, Finding, digits, interval_digits, rounded};
 pub use definition::{Curve, Experiment, FlowLine, Plot, plain_name};
 pub use file::Mistake;
 pub use key::{COMMIT, RunKey, ScenarioHash};

@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use crate::experiment::rounded;
+
 /// A line of a plot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
@@ -121,15 +123,14 @@ impl Axis {
 /// A number as short as it can be read.
 pub fn short(value: f64) -> String {
     let size = value.abs();
-    let digits = match size {
+    let places = match size {
         s if s == 0.0 || s >= 100.0 => 0,
         s if s >= 10.0 => 1,
         s if s >= 1.0 => 2,
         s if s >= 0.1 => 3,
         _ => 4,
     };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    rounded(value, places)
 }
 
 /// Text that may stand in XML.
