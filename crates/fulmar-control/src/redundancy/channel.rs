@@ -113,12 +113,14 @@ impl Channel {
     /// probability 1 - `residual`: how many probes to send after silence. A burst is counted in packets, so
     /// one probe per timeout would sit it out timeout by timeout.
     pub fn probes_for(&self, residual: f64, packets_max: u32) -> u32 {
-        (1..packets_max).find(|&sent| self.all_lost(sent) <= residual).unwrap_or(packets_max.max(1))
-    }
-
-    /// P(all of `packets` are lost), after silence: the first meets the channel as the last loss left it.
-    fn all_lost(&self, packets: u32) -> f64 {
-        libm::pow(self.lost_after_lost(), f64::from(packets))
+        let again = self.lost_after_lost();
+        // P(all are lost), after silence: the first meets the channel as the last loss left it.
+        let (mut sent, mut all_lost) = (1, again);
+        while all_lost > residual && sent < packets_max {
+            sent += 1;
+            all_lost *= again;
+        }
+        sent
     }
 
     /// How fast a sliding window catches up: the factor by which, per period of `sources` source symbols

@@ -107,10 +107,13 @@ fn acks_per_round(way_back: &Channel) -> u32 {
     }
     let again = way_back.lost_after_lost();
     let begins = way_back.loss() * (1.0 - again);
-    let silences = |n: u32| f64::from(n) * begins * libm::pow(again, f64::from(n) / 4.0 - 1.0);
-    let mut per_round = PER_ROUND_MIN;
-    while per_round < PER_ROUND_MAX && silences(per_round) > SILENCES_PER_ROUND {
-        per_round += per_round / 4;
+    // Asked with every ACK: its powers are products.
+    let power = |n: u32| libm::sqrt(libm::sqrt(again)).powi(n.cast_signed());
+    let (mut per_round, mut lasts) = (PER_ROUND_MIN, power(PER_ROUND_MIN - 4));
+    while per_round < PER_ROUND_MAX && f64::from(per_round) * begins * lasts > SILENCES_PER_ROUND {
+        let more = per_round / 4;
+        per_round += more;
+        lasts *= power(more);
     }
     per_round.min(PER_ROUND_MAX)
 }
