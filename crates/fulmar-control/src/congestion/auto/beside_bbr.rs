@@ -6,13 +6,15 @@ use fulmar_units::{Instant, Rate};
 use super::fill::Fill;
 use super::moments;
 use super::phase::{Phase, Slow};
-use super::share::{Stubborn, is_calm};
+use super::stubborn::Stubborn;
 use super::trough::{Sight, Standing, Trough};
 use super::{Auto, Mechanism};
 use crate::PathView;
 
-/// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before.
+/// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before; and of the
+/// floor no more than so much counts, for a crowd's own loss may be taken for it.
 const CROWD_LOSS: f64 = 0.03;
+const CROWD_FLOOR_MAX: f64 = 0.04;
 
 impl Auto {
     /// A trough says that the others are stubborn.
@@ -50,15 +52,8 @@ impl Auto {
 
     /// We compete as one of them, and if we did not yet take our share as one of them, now.
     fn begin_beside_bbr(&mut self, now: Instant, path: &PathView) {
-        let stubborn = Stubborn::seen(now, self.stubborn);
-        self.stubborn = Some(stubborn);
-        let begins = match &self.phase {
-            Phase::Cruise { .. } => self.has(Mechanism::Company),
-            // By BBR's rules already, on a guess and from the rate that was left.
-            Phase::Compete(rival) => !rival.obeys() && !stubborn.has_come,
-            _ => false,
-        };
-        if begins {
+        self.stubborn = Some(Stubborn::seen(now, self.stubborn));
+        if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
             self.enter_compete(now, path);
         }
     }
@@ -66,20 +61,21 @@ impl Auto {
     /// Those who obey leave no such trough, or one came before as long ago as BBR waits.
     fn is_left_by_bbr(&mut self, now: Instant, trough: &Trough) -> bool {
         let is_near = moments::is_near(now);
-        if self.are_stubborn(now) && !is_near {
+        if self.is_beside_bbr(now) && !is_near {
             return true;
         }
         let Standing { packets, lost_packets, .. } = trough.stood;
-        if !is_calm(packets, lost_packets, self.floor.rate(), CROWD_LOSS) {
+        let calm = CROWD_LOSS + self.floor.rate().min(CROWD_FLOOR_MAX);
+        if f64::from(lost_packets) > f64::from(packets) * calm {
             return false;
         }
         let is_again = trough.is_plain() && self.troughs.is_again(now);
         is_again || !(is_near || self.may_be_kin(now) || trough.may_be_ours())
     }
 
-    /// The others are believed to take no loss for congestion, and there is little doubt about it.
+    /// The others are believed to take no loss for congestion.
     pub(super) fn is_beside_bbr(&self, now: Instant) -> bool {
-        self.are_stubborn(now) && self.stubborn.is_some_and(|stubborn| stubborn.is_certain())
+        self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
     }
 
     /// The queue is gone without us.

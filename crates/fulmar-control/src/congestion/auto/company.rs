@@ -7,8 +7,8 @@
 //! whether the queue would go if we let it; if not, it goes on as it was. Where few packets fill the path that is seen
 //! before it begins.
 //!
-//! Where the others take all that we give up (`share`), or show by troughs or pulses that they are of that kind
-//! (`beside_bbr`), window and pace are BBR's for a while. Those who drain the queue when we do (`drains`) are not of that kind.
+//! Where the others show by troughs or pulses that they take no loss for congestion (`beside_bbr`), window and pace are
+//! BBR's for a while.
 
 use alloc::boxed::Box;
 
@@ -20,7 +20,6 @@ use super::model::link_rate;
 use super::moments;
 use super::phase::{Phase, Slow};
 use super::rival::Rival;
-use super::share::{Share, Stubborn, Taken};
 use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::congestion::Bbr;
 use crate::{Feedback, LossEvent, PathView};
@@ -56,14 +55,12 @@ impl Auto {
         self.enter(Phase::slow(Slow::Down));
     }
 
-    /// Did our drain empty the queue? Those who drain it with us are not stubborn.
+    /// Did our drain empty the queue?
     pub(super) fn watch_drain(&mut self, now: Instant) {
         let Some(opened_at) = self.drains.opened_at() else { return };
         let is_empty = !self.model.is_rtt_min_older_than(now, now - opened_at);
         let free = self.model.rtt_min().unwrap_or_default() + self.shortest_slack();
-        if self.drains.on_round(now, self.round, is_empty, free) && self.drains.are_common(now) {
-            self.stubborn = self.stubborn.filter(|stubborn| stubborn.is_certain());
-        }
+        self.drains.on_round(now, self.round, is_empty, free);
     }
 
     /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have seen its
@@ -98,14 +95,7 @@ impl Auto {
         self.model.unbound_rate();
         self.bound_bytes = None;
         self.excess = Cusum::default();
-        if !self.share.is_from_before(now) {
-            self.share = Share::new();
-        }
-        let rival = if self.are_stubborn(now) {
-            self.bbr(now, self.model.rate().unwrap_or(Rate::ZERO))
-        } else {
-            self.cubic(window_bytes)
-        };
+        let rival = if self.is_beside_bbr(now) { self.bbr(now) } else { self.cubic(window_bytes) };
         self.enter(Phase::Compete(Box::new(rival)));
     }
 
@@ -131,71 +121,57 @@ impl Auto {
         self.drains.are_common(now) || self.crowd.has_come(now)
     }
 
-    /// The others are believed to take no loss for congestion.
-    pub(super) fn are_stubborn(&self, now: Instant) -> bool {
-        self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
-    }
-
     fn cubic(&self, window_bytes: u64) -> Rival {
         Rival::Cubic(Cubic::at_window(self.mtu_bytes, CubicConfig::default(), window_bytes))
     }
 
-    /// Where it is certain that the others do not obey we take our share as one of them that comes would, by start-up.
-    fn bbr(&self, now: Instant, rate: Rate) -> Rival {
+    /// We take our share as one of them that comes would, by start-up.
+    fn bbr(&self, now: Instant) -> Rival {
+        let rate = self.model.rate().unwrap_or(Rate::ZERO);
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         let bbr = Bbr::on_known_path(self.mtu_bytes, rate, rtt_min, now, self.round);
-        let comes = self.is_beside_bbr(now) && self.stubborn.is_some_and(|stubborn| !stubborn.has_come);
+        let comes = self.stubborn.is_some_and(|stubborn| !stubborn.has_come);
         Rival::Bbr(if comes { bbr.in_startup() } else { bbr })
     }
 
     pub(super) fn judge_compete(&mut self, now: Instant) {
         self.model.next_cycle();
         let is_gone = self.tally.rtt_mean().is_some_and(|rtt| !self.is_standing_queue(rtt));
-        let taken = self.share.on_round(now, now - self.round_started_at, &self.tally, self.floor.rate());
         let Phase::Compete(rival) = &self.phase else { return };
         if rival.obeys() {
-            self.judge_obedient(now, is_gone, taken);
+            self.judge_obedient(now, is_gone);
         } else {
             let window_bytes = rival.budget().window_bytes;
             self.judge_stubborn(now, is_gone, window_bytes);
         }
     }
 
-    /// Over when the queue is gone, or to see whether it would go if we let it; or what we give up is taken.
-    fn judge_obedient(&mut self, now: Instant, is_gone: bool, taken: Option<Taken>) {
+    /// Over when the queue is gone, or to see whether it would go if we let it.
+    fn judge_obedient(&mut self, now: Instant, is_gone: bool) {
         if self.troughs.is_open() {
             self.enter(Phase::cruise());
         } else if is_gone {
             self.enter_drain(now, Slow::DeepDown);
         } else if self.is_rtt_probe_due(now) {
             self.pause_compete(now);
-        } else if self.are_stubborn(now) {
-            let rate = self.model.rate().unwrap_or(Rate::ZERO);
-            self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
-        } else if let Some(taken) =
-            taken.filter(|_| self.has(Mechanism::Stubborn) && !self.drains.are_common(now))
-        {
-            let stubborn = Stubborn::found(now, self.stubborn);
-            let rate = if stubborn.is_confirmed() { taken.had } else { taken.left };
-            self.stubborn = Some(stubborn);
-            self.phase = Phase::Compete(Box::new(self.bbr(now, rate)));
+        } else if self.is_beside_bbr(now) {
+            self.phase = Phase::Compete(Box::new(self.bbr(now)));
         }
     }
 
     /// Beside BBR the queue goes without us, to come back: nothing to look for.
     fn judge_stubborn(&mut self, now: Instant, is_gone: bool, window_bytes: u64) {
-        let is_certain = self.is_beside_bbr(now);
+        let is_beside = self.is_beside_bbr(now);
         if let (Phase::Compete(rival), Some(stubborn)) = (&self.phase, &mut self.stubborn) {
-            stubborn.has_come |= is_certain && rival.has_come();
+            stubborn.has_come |= is_beside && rival.has_come();
         }
-        if is_gone && is_certain {
+        if is_gone && is_beside {
             self.enter(Phase::cruise());
         } else if is_gone {
             self.enter_drain(now, Slow::DeepDown);
         } else if self.is_rtt_probe_due(now) {
             self.pause_compete(now);
-        } else if !self.are_stubborn(now) {
-            self.share = Share::new();
+        } else if !is_beside {
             self.phase = Phase::Compete(Box::new(self.cubic(window_bytes)));
         }
     }

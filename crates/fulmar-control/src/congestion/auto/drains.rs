@@ -76,21 +76,18 @@ impl Drains {
         self.open.map(|drain| drain.began_at)
     }
 
-    /// A round ends, by which the queue `is_empty` or not yet; a round trip longer than `free` held one. True if the
-    /// drain emptied it.
-    pub(super) fn on_round(&mut self, now: Instant, round: u64, is_empty: bool, free: Duration) -> bool {
-        let Some(drain) = self.open else { return false };
-        // A queue that goes shows a shorter round trip in each round, until it is gone.
+    /// A round ends, by which the queue `is_empty` or not yet; a round trip longer than `free` held one.
+    pub(super) fn on_round(&mut self, now: Instant, round: u64, is_empty: bool, free: Duration) {
+        let Some(drain) = self.open else { return };
         let has_emptied = is_empty && drain.rtt > free;
-        if !has_emptied && round < drain.round + DRAIN_ROUNDS {
-            return false;
-        }
-        self.open = None;
         if has_emptied {
             let [_, second, third] = self.emptied_at;
             self.emptied_at = if drain.is_blind { [Some(now); 3] } else { [second, third, Some(now)] };
         }
-        has_emptied
+        // A queue that goes shows a shorter round trip in each round, until it is gone.
+        if has_emptied || round >= drain.round + DRAIN_ROUNDS {
+            self.open = None;
+        }
     }
 
     /// Whoever fills the queue drains it when we do.
@@ -136,37 +133,39 @@ mod tests {
     }
 
     /// A drain in which a queue of 18 ms, which others had begun to drain, was found to be gone after so many rounds.
-    fn drain(drains: &mut Drains, millis: u64, rounds: u64) -> bool {
+    fn drain(drains: &mut Drains, millis: u64, rounds: u64) {
         open(drains, millis, &[38, 21]);
-        (1..=rounds).any(|round| drains.on_round(at(millis + 40 * round), 100 + round, round == rounds, FREE))
+        for round in 1..=rounds {
+            assert_eq!(drains.opened_at(), Some(at(millis)));
+            drains.on_round(at(millis + 40 * round), 100 + round, round == rounds, FREE);
+        }
+        assert_eq!(drains.opened_at(), None);
     }
 
     #[test]
     fn three_drains_that_empty_the_queue_tell_our_own_kind() {
         let mut drains = Drains::new();
-        assert!(drain(&mut drains, 4_000, 3) && drain(&mut drains, 8_000, 1));
+        drain(&mut drains, 4_000, 3);
+        drain(&mut drains, 8_000, 1);
         assert!(!drains.are_common(at(8_200)));
-        assert!(drain(&mut drains, 12_000, 2));
+        drain(&mut drains, 12_000, 2);
         assert!(drains.are_common(at(12_200)) && !drains.are_common(at(18_200)));
         drains.is_dip(at(20_000), Duration::from_millis(38), Duration::ZERO);
         drains.open(at(20_000), 200, true);
-        assert!(
-            drains.on_round(at(20_040), 201, true, FREE) && drains.are_common(at(20_200)),
-            "of a hidden queue one"
-        );
+        drains.on_round(at(20_040), 201, true, FREE);
+        assert!(drains.are_common(at(20_200)), "of a hidden queue one");
     }
 
     #[test]
     fn a_queue_that_stays_or_never_stood_tells_nothing() {
-        let mut drains = Drains::new();
-        open(&mut drains, 0, &[38]);
-        for round in 101..=105 {
-            assert!(!drains.on_round(at(round), round, false, FREE));
+        for (rtt, is_empty) in [(38, false), (21, true)] {
+            let mut drains = Drains::new();
+            for millis in [0, 4_000, 8_000] {
+                open(&mut drains, millis, &[rtt]);
+                (101..=105).for_each(|round| drains.on_round(at(millis + round), round, is_empty, FREE));
+                assert!(drains.opened_at().is_none() && !drains.are_common(at(millis + 200)));
+            }
         }
-        assert_eq!(drains.opened_at(), None);
-        open(&mut drains, 2_000, &[21]);
-        assert!(!(101..=105).any(|round| drains.on_round(at(2_040), round, true, FREE)));
-        assert_eq!(drains.opened_at(), None);
     }
 
     #[test]

@@ -47,10 +47,10 @@ mod pulses;
 mod restless;
 mod rival;
 mod schedule;
-mod share;
 mod spread;
 mod startup;
 mod streak;
+mod stubborn;
 mod tally;
 mod trains;
 mod trough;
@@ -70,10 +70,10 @@ use phase::{Phase, Slow, UP_GAIN};
 use policer::Policer;
 use pulses::Pulses;
 use schedule::Schedule;
-use share::{Share, Stubborn};
 use spread::Spread;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use streak::Streak;
+use stubborn::Stubborn;
 use tally::Tally;
 use trough::Troughs;
 
@@ -131,9 +131,7 @@ pub struct Auto {
     drains: Drains,
     /// When the queue was last drained to see whose it is.
     tested_round: Option<u64>,
-    /// What others leave us while we compete.
-    share: Share,
-    /// Losses beyond the floor meanwhile.
+    /// Losses beyond the floor while we compete.
     excess: Cusum,
     stubborn: Option<Stubborn>,
     troughs: Troughs,
@@ -182,7 +180,6 @@ impl Auto {
             policer: Policer::default(),
             drains: Drains::new(),
             tested_round: None,
-            share: Share::new(),
             excess: Cusum::default(),
             stubborn: None,
             troughs: Troughs::new(),
