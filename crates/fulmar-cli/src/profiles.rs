@@ -1,7 +1,5 @@
 //! `fulmar profiles`: which there are, and what can be set.
 
-use std::io::{self, Write};
-
 use fulmar::ProfileBuilder;
 use fulmar::profile::{FAMILIES, SETTINGS, Setting, Value};
 use serde_json::json;
@@ -21,16 +19,16 @@ pub struct Args {
 
 /// Prints the list of profiles, or the settings of one.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let written = match &args.profile {
-        None if args.json => writeln!(out, "{}", all_json()),
-        None => all(&mut out),
+    let text = match &args.profile {
+        None if args.json => all_json().to_string(),
+        None => all(),
         Some(spec) => {
             let rows = settings(spec)?;
-            if args.json { writeln!(out, "{}", settings_json(&rows)) } else { one(&mut out, &rows) }
+            if args.json { settings_json(&rows).to_string() } else { one(&rows) }
         }
     };
-    written.map_err(|e| Failure::Other(e.to_string()))
+    println!("{text}");
+    Ok(())
 }
 
 /// The settings that apply to `spec`, with their values.
@@ -40,24 +38,22 @@ fn settings(spec: &str) -> Result<Vec<(&'static Setting, Value)>, Failure> {
     Ok(SETTINGS.iter().filter_map(|setting| Some((setting, values.of(setting.name)?))).collect())
 }
 
-fn all(out: &mut impl Write) -> io::Result<()> {
-    for family in &FAMILIES {
-        writeln!(out, "{:<20}{}", family.name, family.summary)?;
-    }
-    writeln!(
-        out,
-        "\n`fulmar profiles NAME` shows what can be set: --profile NAME:setting=value,setting=value"
+fn all() -> String {
+    let families: String =
+        FAMILIES.iter().map(|family| format!("{:<20}{}\n", family.name, family.summary)).collect();
+    format!(
+        "{families}\n`fulmar profiles NAME` shows what can be set: --profile NAME:setting=value,setting=value"
     )
 }
 
-fn one(out: &mut impl Write, rows: &[(&Setting, Value)]) -> io::Result<()> {
-    writeln!(out, "{:<13}{:<16}what: range (source)", "setting", "value")?;
+fn one(rows: &[(&Setting, Value)]) -> String {
+    let mut text = format!("{:<13}{:<16}what: range (source)", "setting", "value");
     for (setting, value) in rows {
-        let Setting { name, kind, text, source, .. } = setting;
+        let Setting { name, kind, text: what, source, .. } = setting;
         // A value of its own does not know widths.
-        writeln!(out, "{name:<13}{:<16}{text}: {kind} ({source})", value.to_string())?;
+        text += &format!("\n{name:<13}{:<16}{what}: {kind} ({source})", value.to_string());
     }
-    Ok(())
+    text
 }
 
 fn all_json() -> serde_json::Value {
@@ -83,9 +79,7 @@ mod tests {
 
     #[test]
     fn every_profile_is_listed_and_has_settings() {
-        let mut out = Vec::new();
-        all(&mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = all();
         for name in fulmar::PROFILE_NAMES {
             assert!(text.contains(name), "{name}");
             assert!(settings(name).unwrap().len() >= 9, "{name}");
@@ -95,9 +89,7 @@ mod tests {
 
     #[test]
     fn settings_are_shown_with_the_values_given() {
-        let mut out = Vec::new();
-        one(&mut out, &settings("lt-tcp:loss=oracle,p=0.05").unwrap()).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = one(&settings("lt-tcp:loss=oracle,p=0.05").unwrap());
         let line = text.lines().find(|line| line.starts_with("p ")).unwrap();
         assert!(line.contains("0.05") && line.contains("Hourt 2.3"), "{line}");
         assert!(!text.lines().any(|line| line.starts_with("alpha ")));

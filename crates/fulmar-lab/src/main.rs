@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use fulmar_lab::commands::{Cli, closed_pipe};
 
 fn main() -> ExitCode {
-    fulmar_lab::commands::Cli::parse().run()
+    closed_pipe::end_quietly();
+    Cli::parse().run()
 }

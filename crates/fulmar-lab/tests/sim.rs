@@ -1,6 +1,7 @@
 //! Runs in virtual time: repeatable, complete, and near what theory says.
 #![allow(missing_docs)]
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fulmar_lab::link::LinkSpec;
@@ -356,4 +357,17 @@ fn a_group_of_one_recovers() {
     let outcome = run(&Scenario::over(path, flows, Duration::from_secs(10)), 1);
     let recovered = outcome.flows[0].recovered;
     assert!(recovered > 20, "{recovered} recovered");
+}
+
+#[test]
+fn whoever_has_read_enough_hears_no_complaint() {
+    for arguments in [&["trace", "lte-walk"][..], &["sim", "-t", "100ms", "--json"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar-lab"));
+        let mut program =
+            command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(program.stdout.take());
+        let output = program.wait_with_output().unwrap();
+        assert!(!output.status.success(), "not all was read");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
 }

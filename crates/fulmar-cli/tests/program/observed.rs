@@ -113,3 +113,14 @@ fn wireshark_reads_packets() {
         text.lines().filter(|l| l.contains("Problem")).collect::<String>()
     );
 }
+
+#[test]
+fn whoever_has_read_enough_hears_no_complaint() {
+    let home = Home::empty();
+    let mut program =
+        home.command(&["profiles", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(program.stdout.take());
+    let output = program.wait_with_output().unwrap();
+    assert!(!output.status.success(), "not all was read");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -7,6 +7,7 @@ mod applications;
 mod available;
 #[cfg(target_os = "linux")]
 mod bridge;
+pub mod closed_pipe;
 mod compare;
 #[cfg(all(feature = "desk", target_os = "linux"))]
 mod desk;

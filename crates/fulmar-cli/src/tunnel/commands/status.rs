@@ -1,7 +1,7 @@
 //! `fulmar status` and `fulmar reload`: a look at all commands that run under this user's home, and a word to
 //! them.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
@@ -62,10 +62,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         return Ok(());
     }
     if args.once || !std::io::stdout().is_terminal() {
-        let mut out = std::io::stdout().lock();
-        for line in plain(&reports) {
-            writeln!(out, "{line}").map_err(|e| Failure::Other(e.to_string()))?;
-        }
+        plain(&reports).iter().for_each(|line| println!("{line}"));
         return Ok(());
     }
     let handle = tokio::runtime::Handle::current();
