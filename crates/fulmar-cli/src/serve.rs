@@ -135,7 +135,11 @@ async fn accept_files(
                 Ok(session) if gateway.grants_files(&session) => {
                     serve(&served, session, move |peer, result| report(peer, result, is_json)).await;
                 }
-                Ok(session) => session.connection().close(1, b"not allowed"),
+                Ok(session) => {
+                    while let Ok((mut writer, _)) = session.accept().await {
+                        Served::refuse(&mut writer).await;
+                    }
+                }
                 Err(failure) => tracing::warn!("turned away: {failure}"),
             }
         });
@@ -176,7 +180,9 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
                 // What waits for admission does not carry what serving needs.
                 let result = Box::pin(served.handle(admitted, &mut recv, &mut send)).await;
                 report(&peer, &result, is_json);
-            } else if !is_file && presence.has_tunnels {
+            } else if is_file {
+                Served::refuse(&mut send).await;
+            } else if presence.has_tunnels {
                 presence.serve(recv, send);
             } else {
                 let _ = send.reset(CUT_OFF);

@@ -108,6 +108,15 @@ impl Served {
         SHARE.scope(Arc::clone(&bounds.work), self.handle_admitted(&client, reader, writer)).await
     }
 
+    /// Tells a client whose key may not copy files so, whatever it asks for. Without a word it would take the connection for lost
+    /// and come again.
+    pub async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W) {
+        let mut writer = Patient::new(writer, FAREWELL_MAX);
+        let refusal = FileError::new(FileCode::Denied, "this key may not copy files here");
+        let _ = message::write(&mut writer, &[Message::Error(refusal)]).await;
+        let _ = writer.shutdown().await;
+    }
+
     async fn handle_admitted<R, W>(
         &self,
         client: &str,

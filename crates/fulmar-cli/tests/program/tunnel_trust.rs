@@ -142,8 +142,11 @@ fn keys_for_files_and_keys_for_tunnels() {
     copy().success();
     assert_ne!(pipe(), Some(0));
     grant(&server, &client, "no-files,permit=\"*\"");
-    assert_ne!(copy().code(), 0);
+    copy().fails_with(5).says("this key may not copy files here");
     assert_eq!(pipe(), Some(0));
+    let files = server.serve(there.path());
+    let arguments = ["cp", "--accept-new", "-p", &files.port(), &here.arg("f"), "127.0.0.1:"];
+    client.run(&arguments).fails_with(5).says("this key may not copy files here");
 }
 
 /// A few bytes to a proxy, and how it ends: it must end, with little said.
