@@ -2,7 +2,7 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | [`args`], [`exit`], [`log`], [`listen`], [`units`] | what people and scripts say and hear |
+//! | [`args`], [`exit`], [`log`], [`listen`], [`network`], [`units`] | what people and scripts say and hear |
 //! | [`reach`], [`trust`], [`session`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
@@ -19,6 +19,7 @@ pub mod frames;
 pub mod keygen;
 pub mod listen;
 pub mod log;
+pub mod network;
 pub mod perf;
 pub mod profiles;
 pub mod qlog;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
+use crate::network::Network;
 use crate::system::Change;
 
 /// How connections reach us.
@@ -38,41 +39,6 @@ pub struct Rules {
     /// Only connections of this user's programs
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     pub user: Option<String>,
-}
-
-/// A network, as ADDRESS/LENGTH or as an address alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Network {
-    text: String,
-    is_v4: bool,
-}
-
-impl std::str::FromStr for Network {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (address, length) = text.split_once('/').unwrap_or((text, ""));
-        let wrong = |_| format!("`{text}` is no network, as 10.0.0.0/8");
-        let is_v4 = address.parse::<std::net::IpAddr>().map_err(|e| wrong(e.to_string()))?.is_ipv4();
-        let bits_max = if is_v4 { 32 } else { 128 };
-        if text.contains('/') && !length.parse::<u8>().is_ok_and(|bits| bits <= bits_max) {
-            return Err(wrong(String::new()));
-        }
-        Ok(Self { text: text.to_owned(), is_v4 })
-    }
-}
-
-impl std::fmt::Display for Network {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Network {
-    /// Is it one of IPv4?
-    pub fn is_v4(&self) -> bool {
-        self.is_v4
-    }
 }
 
 /// A user's name or number: nothing that means something to nft.
@@ -168,7 +134,7 @@ impl Rules {
             lines.push(format!("meta mark != {} return", self.mark()));
         }
         let line = |network: &Network| {
-            let family = if network.is_v4 { "ip" } else { "ip6" };
+            let family = if network.is_v4() { "ip" } else { "ip6" };
             format!("{family} daddr {network} return")
         };
         lines.extend(self.except.iter().map(line));
@@ -180,7 +146,7 @@ impl Rules {
         if self.only.is_empty() {
             return vec![String::new()];
         }
-        let of_family = self.only.iter().filter(|network| network.is_v4 == (family == "ipv4"));
+        let of_family = self.only.iter().filter(|network| network.is_v4() == (family == "ipv4"));
         let keyword = if family == "ipv4" { "ip" } else { "ip6" };
         of_family.map(|network| format!("{keyword} daddr {network} ")).collect()
     }
@@ -225,7 +191,7 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         assert_eq!(text.matches("redirect").count(), 2);
-        for wrong in ["", "ten", "10.0.0.0/33", "10.0.0.0/", "::/129", "10.0.0.1; flush ruleset"] {
+        for wrong in ["", "ten", "10.0.0.1/8", "::/129", "10.0.0.1; flush ruleset"] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }
         assert!(parse_user("0; flush ruleset").is_err() && parse_user("www-data").is_ok());

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::network::Network;
 use crate::system::Change;
-use crate::transparent::rules::Network;
 
 /// What is to go through the tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]

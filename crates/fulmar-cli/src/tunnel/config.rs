@@ -18,7 +18,9 @@ use super::login::Login;
 use super::target::Place;
 use crate::exit::Failure;
 #[cfg(target_os = "linux")]
-use crate::transparent::rules::{Mode, Network, Rules};
+use crate::network::Network;
+#[cfg(target_os = "linux")]
+use crate::transparent::rules::{Mode, Rules};
 #[cfg(target_os = "linux")]
 use crate::tun::{carry::Delivery, near::Wanted, route::Route};
 

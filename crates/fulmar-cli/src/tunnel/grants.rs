@@ -1,5 +1,7 @@
 //! What a line of `authorized_keys` grants.
 
+use std::str::FromStr;
+
 use fulmar::crypto::PublicKey;
 use fulmar::identity::{AuthorizedKeys, KeyOption};
 
@@ -68,12 +70,10 @@ impl Grants {
     fn apply(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
         match (name, value) {
             ("permit", Some(list)) => {
-                let list = items(list).map(str::parse).collect::<Result<Vec<_>, _>>()?;
-                self.rules.permits.get_or_insert_default().extend(list);
+                self.rules.permits.get_or_insert_default().extend(items(list)?);
             }
             ("permit-listen", Some(list)) => {
-                let list = items(list).map(str::parse).collect::<Result<Vec<_>, _>>()?;
-                self.rules.listens.extend(list);
+                self.rules.listens.extend(items(list)?);
             }
             ("streams", Some(count)) => {
                 self.limits.streams =
@@ -96,8 +96,16 @@ impl Grants {
     }
 }
 
-fn items(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(str::trim).filter(|item| !item.is_empty())
+/// What stands between commas. A list of nothing is empty; nothing between two commas is a slip.
+fn items<T: FromStr<Err = String>>(list: &str) -> Result<Vec<T>, String> {
+    if list.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let item = |item: &str| match item.trim() {
+        "" => Err(format!("`{list}` has an empty place in it")),
+        item => item.parse(),
+    };
+    list.split(',').map(item).collect()
 }
 
 #[cfg(test)]
@@ -127,7 +135,20 @@ mod tests {
         // An empty list is a list: nothing.
         write("permit=\"\"");
         assert_eq!(of(1).unwrap().unwrap().rules.permits, Some(Vec::new()));
-        for bad in ["permit", "permit=\"nonsense\"", "streams=x", "rate=fast", "deny-private=yes", "sudo"] {
+        for bad in [
+            "permit",
+            "permit=\"nonsense\"",
+            "permit=\"a:1,,b:2\"",
+            "permit=\",\"",
+            "permit=\"a:443-80\"",
+            "permit=\"[::ffff:10.0.0.0/8]:22\"",
+            "permit-listen=\"443-80\"",
+            "permit-listen=\"[::ffff:127.0.0.1/8]:9000\"",
+            "streams=x",
+            "rate=fast",
+            "deny-private=yes",
+            "sudo",
+        ] {
             write(bad);
             let error = of(1).unwrap_err();
             assert!(error.contains("authorized_keys:1: "), "{error}");

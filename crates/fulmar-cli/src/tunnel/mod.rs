@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`target`], [`error`], [`message`] | what is said on a stream, and what went wrong |
 //! | [`halves`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
-//! | [`grants`], [`rules`], [`pattern`], [`address`], [`account`] | what a client may, and how much |
+//! | [`grants`], [`rules`], [`pattern`], [`address`], [`special`], [`account`] | what a client may, and how much |
 //! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
 //! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
 //! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
@@ -45,6 +45,7 @@ pub mod reverses;
 pub mod rules;
 pub mod socks;
 pub mod socks_udp;
+pub mod special;
 pub mod target;
 pub mod traffic;
 pub mod visitors;

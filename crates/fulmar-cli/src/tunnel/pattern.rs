@@ -1,11 +1,15 @@
 //! Patterns of targets and of places to listen at, as `permit` and `permit-listen` list them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use super::address::plain;
 use super::target::{Place, Target};
+use crate::network::Network;
+
+/// Longest name, without the root's dot, and longest part of one between dots (RFC 1035, section 2.3.4).
+const NAME_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
 
 /// A pattern of targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +31,8 @@ pub enum HostPattern {
     Below(String),
     /// A name, in lower case.
     Name(String),
-    /// An address, or a network as `10.0.0.0/8`: the length in bits.
-    Network(IpAddr, u8),
+    /// An address, or a network as `10.0.0.0/8`.
+    Network(Network),
 }
 
 /// A pattern of ports: `*`, `443` or `8000-8999`.
@@ -65,7 +69,7 @@ impl Pattern {
     pub fn names(&self, place: &Place, ip: IpAddr) -> bool {
         let is_particular = match self {
             Self::Everything => true,
-            Self::Place(host, _) => matches!(host, HostPattern::Name(_) | HostPattern::Network(..)),
+            Self::Place(host, _) => matches!(host, HostPattern::Name(_) | HostPattern::Network(_)),
             Self::Socket(_) => false,
         };
         is_particular && self.matches(place, ip)
@@ -87,20 +91,8 @@ impl HostPattern {
             Self::Any => true,
             Self::Below(suffix) => plain_name(host).ends_with(suffix.as_str()),
             Self::Name(name) => plain_name(host) == *name,
-            Self::Network(network, length) => is_in(ip, *network, *length),
+            Self::Network(network) => network.contains(ip),
         }
-    }
-}
-
-fn is_in(ip: IpAddr, network: IpAddr, length: u8) -> bool {
-    match (ip, network) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => {
-            (u32::from(a) ^ u32::from(b)).checked_shr(32 - u32::from(length)).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(a), IpAddr::V6(b)) => {
-            (u128::from(a) ^ u128::from(b)).checked_shr(128 - u32::from(length)).unwrap_or(0) == 0
-        }
-        _ => false,
     }
 }
 
@@ -112,10 +104,14 @@ impl ListenPattern {
             (Self::Socket(allowed), Target::Unix(path)) => allowed == path,
             (Self::Place(host, ports), Target::Tcp(place) | Target::Udp(place)) => {
                 let matches = match (host, place.ip()) {
-                    (HostPattern::Network(net, length), None) => {
-                        place.host == "localhost" && net.is_loopback() && *length >= 8
+                    // The address of a name is not known yet, but for the one that means loopback.
+                    (HostPattern::Network(network), None) => {
+                        place.host == "localhost" && is_localhost(network)
                     }
-                    (host, ip) => host.matches(&place.host, plain(ip.unwrap_or([0; 4].into()))),
+                    (HostPattern::Network(network), Some(ip)) => network.contains(ip),
+                    (HostPattern::Any, _) => true,
+                    (HostPattern::Below(_) | HostPattern::Name(_), Some(_)) => false,
+                    (host, None) => host.matches(&place.host, Ipv4Addr::UNSPECIFIED.into()),
                 };
                 matches && ports.0.contains(&place.port)
             }
@@ -124,14 +120,57 @@ impl ListenPattern {
     }
 }
 
+/// Whether a network has what `localhost` is looked up as: 127.0.0.1 or ::1 (RFC 6761, section 6.3).
+fn is_localhost(network: &Network) -> bool {
+    network.contains(Ipv4Addr::LOCALHOST.into()) || network.contains(Ipv6Addr::LOCALHOST.into())
+}
+
+/// A name that can exist, in its plain form. What looks like an address and is none would be read as one by
+/// some resolvers (`127.1`, `0x7f000001`, `010.0.0.1`), so the last part of a name is no number (RFC 1123,
+/// section 2.1).
+fn possible_name(text: &str) -> Result<String, String> {
+    let name = plain_name(text);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.len() > NAME_BYTES_MAX
+        || name.split('.').any(|label| label.is_empty() || label.len() > LABEL_BYTES_MAX)
+        || !name.chars().all(|c| is_plain(c) || c == '.')
+    {
+        let hint = if name.is_ascii() { "" } else { " (names of other letters are written xn--..)" };
+        return Err(format!("`{text}` is neither a host nor a pattern of hosts, as *.example.org{hint}"));
+    }
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_hex = last.strip_prefix("0x").is_some_and(|hex| hex.chars().all(|c| c.is_ascii_hexdigit()));
+    if is_hex || last.chars().all(|c| c.is_ascii_digit()) {
+        return Err(format!("`{text}` is neither a name nor an address: no name ends in a number"));
+    }
+    Ok(name)
+}
+
+impl PortPattern {
+    /// For targets: port 0 is none.
+    fn of_targets(text: &str) -> Result<Self, String> {
+        let ports: Self = text.parse()?;
+        if *ports.0.end() == 0 { Err("port 0 is no target".into()) } else { Ok(ports) }
+    }
+}
+
 impl FromStr for PortPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a port"));
+        let port = |text: &str| {
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| is_number).ok_or_else(|| format!("`{text}` is not a port"))
+        };
         match (text, text.split_once('-')) {
             ("*", _) => Ok(Self(0..=u16::MAX)),
-            (_, Some((from, to))) => Ok(Self(port(from)?..=port(to)?)),
+            (_, Some((from, to))) => {
+                let (from, to): (u16, u16) = (port(from)?, port(to)?);
+                if from > to {
+                    return Err(format!("`{text}` has no port in it: say {to}-{from}"));
+                }
+                Ok(Self(from..=to))
+            }
             (one, None) => port(one).map(|port| Self(port..=port)),
         }
     }
@@ -141,28 +180,29 @@ impl FromStr for HostPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        let (network, length) = bare.split_once('/').map_or((bare, None), |(net, len)| (net, Some(len)));
-        if let Ok(ip) = network.parse::<IpAddr>() {
-            let bits = if ip.is_ipv4() { 32 } else { 128 };
-            let length = length.map_or(Ok(bits), str::parse);
-            let wrong = || format!("`{bare}` is not a network, as 10.0.0.0/8");
-            return match length {
-                Ok(length) if length <= bits => Ok(Self::Network(plain(ip), length)),
-                _ => Err(wrong()),
-            };
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let inner = bare.unwrap_or(text);
+        let written = inner.split_once('/').map_or(inner, |(address, _)| address);
+        if bare.is_some() || inner.contains('/') || written.parse::<IpAddr>().is_ok() {
+            return inner.parse().map(Self::Network);
         }
         match text {
             "*" => Ok(Self::Any),
-            _ if text.starts_with("*.") && !text[2..].contains('*') && text.len() > 2 => {
-                Ok(Self::Below(plain_name(&text[1..])))
-            }
-            _ if text.is_empty() || text.contains(['*', '/', '[', ']', ' ']) => {
-                Err(format!("`{text}` is neither a host nor a pattern of hosts, as *.example.org"))
-            }
-            name => Ok(Self::Name(plain_name(name))),
+            _ => match text.strip_prefix("*.") {
+                Some(below) => possible_name(below).map(|name| Self::Below(format!(".{name}"))),
+                None => possible_name(text).map(Self::Name),
+            },
         }
     }
+}
+
+/// HOST and PORT.
+fn split(text: &str) -> Result<(&str, &str), String> {
+    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("`{text}` is not HOST:PORT"))?;
+    if host.contains(':') && !host.starts_with('[') {
+        return Err(format!("`{text}`: an IPv6 address stands in brackets, as [::1]:80"));
+    }
+    Ok((host, port))
 }
 
 impl FromStr for Pattern {
@@ -171,14 +211,12 @@ impl FromStr for Pattern {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "*" => Ok(Self::Everything),
-            _ if text.starts_with('/') => Ok(Self::Socket(text.into())),
+            _ if text.starts_with('/') => {
+                Target::Unix(text.into()).check().map(|()| Self::Socket(text.into()))
+            }
             _ => {
-                let (host, port) =
-                    text.rsplit_once(':').ok_or_else(|| format!("`{text}` is not HOST:PORT"))?;
-                if host.contains(':') && !host.starts_with('[') {
-                    return Err(format!("`{text}`: an IPv6 address stands in brackets, as [::1]:80"));
-                }
-                Ok(Self::Place(host.parse()?, port.parse()?))
+                let (host, port) = split(text)?;
+                Ok(Self::Place(host.parse()?, PortPattern::of_targets(port)?))
             }
         }
     }
@@ -188,14 +226,16 @@ impl FromStr for ListenPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.parse::<PortPattern>().is_ok() && text != "*" {
-            return Ok(Self::Place("127.0.0.0/8".parse()?, text.parse()?));
+        if text == "*" {
+            return Ok(Self::Everything);
         }
-        Ok(match text.parse()? {
-            Pattern::Everything => Self::Everything,
-            Pattern::Place(host, ports) => Self::Place(host, ports),
-            Pattern::Socket(path) => Self::Socket(path),
-        })
+        if text.starts_with('/') {
+            return Target::Unix(text.into()).check().map(|()| Self::Socket(text.into()));
+        }
+        let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        // Port 0 means any that is free.
+        let (host, ports) = if is_port { ("127.0.0.0/8", text) } else { split(text)? };
+        Ok(Self::Place(host.parse()?, ports.parse()?))
     }
 }
 
@@ -212,36 +252,84 @@ mod tests {
             ":1",
             "host:x",
             "host:1-x",
+            "host:+1",
             "a*b:1",
             "*.:1",
+            "*.*.example:1",
             "::1:80",
             "10.0.0.0/33:1",
             "[::1/129]:1",
+            "[::1]/128:1",
+            "[example.org]:1",
             "**:1",
             "a b:1",
+            "host/8:1",
         ] {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
+            assert!(text.parse::<ListenPattern>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn networks_hold_their_addresses() {
-        let network = |text: &str| match text.parse().unwrap() {
-            HostPattern::Network(ip, length) => (ip, length),
-            other => panic!("{other:?}"),
-        };
-        for (net, ip, expected) in [
-            ("10.0.0.0/8", "10.255.0.1", true),
-            ("10.0.0.0/8", "11.0.0.1", false),
-            ("0.0.0.0/0", "1.2.3.4", true),
-            ("[fd00::/8]", "fd12::1", true),
-            ("[::/0]", "1.2.3.4", false),
-            ("192.0.2.1", "192.0.2.1", true),
-            ("192.0.2.1", "192.0.2.2", false),
+    fn patterns_that_match_nothing_or_not_what_they_show_are_refused() {
+        let long_label = format!("{}.example:1", "a".repeat(64));
+        let long_name = format!("{}example:1", "a.".repeat(130));
+        let long_path = format!("/{}", "a".repeat(200));
+        for text in [
+            // No port, no host.
+            "host:443-80",
+            "host:65536",
+            "a..b:1",
+            ".a:1",
+            "b\u{fc}cher.example:1",
+            &long_label,
+            &long_name,
+            &long_path,
+            // Resolvers read these as addresses, each in its way.
+            "127.1:1",
+            "2130706433:1",
+            "0x7f000001:1",
+            "010.0.0.1:1",
+            "10.0.0.256:1",
+            "*.0.0.1:1",
+            // More than it shows.
+            "10.0.0.1/8:1",
+            "[fd00::1/8]:1",
+            "[::ffff:10.0.0.1/8]:1",
+            "[::ffff:10.0.0.0/95]:1",
+            "[::ffff:10.0.0.1/104]:1",
         ] {
-            let (network, length) = network(net);
-            assert_eq!(is_in(ip.parse().unwrap(), network, length), expected, "{net} {ip}");
+            assert!(text.parse::<Pattern>().is_err(), "{text}");
+            assert!(text.parse::<ListenPattern>().is_err(), "{text}");
         }
+        assert!("host:0".parse::<Pattern>().is_err() && "443-80".parse::<ListenPattern>().is_err());
+        assert!("0".parse::<ListenPattern>().is_ok(), "any port that is free");
+    }
+
+    #[test]
+    fn a_mapped_address_permits_that_address_only() {
+        let permits = |pattern: &str, ip: &str| {
+            let pattern: Pattern = pattern.parse().unwrap();
+            pattern.names(&Place::new("x", 22), ip.parse().unwrap())
+        };
+        assert!(permits("[::ffff:10.0.0.1]:22", "10.0.0.1"));
+        assert!(permits("[::ffff:10.0.0.1]:22", "::ffff:10.0.0.1"));
+        assert!(permits("[::ffff:10.0.0.0/104]:22", "10.255.255.255"));
+        for ip in ["10.0.0.2", "127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "::10.0.0.1"] {
+            assert!(!permits("[::ffff:10.0.0.1]:22", ip), "{ip}");
+        }
+        assert!(!permits("[::ffff:10.0.0.0/104]:22", "11.0.0.0") && !permits("[::/0]:22", "10.0.0.1"));
+
+        let listens = |pattern: &str, host: &str| {
+            pattern.parse::<ListenPattern>().unwrap().matches(&Target::tcp(host, 9000))
+        };
+        assert!(listens("[::ffff:127.0.0.1]:9000", "127.0.0.1"));
+        assert!(listens("[::ffff:127.0.0.1]:9000", "localhost"));
+        for host in ["0.0.0.0", "127.0.0.2", "::", "::1", "192.0.2.1", "example.org"] {
+            assert!(!listens("[::ffff:127.0.0.1]:9000", host), "{host}");
+        }
+        assert!(!listens("127.0.0.2:9000", "localhost"), "that is another address");
+        assert!(!listens("[::ffff:127.0.0.2]:9000", "localhost"));
     }
 
     #[test]

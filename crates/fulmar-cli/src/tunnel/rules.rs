@@ -47,7 +47,7 @@ impl Rules {
                 Ok(())
             }
             (None, Some(_)) => Err("this target is not permitted".into()),
-            (Some(private), _) => Err(format!("{ip} is {}, and not permitted", private.describe())),
+            (Some(private), _) => Err(format!("{ip} is {private}, and not permitted")),
         }
     }
 
