@@ -124,15 +124,15 @@ impl Cli {
         }
         let result = match self.command {
             Command::Keygen(args) => keygen::run(&args),
-            Command::Serve(args) => block_on(serve::run(args)),
+            Command::Serve(args) => block_on_to_its_end(serve::run(args)),
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
             Command::Gateway(args) => block_on_to_its_end(commands::gateway::run(args)),
             Command::Proxy(args) => block_on_to_its_end(commands::proxy::run(args)),
             Command::Forward(args) => block_on_to_its_end(commands::forward::run(args)),
-            Command::Connect(args) => block_on(commands::connect::run(args)),
+            Command::Connect(args) => block_on_to_its_end(commands::connect::run(args)),
             #[cfg(target_os = "linux")]
-            Command::Transparent(args) => block_on(crate::transparent::run(args)),
+            Command::Transparent(args) => block_on_to_its_end(crate::transparent::run(args)),
             #[cfg(target_os = "linux")]
             Command::Tun(args) => block_on(crate::tun::command::run(args)),
             #[cfg(target_os = "linux")]

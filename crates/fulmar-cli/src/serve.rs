@@ -99,17 +99,25 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         println!("Serving {} at {}{also}", root.display(), listener.address);
         println!("This server's key: {}", listener.fingerprint);
     }
-    if !args.gateway {
-        return accept_files(&listener, &served, &gateway, args.json).await;
-    }
-    commands::raise_descriptor_limit();
-    let watched: Vec<Arc<dyn Observed>> = vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
-    watch.start(watched.clone())?;
-    tokio::select! {
-        () = accept_both(&listener, &served, &gateway, args.json) => {}
-        () = reload_on_hangup(&watched) => {}
-    }
-    Ok(())
+    let result = if args.gateway {
+        commands::raise_descriptor_limit();
+        let watched: Vec<Arc<dyn Observed>> =
+            vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
+        watch.start(watched.clone())?;
+        commands::until_told(async {
+            tokio::select! {
+                () = accept_both(&listener, &served, &gateway, args.json) => {}
+                () = reload_on_hangup(&watched) => {}
+            }
+        })
+        .await
+    } else {
+        let accepting = accept_files(&listener, &served, &gateway, args.json);
+        commands::until(accepting).await?.unwrap_or_else(commands::Asked::end)
+    };
+    // Whoever is there hears it at once, instead of waiting for what does not come.
+    listener.close().await;
+    result
 }
 
 /// What is offered at one port.

@@ -12,8 +12,8 @@ use super::errno::Errno;
 use super::{child, program};
 use crate::exit::Failure;
 use crate::tunnel::commands::{ClientArgs, raise_descriptor_limit};
-use crate::tunnel::halves::boxed_tcp;
 use crate::tunnel::pump::pump;
+use crate::tunnel::tcp::boxed_tcp;
 use crate::tunnel::traffic::{Traffic, Way};
 use crate::tunnel::{Client, Flow, Place, Target};
 

@@ -18,6 +18,8 @@ use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockFilter, SockRef, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::tunnel::tcp::reset_on_close;
+
 /// BPF: return 0, which takes no byte of any packet.
 const TAKE_NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
@@ -118,6 +120,8 @@ impl Door {
             _ => self.v4.address,
         };
         let other = Socket::new(Domain::for_address(door), Type::STREAM, None)?;
+        // A program whose carrier dies in the middle sees a reset.
+        reset_on_close(&other);
         other.set_reuse_port(true)?;
         other.bind(&SockAddr::from(door))?;
         other.set_nonblocking(true)?;
@@ -137,7 +141,7 @@ impl Door {
                 // best thing.
                 && let Ok(stream) = self.open(socket).await
             {
-                let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                drop(stream);
             }
             tokio::time::sleep(RETURN_TIME / 10).await;
         }

@@ -5,9 +5,10 @@ pub mod rules;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -15,9 +16,9 @@ use crate::exit::Failure;
 use crate::system::{self, Changed};
 use crate::tunnel::commands::watch::WatchArgs;
 use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
-use crate::tunnel::halves::boxed_tcp;
 use crate::tunnel::pump::pump;
 use crate::tunnel::report::ObservedClient;
+use crate::tunnel::tcp::{Carried, reset_on_close};
 use crate::tunnel::traffic::Way;
 use crate::tunnel::{Client, OpenError, Place, Target};
 use rules::{Mode, Rules};
@@ -69,7 +70,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let metrics = watch.metrics_address();
     let client = args.client.connect().await?;
     // In force as long as this value lives.
-    let _changed = match args.rules {
+    let changed = match args.rules {
         Handling::Install => Some(Changed::make(&changes)?),
         _ => None,
     };
@@ -83,7 +84,42 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         &[format!("Ready: TCP connections leave at {gateway}")],
         event,
     );
-    until_told(entrance.serve(client)).await
+    let flows = Arc::<Flows>::default();
+    let result = until_told(entrance.serve(client.clone(), Arc::clone(&flows))).await;
+    // Before the rules go: without them a reset would not find its program, and the program's next packet would
+    // go to the target itself.
+    flows.end().await;
+    client.close().await;
+    drop(changed);
+    result
+}
+
+/// The connections that were handed over and are carried now.
+#[derive(Debug)]
+pub struct Flows(Mutex<Option<JoinSet<()>>>);
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self(Mutex::new(Some(JoinSet::new())))
+    }
+}
+
+impl Flows {
+    fn begin(&self, flow: impl Future<Output = ()> + Send + 'static) {
+        let mut flows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who comes when it is over is dropped, and so reset.
+        let Some(flows) = flows.as_mut() else { return };
+        while flows.try_join_next().is_some() {}
+        flows.spawn(flow);
+    }
+
+    /// Ends them all, and who comes later: their programs have been sent a reset when this returns.
+    pub async fn end(&self) {
+        let flows = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut flows) = flows {
+            flows.shutdown().await;
+        }
+    }
 }
 
 /// Where connections come that were handed over.
@@ -104,9 +140,9 @@ impl Entrance {
         Ok(Self { listeners: [Some(v4), v6].into_iter().flatten().collect(), mode })
     }
 
-    /// Hands over who comes, until this is dropped; those who are there stay.
-    pub async fn serve(self, client: Client) {
-        let accepting = |listener| accept(listener, self.mode, client.clone());
+    /// Hands over who comes, until this is dropped; those who are there stay as long as `flows`.
+    pub async fn serve(self, client: Client, flows: Arc<Flows>) {
+        let accepting = |listener| accept(listener, self.mode, client.clone(), Arc::clone(&flows));
         let mut serving: JoinSet<()> = self.listeners.into_iter().map(accepting).collect();
         while serving.join_next().await.is_some() {}
     }
@@ -120,12 +156,13 @@ fn listener(address: SocketAddr, mode: Mode) -> io::Result<TcpListener> {
         socket.set_ip_transparent_v4(true)?;
     }
     socket.bind(&address.into())?;
+    reset_on_close(&socket);
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     TcpListener::from_std(socket.into())
 }
 
-async fn accept(listener: TcpListener, mode: Mode, client: Client) {
+async fn accept(listener: TcpListener, mode: Mode, client: Client, flows: Arc<Flows>) {
     let own = listener.local_addr().ok();
     loop {
         let stream = match listener.accept().await {
@@ -139,10 +176,10 @@ async fn accept(listener: TcpListener, mode: Mode, client: Client) {
         };
         // Who connects here by himself would be sent back here for ever.
         let Some(target) = target(&stream, mode).filter(|target| Some(*target) != own) else { continue };
-        let client = client.clone();
-        tokio::spawn(async move {
+        let (stream, client) = (Carried::new(stream), client.clone());
+        flows.begin(async move {
             if let Err(error) = carry(stream, target, &client).await {
-                tracing::debug!("{target}: {error}");
+                tracing::debug!("{}", error.about(&target));
             }
         });
     }
@@ -162,16 +199,9 @@ fn target(stream: &TcpStream, mode: Mode) -> Option<SocketAddr> {
     }
 }
 
-async fn carry(stream: TcpStream, target: SocketAddr, client: &Client) -> Result<(), OpenError> {
-    match client.open(&Target::Tcp(Place::from(target))).await {
-        Ok(flow) => {
-            pump(boxed_tcp(stream), flow.into_halves(), Way::Up, client.traffic()).await;
-            Ok(())
-        }
-        Err(error) => {
-            // A reset says more than an end.
-            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-            Err(error)
-        }
-    }
+/// Whose target cannot be reached is reset, as all who are dropped.
+async fn carry(stream: Carried, target: SocketAddr, client: &Client) -> Result<(), OpenError> {
+    let flow = client.open(&Target::Tcp(Place::from(target))).await?;
+    pump(stream.into_boxed(), flow.into_halves(), Way::Up, client.traffic()).await;
+    Ok(())
 }

@@ -10,6 +10,7 @@ use super::address;
 use super::error::{Code, OpenError};
 use super::rules::Rules;
 use super::target::Place;
+use super::tcp;
 
 /// How long a name may take to be resolved.
 const RESOLVE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -103,7 +104,7 @@ async fn race(place: &Place, addresses: Vec<SocketAddr>) -> Result<TcpStream, Op
     loop {
         match waiting.next() {
             Some(address) => {
-                attempts.spawn(async move { (address, TcpStream::connect(address).await) });
+                attempts.spawn(async move { (address, tcp::connect(address).await) });
             }
             None if attempts.is_empty() => return Err(last),
             None => {}

@@ -60,6 +60,22 @@ impl OpenError {
         Self::new(Code::Lost, format!("the tunnel is down: {error}"))
     }
 
+    /// Logs why there is no flow to `target`. That the tunnel is down is said once, by who looks for another
+    /// gateway, and not for each flow.
+    pub fn log(&self, target: &impl fmt::Display) {
+        let text = self.about(target);
+        match self.code {
+            Code::Lost => tracing::debug!("{text}"),
+            _ => tracing::info!("{text}"),
+        }
+    }
+
+    /// With the target before it, unless the text begins with that.
+    pub fn about(&self, target: &impl fmt::Display) -> String {
+        let target = target.to_string();
+        if self.text.starts_with(&target) { self.text.clone() } else { format!("{target}: {}", self.text) }
+    }
+
     /// What connecting to `target` failed with.
     pub fn of_connect(error: &io::Error, target: impl fmt::Display) -> Self {
         use io::ErrorKind as Kind;

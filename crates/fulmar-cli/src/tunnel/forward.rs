@@ -16,6 +16,7 @@ use super::proxy;
 use super::pump::pump;
 use super::reverses::Reverse;
 use super::target::{Place, Target};
+use super::tcp;
 use super::traffic::Way;
 use super::visitors::{PeerPackets, serve_peers};
 
@@ -139,7 +140,7 @@ impl Entrance {
         let failed =
             |error: std::io::Error| OpenError::of_connect(&error, format!("cannot listen at {place}"));
         let address = local::address(place).await.map_err(failed)?;
-        Ok(Self::Proxy(TcpListener::bind(address).await.map_err(failed)?))
+        Ok(Self::Proxy(tcp::listen(address).await.map_err(failed)?))
     }
 
     /// Where; a Unix socket has no address.
@@ -170,7 +171,7 @@ async fn serve_streams(listener: Listener, to: Target, client: Client) {
         let (client, to) = (client.clone(), to.clone());
         tokio::spawn(async move {
             if let Err(error) = carry_stream(&client, &to, halves).await {
-                tracing::warn!("{to}: {error}");
+                error.log(&to);
             }
         });
     }
@@ -201,7 +202,7 @@ async fn carry_packets(client: Client, to: Target, mut local: PeerPackets) {
         Ok((flow, inbox)) => {
             let _ = packets::carry(local, inbox, flow.into_halves(), Way::Up, client.traffic()).await;
         }
-        Err(error) => tracing::warn!("{to}: {error}"),
+        Err(error) => error.log(&to),
     }
 }
 

@@ -6,20 +6,15 @@
 use std::io;
 use std::net::Shutdown;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use fulmar::{RecvStream, SendStream};
+use fulmar::{FinishError, RecvStream, SendStream, WriteError};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream, unix};
+use tokio::net::{UnixStream, unix};
 
 /// The application's code of a stream that was cut off (docs/tunnel-protocol.md, section 4).
 pub const CUT_OFF: u64 = 1;
-
-/// A silent TCP peer is asked for a sign of life after so long, and given up after a few of them.
-const KEEP_ALIVE: Duration = Duration::from_secs(120);
 
 /// Sends bytes to an end, or is cut off before.
 pub trait SendHalf: AsyncWrite + Unpin + Send {
@@ -67,6 +62,15 @@ impl AsyncWrite for TunnelSend {
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.end())
     }
+}
+
+/// Whether a stream of the tunnel failed with its connection, and not because its reader wants no more.
+pub fn is_lost(error: &io::Error) -> bool {
+    let cause = error.get_ref();
+    let is_write = |cause: &WriteError| matches!(cause, WriteError::ConnectionLost(_));
+    let is_finish = |cause: &FinishError| matches!(cause, FinishError::ConnectionLost(_));
+    cause.and_then(|cause| cause.downcast_ref()).is_some_and(is_write)
+        || cause.and_then(|cause| cause.downcast_ref()).is_some_and(is_finish)
 }
 
 impl SendHalf for TunnelSend {
@@ -127,76 +131,8 @@ impl RecvHalf for Prefixed {
     }
 }
 
-/// Half of a TCP connection.
-#[derive(Debug)]
-pub struct TcpHalf(Arc<TcpStream>);
-
-/// Both halves of a TCP connection, which from now on sends at once what it gets.
-pub fn split_tcp(stream: TcpStream) -> (TcpHalf, TcpHalf) {
-    let socket = SockRef::from(&stream);
-    // A socket that has none of these options carries bytes all the same.
-    let _ = socket.set_tcp_nodelay(true);
-    let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEP_ALIVE));
-    let stream = Arc::new(stream);
-    (TcpHalf(Arc::clone(&stream)), TcpHalf(stream))
-}
-
-impl TcpHalf {
-    /// Closing a socket that does not linger sends a reset.
-    fn reset_on_close(&self) {
-        let _ = SockRef::from(&*self.0).set_linger(Some(Duration::ZERO));
-    }
-}
-
-impl AsyncRead for TcpHalf {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        loop {
-            ready!(self.0.poll_read_ready(cx))?;
-            match self.0.try_read(out.initialize_unfilled()) {
-                Ok(len) => {
-                    out.advance(len);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-}
-
-impl AsyncWrite for TcpHalf {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.0.poll_write_ready(cx))?;
-            match self.0.try_write(data) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return Poll::Ready(other),
-            }
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&*self.0).shutdown(Shutdown::Write))
-    }
-}
-
-impl SendHalf for TcpHalf {
-    fn cut_off(&mut self) {
-        self.reset_on_close();
-    }
-}
-
-impl RecvHalf for TcpHalf {
-    fn cut_off(&mut self) {
-        self.reset_on_close();
-    }
-}
-
-/// A Unix socket knows no reset: closing both halves is all that can be done.
+/// A Unix socket knows no reset: who writes to it hears that nobody reads, who reads sees an end. (Linux tells a
+/// reader of a reset only where something that it had sent was not read.)
 impl SendHalf for unix::OwnedWriteHalf {
     fn cut_off(&mut self) {
         let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);
@@ -222,12 +158,6 @@ impl RecvHalf for Box<dyn RecvHalf> {
     fn cut_off(&mut self) {
         (**self).cut_off();
     }
-}
-
-/// Both halves of a TCP connection, in boxes.
-pub fn boxed_tcp(stream: TcpStream) -> BoxedHalves {
-    let (read, write) = split_tcp(stream);
-    (Box::new(read), Box::new(write))
 }
 
 /// Both halves of a Unix socket, in boxes.

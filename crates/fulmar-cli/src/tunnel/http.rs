@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use base64::Engine;
@@ -17,20 +18,20 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::client::Client;
 use super::error::{Code, OpenError};
-use super::halves::{TunnelSend, split_tcp};
+use super::halves::TunnelSend;
 use super::local::REQUEST_TIME_MAX;
 use super::login::Login;
 use super::opening::Flow;
 use super::pump::pump;
 use super::target::{Place, Target};
+use super::tcp::Carried;
 use super::traffic::Way;
 
 type Body = BoxBody<Bytes, hyper::Error>;
@@ -53,24 +54,32 @@ struct Visit {
     login: Option<Arc<Login>>,
     /// The connection that its last request for `http://` went by, and where to.
     last: Mutex<Option<(Place, SendRequest<Incoming>)>>,
+    /// A CONNECT was granted: what follows has ends of its own.
+    is_carried: AtomicBool,
 }
 
-/// Serves one client to its end.
-pub async fn serve(stream: TcpStream, client: Client, login: Option<Arc<Login>>) -> Result<(), hyper::Error> {
-    let visit = Arc::new(Visit { client, login, last: Mutex::new(None) });
+/// Serves one client to its end. A body that is cut off ends it without a shutdown, which is a reset ([`Carried`]).
+pub async fn serve(stream: Carried, client: Client, login: Option<Arc<Login>>) -> Result<(), hyper::Error> {
+    let visit = Arc::new(Visit { client, login, last: Mutex::new(None), is_carried: AtomicBool::new(false) });
+    let (kept, served) = (stream.clone(), Arc::clone(&visit));
     let service = service_fn(move |request| {
-        let visit = Arc::clone(&visit);
+        let visit = Arc::clone(&served);
         async move { Ok::<_, Infallible>(visit.answer(request).await) }
     });
-    hyper::server::conn::http1::Builder::new()
+    let conversation = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME_MAX)
         .preserve_header_case(true)
         // Who has asked may end its direction and wait for the answer, as netcat does.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await
+        .with_upgrades();
+    conversation.await?;
+    if !visit.is_carried.load(Ordering::SeqCst) {
+        // All was said. (A CONNECT that was refused ends without a shutdown.) A client that is gone needs no end.
+        let _ = kept.end();
+    }
+    Ok(())
 }
 
 impl Visit {
@@ -81,13 +90,14 @@ impl Visit {
             response.headers_mut().insert(header::PROXY_AUTHENTICATE, challenge);
             return response;
         }
+        let target = authority(request.uri());
         let result = if request.method() == Method::CONNECT {
             self.connect(request).await
         } else {
             self.forward(request).await
         };
         result.unwrap_or_else(|error| {
-            tracing::info!("{error}");
+            error.log(&target);
             say(error.code.http_status(), &error.text)
         })
     }
@@ -108,6 +118,7 @@ impl Visit {
         let place = place(request.uri(), None)?;
         let flow = self.client.open(&Target::Tcp(place)).await?;
         let client = self.client.clone();
+        self.is_carried.store(true, Ordering::SeqCst);
         tokio::spawn(async move {
             if let Err(error) = carry(request, flow, &client).await {
                 tracing::debug!("CONNECT: {error}");
@@ -122,12 +133,13 @@ impl Visit {
             return Err(OpenError::new(Code::Malformed, text));
         }
         let place = place(request.uri(), Some(80))?;
-        let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        let authority = authority.rsplit_once('@').map_or(&authority[..], |(_, host)| host);
-        let host = HeaderValue::from_str(authority).map_err(|e| malformed(&e))?;
+        let host = HeaderValue::from_str(&authority(request.uri())).map_err(|e| malformed(&e))?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = path.parse::<Uri>().map_err(|e| malformed(&e))?;
         strip(request.headers_mut());
+        // A proxy speaks its own version, both ways (RFC 9110 2.5): with that of an old origin a body without a
+        // length would end as its connection does.
+        *request.version_mut() = Version::HTTP_11;
         // The target of the request counts, whatever the header says (RFC 9112 3.2.2).
         request.headers_mut().insert(header::HOST, host);
 
@@ -141,6 +153,7 @@ impl Visit {
         *last = Some((place, sender));
         let mut response = response.map(|body| body.boxed());
         strip(response.headers_mut());
+        *response.version_mut() = Version::HTTP_11;
         Ok(response)
     }
 
@@ -203,11 +216,17 @@ async fn usable<B>(last: Option<(Place, SendRequest<B>)>, place: &Place) -> Opti
 /// Carries what follows a CONNECT.
 async fn carry(request: Request<Incoming>, flow: Flow, client: &Client) -> Result<(), String> {
     let upgraded = hyper::upgrade::on(request).await.map_err(|e| e.to_string())?;
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().map_err(|_| "not a TCP connection")?;
+    let parts = upgraded.downcast::<TokioIo<Carried>>().map_err(|_| "not a TCP connection")?;
     let (recv, mut send) = flow.into_halves();
     send.write_all(&parts.read_buf).await.map_err(|e| e.to_string())?;
-    pump(split_tcp(parts.io.into_inner()), (recv, send), Way::Up, client.traffic()).await;
+    pump(parts.io.into_inner().split(), (recv, send), Way::Up, client.traffic()).await;
     Ok(())
+}
+
+/// Host and port as they were written, without the name and password of a user.
+fn authority(uri: &Uri) -> String {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_owned()
 }
 
 fn place(uri: &Uri, port_default: Option<u16>) -> Result<Place, OpenError> {

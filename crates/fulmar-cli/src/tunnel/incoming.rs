@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::dial;
 use super::error::{Code, OpenError};
 use super::gateway::PRESSED_BYTES;
-use super::halves::{BoxedHalves, TunnelSend, boxed_tcp, boxed_unix};
+use super::halves::{BoxedHalves, TunnelSend, boxed_unix};
 use super::link::Link;
 use super::message::{self, Answer, Request};
 use super::packets::{self, Connected};
@@ -19,6 +19,7 @@ use super::pump::pump;
 use super::reverses::Reverses;
 use super::rules::Rules;
 use super::target::Target;
+use super::tcp::boxed_tcp;
 use super::traffic::{Traffic, Way};
 
 /// How long the gateway may take to say what a stream is for.

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::{TcpListener, UnixListener};
 
 use super::error::OpenError;
-use super::halves::{BoxedHalves, boxed_tcp, boxed_unix};
+use super::halves::{BoxedHalves, boxed_unix};
 use super::target::{Place, Target};
+use super::tcp::{self, Carried, boxed_tcp};
 
 /// How long a client may take to say what it wants (slowloris).
 pub const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
@@ -41,7 +42,8 @@ impl Listener {
                 Ok(Self::Unix(listener, path.into()))
             }
             Target::Tcp(place) | Target::Udp(place) => {
-                TcpListener::bind(address(place).await.map_err(failed)?).await.map(Self::Tcp).map_err(failed)
+                let address = address(place).await.map_err(failed)?;
+                tcp::listen(address).await.map(Self::Tcp).map_err(failed)
             }
         }
     }
@@ -76,10 +78,10 @@ impl Listener {
 
 /// The next who comes. Without descriptors or memory nobody can be let in; whoever waits will still be there
 /// in a moment.
-pub async fn accept(listener: &TcpListener) -> TcpStream {
+pub async fn accept(listener: &TcpListener) -> Carried {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok((stream, _)) => return Carried::new(stream),
             Err(error) => rest(&error).await,
         }
     }

@@ -3,7 +3,7 @@
 //! | part | decides |
 //! |---|---|
 //! | [`target`], [`error`], [`message`] | what is said on a stream, and what went wrong |
-//! | [`halves`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
+//! | [`halves`], [`tcp`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`special`], [`account`] | what a client may, and how much |
 //! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
 //! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
@@ -47,6 +47,7 @@ pub mod socks;
 pub mod socks_udp;
 pub mod special;
 pub mod target;
+pub mod tcp;
 pub mod traffic;
 pub mod visitors;
 

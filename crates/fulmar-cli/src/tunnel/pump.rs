@@ -9,7 +9,7 @@ use std::pin::pin;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::halves::{RecvHalf, SendHalf};
+use super::halves::{RecvHalf, SendHalf, is_lost};
 use super::traffic::{Traffic, Way};
 
 /// A buffer begins so small: most of a thousand connections are quiet.
@@ -82,16 +82,15 @@ async fn copy<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W, way: Way
     let mut buffer = vec![0; BUFFER_BYTES_MIN];
     loop {
         let len = match reader.read(&mut buffer).await {
-            Ok(0) => return finish(writer).await,
+            Ok(0) => return finish(reader, writer).await,
             Ok(len) => len,
             Err(_) => return End::Broken,
         };
         traffic.admit(way, len).await;
         tokio::select! {
             biased;
-            written = write(writer, &buffer[..len]) => if written.is_err() {
-                reader.cut_off();
-                return End::Unwanted;
+            written = write(writer, &buffer[..len]) => if let Err(error) = written {
+                return fails(reader, &error);
             },
             () = traffic.hopeless() => return End::Broken,
         }
@@ -107,12 +106,22 @@ async fn write<W: SendHalf>(writer: &mut W, data: &[u8]) -> io::Result<()> {
     writer.flush().await
 }
 
-async fn finish<W: SendHalf>(writer: &mut W) -> End {
-    // Who is gone already needs no end.
+async fn finish<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W) -> End {
     match writer.shutdown().await {
         Ok(()) => End::Finished,
-        Err(_) => End::Unwanted,
+        // Who is gone already needs no end.
+        Err(error) => fails(reader, &error),
     }
+}
+
+/// What it means that nothing more can be written: either its reader wants no more, or the tunnel is lost and
+/// something is missing.
+fn fails<R: RecvHalf>(reader: &mut R, error: &io::Error) -> End {
+    if is_lost(error) {
+        return End::Broken;
+    }
+    reader.cut_off();
+    End::Unwanted
 }
 
 #[cfg(test)]

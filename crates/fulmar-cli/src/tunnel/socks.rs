@@ -7,48 +7,55 @@ use fast_socks5::server::{
 };
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, Socks5Command};
-use tokio::net::TcpStream;
 
 use super::client::Client;
-use super::halves::split_tcp;
 use super::local::REQUEST_TIME_MAX;
 use super::login::Login;
 use super::pump::pump;
 use super::socks_udp::{self, place};
 use super::target::{Place, Target};
+use super::tcp::Carried;
 use super::traffic::Way;
 
 /// What a reply says where no address is known.
 const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A client that has said what it wants, and waits for the reply.
-type Asking = Socks5ServerProtocol<TcpStream, states::CommandRead>;
+type Asking = Socks5ServerProtocol<Carried, states::CommandRead>;
 
 /// Serves one client to its end.
-pub async fn serve(
-    stream: TcpStream,
-    client: &Client,
-    login: Option<&Login>,
-) -> Result<(), SocksServerError> {
-    let peer = stream.peer_addr().ok();
-    let local = stream.local_addr().ok();
+pub async fn serve(stream: Carried, client: &Client, login: Option<&Login>) -> Result<(), SocksServerError> {
+    let kept = stream.clone();
+    let served = converse(stream, client, login).await;
+    if !matches!(served, Ok(true)) {
+        // Nothing was carried, and the last reply is the end. A client that is gone needs none.
+        let _ = kept.end();
+    }
+    served.map(drop)
+}
+
+/// Hears a client and does what it wants; tells whether a flow was carried, which has ends of its own.
+async fn converse(stream: Carried, client: &Client, login: Option<&Login>) -> Result<bool, SocksServerError> {
+    let peer = stream.stream().peer_addr().ok();
+    let local = stream.stream().local_addr().ok();
     let Ok(asked) = tokio::time::timeout(REQUEST_TIME_MAX, hear(stream, login)).await else {
         tracing::debug!("a SOCKS client did not say what it wants");
-        return Ok(());
+        return Ok(false);
     };
     let (asking, command, address) = asked?;
     match command {
-        Socks5Command::TCPConnect => connect(asking, place(address), client).await,
+        Socks5Command::TCPConnect => return connect(asking, place(address), client).await,
         Socks5Command::UDPAssociate => match (peer, local) {
-            (Some(peer), Some(local)) => socks_udp::serve(asking, peer.ip(), local.ip(), client).await,
-            _ => asking.reply_error(&ReplyError::GeneralFailure).await,
+            (Some(peer), Some(local)) => socks_udp::serve(asking, peer.ip(), local.ip(), client).await?,
+            _ => asking.reply_error(&ReplyError::GeneralFailure).await?,
         },
-        Socks5Command::TCPBind => asking.reply_error(&ReplyError::CommandNotSupported).await,
+        Socks5Command::TCPBind => asking.reply_error(&ReplyError::CommandNotSupported).await?,
     }
+    Ok(false)
 }
 
 async fn hear(
-    stream: TcpStream,
+    stream: Carried,
     login: Option<&Login>,
 ) -> Result<(Asking, Socks5Command, TargetAddr), SocksServerError> {
     let Some(login) = login else {
@@ -63,17 +70,18 @@ async fn hear(
     answering.accept().await?.finish_auth().read_command().await
 }
 
-async fn connect(asking: Asking, place: Place, client: &Client) -> Result<(), SocksServerError> {
+async fn connect(asking: Asking, place: Place, client: &Client) -> Result<bool, SocksServerError> {
     let target = Target::Tcp(place);
     match client.open(&target).await {
         Ok(flow) => {
             let stream = asking.reply_success(flow.address.unwrap_or(NO_ADDRESS)).await?;
-            pump(split_tcp(stream), (flow.recv, flow.send), Way::Up, client.traffic()).await;
-            Ok(())
+            pump(stream.split(), (flow.recv, flow.send), Way::Up, client.traffic()).await;
+            Ok(true)
         }
         Err(error) => {
-            tracing::info!("{target}: {error}");
-            asking.reply_error(&error.code.socks_reply()).await
+            error.log(&target);
+            asking.reply_error(&error.code.socks_reply()).await?;
+            Ok(false)
         }
     }
 }

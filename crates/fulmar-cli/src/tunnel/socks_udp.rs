@@ -10,7 +10,7 @@ use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, new_udp_header, parse_udp_request};
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -18,6 +18,7 @@ use super::client::Client;
 use super::message::PACKET_BYTES_MAX;
 use super::packets::{self, Packets};
 use super::target::{Place, Target};
+use super::tcp::Carried;
 use super::traffic::Way;
 
 /// Targets of one association at the same time; packets to more are dropped.
@@ -28,7 +29,7 @@ const WAITING_PACKETS: usize = 64;
 
 /// Serves one association: as long as the client's TCP connection lasts.
 pub async fn serve(
-    asking: Socks5ServerProtocol<TcpStream, states::CommandRead>,
+    asking: Socks5ServerProtocol<Carried, states::CommandRead>,
     peer: IpAddr,
     local: IpAddr,
     client: &Client,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -151,8 +152,12 @@ impl Running {
 
     /// As Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        self.signal(Signal::INT);
+    }
+
+    /// As `kill`.
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits for its end.
@@ -231,6 +236,10 @@ impl Server {
 
     pub(crate) fn interrupt(&self) {
         self.running.interrupt();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.running.signal(signal);
     }
 
     /// The next event that it reports.

@@ -2,6 +2,7 @@
 
 mod common;
 mod copy;
+mod cut;
 mod greedy;
 mod interrupted;
 mod measure;

@@ -4,6 +4,22 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
+/// Says half of something to whoever comes to 203.0.113.7, and waits.
+pub(crate) const HALF: &str = "import socket, time
+s = socket.create_server(('203.0.113.7', 9000)); print('{\"address\": \"203.0.113.7:9000\"}', flush=True)
+kept = []
+while True: kept.append(s.accept()[0]); kept[-1].sendall(bytes(100000))";
+
+/// Gets half of something, and says how it ends.
+pub(crate) const GETS: &str = "import socket
+s = socket.create_connection(('203.0.113.7', 9000), 30); got = 0
+while got < 100000: got += len(s.recv(65536))
+print('{\"event\": \"begun\"}', flush=True)
+try: how = 'more' if s.recv(1) else 'end'
+except ConnectionResetError: how = 'reset'
+except TimeoutError: how = 'silence'
+print('{\"event\": \"%s\"}' % how, flush=True)";
+
 /// A network namespace; it goes away with the value.
 pub(crate) struct Room {
     keeper: Child,

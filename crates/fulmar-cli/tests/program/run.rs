@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Folder, Home, Running, Server};
-use crate::room::{Room, has};
+use crate::room::{GETS, HALF, Room, has};
 
 /// An address that programs take for another machine's (RFC 5737), and more that nobody has.
 const SETUP: &str = "ip addr add 203.0.113.7/32 dev lo
@@ -184,6 +184,16 @@ fn the_programs_end_is_passed_on() {
     kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "asked");
     assert_eq!(running.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn who_is_carried_by_a_process_that_is_killed_is_reset() {
+    let Some(stage) = Stage::new() else { return };
+    let _half = stage.server(HALF, &Folder::new());
+    let carried = Server::start_any(stage.run(&["python3", "-c", GETS]));
+    assert_eq!(carried.first["event"], "begun");
+    carried.signal(Signal::KILL);
+    assert_eq!(carried.event()["event"], "reset");
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use crate::common::{Folder, Home, Running, Server, wait_until};
-use crate::room::{Room, has};
+use crate::room::{GETS, HALF, Room, has};
 
 const HERE: &str = "10.11.0.1";
 const THERE: &str = "10.11.0.2";
@@ -89,6 +91,45 @@ fn connections_are_carried_and_the_rules_go_again() {
         running.kill();
         wait_until("the rules are gone", || stage.rules() == before);
         assert_eq!(stage.ask("http://203.0.113.7:8080/").as_deref(), Some(HERE), "{mode}");
+    }
+}
+
+/// Counts what comes to the target from the near room itself, past the tunnel.
+const WATCH: &str = "nft -f - <<END
+table inet watch { chain input { type filter hook input priority 0; ip saddr 10.11.0.1 tcp dport 9000 counter; }; }
+END";
+
+/// Other rules of the machine, with which the kernel keeps its table of connections when ours are gone.
+const OTHERS: &str = "nft -f - <<END
+table inet others {
+  chain nat { type nat hook output priority 0; }
+  chain filter { type filter hook output priority 0; ct state established counter; }
+}
+END";
+
+#[test]
+fn flows_are_reset_before_the_rules_go() {
+    for others in ["true", OTHERS] {
+        let Some(stage) = Stage::new() else { return };
+        assert!(stage.far.shell(WATCH).status().unwrap().success());
+        assert!(stage.near.shell(others).status().unwrap().success());
+        let mut half = Command::new("python3");
+        let _half = Server::start(stage.far.inside(half.args(["-c", HALF])));
+        for mode in ["redirect", "tproxy"] {
+            for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+                let running = stage.transparent(&["--mode", mode]);
+                let mut gets = Command::new("python3");
+                let program = Server::start_any(stage.near.inside(gets.args(["-c", GETS])));
+                assert_eq!(program.first["event"], "begun");
+                running.signal(signal);
+                assert_eq!(program.event()["event"], "reset", "{mode}, {signal:?}");
+                drop(running);
+                wait_until("the rules are gone", || !stage.rules().contains("fulmar_1081"));
+            }
+        }
+        let counted = stage.far.shell("nft list table inet watch").output().unwrap();
+        let counted = String::from_utf8(counted.stdout).unwrap();
+        assert!(counted.contains("packets 0 "), "past the tunnel: {counted}");
     }
 }
 

@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, Stdin, Stdout};
 use tokio::sync::oneshot;
 
-use super::ClientArgs;
+use super::{Asked, ClientArgs, until};
 use crate::exit::Failure;
-use crate::tunnel::error::Code;
+use crate::tunnel::client::Client;
+use crate::tunnel::error::{Code, OpenError};
 use crate::tunnel::halves::{RecvHalf, SendHalf};
 use crate::tunnel::pump::{Outcome, pump};
 use crate::tunnel::target::Target;
@@ -36,29 +37,35 @@ fn parse_stream(text: &str) -> Result<Target, String> {
     }
 }
 
-/// Runs the command: until both directions have ended, or the target's has.
+/// Runs the command: until both directions have ended, or the target's has. Who reads the output sees an end in
+/// any case, since a pipe knows no reset; only the code and what is said tell whether it was one.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let client = args.client.connect().await?;
-    let result = match client.open_ahead(&args.target).await {
-        Ok((recv, send)) => {
-            let refusal = recv.refusal();
-            let outcome = pump(terminal(), (recv, send), Way::Up, client.traffic()).await;
-            match (refusal.get(), outcome) {
-                (Some(error), _) => Err(error.clone()),
-                (None, Outcome::Ended) => Ok(()),
-                (None, Outcome::Broken) => {
-                    let text = format!("{}: the connection was reset", args.target);
-                    Err(crate::tunnel::OpenError::new(Code::Lost, text))
-                }
-            }
-        }
-        Err(error) => Err(error),
-    };
+    let carried = until(carry(&client, &args.target)).await;
     client.close().await;
-    result.map_err(|error| match error.code {
-        Code::Forbidden => Failure::Untrusted(error.text),
-        _ => Failure::Unreachable(error.text),
-    })
+    match carried? {
+        Ok(result) => result.map_err(|error| match error.code {
+            Code::Forbidden => Failure::Untrusted(error.text),
+            _ => Failure::Unreachable(error.text),
+        }),
+        Err(Asked::Interrupt) => Err(Failure::Interrupted),
+        Err(Asked::Terminate) => {
+            Err(Failure::Unreachable(format!("{}: ended by SIGTERM before it was complete", args.target)))
+        }
+    }
+}
+
+async fn carry(client: &Client, target: &Target) -> Result<(), OpenError> {
+    let (recv, send) = client.open_ahead(target).await?;
+    let refusal = recv.refusal();
+    let outcome = pump(terminal(), (recv, send), Way::Up, client.traffic()).await;
+    match (refusal.get(), outcome) {
+        (Some(error), _) => Err(error.clone()),
+        (None, Outcome::Ended) => Ok(()),
+        (None, Outcome::Broken) => {
+            Err(OpenError::new(Code::Lost, format!("{target}: the connection was reset")))
+        }
+    }
 }
 
 /// Standard input and output as one thing: when the output has ended, nobody waits for more input.

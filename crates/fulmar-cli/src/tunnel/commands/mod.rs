@@ -92,15 +92,39 @@ pub fn say_ready(is_json: bool, command: &str, lines: &[String], mut event: Valu
     let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
 }
 
-/// Runs until a signal asks for the end.
+/// A signal that asks for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// As `systemctl stop` does.
+    Terminate,
+    /// Ctrl-C.
+    Interrupt,
+}
+
+impl Asked {
+    /// How a service ends that was asked to.
+    pub fn end(self) -> Result<(), Failure> {
+        match self {
+            Self::Terminate => Ok(()),
+            Self::Interrupt => Err(Failure::Interrupted),
+        }
+    }
+}
+
+/// Runs a service until a signal asks for the end.
 pub async fn until_told(work: impl Future<Output = ()>) -> Result<(), Failure> {
+    until(work).await?.map_or_else(Asked::end, Ok)
+}
+
+/// Works until that is done, or a signal asks for the end.
+pub async fn until<T>(work: impl Future<Output = T>) -> Result<Result<T, Asked>, Failure> {
     let no_signal = |error: std::io::Error| Failure::Other(format!("no signals: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signal)?;
     tokio::select! {
-        () = work => Ok(()),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Err(Failure::Interrupted),
+        done = work => Ok(Ok(done)),
+        _ = terminate.recv() => Ok(Err(Asked::Terminate)),
+        _ = interrupt.recv() => Ok(Err(Asked::Interrupt)),
     }
 }
 

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use super::watch::WatchArgs;
 use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
@@ -14,6 +13,7 @@ use crate::reach::cannot_listen;
 use crate::tunnel::login::Login;
 use crate::tunnel::proxy;
 use crate::tunnel::report::ObservedClient;
+use crate::tunnel::tcp;
 
 /// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on
 /// one port.
@@ -44,7 +44,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         );
     }
     let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
-    let listener = TcpListener::bind(args.listen).await.map_err(taken)?;
+    let listener = tcp::listen(args.listen).await.map_err(taken)?;
     let address = listener.local_addr().map_err(taken)?;
     let mut watch = args.watch.clone().bind().await?;
     let metrics = watch.metrics_address();

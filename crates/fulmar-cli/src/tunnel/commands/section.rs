@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::gateway;
 use crate::cp::server::Served;
 use crate::exit::Failure;
-use crate::reach::{self, Manner, ServerArgs};
+use crate::reach::{self, Listener, Manner, ServerArgs};
 use crate::serve;
 use crate::tunnel::client::Client;
 use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
@@ -23,6 +22,7 @@ use crate::tunnel::login::Login;
 use crate::tunnel::proxy;
 use crate::tunnel::report::{Observed, ObservedClient, ObservedGateway};
 use crate::tunnel::reverses::Reverse;
+use crate::tunnel::tcp;
 #[cfg(target_os = "linux")]
 use crate::{
     system::Changed,
@@ -39,7 +39,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// One section at work. It takes no new connections once this is dropped; those that are there go on.
 pub struct Unit {
     tasks: JoinSet<()>,
-    observed: Shown,
+    opened: Shared,
     /// What it is, and where.
     pub at: String,
     /// A port that its connections hold, also when it has ended.
@@ -65,12 +65,39 @@ pub enum Section {
 impl Unit {
     /// What shows it, once it is connected.
     pub fn observed(&self) -> Option<Arc<dyn Observed>> {
-        self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.opened).observed.clone()
     }
 
-    /// Ends it: its ports and devices are free again. Connections that are there go on.
+    /// Ends it: its ports and devices are free again. Connections that are there go on, unless the rules of the
+    /// kernel go with it by which they came.
     pub async fn end(mut self) {
+        self.end_handed_over().await;
         self.tasks.shutdown().await;
+    }
+
+    /// Ends it with all its connections, and tells the other end: the program ends.
+    pub async fn close(self) {
+        let (client, listener) = {
+            let mut opened = lock(&self.opened);
+            (opened.client.take(), opened.listener.take())
+        };
+        // First, for these want a reset while the rules are still in force.
+        self.end_handed_over().await;
+        if let Some(client) = client {
+            client.close().await;
+        }
+        if let Some(listener) = listener {
+            listener.close().await;
+        }
+        self.end().await;
+    }
+
+    async fn end_handed_over(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            let flows = Arc::clone(&lock(&self.opened).flows);
+            flows.end().await;
+        }
     }
 }
 
@@ -111,23 +138,22 @@ impl Section {
 
     /// Sets it to work.
     pub async fn begin(self, config: &Config) -> Result<Unit, Failure> {
-        let observed = Arc::<Mutex<Option<Arc<dyn Observed>>>>::default();
+        let opened = Shared::default();
         let (mut tasks, held) = (JoinSet::new(), self.held());
         let at = match self {
             Self::Gateway(section) => {
-                let (at, work) = begin_gateway(&section, &observed)?;
+                let (at, work) = begin_gateway(&section, &opened)?;
                 tasks.spawn(work);
                 at
             }
             Self::Proxy(section) => {
                 let taken = |e| Failure::Unreachable(format!("cannot listen at {}: {e}", section.listen));
-                let listener = TcpListener::bind(section.listen).await.map_err(taken)?;
+                let listener = tcp::listen(section.listen).await.map_err(taken)?;
                 let at = listener.local_addr().map_err(taken)?.to_string();
-                let (route, observed, name) =
-                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
+                let (route, opened, name) = (route(config, &section.host)?, Arc::clone(&opened), at.clone());
                 tasks.spawn(async move {
                     let client = connect(route).await;
-                    show(&observed, ObservedClient::new("proxy", name, &client));
+                    show_client(&opened, "proxy", name, &client);
                     proxy::serve(listener, client, section.user.map(Arc::new)).await;
                 });
                 format!("proxy at {at}")
@@ -137,39 +163,54 @@ impl Section {
                 let at: Vec<_> =
                     entrances.iter().filter_map(|e| e.address().map(|a| a.to_string())).collect();
                 let at = at.join(" and ");
-                let (route, observed, name) =
-                    (route(config, &section.host)?, Arc::clone(&observed), at.clone());
-                tasks.spawn(forward(route, section, entrances, observed, name));
+                let (route, opened, name) = (route(config, &section.host)?, Arc::clone(&opened), at.clone());
+                tasks.spawn(forward(route, section, entrances, opened, name));
                 format!("forward at {at}")
             }
             #[cfg(target_os = "linux")]
             Self::Tun(section) => {
                 let (gateways, manner) = route(config, &section.host)?;
                 let near = Near::new(gateways, manner, section.wanted());
-                tasks.spawn(tunnel(near, Arc::clone(&observed)));
+                tasks.spawn(tunnel(near, Arc::clone(&opened)));
                 format!("tun {}", section.device)
             }
             #[cfg(target_os = "linux")]
             Self::Transparent(section) => {
                 let (rules, route) = (section.rules(), route(config, &section.host)?);
                 let entrance = transparent::Entrance::bind(&rules)?;
-                tasks.spawn(hand_over(route, rules, entrance, Arc::clone(&observed)));
+                tasks.spawn(hand_over(route, rules, entrance, Arc::clone(&opened)));
                 format!("transparent at port {}", section.port)
             }
         };
-        Ok(Unit { tasks, observed, at, held })
+        Ok(Unit { tasks, opened, at, held })
     }
 }
 
-type Shown = Arc<Mutex<Option<Arc<dyn Observed>>>>;
+/// What a section has opened so far: to be looked at, and to be ended in order.
+#[derive(Default)]
+struct Opened {
+    observed: Option<Arc<dyn Observed>>,
+    client: Option<Client>,
+    listener: Option<Arc<Listener>>,
+    #[cfg(target_os = "linux")]
+    flows: Arc<transparent::Flows>,
+}
 
-fn show(observed: &Shown, what: Arc<dyn Observed>) {
-    *observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+type Shared = Arc<Mutex<Opened>>;
+
+fn lock(opened: &Shared) -> MutexGuard<'_, Opened> {
+    opened.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn show_client(opened: &Shared, command: &'static str, at: String, client: &Client) {
+    let mut opened = lock(opened);
+    opened.observed = Some(ObservedClient::new(command, at, client));
+    opened.client = Some(client.clone());
 }
 
 fn begin_gateway(
     section: &GatewayConfig,
-    observed: &Shown,
+    opened: &Shared,
 ) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
     let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
     let (listen, memory_bytes) = (section.listen, section.memory);
@@ -178,8 +219,12 @@ fn begin_gateway(
     #[cfg(target_os = "linux")]
     let changed = section.tun().offer(&gateway)?;
     let files = section.root.as_deref().map(|root| open_files(root, section.read_only)).transpose()?;
-    let listener = reach::listen_for(&server, serve::services(files.is_some(), true))?;
-    show(observed, ObservedGateway::new(listener.address.to_string(), &gateway));
+    let listener = Arc::new(reach::listen_for(&server, serve::services(files.is_some(), true))?);
+    {
+        let mut opened = lock(opened);
+        opened.observed = Some(ObservedGateway::new(listener.address.to_string(), &gateway));
+        opened.listener = Some(Arc::clone(&listener));
+    }
     let at = format!("gateway at {}, key {}", listener.address, listener.fingerprint);
     let work = async move {
         // The changes for tunnels last as long as the gateway.
@@ -229,9 +274,9 @@ async fn bind(section: &ForwardConfig) -> Result<Vec<Entrance>, Failure> {
     Ok(entrances)
 }
 
-async fn forward(route: Way, section: ForwardConfig, entrances: Vec<Entrance>, observed: Shown, at: String) {
+async fn forward(route: Way, section: ForwardConfig, entrances: Vec<Entrance>, opened: Shared, at: String) {
     let client = connect(route).await;
-    show(&observed, ObservedClient::new("forward", at, &client));
+    show_client(&opened, "forward", at, &client);
     for spec in section.remote {
         if let Err(error) = client.listen(Reverse::from(spec)).await {
             tracing::error!("{error}");
@@ -244,15 +289,15 @@ async fn forward(route: Way, section: ForwardConfig, entrances: Vec<Entrance>, o
 
 /// Carries packets for ever.
 #[cfg(target_os = "linux")]
-async fn tunnel(near: Near, observed: Shown) {
+async fn tunnel(near: Near, opened: Shared) {
     loop {
         let carried = async {
-            let opened = near.open().await?;
-            show(&observed, near.observed());
+            let granted = near.open().await?;
+            lock(&opened).observed = Some(near.observed());
             let tell = |grant: &Grant, gateway: &fulmar::identity::Host| {
                 tracing::info!("tunnel at {} and {}, through {gateway}", grant.v4, grant.v6);
             };
-            near.carry(opened, tell).await
+            near.carry(granted, tell).await
         };
         let Err(failure) = carried.await else { continue };
         tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs());
@@ -262,9 +307,9 @@ async fn tunnel(near: Near, observed: Shown) {
 
 /// Has connections handed over, for ever; the rules are in force once the gateway is there.
 #[cfg(target_os = "linux")]
-async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, observed: Shown) {
+async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, opened: Shared) {
     let client = connect(route).await;
-    show(&observed, ObservedClient::new("transparent", format!("port {}", rules.port), &client));
+    show_client(&opened, "transparent", format!("port {}", rules.port), &client);
     let _changed = loop {
         match Changed::make(&rules.changes()) {
             Ok(changed) => break changed,
@@ -272,5 +317,6 @@ async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, ob
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     };
-    entrance.serve(client).await;
+    let flows = Arc::clone(&lock(&opened).flows);
+    entrance.serve(client, flows).await;
 }

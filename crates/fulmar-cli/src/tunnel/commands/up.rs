@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::section::{Section, Unit};
 use super::watch::{WatchArgs, reload_on_hangup};
@@ -56,7 +57,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let report = house.report();
     let event = json!({ "running": report.at.split(", ").collect::<Vec<_>>(), "metrics": metrics });
     say_ready(args.json, "up", &[format!("Ready: {}", report.at)], event);
-    until_told(async {
+    let result = until_told(async {
         tokio::select! {
             () = reload_on_hangup(&commands) => {}
             () = async {
@@ -67,8 +68,10 @@ pub async fn run(args: Args) -> Result<(), Failure> {
                 }
             } => {}
         }
-    })
-    .await
+    });
+    let result = result.await;
+    house.close().await;
+    result
 }
 
 /// What a changed gateway at the same port comes to.
@@ -111,6 +114,12 @@ impl House {
             }
         }
         failed
+    }
+
+    /// Ends everything, and tells the other ends: all at once, for each may take its time.
+    async fn close(&self) {
+        let units = std::mem::take(&mut *self.lock());
+        units.into_values().map(Unit::close).collect::<JoinSet<()>>().join_all().await;
     }
 
     /// Sections that are others now, and whose ports are held by connections that are to go on: by their keys
