@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,7 +52,18 @@ enum Stage {
 #[derive(Debug)]
 pub struct Broker {
     listener: UnixSeqpacketListener,
-    folder: tempfile::TempDir,
+}
+
+/// Where a broker listens. It is no part of the broker, whose task may still hold it when the process ends as
+/// its program has ended: by a signal, with which nothing is cleared away.
+#[derive(Debug)]
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// The socket in it.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("socket")
+    }
 }
 
 #[derive(Debug)]
@@ -64,18 +76,15 @@ struct Desk<D> {
 }
 
 impl Broker {
-    /// Listens at a new Unix socket that only this user can reach.
-    pub fn new() -> Result<Self, Failure> {
+    /// Listens at a new Unix socket that only this user can reach, in a folder that goes away with the second
+    /// value: nobody else can enter it, whatever the umask.
+    pub fn new() -> Result<(Self, Folder), Failure> {
         let broken = |what: &str, e: std::io::Error| Failure::Other(format!("{what}: {e}"));
-        let folder = tempfile::Builder::new().prefix("fulmar-run-").tempdir();
-        let folder = folder.map_err(|e| broken("no folder for a socket", e))?;
-        let listener = UnixSeqpacketListener::bind(folder.path().join("socket"));
-        Ok(Self { listener: listener.map_err(|e| broken("no socket for the program", e))?, folder })
-    }
-
-    /// Where it listens.
-    pub fn path(&self) -> PathBuf {
-        self.folder.path().join("socket")
+        let own = std::fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("fulmar-run-").permissions(own).tempdir();
+        let folder = Folder(folder.map_err(|e| broken("no folder for a socket", e))?);
+        let listener = UnixSeqpacketListener::bind(folder.path());
+        Ok((Self { listener: listener.map_err(|e| broken("no socket for the program", e))? }, folder))
     }
 
     /// Answers for ever.

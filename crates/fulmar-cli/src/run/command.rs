@@ -53,8 +53,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 async fn carry(args: &Args) -> Result<std::process::ExitStatus, Failure> {
     let library = child::library()?;
     let client = args.client.connect().await?;
-    let broker = Broker::new()?;
-    let socket = broker.path();
+    // The folder goes when this returns, before the process may end by a signal.
+    let (broker, folder) = Broker::new()?;
+    let socket = folder.path();
     let traffic = Arc::new(Traffic::default());
     let dialer = Dialer { client: client.clone(), traffic: Arc::clone(&traffic), open: Arc::default() };
     let open = Arc::clone(&dialer.open);

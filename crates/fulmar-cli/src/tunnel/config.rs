@@ -195,18 +195,24 @@ impl Config {
         home.join("config.toml")
     }
 
-    /// Reads it. One that is not there is empty.
+    /// Reads it. One that is not there is empty; one that others may write to is refused, for it decides what
+    /// is served to whom.
     pub fn read(path: &Path) -> Result<Self, Failure> {
+        fulmar::identity::check_trusted(path)?;
         match std::fs::read_to_string(path) {
             Ok(text) => {
-                let config: Self = toml::from_str(&text)
-                    .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-                config.check().map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
-                Ok(config)
+                Self::parse(&text).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Failure::File(format!("{}: {error}", path.display()))),
         }
+    }
+
+    /// What this text says, with nothing in it that does not fit together.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.check()?;
+        Ok(config)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -340,6 +346,24 @@ mod tests {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains("config.toml") && error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = Config::path(folder.path());
+        std::fs::write(&path, "metrics = \"127.0.0.1:9100\"").unwrap();
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+        };
+        set_mode(&path, 0o666);
+        let error = Config::read(&path).unwrap_err().to_string();
+        assert!(error.contains("config.toml") && error.contains("mode 666"), "{error}");
+        set_mode(&path, 0o644);
+        Config::read(&path).unwrap();
+        set_mode(folder.path(), 0o777);
+        assert!(Config::read(&path).unwrap_err().to_string().contains("mode 777"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`special`], [`account`] | what a client may, and how much |
 //! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
 //! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
-//! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`http`], [`forward`], [`local`] | how programs come in |
+//! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`owner`], [`http`], [`forward`], [`local`] | how programs come in |
 //! | [`report`], [`metrics`], [`control`] | what those see who look after it |
 //! | [`config`], [`commands`] | the file and the command lines |
 
@@ -36,6 +36,7 @@ pub mod login;
 pub mod message;
 pub mod metrics;
 pub mod opening;
+pub mod owner;
 pub mod packets;
 pub mod pattern;
 pub mod proxy;

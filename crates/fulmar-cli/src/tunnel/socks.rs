@@ -12,7 +12,7 @@ use super::client::Client;
 use super::local::REQUEST_TIME_MAX;
 use super::login::Login;
 use super::pump::pump;
-use super::socks_udp::{self, place};
+use super::socks_udp::{self, Asked, place};
 use super::target::{Place, Target};
 use super::tcp::Carried;
 use super::traffic::Way;
@@ -46,7 +46,10 @@ async fn converse(stream: Carried, client: &Client, login: Option<&Login>) -> Re
     match command {
         Socks5Command::TCPConnect => return connect(asking, place(address), client).await,
         Socks5Command::UDPAssociate => match (peer, local) {
-            (Some(peer), Some(local)) => socks_udp::serve(asking, peer.ip(), local.ip(), client).await?,
+            (Some(peer), Some(local)) => {
+                let asked = Asked { peer, local, named: address, has_password: login.is_some() };
+                socks_udp::serve(asking, &asked, client).await?;
+            }
             _ => asking.reply_error(&ReplyError::GeneralFailure).await?,
         },
         Socks5Command::TCPBind => asking.reply_error(&ReplyError::CommandNotSupported).await?,

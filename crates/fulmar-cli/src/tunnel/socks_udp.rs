@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::message::PACKET_BYTES_MAX;
+use super::owner;
 use super::packets::{self, Packets};
 use super::target::{Place, Target};
 use super::tcp::Carried;
@@ -27,19 +28,99 @@ const FLOWS_MAX: usize = 512;
 /// Packets to one target that wait for the tunnel.
 const WAITING_PACKETS: usize = 64;
 
+/// Who asks for an association, and how.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Where the client's TCP connection comes from.
+    pub peer: SocketAddr,
+    /// Where it has come to.
+    pub local: SocketAddr,
+    /// Where the client says that its packets will come from.
+    pub named: TargetAddr,
+    /// Clients of this proxy have to know a password.
+    pub has_password: bool,
+}
+
+/// How it is known whose packets an association takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// From exactly there: the client has said so.
+    From(SocketAddr),
+    /// Of the user who has the client's TCP connection: both are on this machine.
+    Users,
+    /// Of whoever sends first from the client's address. Everybody there may use this proxy anyway.
+    Firsts,
+}
+
+impl Asked {
+    /// Whose packets are taken; nobody's if that cannot be known.
+    ///
+    /// A client that knows its port says it (RFC 1928, section 4), and only that port counts; the address is the
+    /// TCP connection's in any case. One that does not, as most that are in the field, names port 0. Then users of this machine
+    /// are told apart by the sockets' owners. Those of another machine cannot be: where a password is to keep
+    /// its users apart, that is refused.
+    fn whose(&self, can_tell_users: bool) -> Option<Whose> {
+        let address = self.peer.ip();
+        let is_own = |ip: IpAddr| ip.is_unspecified() || ip.to_canonical() == address.to_canonical();
+        match self.named {
+            TargetAddr::Ip(named) if named.port() != 0 && is_own(named.ip()) => {
+                Some(Whose::From(SocketAddr::new(address, named.port())))
+            }
+            _ if self.is_here() && can_tell_users => Some(Whose::Users),
+            _ if self.has_password => None,
+            _ => Some(Whose::Firsts),
+        }
+    }
+
+    /// Whether the client is on this machine.
+    fn is_here(&self) -> bool {
+        self.peer.ip().to_canonical().is_loopback() || self.peer.ip() == self.local.ip()
+    }
+
+    /// Whether what comes from there, the first that comes, is the client's.
+    async fn owns(&self, whose: Whose, from: SocketAddr) -> bool {
+        match whose {
+            Whose::From(source) => from == source,
+            Whose::Firsts => from.ip() == self.peer.ip(),
+            Whose::Users if from.ip() != self.peer.ip() => false,
+            Whose::Users => {
+                let tcp = (self.peer, self.local);
+                let told =
+                    tokio::task::spawn_blocking(move || owner::is_same(tcp, from)).await.ok().flatten();
+                let is_own = told.unwrap_or(!self.has_password);
+                if !is_own {
+                    tracing::warn!(
+                        "a packet from {from} is no packet of the client at {}: dropped",
+                        self.peer
+                    );
+                }
+                is_own
+            }
+        }
+    }
+}
+
 /// Serves one association: as long as the client's TCP connection lasts.
 pub async fn serve(
     asking: Socks5ServerProtocol<Carried, states::CommandRead>,
-    peer: IpAddr,
-    local: IpAddr,
+    asked: &Asked,
     client: &Client,
 ) -> Result<(), SocksServerError> {
-    let bound = UdpSocket::bind((local, 0)).await.and_then(|socket| Ok((socket.local_addr()?, socket)));
+    let Some(whose) = asked.whose(cfg!(target_os = "linux")) else {
+        tracing::warn!(
+            "{} asks for UDP without naming the port that it will send from: with a password and from another \
+             machine that is refused, since anybody there could take the association over",
+            asked.peer
+        );
+        return asking.reply_error(&ReplyError::ConnectionNotAllowed).await;
+    };
+    let bound = UdpSocket::bind((asked.local.ip(), 0)).await;
+    let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
     let Ok((address, socket)) = bound else {
         return asking.reply_error(&ReplyError::GeneralFailure).await;
     };
     let mut stream = asking.reply_success(address).await?;
-    let association = Association { socket: Arc::new(socket), peer, client: client.clone() };
+    let association = Association { socket: Arc::new(socket), asked, whose, client: client.clone() };
     let mut ignored = [0; 64];
     tokio::select! {
         () = association.run() => {}
@@ -49,19 +130,19 @@ pub async fn serve(
     Ok(())
 }
 
-struct Association {
+struct Association<'a> {
     socket: Arc<UdpSocket>,
-    /// Whose packets are taken.
-    peer: IpAddr,
+    asked: &'a Asked,
+    whose: Whose,
     client: Client,
 }
 
-impl Association {
+impl Association<'_> {
     async fn run(&self) {
         let mut flows: HashMap<TargetAddr, mpsc::Sender<Bytes>> = HashMap::new();
         let mut running = JoinSet::new();
         let mut buffer = vec![0; PACKET_BYTES_MAX];
-        // The port that the client's first packet comes from is the client's.
+        // Where the client's packets come from.
         let mut source: Option<SocketAddr> = None;
         loop {
             let (len, from) = tokio::select! {
@@ -76,11 +157,14 @@ impl Association {
                     continue;
                 }
             };
-            if from.ip() != self.peer || source.is_some_and(|source| source != from) {
+            if source.is_some_and(|source| source != from) {
                 continue;
             }
             // Fragments are not put together, as RFC 1928 allows.
             let Ok((0, target, packet)) = parse_udp_request(&buffer[..len]).await else { continue };
+            if source.is_none() && !self.asked.owns(self.whose, from).await {
+                continue;
+            }
             let source = *source.get_or_insert(from);
             let packet = Bytes::copy_from_slice(packet);
             if let Some(flow) = flows.get(&target) {
@@ -143,4 +227,40 @@ impl Packets for ClientPackets {
 pub fn place(address: TargetAddr) -> Place {
     let (host, port) = address.into_string_and_port();
     Place::new(host, port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(peer: &str, local: &str, named: &str, has_password: bool) -> Asked {
+        let named = TargetAddr::Ip(named.parse().unwrap());
+        Asked { peer: peer.parse().unwrap(), local: local.parse().unwrap(), named, has_password }
+    }
+
+    #[test]
+    fn whose_an_association_is_does_not_depend_on_who_sends_first() {
+        let (lan, proxy) = ("192.0.2.7:5000", "192.0.2.1:1080");
+        let from = |text: &str| Some(Whose::From(text.parse().unwrap()));
+        for (peer, named, has_password, can_tell, expected) in [
+            // A port that is named is the port, at the address of the TCP connection.
+            (lan, "0.0.0.0:6000", true, true, from("192.0.2.7:6000")),
+            (lan, "192.0.2.7:6000", false, false, from("192.0.2.7:6000")),
+            ("127.0.0.1:5000", "127.0.0.1:6000", true, true, from("127.0.0.1:6000")),
+            // Somebody else's address is no name for one's own.
+            (lan, "192.0.2.8:6000", false, true, Some(Whose::Firsts)),
+            (lan, "192.0.2.8:6000", true, true, None),
+            // On one machine owners tell users apart.
+            ("127.0.0.1:5000", "0.0.0.0:0", true, true, Some(Whose::Users)),
+            ("127.0.0.1:5000", "0.0.0.0:0", false, true, Some(Whose::Users)),
+            ("192.0.2.1:5000", "0.0.0.0:0", true, true, Some(Whose::Users)),
+            ("127.0.0.1:5000", "0.0.0.0:0", true, false, None),
+            // Elsewhere nothing does.
+            (lan, "0.0.0.0:0", true, true, None),
+            (lan, "0.0.0.0:0", false, true, Some(Whose::Firsts)),
+        ] {
+            let asked = asked(peer, proxy, named, has_password);
+            assert_eq!(asked.whose(can_tell), expected, "{asked:?}");
+        }
+    }
 }

@@ -23,3 +23,4 @@ mod tunnel_liar;
 mod tunnel_life;
 mod tunnel_lost;
 mod tunnel_trust;
+mod tunnel_udp;

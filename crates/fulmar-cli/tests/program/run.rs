@@ -197,6 +197,36 @@ fn who_is_carried_by_a_process_that_is_killed_is_reset() {
 }
 
 #[test]
+fn the_socket_is_its_users_alone_and_nothing_is_left_of_it() {
+    let Some(stage) = Stage::new() else { return };
+    // Without a umask, as a service may be started.
+    let bare = |script: &str| {
+        let run = stage.run(&["sh", "-c", script]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(run.get_program()).args(run.get_args());
+        for (name, value) in run.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+    };
+    let show = "stat -c %a \"$(dirname \"$FULMAR_SOCKET\")\"; echo \"$FULMAR_SOCKET\"";
+    let told = succeeds(bare(&show.replace("FULMAR_SOCKET", fulmar_carry::SOCKET_VARIABLE)));
+    let (mode, socket) = told.trim().split_once('\n').unwrap();
+    assert_eq!(mode, "700");
+    assert!(!std::path::Path::new(socket).parent().unwrap().exists(), "{socket} is left");
+
+    // However the program ends: its folder is named by what it writes first.
+    for end in ["exit 3", "kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"] {
+        let script = format!("echo \"${}\"; {end}", fulmar_carry::SOCKET_VARIABLE);
+        let output = bare(&script).output().unwrap();
+        let socket = String::from_utf8(output.stdout).unwrap();
+        let folder = std::path::Path::new(socket.trim()).parent().unwrap();
+        assert!(folder.to_string_lossy().contains("fulmar-run-"), "{socket}");
+        assert!(!folder.exists(), "{end} leaves {}", folder.display());
+    }
+}
+
+#[test]
 fn what_cannot_be_carried_is_not_started() {
     let home = Home::new();
     let folder = Folder::new();

@@ -35,16 +35,16 @@ pub enum StoreError {
         /// What its owner, group and the others may do.
         mode: u32,
     },
-    /// Others can change who is let in.
-    #[error("{}: others may write here (mode {mode:03o}), and so decide who is let in: chmod go-w", .path.display())]
+    /// Others can change what decides who is trusted.
+    #[error("{}: others may write here (mode {mode:03o}), and what stands here is believed: chmod go-w", .path.display())]
     Writable {
         /// Of the file, or of the folder it is in.
         path: PathBuf,
         /// What its owner, group and the others may do.
         mode: u32,
     },
-    /// Somebody else can change who is let in.
-    #[error("{}: belongs to somebody else (user {owner}), who so decides who is let in", .path.display())]
+    /// Somebody else can change what decides who is trusted.
+    #[error("{}: belongs to somebody else (user {owner}), and what stands here is believed", .path.display())]
     Foreign {
         /// Of the file, or of the folder it is in.
         path: PathBuf,
@@ -109,8 +109,12 @@ pub(super) fn read(path: &Path) -> Result<String, StoreError> {
 }
 
 /// Refuses a file that others than this user and root can change, by itself or with its folder, as SSH does.
+/// A file that is not there is fine.
+///
+/// # Errors
+/// [`StoreError::Writable`] and [`StoreError::Foreign`], which name the file or the folder.
 #[cfg(unix)]
-pub(super) fn check_trusted(path: &Path) -> Result<(), StoreError> {
+pub fn check_trusted(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::MetadataExt;
     const OTHERS_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
@@ -134,8 +138,9 @@ pub(super) fn check_trusted(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses nothing: there are no modes here.
 #[cfg(not(unix))]
-pub(super) fn check_trusted(_: &Path) -> Result<(), StoreError> {
+pub fn check_trusted(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 

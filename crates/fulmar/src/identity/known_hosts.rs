@@ -51,8 +51,10 @@ impl KnownHosts {
         &self.path
     }
 
-    /// What is known about `host` if it holds `key`.
+    /// What is known about `host` if it holds `key`. A file that others may write to is an error: they would
+    /// decide whom this end believes.
     pub fn verdict(&self, host: &Host, key: &PublicKey) -> Result<Verdict, StoreError> {
+        file::check_trusted(&self.path)?;
         let entries = self.entries(&file::read(&self.path)?)?;
         let named: Vec<&Entry> = entries.iter().filter(|entry| entry.host.name() == host.name()).collect();
         let exact = |entry: &&&Entry| entry.has_port && entry.host.port() == host.port();
@@ -157,6 +159,31 @@ mod tests {
         assert_eq!(known.verdict(&host("[2001:db8::1]:6"), &key(2)).unwrap(), Verdict::Trusted);
         let changed = Verdict::Changed { line: 4, known: key(2) };
         assert_eq!(known.verdict(&host("[2001:db8::1]:6"), &key(1)).unwrap(), changed);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_may_write_to_is_not_believed() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let known = KnownHosts::at(folder.path().join("known_hosts"));
+        let here = host("example.org:1");
+        known.add(&here, &key(1), "").unwrap();
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (mode, is_fine) in [(0o600, true), (0o666, false), (0o644, true), (0o620, false), (0o600, true)] {
+            set_mode(known.path(), mode);
+            let verdict = known.verdict(&here, &key(1));
+            assert_eq!(verdict.is_ok(), is_fine, "{mode:o}");
+            if let Err(error) = verdict {
+                let expected = format!("{}: others may write here (mode {mode:03o})", known.path().display());
+                assert!(error.to_string().starts_with(&expected), "{error}");
+            }
+        }
+        set_mode(folder.path(), 0o777);
+        let error = known.verdict(&here, &key(1)).unwrap_err();
+        assert!(matches!(error, StoreError::Writable { mode: 0o777, .. }), "{error}");
     }
 
     #[test]

@@ -17,7 +17,8 @@
 //! refused, and a server in `known_hosts`, or somebody has to be asked. A server known under another key is
 //! an error that nobody is asked about.
 //!
-//! An `authorized_keys` that others than its owner may write to is refused: it decides who is let in.
+//! An `authorized_keys` or `known_hosts` that others than its owner may write to, or whose folder they may, is
+//! refused: it decides who is let in, or believed ([`check_trusted`]).
 //!
 //! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at
 //! once. A server notices changes with the next client.
@@ -50,7 +51,7 @@ mod reset_secret;
 
 pub use authorized_keys::{AuthorizedClients, AuthorizedKey, AuthorizedKeys, KeyOption};
 pub use connect::{HostError, UnknownServer};
-pub use file::StoreError;
+pub use file::{StoreError, check_trusted};
 pub use home::Home;
 pub use host::{Host, HostParseError, PORT_DEFAULT};
 pub use known_hosts::{KnownHosts, Verdict};

@@ -1,0 +1,119 @@
+//! UDP through a proxy: whose an association is.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{Home, Server, wait_until};
+use crate::tunnel::{gateway, proxy};
+
+const LOGIN: &str = "someone:secret";
+
+/// Sends everybody back what they send.
+fn echo_udp() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..len], from);
+        }
+    });
+    address
+}
+
+/// A SOCKS client with the right password that has asked for UDP and named `port` as its own: the connection,
+/// and where packets are to go, or the reply that is no yes.
+fn associate(proxy: &Server, port: u16) -> Result<(TcpStream, SocketAddr), u8> {
+    let (user, password) = LOGIN.split_once(':').unwrap();
+    let mut stream = TcpStream::connect(proxy.address).unwrap();
+    let mut answer = [0; 2];
+    stream.write_all(&[5, 1, 2]).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [5, 2]);
+    let mut login = vec![1, user.len() as u8];
+    login.extend(user.bytes());
+    login.push(password.len() as u8);
+    login.extend(password.bytes());
+    stream.write_all(&login).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [1, 0]);
+    let mut request = vec![5, 3, 0, 1, 0, 0, 0, 0];
+    request.extend(port.to_be_bytes());
+    stream.write_all(&request).unwrap();
+    let mut reply = [0; 10];
+    stream.read_exact(&mut reply).unwrap();
+    if reply[1] != 0 {
+        return Err(reply[1]);
+    }
+    let at = SocketAddr::from(([127, 0, 0, 1], u16::from_be_bytes([reply[8], reply[9]])));
+    Ok((stream, at))
+}
+
+/// A packet to `target` with the header of SOCKS.
+fn packet(target: SocketAddr, content: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0, 0, 0, 1, 127, 0, 0, 1];
+    packet.extend(target.port().to_be_bytes());
+    packet.extend(content);
+    packet
+}
+
+/// Sends until an answer comes; packets may get lost.
+#[track_caller]
+fn is_answered(socket: &UdpSocket, at: SocketAddr, packet: &[u8]) {
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut buffer = [0; 2048];
+    wait_until("a packet is answered", || {
+        socket.send_to(packet, at).unwrap();
+        socket.recv_from(&mut buffer).is_ok_and(|(len, _)| buffer[..len] == *packet)
+    });
+}
+
+/// Another user, who sends this packet ten times there, waits, and says what came back.
+fn thief(at: SocketAddr, packet: &[u8]) -> Child {
+    let script = "import os, socket, sys
+os.setuid(65534)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(10): s.sendto(bytes.fromhex(sys.argv[2]), ('127.0.0.1', int(sys.argv[1])))
+print('sent', flush=True)
+sys.stdin.read()
+s.settimeout(0.1)
+try: print('stole', s.recv(2048))
+except TimeoutError: print('nothing')";
+    let hex: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut command = Command::new("python3");
+    command.args(["-c", script, &at.port().to_string(), &hex]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn who_sends_first_does_not_own_an_association() {
+    let home = Home::new();
+    let (gateway, target) = (gateway(&home), echo_udp());
+    let proxy = proxy(&home, &gateway, &["--user", LOGIN]);
+    let owner = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = owner.local_addr().unwrap().port();
+    // One that names its port: any other socket is somebody else's, even one of the same user.
+    let (_stream, at) = associate(&proxy, port).unwrap();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    (0..10).for_each(|_| assert!(stranger.send_to(&packet(target, b"mine?"), at).is_ok()));
+    is_answered(&owner, at, &packet(target, b"the owner's"));
+    stranger.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert!(stranger.recv_from(&mut [0; 100]).is_err(), "the stranger gets nothing");
+
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    // One that does not know its port yet: the user tells them apart.
+    let (_stream, at) = associate(&proxy, 0).unwrap();
+    let mut thief = thief(at, &packet(target, b"mine!"));
+    let mut said = BufReader::new(thief.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "sent");
+    is_answered(&owner, at, &packet(target, b"the owner's"));
+    drop(thief.stdin.take());
+    assert_eq!(said.next().unwrap().unwrap(), "nothing");
+    thief.wait().unwrap();
+}
