@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::exit::{EXIT_CODES, Failure};
 use crate::log::{self, LogFormat};
 use crate::tunnel::commands;
-use crate::units::parse_size;
+use crate::units::{parse_size, printable_lines};
 use crate::{cp, demo, keygen, perf, profiles, qlog, serve};
 
 const ENVIRONMENT: &str = "\
@@ -158,7 +158,8 @@ impl Cli {
                 if is_json && !matches!(failure, Failure::Reported(_)) {
                     println!("{}", serde_json::json!({ "ok": false, "error": failure.json() }));
                 }
-                eprintln!("fulmar: {failure}");
+                // What it names may come from anywhere: a command line that a shell has filled in, a file, the other side.
+                eprintln!("fulmar: {}", printable_lines(&failure.to_string()));
                 failure.into()
             }
         }

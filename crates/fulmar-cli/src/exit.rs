@@ -14,6 +14,7 @@ Exit codes:
     4  not trusted: the server's key is unknown or has changed, or the server does not know ours
     5  a file, here or there: missing, not permitted, disk full, busy
     6  what arrived is not what was sent
+    7  not everything was copied: what was left out is named, the rest is there
   130  interrupted; a copy goes on where it stopped when the same command is given again";
 
 /// Why the program failed.
@@ -37,6 +38,9 @@ pub enum Failure {
     /// Hashes differ.
     #[error("{0}")]
     Mismatch(String),
+    /// Some were copied and some were not.
+    #[error("{0}")]
+    Incomplete(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -55,6 +59,7 @@ impl Failure {
             Self::Untrusted(_) => 4,
             Self::File(_) => 5,
             Self::Mismatch(_) => 6,
+            Self::Incomplete(_) => 7,
             Self::Interrupted => 130,
             Self::Reported(failure) => failure.exit_code(),
         }
@@ -73,6 +78,7 @@ impl Failure {
             Self::Untrusted(_) => "untrusted",
             Self::File(_) => "file",
             Self::Mismatch(_) => "mismatch",
+            Self::Incomplete(_) => "incomplete",
             Self::Interrupted => "interrupted",
             Self::Reported(failure) => failure.kind(),
         }
@@ -120,6 +126,7 @@ mod tests {
             Failure::Untrusted(String::new()),
             Failure::File(String::new()),
             Failure::Mismatch(String::new()),
+            Failure::Incomplete(String::new()),
             Failure::Interrupted,
         ];
         let listed: Vec<u8> = EXIT_CODES

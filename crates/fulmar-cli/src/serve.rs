@@ -96,7 +96,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         println!("{event}");
     } else {
         let also = if args.gateway { ", and a gateway" } else { "" };
-        println!("Serving {} at {}{also}", root.display(), listener.address);
+        println!("Serving {} at {}{also}", units::printable(&root.display().to_string()), listener.address);
         println!("This server's key: {}", listener.fingerprint);
     }
     let result = if args.gateway {
@@ -237,10 +237,16 @@ where
 fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
     if is_json {
         let event = match result {
-            Ok(Handled { request, path, bytes }) => serde_json::json!({
-                "event": request, "client": peer, "path": path,
-                "bytes": bytes.map(|b| b.0), "resumed_bytes": bytes.map(|b| b.1),
-            }),
+            Ok(Handled { request, path, path_bytes, bytes }) => {
+                let mut event = serde_json::json!({
+                    "event": request, "client": peer, "path": path,
+                    "bytes": bytes.map(|b| b.0), "resumed_bytes": bytes.map(|b| b.1),
+                });
+                if let Some(exact) = path_bytes {
+                    event["path_bytes"] = exact.as_str().into();
+                }
+                event
+            }
             Err(error) => {
                 serde_json::json!({ "event": "failed", "client": peer, "error": error.to_string() })
             }
@@ -249,7 +255,7 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
         return;
     }
     match result {
-        Ok(Handled { request, path, bytes: Some((bytes, resumed)) }) => {
+        Ok(Handled { request, path, bytes: Some((bytes, resumed)), .. }) => {
             let resumed = if *resumed > 0 {
                 format!(" ({} there already)", units::bytes(*resumed))
             } else {
@@ -257,7 +263,7 @@ fn report(peer: &str, result: &Result<Handled, TransferError>, is_json: bool) {
             };
             tracing::info!("{peer}: {request} {path}, {}{resumed}", units::bytes(*bytes));
         }
-        Ok(Handled { request, path, bytes: None }) => tracing::debug!("{peer}: {request} {path}"),
+        Ok(Handled { request, path, bytes: None, .. }) => tracing::debug!("{peer}: {request} {path}"),
         Err(error) => tracing::warn!("{peer}: {error}"),
     }
 }

@@ -18,6 +18,9 @@ const HEADER_BYTES_V6: u64 = 48;
 /// How long the end of a connection may take to reach the other side before the program ends.
 const FAREWELL: Duration = Duration::from_secs(3);
 
+/// How often it is looked whether something has come.
+const LISTEN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// TLS alerts (RFC 8446, section 6) that are about trust.
 const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
 
@@ -69,11 +72,31 @@ impl Session {
         self.connection.accept_uni().await.map_err(lost)
     }
 
-    /// Delivers what has been said, says goodbye, and sees to it that the other side hears it.
+    /// Delivers what has been said, and says goodbye. When all is delivered there is nothing to wait for: the goodbye is
+    /// repeated for one round trip, for what the other side sent before it came. Should it be lost, the other side finds out by
+    /// itself.
     pub async fn close(&self) {
         let _ = tokio::time::timeout(FAREWELL, self.connection.shutdown(0, b"done")).await;
         self.abandon();
-        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+        let round_trip = self.connection.rtt().min(FAREWELL);
+        let _ = tokio::time::timeout(round_trip, self.endpoint.wait_idle()).await;
+    }
+
+    /// Resolves when nothing has come for so long.
+    pub async fn silent_for(&self, time: Duration) {
+        let (mut count, mut since) = (self.received_datagrams(), tokio::time::Instant::now());
+        while since.elapsed() <= time {
+            tokio::time::sleep(LISTEN_INTERVAL).await;
+            let now = self.received_datagrams();
+            if now != count {
+                (count, since) = (now, tokio::time::Instant::now());
+            }
+        }
+    }
+
+    /// Datagrams that have come.
+    pub fn received_datagrams(&self) -> u64 {
+        self.connection.stats().received_datagrams
     }
 
     /// Closes at once: what is under way is lost.

@@ -116,9 +116,19 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Text from the other side, fit for a terminal: control characters (an escape sequence, say) become `?`.
+/// Text that somebody else has made (a name, the other side's words), fit for a terminal: control characters (an escape
+/// sequence, say) become `?`, and so does what breaks lines or turns the direction of writing (UAX 9, UAX 14).
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    let is_unfit = |c: char| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+    };
+    text.chars().map(|c| if is_unfit(c) { '?' } else { c }).collect()
+}
+
+/// As [`printable`], for a text of several lines.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -163,6 +173,7 @@ mod tests {
         assert_eq!(rate(43.21), "43.2 Mb/s");
         assert_eq!(duration(Duration::from_millis(850)), "850 ms");
         assert_eq!(duration(Duration::from_secs(200)), "3 min 20 s");
-        assert_eq!(printable("a\u{1b}[2Jb"), "a?[2Jb");
+        assert_eq!(printable("a\u{1b}[2Jb\u{9b}c\u{202e}d\ne"), "a?[2Jb?c?d?e");
+        assert_eq!(printable_lines("a\u{7}\nb"), "a?\nb");
     }
 }

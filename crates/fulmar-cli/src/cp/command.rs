@@ -1,21 +1,27 @@
 //! `fulmar cp`: the command line, the retries, the summary.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use super::error::TransferError;
-use super::job::{self, Job};
+use super::job::{self, Bound, Job};
 use super::plan::{Direction, Plan};
 use super::progress::{Line, Progress};
+use super::report::Report;
 use super::target::Location;
 use crate::exit::Failure;
 use crate::reach::{self, ClientArgs, Service};
 use crate::session::Session;
 use crate::units;
+
+/// Silence of a server, which is asked for a sign of life every five seconds, after which another connection is made.
+const SILENCE_MAX: Duration = Duration::from_secs(12);
+
+/// Between two attempts to make it.
+const BESIDE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often the progress line is drawn anew.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -24,21 +30,22 @@ const REDRAW: Duration = Duration::from_millis(200);
 ///
 /// An interrupted copy goes on where it stopped when the same command is given again: what is there already
 /// is compared by its BLAKE3 hash, never by name alone. A file takes its final name only when it is complete
-/// and verified. Permissions and times are kept; symbolic links found inside folders are left out.
+/// and verified. Permissions and times are kept, and so are holes. What cannot be copied is named, the others go on, and
+/// the code at the end is 7: links, pipes and devices inside folders, what may not be read, what has no place over there.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to copy: a path here, or HOST:PATH (relative to the folder that HOST serves)
     #[arg(required = true, value_name = "SRC")]
-    sources: Vec<Location>,
+    sources: Vec<OsString>,
     /// Where to: HOST:PATH, or a path here; an existing folder is copied into
     #[arg(required = true, value_name = "DEST")]
-    destination: Location,
+    destination: OsString,
     /// Copy folders with everything in them
     #[arg(short, long)]
     recursive: bool,
-    /// Files on their way at the same time
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
-    streams: u16,
+    /// Files on their way at the same time [default: 16, and up to 256 while they have less than 64 MiB together]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    streams: Option<u16>,
     /// Attempts without any progress before a lost connection is given up
     #[arg(long, default_value_t = 8)]
     retries: u32,
@@ -55,27 +62,28 @@ pub struct Args {
 /// What is copied from where to where, with one server.
 #[derive(Debug)]
 enum Way {
-    Up { sources: Vec<PathBuf>, host: String, target: String },
-    Down { host: String, sources: Vec<String>, target: PathBuf },
+    Up { sources: Vec<PathBuf>, host: String, target: Vec<u8> },
+    Down { host: String, sources: Vec<Vec<u8>>, target: PathBuf },
 }
 
 /// Runs the command.
 pub async fn run(mut args: Args) -> Result<(), Failure> {
     args.client.is_quiet = args.quiet;
-    let way = Way::of(&args.sources, &args.destination)?;
+    let read = |text: &OsString| Location::parse(text).map_err(Failure::Usage);
+    let sources = args.sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let way = Way::of(&sources, &read(&args.destination)?)?;
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
     let begin = Instant::now();
     let (session, direction, plan) = make_plan(&way, session, &args).await?;
-    let skipped = plan.skipped;
 
     let progress = Arc::new(Progress::default());
     let mut job = Job::new(direction, plan, &progress);
-    let line = Line::new(&progress, !args.quiet && !args.json);
+    let line = Line::new(&progress, !args.quiet && !args.json, !args.quiet);
     let (session, result) = carry_out(&mut job, session, way.host(), &args, &line, &progress).await;
     line.clear();
-    let result = result.and_then(|()| job::summary(&job.failed).map_or(Ok(()), Err));
+    let result = result.and_then(|()| job.verdict().map_or(Ok(()), Err));
 
-    let report = Report { job: &job, progress: &progress, took: begin.elapsed(), skipped, direction };
+    let report = Report { job: &job, progress: &progress, took: begin.elapsed(), direction };
     if args.json {
         println!("{}", report.json(result.as_ref().err()));
     } else if !args.quiet {
@@ -98,7 +106,8 @@ impl Way {
                 match here.collect::<Option<Vec<_>>>() {
                     Some(sources) => Ok(Self::Up { sources, host: host.clone(), target: path.clone() }),
                     None => usage(
-                        "a copy goes from here to a server, or from a server to here, not from one server to another",
+                        "a copy goes from here to a server, or from a server to here, not from one server to another \
+                         (a file here with a colon in its name is written ./NAME)",
                     ),
                 }
             }
@@ -130,19 +139,12 @@ impl Way {
     }
 
     async fn plan(&self, session: &Session, is_recursive: bool) -> Result<(Direction, Plan), TransferError> {
-        let mut plan = Plan::default();
         match self {
             Self::Up { sources, target, .. } => {
-                for source in sources {
-                    plan.add_up(session, source, target, is_recursive).await?;
-                }
-                Ok((Direction::Up, plan))
+                Ok((Direction::Up, Plan::up(session, sources, target, is_recursive).await?))
             }
             Self::Down { sources, target, .. } => {
-                for source in sources {
-                    plan.add_down(session, source, target, is_recursive).await?;
-                }
-                Ok((Direction::Down, plan))
+                Ok((Direction::Down, Plan::down(session, sources, target, is_recursive).await?))
             }
         }
     }
@@ -156,7 +158,13 @@ async fn make_plan(
 ) -> Result<(Session, Direction, Plan), Failure> {
     let mut attempts = 0;
     loop {
-        let error = match way.plan(&session, args.recursive).await {
+        let planned = tokio::select! {
+            planned = way.plan(&session, args.recursive) => planned,
+            () = session.silent_for(SILENCE_MAX) => {
+                Err(TransferError::Connection(std::io::ErrorKind::TimedOut.into()))
+            }
+        };
+        let error = match planned {
             Ok((direction, plan)) => return Ok((session, direction, plan)),
             Err(error) => error,
         };
@@ -182,10 +190,17 @@ async fn carry_out(
     let mut attempts = 0;
     let mut moved_before = 0;
     loop {
-        let streams = usize::from(args.streams);
-        let failure = match watched(job.work(&session, streams), line, &session, progress).await {
-            Ok(()) => return (session, Ok(())),
-            Err(error) => session.explain(error),
+        let bound = args.streams.map_or_else(Bound::default, |streams| Bound::files(streams.into()));
+        let beside = successor(&session, host, args);
+        let (worked, next) = watched(job.work(&session, bound), beside, line, &session, progress).await;
+        let failure = match (worked, next) {
+            (Ok(()), _) => return (session, Ok(())),
+            (Err(TransferError::Connection(_)), Some(next)) => {
+                line.say(&format!("{} was silent: going on over another connection", session.peer()));
+                (session, attempts, moved_before) = (next, 0, job.moved_bytes());
+                continue;
+            }
+            (Err(error), _) => session.explain(error),
         };
         if !matches!(failure, Failure::Unreachable(_)) {
             return (session, Err(failure));
@@ -223,19 +238,47 @@ async fn connect_again(
     }
 }
 
-/// Draws the line while work goes on.
-async fn watched<T>(work: impl Future<Output = T>, line: &Line, session: &Session, progress: &Progress) -> T {
+/// Another connection, if this one is silent for long. It may come to life again: until another one stands, and has not been
+/// silent alone, work goes on over it.
+async fn successor(session: &Session, host: &str, args: &Args) -> Session {
+    loop {
+        session.silent_for(SILENCE_MAX).await;
+        let before = session.received_datagrams();
+        let made = reach::connect(host, Service::Copy, &args.client).await;
+        match made {
+            Ok(made) if session.received_datagrams() == before => return made,
+            Ok(made) => made.abandon(),
+            Err(_) => tokio::time::sleep(BESIDE_INTERVAL).await,
+        }
+    }
+}
+
+/// Draws the line while work goes on. When there is another connection, this one is given up, and the work with it; what it
+/// had begun is known then.
+async fn watched<T>(
+    work: impl Future<Output = T>,
+    beside: impl Future<Output = Session>,
+    line: &Line,
+    session: &Session,
+    progress: &Progress,
+) -> (T, Option<Session>) {
     let mut work = std::pin::pin!(work);
+    let mut beside = std::pin::pin!(beside);
+    let mut next = None;
     let mut ticks = tokio::time::interval(REDRAW);
     let mut recent = Recent::default();
     loop {
         tokio::select! {
-            done = &mut work => return done,
+            done = &mut work => return (done, next),
+            made = &mut beside, if next.is_none() => {
+                session.abandon();
+                next = Some(made);
+            }
             _ = ticks.tick() => {
                 let rate = recent.rate_mbps(progress.moved_bytes.load(Ordering::Relaxed));
                 let wire = session.wire_stats();
                 let about = format!("{}  RTT {:.0} ms  loss {:.1} %", units::rate(rate), wire.rtt_ms, wire.loss_percent());
-                line.show(about);
+                line.show(rate, &about);
             }
         }
     }
@@ -257,105 +300,14 @@ impl Recent {
     }
 }
 
-/// What is said at the end.
-#[derive(Debug)]
-struct Report<'a> {
-    job: &'a Job,
-    progress: &'a Progress,
-    took: Duration,
-    skipped: u64,
-    direction: Direction,
-}
-
-impl Report<'_> {
-    fn moved_bytes(&self) -> u64 {
-        self.progress.moved_bytes.load(Ordering::Relaxed)
-    }
-
-    /// A few of them, and how many more.
-    fn names_of_waiting(&self) -> String {
-        const SHOWN: usize = 10;
-        let names: Vec<_> = self.job.waiting().take(SHOWN).map(|item| name_of(&item.local)).collect();
-        let more = self.job.waiting().len() - names.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{}{more}", names.join(", "))
-    }
-
-    fn print(&self, failure: Option<&Failure>) {
-        for (_, error) in self.job.failed.iter().skip(1) {
-            eprintln!("failed: {error}");
-        }
-        if self.skipped > 0 {
-            eprintln!(
-                "left out: {} entries that are neither file nor folder (symbolic links, say)",
-                self.skipped
-            );
-        }
-        if failure.is_some() && self.job.waiting().len() > 0 {
-            eprintln!("not copied yet: {}", self.names_of_waiting());
-        }
-        if self.job.done.is_empty() {
-            if matches!(failure, Some(Failure::Unreachable(_))) {
-                eprintln!("What has arrived is kept: the same command goes on from there.");
-            }
-            return;
-        }
-        let resumed: u64 = self.job.done.iter().map(|(_, outcome)| outcome.resumed_bytes).sum();
-        let moved = self.moved_bytes();
-        let rate = units::rate(units::mbps(moved, self.took));
-        let what = match &self.job.done[..] {
-            [(item, _)] => name_of(&item.local),
-            many => format!("{} files", many.len()),
-        };
-        let there_already =
-            if resumed > 0 { format!(", {} there already", units::bytes(resumed)) } else { String::new() };
-        println!(
-            "{what}: {} in {} ({rate}){there_already}, verified with BLAKE3",
-            units::bytes(moved),
-            units::duration(self.took)
-        );
-    }
-
-    fn json(&self, failure: Option<&Failure>) -> serde_json::Value {
-        let files = self.job.done.iter().map(|(item, outcome)| {
-            json!({
-                "name": name_of(&item.local),
-                "remote": name_of(&item.remote),
-                "bytes": outcome.size_bytes,
-                "resumed_bytes": outcome.resumed_bytes,
-                "blake3": blake3::Hash::from_bytes(outcome.hash).to_hex().as_str(),
-            })
-        });
-        let failed = self.job.failed.iter().map(|(item, error)| {
-            json!({ "name": name_of(&item.local), "remote": name_of(&item.remote), "error": error.to_string() })
-        });
-        json!({
-            "ok": failure.is_none(),
-            "error": failure.map(Failure::json),
-            "direction": match self.direction { Direction::Up => "up", Direction::Down => "down" },
-            "bytes_moved": self.moved_bytes(),
-            "seconds": self.took.as_secs_f64(),
-            "goodput_mbps": units::mbps(self.moved_bytes(), self.took),
-            "skipped": self.skipped,
-            "files": files.collect::<Vec<_>>(),
-            "failed": failed.collect::<Vec<_>>(),
-            "waiting": self.job.waiting().map(|item| name_of(&item.local)).collect::<Vec<_>>(),
-        })
-    }
-}
-
-fn name_of(path: &[u8]) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    units::printable(&Path::new(std::ffi::OsStr::from_bytes(path)).display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn way(sources: &[&str], destination: &str) -> Result<Way, Failure> {
-        let sources: Vec<Location> = sources.iter().map(|s| s.parse().unwrap()).collect();
-        Way::of(&sources, &destination.parse().unwrap())
+        let read = |text: &str| Location::parse(text.as_ref()).unwrap();
+        let sources: Vec<Location> = sources.iter().map(|s| read(s)).collect();
+        Way::of(&sources, &read(destination))
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn make_private(part: &File) -> io::Result<()> {
     }
 }
 
-/// Leaves the first `length` bytes, and goes on writing there.
+/// Makes it `length` bytes long, with a hole where there was less, and goes on writing there.
 pub(super) fn cut(mut part: &File, length: u64) -> io::Result<()> {
     part.set_len(length)?;
     record(part, || Step::SetLength(length));

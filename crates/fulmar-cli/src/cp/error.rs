@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::units::printable;
+
 /// Why a request failed, as the wire says it (docs/cp-protocol.md, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -82,7 +84,8 @@ impl FileCode {
     }
 }
 
-/// A failed request: why, and in words that name the file.
+/// A failed request: why, and in words that name the file. The words are made printable when they come in: what prints them
+/// need not think of that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct FileError {
@@ -93,18 +96,23 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// An error in own words.
-    pub fn new(code: FileCode, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+    /// An error in own words. Whatever they name, they are fit for a terminal from here on.
+    pub fn new(code: FileCode, text: impl AsRef<str>) -> Self {
+        Self { code, text: printable(text.as_ref()) }
     }
 
     /// The same, with the name of the file it is about in front.
     pub fn about(self, name: &str) -> Self {
-        Self { text: format!("{name}: {}", self.text), ..self }
+        Self { text: format!("{}: {}", printable(name), self.text), ..self }
     }
 
     /// What the system said about a file.
     pub fn from_io(name: &str, error: &io::Error) -> Self {
+        Self::reason(error).about(name)
+    }
+
+    /// What the system said, without a name.
+    pub fn reason(error: &io::Error) -> Self {
         let code = match error.kind() {
             io::ErrorKind::NotFound => FileCode::NotFound,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FileCode::Denied,
@@ -118,7 +126,7 @@ impl FileError {
         // "No space left on device (os error 28)" reads better without the number.
         let reason = error.to_string();
         let reason = reason.split(" (os error").next().unwrap_or(&reason);
-        Self { code, text: format!("{name}: {reason}") }
+        Self::new(code, reason)
     }
 }
 
@@ -168,6 +176,21 @@ mod tests {
         }
         assert_eq!(FileCode::from_wire(4), FileCode::Full);
         assert_eq!(FileCode::from_wire(999), FileCode::Unknown(999));
+    }
+
+    /// A file's name is anybody's text: an escape sequence in it went to the terminal as it was.
+    #[test]
+    fn no_name_in_an_error_reaches_the_terminal_raw() {
+        let denied = io::Error::from_raw_os_error(13);
+        let name = "esc\u{1b}]0;owned\u{7}";
+        let errors = [
+            FileError::from_io(name, &denied),
+            FileError::new(FileCode::WrongKind, format!("{name} is a folder")),
+            FileError::new(FileCode::Io, "x").about(name),
+        ];
+        for error in errors {
+            assert!(error.text.contains("esc?]0;owned?"), "{error}");
+        }
     }
 
     #[test]

@@ -12,10 +12,35 @@ use super::error::{FileCode, FileError, TransferError};
 use crate::frames::{self, Frame};
 
 /// What opens every request stream: a magic number and the version of this protocol.
-pub const PREAMBLE: [u8; 4] = *b"FCP\x01";
+pub const PREAMBLE: [u8; 4] = *b"FCP\x02";
+
+/// A version of the protocol that a request is made in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// Answers to it hold nothing that came later.
+    One = 1,
+    /// What clients of this program speak.
+    Two,
+}
+
+impl Version {
+    /// By its number.
+    pub fn from_wire(number: u8) -> Option<Self> {
+        [Self::One, Self::Two].into_iter().find(|version| *version as u8 == number)
+    }
+}
 
 /// Longest path on the wire, in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
+
+/// Longest path of what is left out, in bytes: perhaps because it is longer than [`PATH_BYTES_MAX`].
+pub const LEFT_OUT_BYTES_MAX: usize = 2 * PATH_BYTES_MAX;
+
+/// Permission bits of a folder, the sticky bit among them: it only takes rights away, from others than the owner of a file.
+pub const FOLDER_MODE_MAX: u32 = 0o1777;
+
+/// Files in one comparison.
+pub const COMPARED_MAX: usize = 1024;
 
 /// Longest text of an error on the wire, in bytes.
 const ERROR_TEXT_BYTES_MAX: usize = 1024;
@@ -45,7 +70,7 @@ pub struct Meta {
     pub mtime_s: i64,
     /// Time of last change: nanoseconds within that second, below 10^9.
     pub mtime_ns: u32,
-    /// Unix permission bits, `0o777` at most.
+    /// Unix permission bits, `0o777` at most, of folders [`FOLDER_MODE_MAX`].
     pub mode: u32,
 }
 
@@ -62,6 +87,10 @@ pub enum Message {
     List(Vec<u8>),
     /// Request: make this folder, and those above it, with these permission bits.
     MakeFolder(Vec<u8>, u32),
+    /// Request: which of these files are there like this? At most [`COMPARED_MAX`].
+    Compare(Vec<(Vec<u8>, Meta)>),
+    /// Answer to `Compare`, in the same order: the hash of each that has size, time and mode like that.
+    Same(Vec<Option<Hash>>),
     /// Sender: what is about to be sent.
     Meta(Meta),
     /// Receiver: I have so many bytes already, and this is their hash.
@@ -78,9 +107,16 @@ pub enum Message {
     Info(Kind, Meta),
     /// Answer to `List`: one entry, its path relative to the folder.
     Entry(Vec<u8>, Kind, Meta),
-    /// Answer to `List`: that was all; so many entries were left out because they are neither file nor
-    /// folder.
+    /// Answer to `List`: that was all; so many entries were left out.
     EndList(u64),
+    /// Answer to `List`: an entry that is left out, and why; `WrongKind` if it is neither file nor folder.
+    LeftOut(Vec<u8>, FileError),
+    /// Either side, while it goes through what is there of the file: so many bytes of so many.
+    Working(u64, u64),
+    /// Sender, before `Meta`: the file has holes, and so many bytes besides.
+    Sparse(u64),
+    /// Sender, before `End`: something that should be known about the file, although it was sent.
+    Note(FileError),
     /// Either side: this request has failed.
     Error(FileError),
 }
@@ -91,6 +127,7 @@ mod kind {
     pub(super) const STAT: u8 = 0x03;
     pub(super) const LIST: u8 = 0x04;
     pub(super) const MAKE_FOLDER: u8 = 0x05;
+    pub(super) const COMPARE: u8 = 0x06;
     pub(super) const META: u8 = 0x10;
     pub(super) const RESUME: u8 = 0x11;
     pub(super) const START: u8 = 0x12;
@@ -100,6 +137,11 @@ mod kind {
     pub(super) const INFO: u8 = 0x16;
     pub(super) const ENTRY: u8 = 0x17;
     pub(super) const END_LIST: u8 = 0x18;
+    pub(super) const LEFT_OUT: u8 = 0x19;
+    pub(super) const WORKING: u8 = 0x1a;
+    pub(super) const SPARSE: u8 = 0x1b;
+    pub(super) const NOTE: u8 = 0x1c;
+    pub(super) const SAME: u8 = 0x1d;
     pub(super) const ERROR: u8 = 0x7f;
 }
 
@@ -139,9 +181,37 @@ impl Message {
                 with(&mut body, path, kind::ENTRY)
             }
             Self::EndList(skipped) => with(&mut body, &skipped.to_be_bytes(), kind::END_LIST),
+            Self::Compare(asked) => {
+                for (path, meta) in asked {
+                    append_meta(&mut body, meta);
+                    append_path(&mut body, path);
+                }
+                kind::COMPARE
+            }
+            Self::Same(hashes) => {
+                for hash in hashes {
+                    body.push(hash.is_some().into());
+                    body.extend_from_slice(&hash.unwrap_or_default());
+                }
+                kind::SAME
+            }
+            Self::LeftOut(path, error) => {
+                append_path(&mut body, &path[..path.len().min(LEFT_OUT_BYTES_MAX)]);
+                append_error(&mut body, error);
+                kind::LEFT_OUT
+            }
+            Self::Working(done, total) => {
+                body.extend_from_slice(&done.to_be_bytes());
+                with(&mut body, &total.to_be_bytes(), kind::WORKING)
+            }
+            Self::Sparse(bytes) => with(&mut body, &bytes.to_be_bytes(), kind::SPARSE),
+            Self::Note(error) => {
+                append_error(&mut body, error);
+                kind::NOTE
+            }
             Self::Error(error) => {
-                body.extend_from_slice(&error.code.to_wire().to_be_bytes());
-                with(&mut body, &error.text.as_bytes()[..text_end(&error.text)], kind::ERROR)
+                append_error(&mut body, error);
+                kind::ERROR
             }
         };
         frames::append(out, kind, &body);
@@ -159,6 +229,15 @@ impl Message {
                 let mode = body.mode()?;
                 Self::MakeFolder(body.path()?, mode)
             }
+            kind::COMPARE => Self::Compare(body.compared()?),
+            kind::SAME => Self::Same(body.same()?),
+            kind::LEFT_OUT => {
+                let path = body.short_path(LEFT_OUT_BYTES_MAX)?;
+                Self::LeftOut(path, body.error()?)
+            }
+            kind::WORKING => Self::Working(body.u64()?, body.u64()?),
+            kind::SPARSE => Self::Sparse(body.u64()?),
+            kind::NOTE => Self::Note(body.error()?),
             kind::META => Self::Meta(body.meta()?),
             kind::RESUME => Self::Resume(body.u64()?, body.hash()?),
             kind::START => Self::Start(body.u64()?),
@@ -188,7 +267,18 @@ fn append_meta(body: &mut Vec<u8>, meta: &Meta) {
     body.extend_from_slice(&meta.size_bytes.to_be_bytes());
     body.extend_from_slice(&meta.mtime_s.to_be_bytes());
     body.extend_from_slice(&meta.mtime_ns.to_be_bytes());
-    body.extend_from_slice(&(meta.mode & 0o777).to_be_bytes());
+    body.extend_from_slice(&(meta.mode & FOLDER_MODE_MAX).to_be_bytes());
+}
+
+/// With its length, where something follows. Paths here are shorter than 64 KiB.
+fn append_path(body: &mut Vec<u8>, path: &[u8]) {
+    body.extend_from_slice(&u16::try_from(path.len()).unwrap_or(u16::MAX).to_be_bytes());
+    body.extend_from_slice(path);
+}
+
+fn append_error(body: &mut Vec<u8>, error: &FileError) {
+    body.extend_from_slice(&error.code.to_wire().to_be_bytes());
+    body.extend_from_slice(&error.text.as_bytes()[..text_end(&error.text)]);
 }
 
 fn kind_byte(kind: Kind) -> u8 {
@@ -225,7 +315,7 @@ impl Fields<'_> {
 
     fn mode(&mut self) -> Result<u32, &'static str> {
         match self.array().map(u32::from_be_bytes)? {
-            mode @ 0..=0o777 => Ok(mode),
+            mode @ 0..=FOLDER_MODE_MAX => Ok(mode),
             _ => Err("permission bits out of range"),
         }
     }
@@ -261,7 +351,39 @@ impl Fields<'_> {
         if text.len() > ERROR_TEXT_BYTES_MAX {
             return Err("an error text that is too long");
         }
-        Ok(FileError { code, text: crate::units::printable(&String::from_utf8_lossy(text)) })
+        Ok(FileError::new(code, String::from_utf8_lossy(text)))
+    }
+
+    fn short_path(&mut self, bytes_max: usize) -> Result<Vec<u8>, &'static str> {
+        let length = usize::from(u16::from_be_bytes(self.array()?));
+        let (path, rest) = self.0.split_at_checked(length).ok_or("a message cut short")?;
+        self.0 = rest;
+        if length <= bytes_max { Ok(path.to_vec()) } else { Err("a path that is too long") }
+    }
+
+    fn compared(&mut self) -> Result<Vec<(Vec<u8>, Meta)>, &'static str> {
+        let mut asked = Vec::new();
+        while !self.0.is_empty() {
+            if asked.len() == COMPARED_MAX {
+                return Err("a comparison of too many files");
+            }
+            let meta = self.meta()?;
+            asked.push((self.short_path(PATH_BYTES_MAX)?, meta));
+        }
+        Ok(asked)
+    }
+
+    fn same(&mut self) -> Result<Vec<Option<Hash>>, &'static str> {
+        let mut hashes = Vec::new();
+        while !self.0.is_empty() {
+            let (is_there, hash) = (self.array()?, self.hash()?);
+            hashes.push(match is_there {
+                [1] => Some(hash),
+                [0] if hash == Hash::default() => None,
+                _ => return Err("an unknown answer to a comparison"),
+            });
+        }
+        Ok(hashes)
     }
 }
 
@@ -289,7 +411,7 @@ pub async fn write<W: AsyncWrite + Unpin>(writer: &mut W, messages: &[Message]) 
     write_all(writer, &out).await
 }
 
-/// Writes the preamble and the request that opens a stream.
+/// Writes the preamble, of the newest version, and the request that opens a stream.
 pub async fn write_request<W: AsyncWrite + Unpin>(
     writer: &mut W,
     request: &Message,
@@ -304,93 +426,5 @@ async fn write_all<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8]) -> Resul
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn meta() -> impl Strategy<Value = Meta> {
-        (any::<u64>(), any::<i64>(), 0u32..1_000_000_000, 0u32..=0o777)
-            .prop_map(|(size_bytes, mtime_s, mtime_ns, mode)| Meta { size_bytes, mtime_s, mtime_ns, mode })
-    }
-
-    fn path() -> impl Strategy<Value = Vec<u8>> {
-        prop::collection::vec(any::<u8>(), 0..200)
-    }
-
-    fn what() -> impl Strategy<Value = Kind> {
-        prop_oneof![Just(Kind::File), Just(Kind::Folder), Just(Kind::Missing), Just(Kind::Other)]
-    }
-
-    fn message() -> impl Strategy<Value = Message> {
-        prop_oneof![
-            path().prop_map(Message::Put),
-            path().prop_map(Message::Get),
-            path().prop_map(Message::Stat),
-            path().prop_map(Message::List),
-            (path(), 0u32..=0o777).prop_map(|(p, m)| Message::MakeFolder(p, m)),
-            meta().prop_map(Message::Meta),
-            (any::<u64>(), any::<Hash>()).prop_map(|(o, h)| Message::Resume(o, h)),
-            any::<u64>().prop_map(Message::Start),
-            prop::collection::vec(any::<u8>(), 1..300).prop_map(|d| Message::Data(d.into())),
-            any::<Hash>().prop_map(Message::End),
-            any::<Hash>().prop_map(Message::Done),
-            (what(), meta()).prop_map(|(k, m)| Message::Info(k, m)),
-            (path(), what(), meta()).prop_map(|(p, k, m)| Message::Entry(p, k, m)),
-            any::<u64>().prop_map(Message::EndList),
-            (1u16..=13, "[ -~]{0,50}").prop_map(|(code, text)| {
-                Message::Error(FileError { code: FileCode::from_wire(code), text })
-            }),
-        ]
-    }
-
-    fn parse_frames(mut wire: &[u8]) -> Option<Result<Message, &'static str>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let frame = runtime.block_on(frames::read(&mut wire)).ok().flatten()?;
-        Some(Message::parse(frame))
-    }
-
-    proptest! {
-        #[test]
-        fn messages_survive_the_trip(message in message()) {
-            let mut wire = Vec::new();
-            message.append_to(&mut wire);
-            prop_assert_eq!(parse_frames(&wire), Some(Ok(message)));
-        }
-
-        /// Clause 2.3: any bytes parse or are refused, and what parses is written back as it came.
-        #[test]
-        fn no_bytes_make_it_panic(kind: u8, body in prop::collection::vec(any::<u8>(), 0..120)) {
-            let frame = Frame { kind, body: body.clone().into() };
-            match Message::parse(frame) {
-                // An error's text is made printable, so it may differ.
-                Ok(Message::Error(_)) | Err(_) => {}
-                Ok(message) => {
-                    let mut wire = Vec::new();
-                    message.append_to(&mut wire);
-                    prop_assert_eq!(&wire[5..], &body[..]);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_message_with_a_tail_or_a_hole_is_refused() {
-        let mut wire = Vec::new();
-        Message::Start(5).append_to(&mut wire);
-        let body = Bytes::copy_from_slice(&wire[5..]);
-        let long = Bytes::from([&body[..], &[0]].concat());
-        assert!(Message::parse(Frame { kind: 0x12, body: long }).is_err());
-        assert!(Message::parse(Frame { kind: 0x12, body: body.slice(..7) }).is_err());
-        assert!(Message::parse(Frame { kind: 0x13, body: Bytes::new() }).is_err());
-        assert!(Message::parse(Frame { kind: 0x01, body: vec![b'a'; PATH_BYTES_MAX + 1].into() }).is_err());
-    }
-
-    #[test]
-    fn a_long_error_text_is_cut_at_a_character() {
-        let mut wire = Vec::new();
-        Message::Error(FileError { code: FileCode::Io, text: "ü".repeat(1000) }).append_to(&mut wire);
-        let Some(Ok(Message::Error(error))) = parse_frames(&wire) else { panic!("an error came out") };
-        assert_eq!(error.text, "ü".repeat(512));
-    }
-}
+#[path = "message_tests.rs"]
+mod tests;

@@ -2,18 +2,24 @@
 
 pub mod clients;
 pub mod command;
+pub mod compare;
 mod disk;
 pub mod error;
+pub mod hashing;
 pub mod job;
 pub mod message;
 mod meta;
+pub mod name;
 pub mod part;
 pub mod patience;
 pub mod plan;
 pub mod progress;
 pub mod receive;
+pub mod report;
 pub mod send;
 pub mod server;
+pub mod source;
+pub mod space;
 pub mod store;
 pub mod target;
 pub mod walk;

@@ -7,7 +7,7 @@
 //! sent anew.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,11 +17,13 @@ use cap_std::fs::Dir;
 
 use super::disk;
 use super::error::{FileCode, FileError};
+use super::hashing::{Hashed, hash_prefix};
 use super::message::{Hash, Kind, Meta};
 use super::meta::{NAME_BYTES_MAX, describe};
+use super::space::{Promise, Space};
 
-/// Bytes read at once while hashing what is there already.
-const READ_BYTES: usize = 1 << 20;
+/// Zeros of a sparse file are a hole in so many bytes: a block of the file systems in use.
+const HOLE_BYTES: usize = 4096;
 
 /// How a part's name ends.
 const PART_SUFFIX: &[u8] = b".fulmar-part";
@@ -38,6 +40,8 @@ pub struct Place {
     pub(super) name: PathBuf,
     /// For people.
     pub(super) shown: String,
+    /// What others who receive into this store have been promised.
+    pub(super) space: Arc<Space>,
 }
 
 /// What the receiver has of a file already.
@@ -46,11 +50,26 @@ pub struct Partial {
     /// The temporary file, locked for this receiver.
     part: File,
     place: Place,
+    /// What is there: bytes that have not been hashed.
+    there: Option<There>,
     /// How much of it the sender may leave out.
     pub offset: u64,
     /// Over the first `offset` bytes.
     pub hasher: Box<blake3::Hasher>,
-    /// The complete file is there under its final name, as far as size, time and now hash can tell.
+    /// The complete file is there under its final name, as far as size, time and hash can tell.
+    is_complete: bool,
+    /// The source has holes.
+    is_sparse: bool,
+    room: Promise,
+}
+
+/// The beginning of the file, or what may be it.
+#[derive(Debug)]
+pub struct There {
+    /// Open for reading.
+    pub file: Arc<File>,
+    /// How much.
+    pub bytes: u64,
     is_complete: bool,
 }
 
@@ -62,10 +81,26 @@ impl Place {
         length(&self.part_name()).max(length(&self.name))
     }
 
-    /// Opens what is there of the file, and hashes it, unless the sender starts from the beginning anyway.
-    ///
-    /// `Busy` when another receiver has it open.
+    /// As [`Place::open`], for who does not wait for the hash of what is there.
     pub fn open_partial(self, meta: &Meta, is_resumable: bool) -> Result<Partial, FileError> {
+        let mut partial = self.open(meta, None, is_resumable)?;
+        if let Some(there) = partial.there() {
+            let hashed = hash_prefix(&there.file, there.bytes, |_| true);
+            partial.on_hashed(there, hashed.map_err(|e| partial.place.explain(&e))?);
+        }
+        Ok(partial)
+    }
+
+    /// Opens the part, and what is there of the file, unless the sender starts from the beginning anyway. Of a sparse file,
+    /// `sparse_bytes` are no holes.
+    ///
+    /// `Busy` when another receiver has it open, `Full` when the rest of it has no room on the disk.
+    pub fn open(
+        self,
+        meta: &Meta,
+        sparse_bytes: Option<u64>,
+        is_resumable: bool,
+    ) -> Result<Partial, FileError> {
         let part_name = self.part_name();
         let part = disk::open_part(&self.folder, &part_name).map_err(|e| self.explain(&e))?;
         lock(&part).map_err(|e| match e.kind() {
@@ -83,12 +118,52 @@ impl Place {
             ));
         }
         disk::make_private(&part).map_err(|e| self.explain(&e))?;
-        let mut partial =
-            Partial { part, place: self, offset: 0, hasher: Box::default(), is_complete: false };
-        if is_resumable {
-            partial.find_what_is_there(meta).map_err(|e| partial.place.explain(&e))?;
+        let there =
+            if is_resumable { self.what_is_there(&part, meta).map_err(|e| self.explain(&e))? } else { None };
+        let room = self.room(&part, meta, sparse_bytes, there.as_ref())?;
+        let is_sparse = sparse_bytes.is_some();
+        let (offset, hasher) = Hashed::default();
+        Ok(Partial { part, place: self, there, offset, hasher, is_complete: false, is_sparse, room })
+    }
+
+    /// The part, if there is something in it; otherwise a file under the final name that may be the one that comes.
+    fn what_is_there(&self, part: &File, meta: &Meta) -> io::Result<Option<There>> {
+        let bytes = part.metadata()?.len();
+        if (1..=meta.size_bytes).contains(&bytes) {
+            return Ok(Some(There { file: Arc::new(part.try_clone()?), bytes, is_complete: false }));
         }
-        Ok(partial)
+        let Ok(file) = disk::open(&self.folder, &self.name) else { return Ok(None) };
+        let (kind, have) = describe(&file.metadata()?);
+        let is_alike =
+            (have.size_bytes, have.mtime_s, have.mtime_ns) == (meta.size_bytes, meta.mtime_s, meta.mtime_ns);
+        let there = There { file: Arc::new(file.into_std()), bytes: have.size_bytes, is_complete: true };
+        Ok((kind == Kind::File && is_alike && have.size_bytes > 0).then_some(there))
+    }
+
+    /// Room for what is still to come.
+    fn room(
+        &self,
+        part: &File,
+        meta: &Meta,
+        sparse_bytes: Option<u64>,
+        there: Option<&There>,
+    ) -> Result<Promise, FileError> {
+        use std::os::unix::fs::MetadataExt as _;
+        const BLOCK_BYTES: u64 = 512;
+        let part = part.metadata().map_err(|e| self.explain(&e))?;
+        let held_bytes = part.blocks().saturating_mul(BLOCK_BYTES).min(part.len());
+        let needed = match there {
+            Some(there) if there.is_complete => 0,
+            _ => sparse_bytes.unwrap_or(u64::MAX).min(meta.size_bytes).saturating_sub(held_bytes),
+        };
+        self.space.promise(&self.folder, needed).map_err(|error| {
+            if part.len() == 0 {
+                let _ = disk::remove(&self.folder, &self.part_name());
+                return error.about(&self.shown);
+            }
+            let text = format!("{}; {} of it are there already", error.text, crate::units::bytes(part.len()));
+            FileError::new(error.code, text).about(&self.shown)
+        })
     }
 
     /// The temporary name: hidden, beside the final one, recognisable.
@@ -113,24 +188,33 @@ impl Place {
     fn explain(&self, error: &io::Error) -> FileError {
         FileError::from_io(&self.shown, error)
     }
+
+    /// What is said of an error in writing. On a disk that is full the part goes: it would keep it full for all others, under
+    /// a name that nobody sees.
+    fn give_up(&self, error: &io::Error) -> FileError {
+        let error = self.explain(error);
+        if error.code != FileCode::Full || disk::remove(&self.folder, &self.part_name()).is_err() {
+            return error;
+        }
+        FileError::new(error.code, format!("{}; what had arrived of it was removed", error.text))
+    }
 }
 
 impl Partial {
-    fn find_what_is_there(&mut self, meta: &Meta) -> io::Result<()> {
-        let part_bytes = self.part.metadata()?.len();
-        if part_bytes > 0 && part_bytes <= meta.size_bytes {
-            let part = self.part.try_clone()?;
-            (self.offset, self.hasher) = hash_prefix(part, part_bytes)?;
-        } else if let Ok(file) = disk::open(&self.place.folder, &self.place.name) {
-            let (kind, have) = describe(&file.metadata()?);
-            let is_alike = (have.size_bytes, have.mtime_s, have.mtime_ns)
-                == (meta.size_bytes, meta.mtime_s, meta.mtime_ns);
-            if kind == Kind::File && is_alike {
-                (self.offset, self.hasher) = hash_prefix(file.into_std(), meta.size_bytes)?;
-                self.is_complete = self.offset == meta.size_bytes;
-            }
-        }
-        Ok(())
+    /// What is there and has to be hashed; not a second time.
+    pub fn there(&mut self) -> Option<There> {
+        self.there.take()
+    }
+
+    /// It has been.
+    pub fn on_hashed(&mut self, there: There, (bytes, hasher): Hashed) {
+        (self.offset, self.hasher) = (bytes, hasher);
+        self.is_complete = there.is_complete && bytes == there.bytes;
+    }
+
+    /// For people.
+    pub fn shown(&self) -> &str {
+        &self.place.shown
     }
 
     /// Prepares for data from `offset` on, which is 0 or the one offered.
@@ -140,7 +224,7 @@ impl Partial {
             self.hasher = Box::default();
         }
         if !self.is_complete {
-            disk::cut(&self.part, offset).map_err(|e| self.place.explain(&e))?;
+            disk::cut(&self.part, offset).map_err(|e| self.place.give_up(&e))?;
         }
         Ok(Writer { partial: self, written: offset })
     }
@@ -157,8 +241,30 @@ impl Writer {
     /// The next bytes.
     pub fn write(&mut self, data: &[u8]) -> Result<(), FileError> {
         self.partial.hasher.update(data);
-        disk::write(&self.partial.part, data).map_err(|e| self.partial.place.explain(&e))?;
-        self.written += data.len() as u64;
+        self.store(data).map_err(|e| self.partial.place.give_up(&e))?;
+        self.partial.room.on_written(data.len() as u64);
+        Ok(())
+    }
+
+    /// Zeros of a sparse file are left out: what nobody writes reads as zeros.
+    fn store(&mut self, data: &[u8]) -> io::Result<()> {
+        let part = &self.partial.part;
+        if !self.partial.is_sparse {
+            self.written += data.len() as u64;
+            return disk::write(part, data);
+        }
+        let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
+        let blocks: Vec<&[u8]> = data.chunks(HOLE_BYTES).collect();
+        for run in blocks.chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+            let bytes: usize = run.iter().map(|block| block.len()).sum();
+            let from = run[0].as_ptr() as usize - data.as_ptr() as usize;
+            self.written += bytes as u64;
+            if is_zero(run[0]) {
+                disk::cut(part, self.written)?;
+            } else {
+                disk::write(part, &data[from..from + bytes])?;
+            }
+        }
         Ok(())
     }
 
@@ -174,7 +280,7 @@ impl Writer {
                 format!("{}: what arrived is not what was sent", place.shown),
             ));
         }
-        place.seal(&part, meta, is_complete).map_err(|e| place.explain(&e))?;
+        place.seal(&part, meta, is_complete).map_err(|e| place.give_up(&e))?;
         Ok(hash)
     }
 }
@@ -193,25 +299,6 @@ impl Place {
 fn lock(file: &File) -> io::Result<()> {
     use rustix::fs::{FlockOperation, flock};
     flock(file, FlockOperation::NonBlockingLockExclusive).map_err(Into::into)
-}
-
-/// Hashes the first `length` bytes; less if there are fewer. The hasher has two kilobytes: not to be carried through
-/// every future.
-pub fn hash_prefix(mut file: File, length: u64) -> io::Result<(u64, Box<blake3::Hasher>)> {
-    let mut hasher = Box::<blake3::Hasher>::default();
-    file.seek(SeekFrom::Start(0))?;
-    let mut limited = file.take(length);
-    let mut buffer = vec![0; READ_BYTES];
-    let mut hashed = 0;
-    loop {
-        match limited.read(&mut buffer)? {
-            0 => return Ok((hashed, hasher)),
-            n => {
-                hasher.update(&buffer[..n]);
-                hashed += n as u64;
-            }
-        }
-    }
 }
 
 /// A time from the wire; what the clock cannot express becomes 1970.

@@ -1,7 +1,7 @@
 //! What to copy where: the command line's paths become a list of folders and files, as `cp -r` would place
-//! them.
+//! them. What cannot be copied is in the list as well, with its reason: the others go on.
 
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use tokio::io::AsyncRead;
 
 use super::error::{FileCode, FileError, TransferError};
-use super::message::{self, Kind, Message, Meta};
+use super::message::{self, FOLDER_MODE_MAX, Kind, Message, Meta, PATH_BYTES_MAX};
+use super::name;
 use super::send::unexpected;
 use super::store::Store;
-use super::walk::Walk;
+use super::walk::{Found, Walk};
 use super::work::blocking;
 use crate::session::Session;
 
@@ -37,14 +38,28 @@ pub struct Item {
     pub local: Vec<u8>,
     /// Path there.
     pub remote: Vec<u8>,
-    /// Its size when it was planned.
-    pub size_bytes: u64,
+    /// As the source was when it was planned.
+    pub meta: Meta,
+    /// Something may be at the destination already.
+    pub may_be_there: bool,
 }
 
 impl Item {
     /// Its path here, for people.
     pub fn shown(&self) -> String {
-        crate::units::printable(&String::from_utf8_lossy(&self.local))
+        name::shown(&self.local)
+    }
+
+    /// Its path at the destination.
+    pub fn destination(&self, direction: Direction) -> &[u8] {
+        match direction {
+            Direction::Up => &self.remote,
+            Direction::Down => &self.local,
+        }
+    }
+
+    fn not_copied(self, error: impl Into<TransferError>) -> NotCopied {
+        NotCopied { local: self.local, remote: self.remote, error: error.into() }
     }
 }
 
@@ -53,10 +68,30 @@ impl Item {
 pub struct Folder {
     /// Where its path is relative to, if it is to be made here; there otherwise.
     pub store: Option<Arc<Store>>,
-    /// Path at the destination.
-    pub path: Vec<u8>,
+    /// Path here.
+    pub local: Vec<u8>,
+    /// Path there.
+    pub remote: Vec<u8>,
     /// Permission bits.
     pub mode: u32,
+}
+
+impl Folder {
+    /// Where it is to be made.
+    pub fn destination(&self) -> &[u8] {
+        if self.store.is_some() { &self.local } else { &self.remote }
+    }
+}
+
+/// What is not copied, and why.
+#[derive(Debug)]
+pub struct NotCopied {
+    /// Path here.
+    pub local: Vec<u8>,
+    /// Path there.
+    pub remote: Vec<u8>,
+    /// Why.
+    pub error: TransferError,
 }
 
 /// Everything that one command copies.
@@ -66,105 +101,166 @@ pub struct Plan {
     pub folders: Vec<Folder>,
     /// Files to copy.
     pub items: Vec<Item>,
-    /// Files that are not going to be copied, and why.
-    pub refused: Vec<(Item, FileError)>,
-    /// Entries left out because they are neither file nor folder.
-    pub skipped: u64,
+    /// Files and folders that cannot be copied.
+    pub refused: Vec<NotCopied>,
+    /// What is neither file nor folder: links, pipes, devices.
+    pub left_out: Vec<NotCopied>,
+    /// Folders here that something is relative to: each is open once.
+    pub(super) stores: HashMap<PathBuf, Arc<Store>>,
+}
+
+/// Whether an error is about one source, so that the others can go on.
+fn is_of_one_source(error: &TransferError) -> bool {
+    match error {
+        TransferError::Local(e) | TransferError::Remote(e) => {
+            !matches!(e.code, FileCode::Version | FileCode::Protocol)
+        }
+        TransferError::Connection(_) | TransferError::Protocol(_) => false,
+    }
 }
 
 impl Plan {
-    /// Adds a file or, recursively, a folder of this machine, for the server's `target`.
-    pub async fn add_up(
+    /// Everything that is to go to the server's `target`.
+    pub async fn up(
+        session: &Session,
+        sources: &[PathBuf],
+        target: &[u8],
+        is_recursive: bool,
+    ) -> Result<Self, TransferError> {
+        let (kind, _) = stat(session, target).await?;
+        let shown = name::shown(target);
+        if kind == Kind::Missing && target.ends_with(b"/") {
+            return Err(no_folder(&shown).into());
+        }
+        if kind != Kind::Folder && sources.len() > 1 {
+            return Err(
+                FileError::new(FileCode::WrongKind, format!("{shown} is no folder on the server")).into()
+            );
+        }
+        let mut plan = Self::default();
+        for source in sources {
+            match plan.add_up(session, source, target, (kind, sources.len() > 1), is_recursive).await {
+                Err(error) if is_of_one_source(&error) => {
+                    let local = source.as_os_str().as_bytes().to_vec();
+                    plan.refused.push(NotCopied { local, remote: target.to_vec(), error });
+                }
+                result => result?,
+            }
+        }
+        plan.refuse_twice(Direction::Up, sources.len());
+        Ok(plan)
+    }
+
+    /// Adds a file or, recursively, a folder of this machine.
+    async fn add_up(
         &mut self,
         session: &Session,
         source: &Path,
-        target: &str,
+        target: &[u8],
+        (kind, is_one_of_many): (Kind, bool),
         is_recursive: bool,
     ) -> Result<(), TransferError> {
-        let (kind, _) = stat(session, target.as_bytes()).await?;
-        if kind == Kind::Missing && target.ends_with('/') {
-            return Err(
-                FileError::new(FileCode::NotFound, format!("{target} is no folder on the server")).into()
-            );
-        }
-        let shown = source.display().to_string();
+        let shown = name::shown(source.as_os_str().as_bytes());
         let whole = std::fs::canonicalize(source).map_err(|e| FileError::from_io(&shown, &e))?;
-        let name = whole.file_name().unwrap_or_default().to_owned();
+        let own_name = whole.file_name().unwrap_or_default().to_owned();
         // `cp -r folder/. there` means what is in the folder, as it does for cp.
         let is_contents =
             source.as_os_str().as_bytes() == b"." || source.as_os_str().as_bytes().ends_with(b"/.");
         let remote = match kind {
-            Kind::Folder if !is_contents => {
-                join(target.as_bytes(), named(source).unwrap_or(&name).as_bytes())
-            }
-            _ => target.as_bytes().to_vec(),
+            Kind::Folder if !is_contents => join(target, source.file_name().unwrap_or(&own_name).as_bytes()),
+            _ => target.to_vec(),
         };
         if !whole.is_dir() {
-            let store = Arc::new(Store::open(whole.parent().unwrap_or(Path::new("/")))?);
-            let (_, meta) = store.open_file(name.as_bytes())?;
-            self.push(Item { store, local: name.into_vec(), remote, size_bytes: meta.size_bytes })?;
+            let store = self.store(whole.parent().unwrap_or(Path::new("/")))?;
+            let (_, meta) = store.open_file(own_name.as_bytes())?;
+            let local = own_name.into_vec();
+            self.push(Item { store, local, remote, meta, may_be_there: is_one_of_many })?;
             return Ok(());
         }
         check_recursive(is_recursive, &shown)?;
         if kind == Kind::File {
-            return Err(
-                FileError::new(FileCode::WrongKind, format!("{target} is a file on the server")).into()
-            );
+            let text = format!("{} is a file on the server", name::shown(target));
+            return Err(FileError::new(FileCode::WrongKind, text).into());
         }
-        let store = Arc::new(Store::open(&whole)?);
-        let mode = std::os::unix::fs::PermissionsExt::mode(
-            &std::fs::metadata(&whole).map_err(|e| FileError::from_io(&shown, &e))?.permissions(),
-        );
-        self.push_folder(Folder { store: None, path: remote.clone(), mode: mode & 0o777 })?;
+        let store = self.store(&whole)?;
+        let mode = std::fs::metadata(&whole).map_err(|e| FileError::from_io(&shown, &e))?.permissions();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&mode) & FOLDER_MODE_MAX;
         let walked = Arc::clone(&store);
-        let (entries, skipped) = blocking(move || collect(walked)).await?;
-        self.skipped += skipped;
-        for (path, kind, meta) in entries {
-            let local = path.into_os_string().into_vec();
-            let remote = join(&remote, &local);
-            match kind {
-                Kind::Folder => self.push_folder(Folder { store: None, path: remote, mode: meta.mode })?,
-                _ => {
-                    let size_bytes = meta.size_bytes;
-                    self.push_found(kind, Item { store: Arc::clone(&store), local, remote, size_bytes })?;
-                }
-            }
+        let found = blocking(move || collect(walked)).await.map_err(|error| about(error, &shown))?;
+        let may_be_there = kind == Kind::Folder
+            && (is_contents || stat(session, &remote).await.is_ok_and(|(kind, _)| kind == Kind::Folder));
+        let local = source.as_os_str().as_bytes().to_vec();
+        self.push_folder(Folder { store: None, local, remote: remote.clone(), mode })?;
+        for found in found {
+            let base = Base { store: &store, remote: &remote, may_be_there, direction: Direction::Up };
+            self.push_found(found, &base)?;
         }
         Ok(())
     }
 
-    /// Adds a file or, recursively, a folder of the server, for `target` on this machine.
-    pub async fn add_down(
-        &mut self,
+    /// Everything that is to go to `target` on this machine.
+    pub async fn down(
         session: &Session,
-        source: &str,
+        sources: &[Vec<u8>],
         target: &Path,
         is_recursive: bool,
+    ) -> Result<Self, TransferError> {
+        if sources.len() > 1 && !target.is_dir() {
+            let text = format!("{} is no folder here", target.display());
+            return Err(FileError::new(FileCode::WrongKind, text).into());
+        }
+        let mut plan = Self::default();
+        let kinds = stat_all(session, sources).await?;
+        for (source, kind) in sources.iter().zip(kinds) {
+            let added = match kind {
+                Ok(kind) => {
+                    plan.add_down(session, source, target, kind, sources.len() > 1, is_recursive).await
+                }
+                Err(error) => Err(error),
+            };
+            match added {
+                Err(error) if is_of_one_source(&error) => {
+                    let local = target.as_os_str().as_bytes().to_vec();
+                    plan.refused.push(NotCopied { local, remote: source.clone(), error });
+                }
+                result => result?,
+            }
+        }
+        plan.refuse_twice(Direction::Down, sources.len());
+        Ok(plan)
+    }
+
+    /// Adds a file or, recursively, a folder of the server.
+    async fn add_down(
+        &mut self,
+        session: &Session,
+        source: &[u8],
+        target: &Path,
+        (kind, meta): (Kind, Meta),
+        is_one_of_many: bool,
+        is_recursive: bool,
     ) -> Result<(), TransferError> {
-        let (kind, meta) = stat(session, source.as_bytes()).await?;
-        let name = if source.ends_with("/.") { None } else { named(Path::new(source)) };
-        let destination = match name {
+        let shown = name::shown(source);
+        let path = Path::new(std::ffi::OsStr::from_bytes(source));
+        let own_name = if source.ends_with(b"/.") { None } else { path.file_name() };
+        let destination = match own_name {
             Some(name) if target.is_dir() => target.join(name),
             _ => target.to_owned(),
         };
         match kind {
             Kind::File => {
-                let (store, name) = parent_store(&destination)?;
-                Ok(self.push(Item {
-                    store,
-                    local: name,
-                    remote: source.into(),
-                    size_bytes: meta.size_bytes,
-                })?)
+                let (store, local) = self.parent_store(&destination)?;
+                let remote = source.to_vec();
+                Ok(self.push(Item { store, local, remote, meta, may_be_there: is_one_of_many })?)
             }
             Kind::Folder => {
-                check_recursive(is_recursive, source)?;
-                self.add_folder_down(session, source.as_bytes(), &destination, meta.mode).await
+                check_recursive(is_recursive, &shown)?;
+                self.add_folder_down(session, source, &destination, meta.mode).await
             }
-            Kind::Missing => Err(missing(source).into()),
+            Kind::Missing => Err(missing(&shown).into()),
             Kind::Other => {
-                Err(FileError::new(FileCode::WrongKind, format!("{source} is neither file nor folder"))
-                    .into())
+                let text = format!("{shown} is neither file nor folder");
+                Err(FileError::new(FileCode::WrongKind, text).into())
             }
         }
     }
@@ -176,46 +272,71 @@ impl Plan {
         destination: &Path,
         mode: u32,
     ) -> Result<(), TransferError> {
-        if !destination.is_dir() {
-            let (parent, name) = parent_store(destination)?;
+        let was_there = destination.is_dir();
+        if !was_there {
+            let (parent, name) = self.parent_store(destination)?;
             parent.make_folder(&name, mode)?;
         }
-        let store = Arc::new(Store::open(destination)?);
+        let store = self.store(destination)?;
         let (mut writer, mut reader) = session.open().await?;
         message::write_request(&mut writer, &Message::List(source.to_owned())).await?;
-        self.skipped += self.read_listing(&mut reader, source, &store).await?;
-        Ok(())
+        let base =
+            Base { store: &store, remote: source, may_be_there: was_there, direction: Direction::Down };
+        self.read_listing(&mut reader, &base).await
     }
 
     async fn read_listing<R: AsyncRead + Unpin>(
         &mut self,
         reader: &mut R,
-        source: &[u8],
-        store: &Arc<Store>,
-    ) -> Result<u64, TransferError> {
+        base: &Base<'_>,
+    ) -> Result<(), TransferError> {
+        let path_of = |bytes: Vec<u8>| PathBuf::from(std::ffi::OsString::from_vec(bytes));
         loop {
-            match message::read(reader).await? {
-                Message::Entry(path, Kind::Folder, meta) => {
-                    self.push_folder(Folder { store: Some(Arc::clone(store)), path, mode: meta.mode })?;
+            let found = match message::read(reader).await? {
+                Message::Entry(path, kind @ (Kind::File | Kind::Folder), meta) => {
+                    Found::Entry(path_of(path), kind, meta)
                 }
-                Message::Entry(path, kind @ (Kind::File | Kind::Other), meta) => {
-                    let (store, remote) = (Arc::clone(store), join(source, &path));
-                    self.push_found(kind, Item { store, local: path, remote, size_bytes: meta.size_bytes })?;
-                }
-                Message::EndList(skipped) => return Ok(skipped),
+                Message::LeftOut(path, error) => Found::LeftOut(path_of(path), error),
+                Message::EndList(_) => return Ok(()),
                 other => return Err(unexpected(&other)),
-            }
+            };
+            self.push_found(found, base)?;
         }
     }
 
-    /// What a walk has found that is no folder.
-    fn push_found(&mut self, kind: Kind, item: Item) -> Result<(), FileError> {
+    /// What a walk has found, here or there.
+    fn push_found(&mut self, found: Found, base: &Base<'_>) -> Result<(), FileError> {
+        let (path, entry) = match found {
+            Found::Entry(path, kind, meta) => (path, Ok((kind, meta))),
+            Found::Part(path, _) => (path, Err(Found::part())),
+            Found::LeftOut(path, error) => (path, Err(error)),
+        };
+        let local = path.into_os_string().into_vec();
+        let remote = join(base.remote, &local);
+        let (store, may_be_there) = (Arc::clone(base.store), base.may_be_there);
+        let item = Item { store, local, remote, meta: Meta::default(), may_be_there };
+        let is_too_long = item.remote.len() > PATH_BYTES_MAX || item.local.len() > PATH_BYTES_MAX;
+        let (kind, meta) = match entry {
+            Ok(_) if is_too_long => {
+                let text = format!("its path is longer than {PATH_BYTES_MAX} bytes");
+                return self.refuse(item, FileError::new(FileCode::BadName, text));
+            }
+            Ok(entry) => entry,
+            Err(error) => return self.refuse(item, error),
+        };
         if kind == Kind::File {
-            return self.push(item);
+            return self.push(Item { meta, ..item });
         }
+        let store = (base.direction == Direction::Down).then_some(item.store);
+        self.push_folder(Folder { store, local: item.local, remote: item.remote, mode: meta.mode })
+    }
+
+    fn refuse(&mut self, item: Item, error: FileError) -> Result<(), FileError> {
         self.check_room()?;
-        let error = reserved(&item);
-        self.refused.push((item, error));
+        let is_no_file = error.code == FileCode::WrongKind;
+        let list = if is_no_file { &mut self.left_out } else { &mut self.refused };
+        let error = error.about(&item.shown());
+        list.push(item.not_copied(error));
         Ok(())
     }
 
@@ -231,26 +352,70 @@ impl Plan {
         Ok(())
     }
 
+    /// Of two sources that would become the same file, the first is copied, as with `cp`.
+    fn refuse_twice(&mut self, direction: Direction, sources: usize) {
+        if sources < 2 {
+            return;
+        }
+        let mut taken = HashSet::new();
+        for item in std::mem::take(&mut self.items) {
+            let key = match direction {
+                Direction::Up => (0, item.remote.clone()),
+                Direction::Down => (Arc::as_ptr(&item.store) as usize, item.local.clone()),
+            };
+            if taken.insert(key) {
+                self.items.push(item);
+                continue;
+            }
+            let text = format!("{}: another source has become this file", item.shown());
+            self.refused.push(item.not_copied(FileError::new(FileCode::Busy, text)));
+        }
+    }
+
+    fn store(&mut self, folder: &Path) -> Result<Arc<Store>, FileError> {
+        if let Some(store) = self.stores.get(folder) {
+            return Ok(Arc::clone(store));
+        }
+        let store = Arc::new(Store::open(folder)?);
+        self.stores.insert(folder.to_owned(), Arc::clone(&store));
+        Ok(store)
+    }
+
+    fn parent_store(&mut self, path: &Path) -> Result<(Arc<Store>, Vec<u8>), FileError> {
+        let Some(name) = path.file_name() else {
+            return Err(FileError::new(FileCode::WrongKind, format!("{} cannot be a file", path.display())));
+        };
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok((self.store(parent)?, name.as_bytes().to_vec()))
+    }
+
     fn check_room(&self) -> Result<(), FileError> {
-        if self.items.len() + self.folders.len() + self.refused.len() < ITEMS_MAX {
+        let count = self.items.len() + self.folders.len() + self.refused.len() + self.left_out.len();
+        if count < ITEMS_MAX {
             return Ok(());
         }
         Err(FileError::new(FileCode::Io, format!("more than {ITEMS_MAX} files in one command")))
     }
 }
 
-type Entries = Vec<(PathBuf, Kind, Meta)>;
-
-fn collect(store: Arc<Store>) -> Result<(Entries, u64), FileError> {
-    let mut walk = Walk::begin(store, PathBuf::from("."))?;
-    let entries = walk.by_ref().take(ITEMS_MAX).collect();
-    Ok((entries, walk.skipped()))
+/// Where what is found belongs.
+struct Base<'a> {
+    store: &'a Arc<Store>,
+    remote: &'a [u8],
+    may_be_there: bool,
+    direction: Direction,
 }
 
-/// What is said of a file whose name means something else.
-fn reserved(item: &Item) -> FileError {
-    let text = format!("{}: left out, its name is that of the part of another copy", item.shown());
-    FileError::new(FileCode::BadName, text)
+fn collect(store: Arc<Store>) -> Result<Vec<Found>, FileError> {
+    Ok(Walk::begin(store, PathBuf::from("."))?.take(ITEMS_MAX).collect())
+}
+
+/// An error of what is inside a folder, with the name that the folder was given.
+fn about(error: TransferError, shown: &str) -> TransferError {
+    match error {
+        TransferError::Local(error) => error.about(shown).into(),
+        other => other,
+    }
 }
 
 /// Asks the server what is at a path.
@@ -261,6 +426,24 @@ pub async fn stat(session: &Session, path: &[u8]) -> Result<(Kind, Meta), Transf
         Message::Info(kind, meta) => Ok((kind, meta)),
         other => Err(unexpected(&other)),
     }
+}
+
+type Stated = Result<(Kind, Meta), TransferError>;
+
+/// What is at each of these paths; asked at the same time, or many would cost a round trip each.
+async fn stat_all(session: &Session, paths: &[Vec<u8>]) -> Result<Vec<Stated>, TransferError> {
+    const AT_ONCE: usize = 64;
+    let mut all = Vec::new();
+    for some in paths.chunks(AT_ONCE) {
+        let asking = some.iter().map(|path| {
+            let (session, path) = (session.clone(), path.clone());
+            tokio::spawn(async move { stat(&session, &path).await })
+        });
+        for asked in asking.collect::<Vec<_>>() {
+            all.push(asked.await.map_err(super::work::panicked)?);
+        }
+    }
+    Ok(all)
 }
 
 fn check_recursive(is_recursive: bool, shown: &str) -> Result<(), FileError> {
@@ -277,17 +460,8 @@ fn missing(path: &str) -> FileError {
     FileError::new(FileCode::NotFound, format!("{path}: there is no such file on the server"))
 }
 
-/// The last name of a path, if it ends in one.
-fn named(path: &Path) -> Option<&OsStr> {
-    path.file_name()
-}
-
-fn parent_store(path: &Path) -> Result<(Arc<Store>, Vec<u8>), FileError> {
-    let Some(name) = path.file_name() else {
-        return Err(FileError::new(FileCode::WrongKind, format!("{} cannot be a file", path.display())));
-    };
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok((Arc::new(Store::open(parent)?), name.as_bytes().to_vec()))
+fn no_folder(path: &str) -> FileError {
+    FileError::new(FileCode::NotFound, format!("{path} is no folder on the server"))
 }
 
 fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {

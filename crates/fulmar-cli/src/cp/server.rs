@@ -12,14 +12,17 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 use super::clients::{Admission, Client, Clients};
+use super::compare;
 use super::error::{FileCode, FileError, TransferError};
-use super::message::{self, Hash, Message, PREAMBLE};
+use super::message::{self, Hash, Kind, Message, Meta, PATH_BYTES_MAX, PREAMBLE, Version};
+use super::name;
 use super::patience::{Patient, STALL_MAX, patience_for};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
-use super::send::{Source, send, unexpected};
+use super::send::{send, unexpected};
+use super::source::Source;
 use super::store::Store;
-use super::walk::Walk;
+use super::walk::{Found, Walk};
 use super::work::{SHARE, blocking, caught};
 
 /// How long a client may take to take the last word.
@@ -62,8 +65,10 @@ pub struct Admitted {
 pub struct Handled {
     /// What was asked for.
     pub request: &'static str,
-    /// Of what.
+    /// Of what, for people.
     pub path: String,
+    /// The same exactly, if that is something else (see [`name::exact`]).
+    pub path_bytes: Option<String>,
     /// Bytes of the file, and how many of them had not to be sent.
     pub bytes: Option<(u64, u64)>,
 }
@@ -131,8 +136,8 @@ impl Served {
         let late = || FileError::new(FileCode::Protocol, "no request came");
         let request = tokio::time::timeout(REQUEST_TIME_MAX, read_request(&mut reader)).await;
         let result = match request.unwrap_or_else(|_| Err(late().into())) {
-            Ok(request) => {
-                let serving = self.serve(client, request, &mut reader, &mut writer);
+            Ok((version, request)) => {
+                let serving = self.serve(client, (version, request), &mut reader, &mut writer);
                 // A mistake in here ends this request, and its client hears of it.
                 caught(async { Ok(serving.await) }).await.unwrap_or_else(|mistake| Err((mistake, true)))
             }
@@ -162,7 +167,7 @@ impl Served {
     async fn serve<R, W>(
         &self,
         client: &str,
-        request: Message,
+        (version, request): (Version, Message),
         reader: &mut Patient<R>,
         writer: &mut Patient<W>,
     ) -> Result<Handled, (TransferError, bool)>
@@ -173,33 +178,33 @@ impl Served {
         let untold = |error| (error, true);
         let store = Arc::clone(&self.store);
         let handled = |request, path: &[u8], bytes| {
-            let path = crate::units::printable(&String::from_utf8_lossy(path));
-            Ok(Handled { request, path, bytes })
+            Ok(Handled { request, path: name::shown(path), path_bytes: name::exact(path), bytes })
         };
         match request {
             Message::Put(path) => {
-                let outcome = self.put(client, &path, reader, writer).await?;
+                let outcome = self.put(client, &path, version, reader, writer).await?;
                 handled("put", &path, Some((outcome.size_bytes, outcome.resumed_bytes)))
             }
             Message::Get(path) => {
-                let (opening, shown) = (path.clone(), String::from_utf8_lossy(&path).into_owned());
-                let (file, meta) = blocking(move || store.open_file(&opening)).await.map_err(untold)?;
-                // It may have to go through as much on its disk before it says more.
-                reader.set_limit(patience_for(meta.size_bytes));
-                let source = Source { file, meta, shown };
-                let outcome = send(reader, writer, source, &FileProgress::new(&Arc::default()))
-                    .await
-                    .map_err(|e| (e, false))?;
+                let opening = path.clone();
+                let source = blocking(move || Source::open(&store, &opening, &name::shown(&opening)));
+                let source = source.await.map_err(untold)?;
+                // It may have to go through as much on its disk before it says more, if it does not say how far it is.
+                reader.set_limit(silence_max(version, source.meta.size_bytes));
+                let progress = FileProgress::new(&Arc::default());
+                let sending = Box::pin(send(reader, writer, source, &progress, version));
+                let outcome = sending.await.map_err(|e| (e, false))?;
                 handled("get", &path, Some((outcome.size_bytes, outcome.resumed_bytes)))
             }
             Message::Stat(path) => {
                 let asked = path.clone();
                 let (kind, meta) = blocking(move || store.stat(&asked)).await.map_err(untold)?;
+                let meta = as_known_to(version, meta);
                 message::write(writer, &[Message::Info(kind, meta)]).await.map_err(untold)?;
                 handled("stat", &path, None)
             }
             Message::List(path) => {
-                list(store, path.clone(), writer).await.map_err(untold)?;
+                Box::pin(list(store, path.clone(), version, writer)).await.map_err(untold)?;
                 handled("list", &path, None)
             }
             Message::MakeFolder(path, mode) => {
@@ -209,6 +214,12 @@ impl Served {
                 message::write(writer, &[Message::Done(Hash::default())]).await.map_err(untold)?;
                 handled("make folder", &path, None)
             }
+            Message::Compare(asked) => {
+                let files = format!("{} files", asked.len());
+                let same = Box::pin(compare::answer(store, asked)).await.map_err(untold)?;
+                message::write(writer, &[Message::Same(same)]).await.map_err(untold)?;
+                handled("compare", files.as_bytes(), None)
+            }
             other => Err(untold(unexpected(&other))),
         }
     }
@@ -217,6 +228,7 @@ impl Served {
         &self,
         client: &str,
         path: &[u8],
+        version: Version,
         reader: &mut Patient<R>,
         writer: &mut Patient<W>,
     ) -> Result<super::send::Outcome, (TransferError, bool)>
@@ -230,13 +242,13 @@ impl Served {
         let (store, asked) = (Arc::clone(&self.store), path.to_owned());
         let placing = blocking(move || store.place(&asked).map(|place| (place.present_bytes(), place)));
         let (present_bytes, place) = placing.await.map_err(|e| (e, true))?;
-        // The client compares what is here with what it has before it says more.
-        reader.set_limit(patience_for(present_bytes));
+        // The client compares what is here with what it has before it says more, if it does not say how far it is.
+        reader.set_limit(silence_max(version, present_bytes));
 
         let replaced = self.replace_earlier(client, key.clone());
         let progress = FileProgress::new(&self.progress);
         let result = tokio::select! {
-            result = receive(reader, writer, place, &progress) => result.map_err(|e| (e, false)),
+            result = receive(reader, writer, place, &progress, version) => result.map_err(|e| (e, false)),
             Ok(()) = replaced => {
                 Err(untold(FileError::new(FileCode::Replaced, "a later request for the same file took over")))
             }
@@ -283,29 +295,44 @@ impl Served {
 }
 
 /// Reads the preamble and the request. A version that is not known here is told so, and nothing else is read.
-async fn read_request<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Message, TransferError> {
+async fn read_request<R: AsyncRead + Unpin>(reader: &mut R) -> Result<(Version, Message), TransferError> {
     let mut preamble = [0; 4];
     reader.read_exact(&mut preamble).await.map_err(TransferError::Connection)?;
     if preamble[..3] != PREAMBLE[..3] {
         return Err(TransferError::Protocol("not a copy request".into()));
     }
-    if preamble[3] != PREAMBLE[3] {
-        let text =
-            format!("version {} of the copy protocol is not spoken here: it is {}", preamble[3], PREAMBLE[3]);
+    let Some(version) = Version::from_wire(preamble[3]) else {
+        let text = format!(
+            "version {} of the copy protocol is not spoken here: it is {} at most",
+            preamble[3], PREAMBLE[3]
+        );
         return Err(FileError::new(FileCode::Version, text).into());
-    }
-    message::read(reader).await
+    };
+    Ok((version, message::read(reader).await?))
+}
+
+/// How long a client may be silent that has to go through so many bytes. From version 2 on it says how far it is.
+fn silence_max(version: Version, bytes: u64) -> Duration {
+    if version < Version::Two { patience_for(bytes) } else { STALL_MAX }
+}
+
+/// Version 1 knows no sticky bit.
+fn as_known_to(version: Version, meta: Meta) -> Meta {
+    let mode = if version < Version::Two { meta.mode & 0o777 } else { meta.mode };
+    Meta { mode, ..meta }
 }
 
 async fn list<W: AsyncWrite + Unpin>(
     store: Arc<Store>,
     path: Vec<u8>,
+    version: Version,
     writer: &mut W,
 ) -> Result<(), TransferError> {
-    use std::os::unix::ffi::OsStringExt;
     let root = Store::key(&path)?;
     let (begun, below) = (Arc::clone(&store), root.clone());
-    let mut walk = blocking(move || Walk::begin(begun, below)).await?;
+    let begin = move || Walk::begin(begun, below).map_err(|error| error.about(&name::shown(&path)));
+    let mut walk = blocking(begin).await?;
+    let mut left_out = 0;
     loop {
         // A piece at a time: a client that does not read holds no thread.
         let (rest, entries) = blocking(move || {
@@ -315,13 +342,36 @@ async fn list<W: AsyncWrite + Unpin>(
         .await?;
         walk = rest;
         if entries.is_empty() {
-            return message::write(writer, &[Message::EndList(walk.skipped())]).await;
+            return message::write(writer, &[Message::EndList(left_out)]).await;
         }
         let mut out = Vec::new();
-        for (path, kind, meta) in entries {
-            Message::Entry(path.into_os_string().into_vec(), kind, meta).append_to(&mut out);
+        for found in entries {
+            let said = listed(found, version);
+            left_out += u64::from(matches!(said, None | Some(Message::LeftOut(..))));
+            said.iter().for_each(|message| message.append_to(&mut out));
         }
         writer.write_all(&out).await.map_err(TransferError::Connection)?;
+    }
+}
+
+/// What is said of an entry: nothing, where version 1 has no words for it.
+fn listed(found: Found, version: Version) -> Option<Message> {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = |path: PathBuf| path.into_os_string().into_vec();
+    let too_long =
+        || FileError::new(FileCode::BadName, format!("its path is longer than {PATH_BYTES_MAX} bytes"));
+    let (path, said) = match found {
+        Found::Entry(path, ..) | Found::Part(path, _) if path.as_os_str().len() > PATH_BYTES_MAX => {
+            (bytes(path), Err(too_long()))
+        }
+        Found::Entry(path, kind, meta) => (bytes(path), Ok((kind, meta))),
+        Found::Part(path, meta) if version < Version::Two => (bytes(path), Ok((Kind::Other, meta))),
+        Found::Part(path, _) => (bytes(path), Err(Found::part())),
+        Found::LeftOut(path, error) => (bytes(path), Err(error)),
+    };
+    match said {
+        Ok((kind, meta)) => Some(Message::Entry(path, kind, as_known_to(version, meta))),
+        Err(error) => (version >= Version::Two).then_some(Message::LeftOut(path, error)),
     }
 }
 

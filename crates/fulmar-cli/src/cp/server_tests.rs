@@ -63,6 +63,9 @@ async fn a_listing_names_everything_below() {
             Message::Entry(path, kind, meta) => {
                 (String::from_utf8(path.clone()).unwrap(), *kind, meta.size_bytes)
             }
+            Message::LeftOut(path, error) => {
+                (format!("{}: {error}", String::from_utf8_lossy(path)), Kind::Other, 0)
+            }
             Message::EndList(skipped) => ("end".into(), Kind::Other, *skipped),
             other => panic!("{other:?}"),
         })
@@ -73,6 +76,7 @@ async fn a_listing_names_everything_below() {
             ("b".into(), Kind::Folder, 0),
             ("b/f".into(), Kind::File, 5),
             ("g".into(), Kind::File, 0),
+            ("link: a symbolic link".into(), Kind::Other, 0),
             ("end".into(), Kind::Other, 1)
         ]
     );
@@ -101,7 +105,7 @@ async fn what_is_forbidden_is_refused_with_its_reason() {
 #[tokio::test]
 async fn another_version_is_told_so() {
     let (_dir, served) = served(false);
-    let (handled, answers) = ask_raw(&served, b"FCP\x02whatever this may mean").await;
+    let (handled, answers) = ask_raw(&served, b"FCP\x03whatever this may mean").await;
     assert!(handled.is_err());
     assert_eq!(code(&answers), Some(FileCode::Version));
     let (_, answers) = ask_raw(&served, b"GET / HTTP/1.1\r\n").await;
@@ -167,5 +171,92 @@ proptest! {
         bytes.extend(tail);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _ = runtime.block_on(ask_raw(&served, &bytes));
+    }
+}
+
+/// Clients of version 1 are served as before: they would not understand what came later.
+#[tokio::test]
+async fn a_client_of_version_1_gets_nothing_that_it_does_not_know() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, served) = served(true);
+    fs::set_permissions(dir.path().join("a/b"), fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::write(dir.path().join("a/.x.fulmar-part"), b"?").unwrap();
+    let mut bytes = b"FCP\x01".to_vec();
+    Message::List(b"a".to_vec()).append_to(&mut bytes);
+    let (_, answers) = ask_raw(&served, &bytes).await;
+    let entries = |answers: &[Result<Message, TransferError>]| -> Vec<(String, Kind, u32)> {
+        let entry = |answer: &Result<Message, TransferError>| match answer {
+            Ok(Message::Entry(path, kind, meta)) => {
+                Some((String::from_utf8_lossy(path).into_owned(), *kind, meta.mode & 0o1000))
+            }
+            Ok(Message::EndList(_)) => None,
+            other => panic!("{other:?}"),
+        };
+        answers.iter().filter_map(entry).collect()
+    };
+    let names =
+        [(".x.fulmar-part", Kind::Other), ("b", Kind::Folder), ("b/f", Kind::File), ("g", Kind::File)];
+    assert_eq!(entries(&answers), names.map(|(name, kind)| (name.to_owned(), kind, 0)));
+    assert_eq!(answers.last().unwrap().as_ref().unwrap(), &Message::EndList(1), "the link");
+    let newer = ask(&served, &[Message::Stat(b"a/b".to_vec())]).await;
+    assert!(matches!(newer[0], Ok(Message::Info(Kind::Folder, Meta { mode: 0o1777, .. }))), "{newer:?}");
+}
+
+/// Clause 4.14: the same is what has size, time, mode and, for both to see, content.
+#[tokio::test]
+async fn a_comparison_names_the_hash_of_what_is_there_like_that() {
+    let (_dir, served) = served(true);
+    let [Ok(Message::Info(_, meta))] = ask(&served, &[Message::Stat(b"a/b/f".to_vec())]).await[..] else {
+        panic!("it is there")
+    };
+    let asked = |path: &str, meta: Meta| (path.as_bytes().to_vec(), meta);
+    let same = Message::Compare(vec![
+        asked("a/b/f", meta),
+        asked("a/b/f", Meta { size_bytes: 4, ..meta }),
+        asked("a/b/f", Meta { mtime_s: 1, ..meta }),
+        asked("a/b/f", Meta { mode: meta.mode ^ 0o200, ..meta }),
+        asked("a/g", meta),
+        asked("a/b", meta),
+        asked("missing", meta),
+        asked("../x", meta),
+    ]);
+    let answers = ask(&served, &[same]).await;
+    let mut expected = vec![None; 8];
+    expected[0] = Some(*blake3::hash(b"hello").as_bytes());
+    assert_eq!(answers[0].as_ref().unwrap(), &Message::Same(expected));
+}
+
+/// A sender that hashes what it has on a slow disk was given up, each time anew. It says how far it is, and is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_sender_that_says_that_it_hashes_is_waited_for_and_one_that_is_silent_is_not() {
+    for (says, is_waited_for) in [(true, true), (false, false)] {
+        let (dir, served) = served(false);
+        let content = vec![7; 100_000];
+        fs::write(dir.path().join(".f.fulmar-part"), &content[..90_000]).unwrap();
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let (mut near_read, mut near_write) = tokio::io::split(near);
+        let (mut far_read, mut far_write) = tokio::io::split(far);
+        let admitted = served.admit("a").await;
+        let client = async {
+            let meta = Meta { size_bytes: 100_000, mode: 0o600, ..Meta::default() };
+            message::write_request(&mut near_write, &Message::Put(b"f".to_vec())).await.unwrap();
+            message::write(&mut near_write, &[Message::Meta(meta)]).await.unwrap();
+            while !matches!(message::read(&mut near_read).await.unwrap(), Message::Resume(90_000, _)) {}
+            for minute in 0..30 {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                if says {
+                    message::write(&mut near_write, &[Message::Working(minute, 90_000)]).await.unwrap();
+                }
+            }
+            let data = Message::Data(content[90_000..].to_vec().into());
+            let end = Message::End(blake3::hash(&content).into());
+            let _ = message::write(&mut near_write, &[Message::Start(90_000), data, end]).await;
+            message::read(&mut near_read).await
+        };
+        let (answer, handled) = tokio::join!(client, served.handle(admitted, &mut far_read, &mut far_write));
+        assert_eq!(handled.is_ok(), is_waited_for, "{handled:?}");
+        let stalled =
+            |e: &TransferError| matches!(e, TransferError::Remote(e) if e.code == FileCode::Stalled);
+        assert!(answer.is_ok() || answer.as_ref().is_err_and(stalled), "{answer:?}");
     }
 }

@@ -16,14 +16,17 @@ use cap_std::fs::Dir;
 
 use super::disk;
 use super::error::{FileCode, FileError};
-use super::message::{Kind, Meta, PATH_BYTES_MAX};
-use super::meta::{NAME_BYTES_MAX, describe};
+use super::message::{FOLDER_MODE_MAX, Kind, Meta, PATH_BYTES_MAX};
+use super::meta::{NAME_BYTES_MAX, describe, name_of_kind};
+use super::name;
 use super::part::{Place, is_part_name};
+use super::space::Space;
 
 /// A folder and all below it.
 #[derive(Debug)]
 pub struct Store {
     dir: Dir,
+    space: Arc<Space>,
 }
 
 /// What a folder contains.
@@ -31,11 +34,10 @@ pub struct Store {
 pub struct Entry {
     /// Its path from the root.
     pub path: PathBuf,
-    /// `Other` for symbolic links as well: they are not followed, they could lead in circles.
-    pub kind: Kind,
-    /// As the system says.
-    pub meta: Meta,
-    /// It is a file, but has the name of a part: perhaps one.
+    /// A file or a folder, as the system says; or why it is neither. Symbolic links are not followed, they could lead in
+    /// circles.
+    pub what: Result<(Kind, Meta), FileError>,
+    /// It has the name of a part: if it is a file, perhaps one.
     pub is_part: bool,
 }
 
@@ -43,7 +45,8 @@ impl Store {
     /// Opens the folder that requests are confined to.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
-        Ok(Self { dir: dir.map_err(|e| FileError::from_io(&folder.display().to_string(), &e))? })
+        let dir = dir.map_err(|e| FileError::from_io(&folder.display().to_string(), &e))?;
+        Ok(Self { dir, space: Arc::default() })
     }
 
     /// What is at a path. Symbolic links are followed as long as they stay inside.
@@ -85,7 +88,7 @@ impl Store {
         self.dir.create_dir_all(&path).map_err(|e| explain(&path, &e))?;
         if is_new {
             // Writable for its owner whatever the source says, or nothing could be put inside.
-            let permissions = std::fs::Permissions::from_mode(mode & 0o777 | 0o700);
+            let permissions = std::fs::Permissions::from_mode(mode & FOLDER_MODE_MAX | 0o700);
             let permissions = cap_std::fs::Permissions::from_std(permissions);
             self.dir.set_permissions(&path, permissions).map_err(|e| explain(&path, &e))?;
             self.sync_above(&path).map_err(|e| explain(&path, &e))?;
@@ -121,7 +124,7 @@ impl Store {
             Ok(there) if !there.is_file() => return wrong("neither file nor folder"),
             _ => {}
         }
-        Ok(Place { folder: Arc::new(folder), name: name.into(), shown })
+        Ok(Place { folder: Arc::new(folder), name: name.into(), shown, space: Arc::clone(&self.space) })
     }
 
     /// The path that every spelling of it becomes, as a key.
@@ -129,15 +132,21 @@ impl Store {
         relative(path)
     }
 
-    /// The entries of one folder, in the order of their names.
+    /// The entries of one folder, in the order of their names. Errors name nothing: whoever asks knows of what.
     pub fn entries(&self, path: &Path) -> Result<Vec<Entry>, FileError> {
         let mut entries = Vec::new();
-        for entry in self.dir.read_dir(path).map_err(|e| explain(path, &e))? {
-            let entry = entry.map_err(|e| explain(path, &e))?;
-            let name = path.join(entry.file_name());
-            let (kind, meta) = describe(&entry.metadata().map_err(|e| explain(&name, &e))?);
-            let is_part = kind == Kind::File && is_part_name(entry.file_name().as_bytes());
-            entries.push(Entry { path: name, kind, meta, is_part });
+        for entry in self.dir.read_dir(path).map_err(|e| reason(&e))? {
+            let entry = entry.map_err(|e| reason(&e))?;
+            // One that has gone meanwhile must not take its neighbours along.
+            let what =
+                entry.metadata().map_err(|e| reason(&e)).and_then(|metadata| match describe(&metadata) {
+                    (Kind::Other | Kind::Missing, _) => {
+                        Err(FileError::new(FileCode::WrongKind, name_of_kind(&metadata)))
+                    }
+                    known => Ok(known),
+                });
+            let is_part = is_part_name(entry.file_name().as_bytes());
+            entries.push(Entry { path: path.join(entry.file_name()), what, is_part });
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)
@@ -147,9 +156,9 @@ impl Store {
 /// A path from the wire as one below the folder: `.` for the folder itself. A leading `/` means the folder,
 /// too.
 fn relative(path: &[u8]) -> Result<PathBuf, FileError> {
-    let shown = || crate::units::printable(&String::from_utf8_lossy(path));
+    let shown = || name::shown(path);
     if path.len() > PATH_BYTES_MAX || path.contains(&0) {
-        return Err(FileError::new(FileCode::BadName, "a path that no file can have"));
+        return Err(FileError::new(FileCode::BadName, format!("a path that no file can have: {}", shown())));
     }
     let mut clean = PathBuf::new();
     for component in Path::new(std::ffi::OsStr::from_bytes(path)).components() {
@@ -168,12 +177,16 @@ fn relative(path: &[u8]) -> Result<PathBuf, FileError> {
 }
 
 fn explain(path: &Path, error: &io::Error) -> FileError {
+    reason(error).about(&path.display().to_string())
+}
+
+fn reason(error: &io::Error) -> FileError {
     // cap-std reports a path that leads out as a permission error of its own making, without a number of the
     // system.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
-        return FileError::new(FileCode::Outside, format!("{}: leads out of the folder", path.display()));
+        return FileError::new(FileCode::Outside, "leads out of the folder");
     }
-    FileError::from_io(&path.display().to_string(), error)
+    FileError::reason(error)
 }
 
 #[cfg(test)]

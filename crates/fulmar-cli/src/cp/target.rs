@@ -1,7 +1,10 @@
 //! Where a copy comes from or goes to: a path here, or `HOST:PATH`.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::str::FromStr;
+
+use super::name;
 
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,34 +15,38 @@ pub enum Location {
     There {
         /// A name or an address, without brackets.
         host: String,
-        /// Relative to the server's root.
-        path: String,
+        /// Relative to the server's root, in whatever bytes its names are.
+        path: Vec<u8>,
     },
 }
 
-impl FromStr for Location {
-    type Err = String;
-
+impl Location {
     /// As `scp` does: the part before the first colon is a host, unless a slash comes earlier. `./a:b` is a
-    /// file here.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
+    /// file here. Paths may be any bytes, names of hosts are text.
+    pub fn parse(text: &OsStr) -> Result<Self, String> {
+        let bytes = text.as_bytes();
+        if bytes.is_empty() {
             return Err("an empty name".into());
         }
-        let (host, path) = if let Some(rest) = text.strip_prefix('[') {
-            rest.split_once("]:").ok_or("expected [ADDRESS]:PATH")?
+        let (host, path) = if let Some(rest) = bytes.strip_prefix(b"[") {
+            let end = rest.windows(2).position(|two| two == b"]:").ok_or("expected [ADDRESS]:PATH")?;
+            (&rest[..end], &rest[end + 2..])
         } else {
-            match text.split_once(':') {
-                Some((host, path)) if !host.contains('/') => (host, path),
-                _ => return Ok(Self::Here(text.into())),
+            match bytes.iter().position(|byte| *byte == b':') {
+                Some(colon) if !bytes[..colon].contains(&b'/') => (&bytes[..colon], &bytes[colon + 1..]),
+                _ => return Ok(Self::Here(OsString::from_vec(bytes.to_vec()).into())),
             }
         };
         if host.is_empty() {
             return Err("a host is missing before the colon".into());
         }
+        let shown = name::shown(bytes);
+        let host = std::str::from_utf8(host)
+            .map_err(|_| format!("`{shown}`: a host has no such name (a file here is written ./{shown})"))?;
         if let Some(port) = as_port(path) {
+            let path = name::shown(path);
             return Err(format!(
-                "`{text}`: a port is given with -p {port}, and {host}: stands for the folder that is served there \
+                "`{shown}`: a port is given with -p {port}, and {host}: stands for the folder that is served there \
                  (a path that begins like that: {host}:./{path})"
             ));
         }
@@ -48,14 +55,18 @@ impl FromStr for Location {
 }
 
 /// The port that somebody wrote between the host and the path, as in a URL.
-fn as_port(path: &str) -> Option<u16> {
-    let (port, _) = path.split_once(':')?;
-    port.parse().ok()
+fn as_port(path: &[u8]) -> Option<u16> {
+    let colon = path.iter().position(|byte| *byte == b':')?;
+    std::str::from_utf8(&path[..colon]).ok()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<Location, String> {
+        Location::parse(text.as_ref())
+    }
 
     fn there(host: &str, path: &str) -> Result<Location, String> {
         Ok(Location::There { host: host.into(), path: path.into() })
@@ -63,19 +74,28 @@ mod tests {
 
     #[test]
     fn as_scp_reads_them() {
-        assert_eq!("file".parse(), Ok(Location::Here("file".into())));
-        assert_eq!("./a:b".parse(), Ok(Location::Here("./a:b".into())));
-        assert_eq!("/a:b".parse(), Ok(Location::Here("/a:b".into())));
-        assert_eq!("host:".parse(), there("host", ""));
-        assert_eq!("host:a/b:c".parse(), there("host", "a/b:c"));
-        assert_eq!("[::1]:a".parse(), there("::1", "a"));
-        assert!(":a".parse::<Location>().is_err());
-        assert!("[::1]".parse::<Location>().is_err());
-        assert!("host:4800:".parse::<Location>().unwrap_err().contains("-p 4800"));
-        assert!("[::1]:4800:a".parse::<Location>().unwrap_err().contains("-p 4800"));
-        assert_eq!("host:./4800:".parse(), there("host", "./4800:"));
-        assert_eq!("host:70000:a".parse(), there("host", "70000:a"));
-        assert_eq!("host:4800".parse(), there("host", "4800"));
-        assert!("".parse::<Location>().is_err());
+        assert_eq!(parse("file"), Ok(Location::Here("file".into())));
+        assert_eq!(parse("./a:b"), Ok(Location::Here("./a:b".into())));
+        assert_eq!(parse("/a:b"), Ok(Location::Here("/a:b".into())));
+        assert_eq!(parse("host:"), there("host", ""));
+        assert_eq!(parse("host:a/b:c"), there("host", "a/b:c"));
+        assert_eq!(parse("[::1]:a"), there("::1", "a"));
+        assert!(parse(":a").is_err());
+        assert!(parse("[::1]").is_err());
+        assert!(parse("host:4800:").unwrap_err().contains("-p 4800"));
+        assert!(parse("[::1]:4800:a").unwrap_err().contains("-p 4800"));
+        assert_eq!(parse("host:./4800:"), there("host", "./4800:"));
+        assert_eq!(parse("host:70000:a"), there("host", "70000:a"));
+        assert_eq!(parse("host:4800"), there("host", "4800"));
+        assert!(parse("").is_err());
+    }
+
+    #[test]
+    fn names_may_be_any_bytes() {
+        let raw = |bytes: &[u8]| Location::parse(OsStr::from_bytes(bytes));
+        assert_eq!(raw(b"\xff\xfe"), Ok(Location::Here(OsStr::from_bytes(b"\xff\xfe").into())));
+        assert_eq!(raw(b"h:\xff"), Ok(Location::There { host: "h".into(), path: vec![0xff] }));
+        let error = raw(b"\xff\x1b:x").unwrap_err();
+        assert!(error.contains("./") && !error.contains('\x1b'), "{error}");
     }
 }

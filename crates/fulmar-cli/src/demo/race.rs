@@ -11,7 +11,7 @@ use serde_json::json;
 use super::course::Course;
 use super::display::{Display, Sample};
 use super::road::{Middle, Road};
-use crate::cp::job::{self, Job};
+use crate::cp::job::{Bound, Job};
 use crate::cp::plan::{Direction, Plan};
 use crate::cp::progress::Progress;
 use crate::cp::server::Served;
@@ -62,8 +62,8 @@ impl Course {
         });
 
         let session = private::connect(&keys, client, target, profile).await?;
-        let mut plan = Plan::default();
-        plan.add_up(&session, &self.file, "copy", false).await.map_err(|e| session.explain(e))?;
+        let file = std::slice::from_ref(&self.file);
+        let plan = Plan::up(&session, file, b"copy", false).await.map_err(|e| session.explain(e))?;
         let mut job = Job::new(Direction::Up, plan, &Arc::default());
         let begin = Instant::now();
         let watched = Watched { session: &session, middle: &middle, delivered: &delivered, begin };
@@ -96,7 +96,7 @@ impl Course {
         let mut end = std::pin::pin!(end);
         let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
         let result = {
-            let mut work = std::pin::pin!(job.work(watched.session, 1));
+            let mut work = std::pin::pin!(job.work(watched.session, Bound::files(1)));
             loop {
                 tokio::select! {
                     result = &mut work => break result,
@@ -106,7 +106,7 @@ impl Course {
             }
         };
         result.map_err(|e| watched.session.explain(e))?;
-        job::summary(&job.failed).map_or(Ok(()), Err)
+        job.verdict().map_or(Ok(()), Err)
     }
 }
 
@@ -174,7 +174,7 @@ impl Run {
 fn verify(copy: &Path, expected: &[u8; 32]) -> Result<String, Failure> {
     let failed = |e: std::io::Error| Failure::File(format!("{}: {e}", copy.display()));
     let file = std::fs::File::open(copy).map_err(failed)?;
-    let (_, hasher) = crate::cp::part::hash_prefix(file, u64::MAX).map_err(failed)?;
+    let (_, hasher) = crate::cp::hashing::hash_prefix(&file, u64::MAX, |_| true).map_err(failed)?;
     let hash = hasher.finalize();
     if hash.as_bytes() != expected {
         return Err(Failure::Mismatch("the copy is not what was sent".into()));

@@ -67,7 +67,7 @@ fn folders_there_and_back() {
 
     let up = home
         .run(&["cp", "-r", "--json", "-p", &server.port(), &here.arg("tree"), "127.0.0.1:"])
-        .success()
+        .fails_with(7)
         .json();
     assert_eq!(up["files"].as_array().unwrap().len(), 43);
     assert_eq!(up["skipped"], 1, "the link");
@@ -129,10 +129,10 @@ fn a_file_with_the_name_of_a_part_is_left_out_and_said_to_be() {
     here.write("tree/f", 100, 2);
     let server = home.serve(there.path());
     let cp = |arguments: &[&str]| home.run(&[&["cp", "-r", "-p", &server.port()], arguments].concat());
-    cp(&[&here.arg("tree"), "127.0.0.1:"]).fails_with(5).says(".old.fulmar-part: left out");
+    cp(&[&here.arg("tree"), "127.0.0.1:"]).fails_with(7).says(".old.fulmar-part: left out");
     assert_same(&here.join("tree/f"), &there.join("tree/f"));
     there.write("tree/.old.fulmar-part", 100, 1);
-    let down = cp(&["--json", "127.0.0.1:tree", &here.arg("back")]).fails_with(5).json();
+    let down = cp(&["--json", "127.0.0.1:tree", &here.arg("back")]).fails_with(7).json();
     assert_eq!(down["failed"][0]["name"], ".old.fulmar-part", "{down}");
     assert_same(&there.join("tree/f"), &here.join("back/f"));
 }
@@ -204,7 +204,9 @@ fn a_full_disk_over_there_is_told_to_both_sides() {
     let server = Server::start(limited(&home, 1000, &serve));
     home.run(&["cp", "-p", &server.port(), &here.arg("big"), "127.0.0.1:"])
         .fails_with(5)
-        .says("big: File too large");
+        .says("big: File too large")
+        .says("what had arrived of it was removed");
+    assert!(!there.join(".big.fulmar-part").exists(), "it would keep the disk full");
     assert!(server.event_of("failed")["error"].as_str().unwrap().contains("File too large"));
     assert!(!there.join("big").exists());
     home.run(&["cp", "-p", &server.port(), &here.arg("small"), "127.0.0.1:"]).success();
@@ -218,6 +220,42 @@ fn a_full_disk_here_is_told_to_both_sides() {
     let output =
         limited(&home, 1000, &["cp", "-p", &server.port(), "127.0.0.1:big", here.path().to_str().unwrap()]);
     let finished = crate::common::Running::start(output).wait();
-    finished.fails_with(5).says("big: File too large");
+    finished.fails_with(5).says("this machine: big: File too large");
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "it would keep the disk full");
     assert!(server.event_of("failed")["error"].as_str().unwrap().contains("File too large"));
+}
+
+/// The disk was filled to its last byte, and a hidden part kept it so.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_has_no_room_is_refused_before_its_first_byte_and_smaller_ones_arrive() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may mount");
+        return;
+    }
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    for (name, bytes) in [("tree/a big one", 6_000_000), ("tree/a small one", 100_000), ("tree/zero", 0)] {
+        here.write(name, bytes, 1);
+    }
+    let root = there.path().to_str().unwrap();
+    let program = home.command(&[]);
+    let mount = format!("mount -t tmpfs -o size=4m none {root} && exec \"$0\" \"$@\"");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", &mount]).arg(program.get_program());
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--root", root]);
+    command.env("FULMAR_HOME", home.path()).env_remove("RUST_LOG");
+    let server = Server::start(command);
+    let cp = |more: &[&str]| home.run(&[&["cp", "-r", "--json", "-p", &server.port()], more].concat());
+    let report = cp(&[&here.arg("tree"), "127.0.0.1:"]).fails_with(5).json();
+    let error = report["failed"][0]["error"].as_str().unwrap();
+    assert!(error.starts_with("the other side says: "), "{error}");
+    assert!(error.contains("a big one: the disk has no room: 5.7 MiB needed, "), "{error}");
+    assert_eq!(
+        (&report["bytes_moved"], report["files"].as_array().unwrap().len()),
+        (&100_000.into(), 2),
+        "{report}"
+    );
+    // Nothing of it stays: another file has all the room.
+    here.write("other", 3_800_000, 2);
+    cp(&[&here.arg("other"), "127.0.0.1:"]).success();
 }

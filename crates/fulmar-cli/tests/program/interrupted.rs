@@ -1,9 +1,12 @@
 //! Copies that are cut off and go on. A relay of limited rate between the programs makes sure that there is a
 //! middle.
 
+use std::collections::HashMap;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Folder, Home, assert_same, wait_until};
@@ -109,5 +112,69 @@ fn an_address_that_changes_in_the_middle_is_not_noticed() {
     relay.rebind();
     let report = copying.wait().success().json();
     assert_eq!(report["files"][0]["resumed_bytes"], 0, "one connection all the way: {report}");
+    assert_same(&here.join("f"), &there.join("f"));
+}
+
+/// A firewall that forgets: what comes from ports that it knew is dropped, both ways, from some moment on; new ones pass.
+struct Forgetful {
+    address: SocketAddr,
+    forgets: Arc<AtomicBool>,
+}
+
+impl Forgetful {
+    fn start(server: SocketAddr) -> Self {
+        let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (address, forgets) = (inside.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let forgotten = Arc::clone(&forgets);
+        std::thread::spawn(move || {
+            let mut flows: HashMap<SocketAddr, (UdpSocket, Arc<AtomicBool>)> = HashMap::new();
+            let mut buffer = [0; 65536];
+            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
+                if forgotten.swap(false, Ordering::Relaxed) {
+                    flows.values().for_each(|(_, is_dead)| is_dead.store(true, Ordering::Relaxed));
+                }
+                let (outside, is_dead) = flows.entry(from).or_insert_with(|| {
+                    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    outside.connect(server).unwrap();
+                    let is_dead = Arc::new(AtomicBool::new(false));
+                    let (back, inside) = (outside.try_clone().unwrap(), inside.try_clone().unwrap());
+                    let is_over = Arc::clone(&is_dead);
+                    std::thread::spawn(move || {
+                        let mut buffer = [0; 65536];
+                        while let Ok(length) = back.recv(&mut buffer) {
+                            if !is_over.load(Ordering::Relaxed) {
+                                let _ = inside.send_to(&buffer[..length], from);
+                            }
+                        }
+                    });
+                    (outside, is_dead)
+                });
+                if !is_dead.load(Ordering::Relaxed) {
+                    // A limited rate makes sure that there is a middle.
+                    std::thread::sleep(Duration::from_micros(100));
+                    let _ = outside.send(&buffer[..length]);
+                }
+            }
+        });
+        Self { address, forgets }
+    }
+}
+
+/// It stood still until the connection's idle timeout, 30 seconds, although the server was there for everybody else. Whether the
+/// transport finds another port by itself or the program makes another connection, half of that is enough.
+#[test]
+fn a_connection_that_goes_silent_is_replaced_long_before_it_times_out() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", FILE_BYTES, 1);
+    let server = home.serve(there.path());
+    let firewall = Forgetful::start(server.address);
+    let port = firewall.address.port().to_string();
+    let copying = home.start(&["cp", "--json", "-p", &port, &here.arg("f"), "127.0.0.1:"]);
+    wait_for_a_part(there.path());
+    firewall.forgets.store(true, Ordering::Relaxed);
+    let begin = std::time::Instant::now();
+    copying.wait().success();
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(27), "{took:?}");
     assert_same(&here.join("f"), &there.join("f"));
 }

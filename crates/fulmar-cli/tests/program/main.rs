@@ -5,6 +5,8 @@ mod copy;
 mod cut;
 mod greedy;
 mod interrupted;
+#[cfg(target_os = "linux")]
+mod left_out;
 mod measure;
 mod observed;
 mod reach;
