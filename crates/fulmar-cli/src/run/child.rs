@@ -82,6 +82,15 @@ impl Told {
     }
 }
 
+impl Told {
+    /// Resolves when we are told anything.
+    pub async fn anything(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// Waits for the program's end, and passes on what it is to be told.
 pub async fn wait(child: &mut Child, told: &mut Told) -> Result<ExitStatus, Failure> {
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));

@@ -1,6 +1,6 @@
 //! The command line of `fulmar run`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,20 @@ use tokio::net::TcpStream;
 
 use super::broker::{Broker, Dial};
 use super::errno::Errno;
-use super::{child, program};
+use super::{child, left, program};
 use crate::exit::Failure;
 use crate::tunnel::commands::{ClientArgs, raise_descriptor_limit};
 use crate::tunnel::pump::pump;
 use crate::tunnel::tcp::boxed_tcp;
 use crate::tunnel::traffic::{Traffic, Way};
 use crate::tunnel::{Client, Flow, Place, Target};
+use crate::units::printable;
 
 /// How long the last bytes of a program that has ended may stand still.
 const STANDSTILL_MAX: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether what the program has left still runs.
+const STAY_STEP: Duration = Duration::from_millis(200);
 
 /// Runs a program whose TCP connections, and the names they go to, leave at a gateway.
 ///
@@ -33,6 +37,9 @@ pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]
     pub client: ClientArgs,
+    /// When the program has ended, carry on what it has left running until that has ended, too
+    #[arg(long)]
+    stay: bool,
     /// The program, and what it is told
     #[arg(last = true, required = true, value_names = ["PROGRAM", "ARGS"])]
     program: Vec<OsString>,
@@ -61,6 +68,7 @@ async fn carry(args: &Args) -> Result<std::process::ExitStatus, Failure> {
     let open = Arc::clone(&dialer.open);
     let mut serving = tokio::spawn(broker.serve(dialer));
     let mut told = child::Told::listen()?;
+    left::adopt();
     let mut child = child::start(&args.program, &library, &socket)?;
     // Only now: the program keeps the limit that it was given.
     raise_descriptor_limit();
@@ -70,9 +78,46 @@ async fn carry(args: &Args) -> Result<std::process::ExitStatus, Failure> {
             return Err(broken.map_or_else(|e| Failure::Other(e.to_string()), |end| end.err().unwrap_or(Failure::Interrupted)));
         }
     };
+    if args.stay {
+        stay(&args.program[0], &mut told).await;
+    }
     finish(&open, &traffic).await;
+    say_what_ends(&args.program[0], Arc::strong_count(&open) - IDLE_HANDLES);
     client.close().await;
     Ok(status)
+}
+
+/// Waits for what the program has left running, or for a signal.
+async fn stay(program: &OsStr, told: &mut child::Told) {
+    let left = left::running();
+    if left.is_empty() {
+        return;
+    }
+    let program = printable(&program.to_string_lossy());
+    eprintln!("fulmar: {program} has ended; what it has left running is carried on: {}", left.join(", "));
+    let ended = async {
+        while !left::running().is_empty() {
+            tokio::time::sleep(STAY_STEP).await;
+        }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = told.anything() => {}
+    }
+}
+
+/// A daemon's connections end with us, and nothing else would tell why.
+fn say_what_ends(program: &OsStr, flows: usize) {
+    let left = left::running();
+    if left.is_empty() {
+        return;
+    }
+    let program = printable(&program.to_string_lossy());
+    eprintln!(
+        "fulmar: {program} has ended, and what it has left running is carried no longer: {}. {flows} open connections \
+         end now, new ones fail. With --stay it would be carried on",
+        left.join(", ")
+    );
 }
 
 /// Waits until what the program has said last is on its way to the target, as long as it moves.

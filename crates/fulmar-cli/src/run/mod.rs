@@ -13,5 +13,6 @@ pub mod child;
 pub mod command;
 mod door;
 pub mod errno;
+mod left;
 mod names;
 pub mod program;

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{Code, OpenError};
 use super::grants::Limits;
+use super::holders::Holders;
 use super::traffic::Traffic;
 
 /// Names resolved and targets dialled at the same time for one client: each lookup holds a thread.
@@ -26,6 +27,8 @@ pub struct Account {
     /// Streams opened since the beginning.
     pub opened: AtomicU64,
     dials: Semaphore,
+    /// Where its connections listen.
+    pub holders: Holders,
     /// What each of its connections holds, in bytes.
     held: Mutex<HashMap<usize, u64>>,
 }
@@ -49,6 +52,7 @@ impl Default for Account {
             refused: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             dials: Semaphore::new(DIALS_MAX),
+            holders: Holders::default(),
             held: Mutex::default(),
         }
     }

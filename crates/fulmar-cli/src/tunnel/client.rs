@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fulmar::identity::Host;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::ahead::{AheadSend, Answering};
 use super::datagrams::Inbox;
@@ -77,9 +78,9 @@ impl Client {
     /// each reconnection. Gives where it listens.
     pub async fn listen(&self, reverse: Reverse) -> Result<Option<SocketAddr>, OpenError> {
         let reverses = &self.shared.reverses;
-        let link = self.shared.links.other_than(None).await?;
+        let link = self.shared.links.other_than(None, Instant::now()).await?;
         let listener = reverses.add(reverse.clone());
-        let asked = incoming::ask(&link, reverses, listener, &reverse.at).await;
+        let asked = incoming::ask_first(&link, reverses, listener, &reverse.at).await;
         if asked.is_err() {
             reverses.remove(listener);
         }

@@ -227,7 +227,7 @@ impl Guest {
             return self.refuse(&mut send, error).await;
         };
         let bound = match self.account.seat() {
-            Ok(seat) => Bound::at(at).await.map(|bound| (bound, seat)),
+            Ok(seat) => self.bind(at).await.map(|bound| (bound, seat)),
             Err(error) => Err(error),
         };
         let (bound, _seat) = match bound {
@@ -237,13 +237,26 @@ impl Guest {
         let address = bound.address();
         message::say(&mut send, &Answer::Listening { address }).await.map_err(OpenError::lost)?;
         tracing::info!("listening at {at} for a client");
+        let held = self.account.holders.hold(at, &session);
         let (account, datagrams) = (Arc::clone(&self.account), Arc::clone(&self.datagrams));
         tokio::select! {
             () = bound.receive(Door { session, account, datagrams, listener }) => {}
             () = ended(&mut recv) => {}
+            () = held.taken() => {}
         }
+        drop(held);
         let _ = send.shutdown().await;
         Ok(())
+    }
+
+    /// Listens there, also where a dead connection of the same key does still.
+    async fn bind(&self, at: &Target) -> Result<Bound, OpenError> {
+        match Bound::at(at).await {
+            Err(error) if error.code == Code::InUse && self.account.holders.take_over(at).await => {
+                Bound::at(at).await
+            }
+            result => result,
+        }
     }
 
     async fn said_yes<W: SendHalf>(

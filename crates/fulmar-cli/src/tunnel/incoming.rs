@@ -34,8 +34,31 @@ const WEIGH_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause before a listener whose place is still taken is asked for again.
 const ASK_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How often a listener is asked for whose place is taken: the connection of a client that has just ended may
+/// still hold it.
+const ASKS_MAX: u32 = 3;
+
+/// Asks for a listener for the first time.
+pub(super) async fn ask_first(
+    link: &Link,
+    reverses: &Reverses,
+    listener: u64,
+    at: &Target,
+) -> Result<Option<SocketAddr>, OpenError> {
+    let mut asks = 1;
+    loop {
+        match ask(link, reverses, listener, at).await {
+            Err(error) if error.code == Code::InUse && asks < ASKS_MAX => {
+                asks += 1;
+                tokio::time::sleep(ASK_INTERVAL).await;
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Asks for a listener; it lasts as long as its stream is kept.
-pub(super) async fn ask(
+async fn ask(
     link: &Link,
     reverses: &Reverses,
     listener: u64,
@@ -45,7 +68,9 @@ pub(super) async fn ask(
     let mut send = TunnelSend::from(send);
     let request = Request::Listen { at: at.clone(), listener };
     message::say(&mut send, &request).await.map_err(OpenError::lost)?;
-    match message::hear_answer(&mut recv).await? {
+    let at_the_gateway =
+        |error: OpenError| OpenError { text: format!("at the gateway {}: {error}", link.gateway), ..error };
+    match message::hear_answer(&mut recv).await.map_err(at_the_gateway)? {
         Answer::Listening { address } => {
             reverses.keep((send, recv));
             Ok(address)

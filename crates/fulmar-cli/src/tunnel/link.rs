@@ -32,8 +32,12 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 /// for.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
+/// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes to
+/// find another, so that who asked at the beginning of the silence is asked for there.
+pub const ANSWER_MAX: Duration = Duration::from_secs(14);
+
 /// How often it is looked whether a connection is silent.
-const LISTEN_INTERVAL: Duration = Duration::from_secs(1);
+const LISTEN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// After so long without an answer it is said what may be the matter.
 const HINT_AFTER: Duration = Duration::from_secs(4);
@@ -55,6 +59,11 @@ impl Link {
     /// Whether both are the same connection.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self._greeting, &other._greeting)
+    }
+
+    /// Resolves when nothing has come from now on for so long that nobody should wait for an answer any more.
+    pub async fn answers_nobody(&self) {
+        silent(&self.session, ANSWER_MAX).await;
     }
 }
 
@@ -124,7 +133,7 @@ impl Route {
                     tell.send_replace(None);
                     why
                 }
-                () = silent(&link.session) => "it is silent".into(),
+                () = silent(&link.session, SILENCE_MAX) => "it is silent".into(),
             };
             tracing::warn!("{}: {why}; connecting again", link.gateway);
             let begin = Instant::now();
@@ -176,8 +185,8 @@ async fn lost(session: &Session) -> String {
     session.close_reason().map_or_else(|| "connection lost".into(), |why| why.to_string())
 }
 
-/// Resolves when nothing has come for long.
-async fn silent(session: &Session) {
+/// Resolves when nothing has come for so long.
+async fn silent(session: &Session, silence_max: Duration) {
     let received = || session.connection().stats().received_datagrams;
     let (mut count, mut since) = (received(), Instant::now());
     loop {
@@ -185,7 +194,7 @@ async fn silent(session: &Session) {
         let now = received();
         if now != count {
             (count, since) = (now, Instant::now());
-        } else if since.elapsed() > SILENCE_MAX {
+        } else if since.elapsed() > silence_max {
             return;
         }
     }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use fulmar::identity::Host;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::error::OpenError;
-use super::link::Link;
+use super::link::{ANSWER_MAX, Link};
 use crate::session::Session;
 
 /// How long a new flow waits for a tunnel that is down at the moment.
@@ -33,12 +34,14 @@ impl Links {
         self.0.borrow().as_ref().map(|link| link.session.clone())
     }
 
-    /// A connection, waited for if there is none; not that which is known to be lost.
-    pub async fn other_than(&self, lost: Option<&Link>) -> Result<Link, OpenError> {
+    /// A connection, waited for if there is none; not that which is known to be lost. Who has waited since
+    /// `begin` does not wait for ever.
+    pub async fn other_than(&self, lost: Option<&Link>, begin: Instant) -> Result<Link, OpenError> {
         let is_other =
             |link: &Option<Link>| link.as_ref().is_some_and(|link| lost.is_none_or(|lost| !link.is(lost)));
         let mut links = self.0.clone();
-        match tokio::time::timeout(LINK_WAIT, links.wait_for(is_other)).await {
+        let wait_max = LINK_WAIT.min(ANSWER_MAX.saturating_sub(begin.elapsed()));
+        match tokio::time::timeout(wait_max, links.wait_for(is_other)).await {
             Ok(Ok(link)) => link.clone().ok_or_else(|| OpenError::lost("no gateway")),
             _ => Err(OpenError::lost("no gateway answers")),
         }

@@ -5,7 +5,7 @@
 //! | [`target`], [`error`], [`message`] | what is said on a stream, and what went wrong |
 //! | [`halves`], [`tcp`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`special`], [`account`] | what a client may, and how much |
-//! | [`gateway`], [`guest`], [`dial`], [`visitors`] | the far end |
+//! | [`gateway`], [`guest`], [`dial`], [`visitors`], [`holders`] | the far end |
 //! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
 //! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`owner`], [`http`], [`forward`], [`local`] | how programs come in |
 //! | [`report`], [`metrics`], [`control`] | what those see who look after it |
@@ -27,6 +27,7 @@ pub mod gateway;
 pub mod grants;
 pub mod guest;
 pub mod halves;
+pub mod holders;
 pub mod http;
 pub mod incoming;
 pub mod link;

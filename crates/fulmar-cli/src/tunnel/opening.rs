@@ -6,16 +6,17 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fulmar::RecvStream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::ahead::{Ahead, AheadSend, Answering};
 use super::datagrams::Inbox;
 use super::error::{Code, OpenError};
 use super::halves::TunnelSend;
-use super::link::Link;
+use super::link::{ANSWER_MAX, Link};
 use super::links::Links;
 use super::message::{self, Answer, Request};
 use super::target::Target;
@@ -34,6 +35,8 @@ pub struct Opener {
 struct Counts {
     opened: AtomicU64,
     refused: AtomicU64,
+    /// Flows wait for a gateway, and that has been said.
+    are_waiting: AtomicBool,
 }
 
 /// A flow that the gateway has opened.
@@ -83,6 +86,9 @@ impl Opener {
     fn count<T>(&self, result: Result<T, OpenError>) -> Result<T, OpenError> {
         let counter = if result.is_ok() { &self.counts.opened } else { &self.counts.refused };
         counter.fetch_add(1, Ordering::Relaxed);
+        if result.is_ok() {
+            self.counts.are_waiting.store(false, Ordering::Relaxed);
+        }
         result
     }
 
@@ -111,19 +117,19 @@ impl Opener {
         prepare: impl Fn(&Link) -> (Option<u32>, T),
         first: &[u8],
     ) -> Result<(Flow, T), OpenError> {
-        let mut lost = None;
+        let (mut lost, begin) = (None, Instant::now());
         for _ in 0..ATTEMPTS_MAX {
-            let link = self.links.other_than(lost.as_ref()).await?;
+            let link = self.other_than(lost.as_ref(), begin).await?;
             let (number, kept) = prepare(&link);
             let answered = async {
                 let (send, mut recv) = ask(&link, target, number, first).await?;
                 let address = self.answer(&link, &mut recv).await?;
                 Ok(Flow { send, recv, address })
             };
-            match answered.await {
+            match self.heard(&link, answered).await {
                 Ok(flow) => return Ok((flow, kept)),
                 Err(Unanswered::Refused(error)) => return Err(error),
-                Err(Unanswered::Lost) => tell_lost(target, &link),
+                Err(Unanswered::Lost) => {}
             }
             lost = Some(link);
         }
@@ -133,10 +139,10 @@ impl Opener {
     /// A flow whose first bytes leave before the answer comes: reading waits for the answer, and fails if it
     /// is a no.
     pub async fn open_ahead(&self, target: &Target) -> Result<(Answering, AheadSend), OpenError> {
-        let mut lost = None;
+        let (mut lost, begin) = (None, Instant::now());
         for _ in 0..ATTEMPTS_MAX {
-            let link = self.links.other_than(lost.as_ref()).await?;
-            match ask(&link, target, None, &[]).await {
+            let link = self.other_than(lost.as_ref(), begin).await?;
+            match self.heard(&link, ask(&link, target, None, &[])).await {
                 Ok((send, recv)) => {
                     let (ahead, sending) = Ahead::new(send, &link.session);
                     let settled = self.clone().settled(target.clone(), link, recv, ahead);
@@ -157,16 +163,16 @@ impl Opener {
         mut recv: RecvStream,
         ahead: Ahead,
     ) -> Result<RecvStream, OpenError> {
-        let mut attempts = 1;
+        let (mut attempts, begin) = (1, Instant::now());
         let result = loop {
-            match self.answer(&link, &mut recv).await {
+            match self.heard(&link, self.answer(&link, &mut recv)).await {
                 Ok(_) => break Ok(recv),
                 Err(Unanswered::Refused(error)) => break Err(error),
                 Err(Unanswered::Lost) if attempts == ATTEMPTS_MAX => break Err(too_many()),
-                Err(Unanswered::Lost) => tell_lost(&target, &link),
+                Err(Unanswered::Lost) => {}
             }
             attempts += 1;
-            match self.ask_again(&target, &link, &ahead).await {
+            match self.ask_again(&target, &link, &ahead, begin).await {
                 Ok(again) => (link, recv) = again,
                 Err(error) => break Err(error),
             }
@@ -181,18 +187,53 @@ impl Opener {
         target: &Target,
         lost: &Link,
         ahead: &Ahead,
+        begin: Instant,
     ) -> Result<(Link, RecvStream), OpenError> {
         if !ahead.begin_again() {
             return Err(OpenError::lost("data had been sent ahead of the answer"));
         }
-        let link = self.links.other_than(Some(lost)).await?;
-        match ask(&link, target, None, &[]).await {
+        let link = self.other_than(Some(lost), begin).await?;
+        match self.heard(&link, ask(&link, target, None, &[])).await {
             Ok((send, recv)) => {
                 ahead.go_on(send, &link.session);
                 Ok((link, recv))
             }
             Err(Unanswered::Refused(error)) => Err(error),
             Err(Unanswered::Lost) => Err(too_many()),
+        }
+    }
+
+    /// A connection for new flows, waited for if there is none.
+    async fn other_than(&self, lost: Option<&Link>, begin: Instant) -> Result<Link, OpenError> {
+        if self.links.session().is_none() || lost.is_some() {
+            self.tell_waiting();
+        }
+        self.links.other_than(lost, begin).await
+    }
+
+    /// What comes of an attempt on a connection, unless that one is silent.
+    async fn heard<T>(
+        &self,
+        link: &Link,
+        attempt: impl Future<Output = Result<T, Unanswered>>,
+    ) -> Result<T, Unanswered> {
+        tokio::select! {
+            biased;
+            result = attempt => result,
+            () = link.answers_nobody() => {
+                self.tell_waiting();
+                Err(Unanswered::Refused(OpenError::lost(format!("{} is silent", link.gateway))))
+            }
+        }
+    }
+
+    /// Said once for all flows that wait, until one is opened again.
+    fn tell_waiting(&self) {
+        if !self.counts.are_waiting.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                "no gateway answers: new connections wait for one, {} s at most",
+                ANSWER_MAX.as_secs()
+            );
         }
     }
 
@@ -233,10 +274,6 @@ async fn ask(
     let said = send.write_all(&message::with_first(&request, first)).await;
     said.map_err(|e| Unanswered::of(link, e))?;
     Ok((send, recv))
-}
-
-fn tell_lost(target: &Target, link: &Link) {
-    tracing::info!("{target}: {} was lost before it had answered", link.gateway);
 }
 
 fn too_many() -> OpenError {

@@ -26,3 +26,4 @@ mod tunnel_life;
 mod tunnel_lost;
 mod tunnel_trust;
 mod tunnel_udp;
+mod tunnel_wait;

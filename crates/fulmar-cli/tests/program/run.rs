@@ -63,8 +63,12 @@ impl Stage {
 
     /// `fulmar run GATEWAY -- program ..`
     fn run(&self, program: &[&str]) -> Command {
+        self.run_with(&[], program)
+    }
+
+    fn run_with(&self, options: &[&str], program: &[&str]) -> Command {
         let gateway = self.gateway.address.to_string();
-        let arguments = [&["run", "--accept-new", &gateway, "--"], program].concat();
+        let arguments = [&["run", "--accept-new", &gateway], options, &["--"], program].concat();
         self.room.inside(&self.home.command(&arguments))
     }
 }
@@ -223,6 +227,37 @@ fn the_socket_is_its_users_alone_and_nothing_is_left_of_it() {
         let folder = std::path::Path::new(socket.trim()).parent().unwrap();
         assert!(folder.to_string_lossy().contains("fulmar-run-"), "{socket}");
         assert!(!folder.exists(), "{end} leaves {}", folder.display());
+    }
+}
+
+#[test]
+fn what_is_left_running_is_carried_on_or_told_of() {
+    let Some(stage) = Stage::new() else { return };
+    let hash = stage.server(HASH, &Folder::new());
+    let port = hash.address.port().to_string();
+    // A daemon that connects before its parent ends, asks later, and writes what comes into a file.
+    let script = "import os, socket, sys, time
+s = socket.create_connection(('203.0.113.7', int(sys.argv[1])))
+if os.fork(): os._exit(4)
+os.setsid(); time.sleep(12)
+try: s.sendall(b'hello\\n'); s.shutdown(1); got = s.recv(100).decode()
+except OSError as error: got = type(error).__name__
+open(sys.argv[2], 'w').write(got or 'end')";
+    let folder = Folder::new();
+    for (is_staying, expected) in [(true, "5891b5b5"), (false, "ConnectionResetError")] {
+        let path = folder.arg(if is_staying { "stays" } else { "goes" });
+        let mut command = stage
+            .run_with(if is_staying { &["--stay"] } else { &[] }, &["python3", "-c", script, &port, &path]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(4));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let words = if is_staying { "is carried on: python3 (" } else { "is carried no longer: python3 (" };
+        assert!(said.contains(words), "{said}");
+        crate::common::wait_until("the daemon has ended", || {
+            std::fs::read(&path).is_ok_and(|got| !got.is_empty())
+        });
+        let got = std::fs::read_to_string(&path).unwrap();
+        assert!(got.starts_with(expected) || (!is_staying && got == "BrokenPipeError"), "{got}");
     }
 }
 
