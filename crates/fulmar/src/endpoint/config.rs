@@ -2,7 +2,7 @@
 
 use fulmar_proto::ConnectionIds;
 
-use super::memory;
+use super::machine;
 use crate::buffers::SOCKET_BUFFER_BYTES;
 
 /// Settings of an endpoint, beside those of its connections.
@@ -88,7 +88,7 @@ impl EndpointConfig {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.memory_bytes.unwrap_or_else(memory::bytes_max_default)
+        self.memory_bytes.unwrap_or_else(machine::half_of_memory)
     }
 
     /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an

@@ -117,21 +117,6 @@ impl Drop for Share {
     }
 }
 
-/// Half of what this machine has, or of what this process may use of it (cgroup v2); 1 GiB where neither can be
-/// known.
-pub(super) fn bytes_max_default() -> usize {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    half_of(&read("/proc/meminfo"), &read("/sys/fs/cgroup/memory.max"))
-}
-
-fn half_of(meminfo: &str, cgroup: &str) -> usize {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let total = total.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    let total_bytes = total.map(|kib| kib.saturating_mul(1024));
-    let allowed_bytes = cgroup.trim().parse().ok();
-    total_bytes.into_iter().chain(allowed_bytes).min().unwrap_or(2 << 30) / 2
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,13 +161,5 @@ mod tests {
         drop((shares, many, another));
         assert_eq!(memory.held_bytes(), 0);
         assert!(memory.holders.iter().all(|holders| holders.load(Ordering::Relaxed) == 0));
-    }
-
-    #[test]
-    fn half_of_the_machine_or_of_what_is_allowed() {
-        let meminfo = "MemTotal:       24576000 kB\nMemFree:        1 kB\n";
-        assert_eq!(half_of(meminfo, "max\n"), 24_576_000 * 512);
-        assert_eq!(half_of(meminfo, "536870912\n"), 256 << 20);
-        assert_eq!(half_of("", ""), 1 << 30);
     }
 }

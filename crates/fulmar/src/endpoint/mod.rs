@@ -4,6 +4,7 @@ mod begin;
 mod config;
 mod driver;
 mod loss;
+mod machine;
 pub(crate) mod memory;
 mod shared;
 pub(crate) mod turns;
