@@ -4,13 +4,27 @@
 //! `nft`): so what is printed is what is done. Before the first change a *guardian* is started, a shell that
 //! waits for the end of a pipe whose other end only this process holds, and then undoes everything. It needs
 //! nobody to tell it: when this process is killed the kernel closes the pipe.
+//!
+//! Where the guardian is killed as well, the changes stay. So changes have a name in this network namespace, that
+//! of an abstract socket, which process and guardian hold: whoever gets the name knows that what is there of
+//! these changes is left over, and undoes it first.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use crate::exit::Failure;
+
+/// How long the guardian of a process that has just been killed may take to undo its changes.
+const GUARDIAN_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether it has.
+const GUARDIAN_POLL: Duration = Duration::from_millis(20);
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +35,26 @@ pub struct Change {
     pub undo: Vec<String>,
     /// What `apply` reads on standard input.
     pub input: String,
+    /// What is there of it already was left by a process that was killed with its guardian.
+    is_ours: bool,
 }
 
 impl Change {
     /// A change by two command lines, in which blanks separate words.
     pub fn new(apply: &str, undo: &str) -> Self {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
-        Self { apply: words(apply), undo: words(undo), input: String::new() }
+        Self { apply: words(apply), undo: words(undo), input: String::new(), is_ours: false }
+    }
+
+    /// A digit in a file of `/proc/sys`, and what is there afterwards.
+    pub fn of_setting(path: &str, value: u8, afterwards: u8) -> Self {
+        let write = |value: u8| vec!["sh".into(), "-c".into(), format!("echo {value} > {path}")];
+        Self { apply: write(value), undo: write(afterwards), ..Self::new("", "") }
+    }
+
+    /// Nobody but these changes, by their name, makes such a one: what is there of it is undone first.
+    pub fn ours(self) -> Self {
+        Self { is_ours: true, ..self }
     }
 
     /// Gives it something to read.
@@ -77,29 +104,62 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Makes the changes, in this order. If one fails, those before it are undone.
-    pub fn make(changes: &[Change]) -> Result<Self, Failure> {
-        let changed = Self::guard(changes)?;
-        for change in changes {
+    /// Makes the changes, in this order, that have this name in the network namespace. If one fails, those before
+    /// it are undone.
+    pub fn make(name: &str, changes: impl FnOnce() -> Vec<Change>) -> Result<Self, Failure> {
+        let claim = claim(name)?;
+        // What depends on how things are is looked at only now.
+        let changes = changes();
+        for change in changes.iter().rev().filter(|change| change.is_ours) {
+            // Mostly there is nothing.
+            let _ = run(&change.undo, "");
+        }
+        let changed = Self::guard(&changes, claim)?;
+        for change in &changes {
             apply(change)?;
         }
         Ok(changed)
     }
 
-    fn guard(changes: &[Change]) -> Result<Self, Failure> {
+    fn guard(changes: &[Change], claim: UnixDatagram) -> Result<Self, Failure> {
         // `read` returns at the end of the pipe; nothing is ever written to it.
         let mut script = String::from("trap '' HUP INT TERM; read -r _; ");
         for change in changes.iter().rev().filter(|change| !change.undo.is_empty()) {
-            let _ = write!(script, "{} 2>/dev/null; ", Change::line(&change.undo));
+            let _ = write!(script, "{} >/dev/null 2>&1; ", Change::line(&change.undo));
         }
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // The name is free when its last holder is gone; nothing is written to it.
+        let held = Stdio::from(OwnedFd::from(claim));
+        command.args(["-c", &script]).stdin(Stdio::piped()).stdout(held).stderr(Stdio::null());
         // Signals of the terminal are not for it.
         command.process_group(0);
         let started = command.spawn();
         let mut guardian = started.map_err(|e| Failure::Other(format!("/bin/sh: {e}")))?;
         let pipe = guardian.stdin.take();
         Ok(Self { guardian, pipe })
+    }
+}
+
+/// Takes a name in this network namespace, as soon as a guardian that holds it has done its work.
+fn claim(name: &str) -> Result<UnixDatagram, Failure> {
+    let address = SocketAddr::from_abstract_name(format!("fulmar/{name}"));
+    let address = address.map_err(|e| Failure::Other(format!("{name}: {e}")))?;
+    let mut waited = Duration::ZERO;
+    loop {
+        match UnixDatagram::bind_addr(&address) {
+            Ok(socket) => return Ok(socket),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && waited < GUARDIAN_TIME_MAX => {
+                std::thread::sleep(GUARDIAN_POLL);
+                waited += GUARDIAN_POLL;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                return Err(Failure::Other(format!(
+                    "another fulmar on this machine has made these changes to the network ({name}): it has to end \
+                     first"
+                )));
+            }
+            Err(error) => return Err(Failure::Other(format!("{name}: {error}"))),
+        }
     }
 }
 
@@ -112,35 +172,46 @@ impl Drop for Changed {
 
 /// Runs the command of one change.
 fn apply(change: &Change) -> Result<(), Failure> {
-    let [program, arguments @ ..] = change.apply.as_slice() else { return Ok(()) };
     let line = Change::line(&change.apply);
-    let broken = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::NotFound => Failure::Other(format!(
-            "`{program}` is needed and not installed (packages iproute2 and nftables have it)"
-        )),
+    let broken = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound => {
+            let program = change.apply.first().map_or("", String::as_str);
+            Failure::Other(format!(
+                "`{program}` is needed and not installed (packages iproute2 and nftables have it)"
+            ))
+        }
         _ => Failure::Other(format!("{line}: {e}")),
     };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(broken)?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // What it does not read it complains about itself.
-        let _ = pipe.write_all(change.input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(broken)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let Some(said) = run(&change.apply, &change.input).map_err(broken)? else { return Ok(()) };
     // In the words of nft, ip and sh.
     let is_forbidden = ["not permitted", "ermission denied"].iter().any(|words| said.contains(words));
     let hint = if is_forbidden { " (this needs root, or CAP_NET_ADMIN)" } else { "" };
     Err(Failure::Other(format!("{line}: {}{hint}", crate::units::printable(said.trim()))))
 }
 
+/// Runs a command, and gives it this to read. If it fails, what it says.
+fn run(words: &[String], input: &str) -> io::Result<Option<String>> {
+    let [program, arguments @ ..] = words else { return Ok(None) };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // What it does not read it complains about itself.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output()?;
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((!output.status.success()).then(said))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Tests beside each other have names of their own.
+    fn name(test: &str) -> String {
+        format!("test-{test}-{}", std::process::id())
+    }
 
     fn touch(path: &std::path::Path) -> Change {
         let path = path.display();
@@ -151,7 +222,7 @@ mod tests {
     fn changes_are_undone_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        let changed = Changed::make(&[touch(&a), touch(&b)]).unwrap();
+        let changed = Changed::make(&name("end"), || vec![touch(&a), touch(&b)]).unwrap();
         assert!(a.exists() && b.exists());
         drop(changed);
         assert!(!a.exists() && !b.exists());
@@ -162,11 +233,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let a = folder.path().join("a");
         let fails = Change::new("sh -c", "").with_input(String::new());
-        let failure = Changed::make(&[touch(&a), fails]).unwrap_err();
+        let failure = Changed::make(&name("half"), || vec![touch(&a), fails]).unwrap_err();
         assert!(failure.to_string().starts_with("sh -c: "), "{failure}");
         assert!(!a.exists());
-        let absent = Changed::make(&[Change::new("no-such-program-here", "")]).unwrap_err();
+        let absent =
+            Changed::make(&name("absent"), || vec![Change::new("no-such-program-here", "")]).unwrap_err();
         assert!(absent.to_string().contains("not installed"), "{absent}");
+    }
+
+    #[test]
+    fn what_was_left_is_undone_first_and_nobody_changes_what_another_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join("made");
+        let change = || {
+            let made = made.display();
+            // `mkdir` fails where the folder is there.
+            vec![Change::new(&format!("mkdir {made}"), &format!("rmdir {made}")).ours()]
+        };
+        std::fs::create_dir(&made).unwrap();
+        let name = name("left");
+        let changed = Changed::make(&name, change).unwrap();
+        let second = std::thread::spawn({
+            let (name, changes) = (name.clone(), change());
+            move || Changed::make(&name, || changes).map(drop)
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(made.exists() && !second.is_finished(), "it waits for the guardian of the first");
+        drop(changed);
+        second.join().unwrap().unwrap();
+        assert!(!made.exists());
     }
 
     #[test]

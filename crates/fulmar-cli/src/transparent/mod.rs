@@ -71,7 +71,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let client = args.client.connect().await?;
     // In force as long as this value lives.
     let changed = match args.rules {
-        Handling::Install => Some(Changed::make(&changes)?),
+        Handling::Install => Some(Changed::make(&args.wanted.name(), || changes)?),
         _ => None,
     };
     let gateway = gateway_name(&client);

@@ -55,21 +55,32 @@ impl Rules {
     pub fn changes(&self) -> Vec<Change> {
         let table = self.table();
         let nft = Change::new("nft -f -", &format!("nft delete table inet {table}"));
-        let mut changes = vec![nft.with_input(self.nft())];
+        let mut changes = vec![nft.with_input(self.nft()).ours()];
         if self.mode == Mode::Tproxy {
             let mark = self.mark();
             for family in ["-4", "-6"] {
-                changes.push(Change::new(
-                    &format!("ip {family} route add local default dev lo table {mark}"),
-                    &format!("ip {family} route del local default dev lo table {mark}"),
-                ));
-                changes.push(Change::new(
-                    &format!("ip {family} rule add fwmark {mark} lookup {mark}"),
-                    &format!("ip {family} rule del fwmark {mark} lookup {mark}"),
-                ));
+                changes.push(
+                    Change::new(
+                        &format!("ip {family} route add local default dev lo table {mark}"),
+                        &format!("ip {family} route del local default dev lo table {mark}"),
+                    )
+                    .ours(),
+                );
+                changes.push(
+                    Change::new(
+                        &format!("ip {family} rule add fwmark {mark} lookup {mark}"),
+                        &format!("ip {family} rule del fwmark {mark} lookup {mark}"),
+                    )
+                    .ours(),
+                );
             }
         }
         changes
+    }
+
+    /// What the changes are called: nobody else has the port.
+    pub fn name(&self) -> String {
+        format!("transparent-{}", self.port)
     }
 
     fn table(&self) -> String {

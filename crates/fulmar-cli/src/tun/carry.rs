@@ -22,8 +22,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tun_rs::AsyncDevice;
 
 use super::clamp::clamp;
+use super::fence::Fence;
 use crate::tunnel::datagrams::{Inbox, Sender};
 use crate::tunnel::traffic::{Traffic, Way};
+
+/// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
+pub const MTU_MIN: u16 = 1280;
 
 /// Largest MTU of a tunnel.
 pub const MTU_MAX: u16 = 9000;
@@ -56,6 +60,8 @@ pub struct Tunnel {
     pub delivery: Delivery,
     /// Longest packet.
     pub mtu: u16,
+    /// Which packets go through.
+    pub fence: Arc<Fence>,
     /// What counts and limits its bytes.
     pub traffic: Arc<Traffic>,
     /// Which way packets of the device go.
@@ -97,13 +103,9 @@ impl Tunnel {
         loop {
             let mut length = self.device.recv(&mut packet).await?;
             loop {
-                clamp(&mut packet[..length], self.mtu);
-                self.traffic.admit(self.outward, length).await;
-                self.traffic.count(self.outward, length);
-                let is_sent = self.delivery == Delivery::Unreliable && out.send(&packet[..length]);
-                if !is_sent {
-                    batch.put_u16(length as u16);
-                    batch.put_slice(&packet[..length]);
+                // A device has packets of its own, such as a question for routers: those are for nobody.
+                if self.fence.outward.lets(&packet[..length]) {
+                    self.pack(&mut packet[..length], out, &mut batch).await;
                 }
                 if batch.len() >= BATCH_BYTES {
                     break;
@@ -118,6 +120,18 @@ impl Tunnel {
                 }
             }
             self.send_batch(&mut batch, &mut stream).await?;
+        }
+    }
+
+    /// Sends a packet, or puts it to those that share a stream.
+    async fn pack(&self, packet: &mut [u8], out: &Sender, batch: &mut BytesMut) {
+        clamp(packet, self.mtu);
+        self.traffic.admit(self.outward, packet.len()).await;
+        self.traffic.count(self.outward, packet.len());
+        let is_sent = self.delivery == Delivery::Unreliable && out.send(packet);
+        if !is_sent {
+            batch.put_u16(packet.len() as u16);
+            batch.put_slice(packet);
         }
     }
 
@@ -184,6 +198,10 @@ impl Tunnel {
     }
 
     async fn deliver(&self, packet: &mut [u8]) -> io::Result<()> {
+        if !self.fence.inward.lets(packet) {
+            self.traffic.count_foreign();
+            return Ok(());
+        }
         clamp(packet, self.mtu);
         self.traffic.admit(self.outward.back(), packet.len()).await;
         self.traffic.count(self.outward.back(), packet.len());

@@ -6,19 +6,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tun_rs::{AsyncDevice, DeviceBuilder};
 
-use super::carry::{Delivery, MTU_MAX, Tunnel};
-use super::pool::{Lease, Pool};
+use super::carry::{Delivery, MTU_MAX, MTU_MIN, Tunnel};
+use super::fence::Fence;
+use super::pool::{BLOCK_V4_BITS, BLOCK_V6_BITS, Lease, NETWORK_V6, Pool};
+use super::rules::{self, GATEWAY_DEVICE, GATEWAY_NAME};
 use crate::exit::Failure;
 use crate::session::Session;
-use crate::system::{Change, Changed};
+use crate::system::Changed;
 use crate::tunnel::datagrams::{Datagrams, Inbox};
 use crate::tunnel::error::{Code, OpenError};
 use crate::tunnel::gateway::Gateway;
 use crate::tunnel::rules::Rules;
 use crate::tunnel::traffic::{Traffic, Way};
-
-/// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
-pub const MTU_MIN: u16 = 1280;
 
 /// What a gateway can be told about tunnels for packets.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -27,16 +26,19 @@ pub struct TunArgs {
     /// this IPv4 network; needs root, or CAP_NET_ADMIN
     #[arg(long, value_name = "NETWORK")]
     tun: Option<Pool>,
-    /// Let packets of tunnels go on from here, with this machine's address: forwarding and masquerading,
-    /// until the end
+    /// Let packets of tunnels go on from here, with this machine's address, and the answers come back:
+    /// forwarding and masquerading, until the end
     #[arg(long, requires = "tun")]
     tun_nat: bool,
+    /// With --tun-nat: let others open connections to clients as well
+    #[arg(long, requires = "tun_nat")]
+    tun_inbound: bool,
 }
 
 impl TunArgs {
     /// As a file says it.
-    pub fn new(tun: Option<Pool>, tun_nat: bool) -> Self {
-        Self { tun, tun_nat }
+    pub fn new(tun: Option<Pool>, tun_nat: bool, tun_inbound: bool) -> Self {
+        Self { tun, tun_nat, tun_inbound }
     }
 
     /// Whether tunnels were asked for.
@@ -54,11 +56,10 @@ impl TunArgs {
     pub fn offer(&self, gateway: &Gateway) -> Result<Option<Changed>, Failure> {
         let Some(pool) = &self.tun else { return Ok(None) };
         // Found out now, not by the first client.
-        if let Some(lease) = pool.lease(None) {
-            let ((v4, _), (v6, _)) = (lease.v4(), lease.v6());
-            drop(device(None, v4, v6, MTU_MIN).map_err(|error| no_device("a TUN device", &error))?);
-        }
-        let changed = self.tun_nat.then(|| Changed::make(&masquerade(&pool.network()))).transpose()?;
+        let (v4, v6) = pool.sample();
+        drop(device(GATEWAY_DEVICE, v4, v6, MTU_MIN).map_err(|error| no_device("a TUN device", &error))?);
+        let changes = || rules::masquerade(&pool.network(), NETWORK_V6, self.tun_inbound);
+        let changed = self.tun_nat.then(|| Changed::make(GATEWAY_NAME, changes)).transpose()?;
         gateway.offer_tun(pool.clone());
         Ok(changed)
     }
@@ -76,7 +77,7 @@ pub struct Wish {
     pub address: Option<Ipv4Addr>,
 }
 
-/// What it gets: addresses of both ends, in pairs (RFC 3021, RFC 6164).
+/// What it gets: addresses of both ends, in one network of 30 bits, and one of 126.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Longest packet.
@@ -92,13 +93,9 @@ pub struct Grant {
 }
 
 /// Makes a device with these addresses, and switches it on.
-pub fn device(name: Option<&str>, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> std::io::Result<Arc<AsyncDevice>> {
-    let builder = DeviceBuilder::new().mtu(mtu).ipv4(v4, 31, None).ipv6(v6, 127);
-    let builder = match name {
-        Some(name) => builder.name(name),
-        None => builder,
-    };
-    builder.build_async().map(Arc::new)
+pub fn device(name: &str, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> std::io::Result<Arc<AsyncDevice>> {
+    let builder = DeviceBuilder::new().name(name).mtu(mtu);
+    builder.ipv4(v4, BLOCK_V4_BITS, None).ipv6(v6, BLOCK_V6_BITS).build_async().map(Arc::new)
 }
 
 /// Why a device could not be made, and what it needs.
@@ -115,7 +112,7 @@ pub struct Opened {
     pub grant: Grant,
     tunnel: Tunnel,
     inbox: Inbox,
-    _lease: Lease,
+    lease: Lease,
 }
 
 /// Gives a client a tunnel, if it may have one.
@@ -139,49 +136,30 @@ pub fn open(
     };
     let inbox = datagrams.tun();
     let inbox = inbox.ok_or_else(|| no(Code::InUse, "this connection has a tunnel for packets already"))?;
-    let lease = pool.lease(wish.address);
+    // Whoever has no key is let in nowhere.
+    let key = session.peer_public_key().ok_or_else(|| no(Code::Forbidden, "a client without a key"))?;
+    let lease = pool.lease(key, wish.address);
     let lease = lease.ok_or_else(|| no(Code::Limit, "all addresses for tunnels are taken"))?;
     let ((gateway_v4, v4), (gateway_v6, v6)) = (lease.v4(), lease.v6());
     let mtu = wish.mtu.clamp(MTU_MIN, MTU_MAX);
-    let device = device(None, gateway_v4, gateway_v6, mtu)
+    let device = device(GATEWAY_DEVICE, gateway_v4, gateway_v6, mtu)
         .map_err(|e| no(Code::Other, &format!("the gateway cannot make a TUN device: {e}")))?;
     let (connection, delivery) = (session.connection().clone(), wish.delivery);
-    let tunnel = Tunnel { device, connection, delivery, mtu, traffic, outward: Way::Down };
-    Ok(Opened { grant: Grant { mtu, v4, gateway_v4, v6, gateway_v6 }, tunnel, inbox, _lease: lease })
+    let fence = Arc::new(Fence::of_gateway(&[v4.into(), v6.into()]));
+    let tunnel = Tunnel { device, connection, delivery, mtu, fence, traffic, outward: Way::Down };
+    Ok(Opened { grant: Grant { mtu, v4, gateway_v4, v6, gateway_v6 }, tunnel, inbox, lease })
 }
 
 impl Opened {
-    /// Carries packets until the client goes.
+    /// Carries packets until the client goes, or its key has the addresses on another connection.
     pub async fn carry<R, W>(self, recv: R, send: W) -> std::io::Error
     where
         R: tokio::io::AsyncRead + Unpin,
         W: tokio::io::AsyncWrite + Unpin,
     {
-        self.tunnel.carry(recv, send, self.inbox).await
-    }
-}
-
-/// Lets packets of tunnels leave the gateway for elsewhere, with its own address: forwarding and
-/// masquerading.
-fn masquerade(network: &str) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for (family, file) in [("ipv4", "ip_forward"), ("ipv6", "conf/all/forwarding")] {
-        let path = format!("/proc/sys/net/{family}/{file}");
-        if std::fs::read_to_string(&path).is_ok_and(|value| value.trim() == "0") {
-            let (on, off) = (write(&path, 1), write(&path, 0));
-            changes.push(Change { apply: on, undo: off, input: String::new() });
+        tokio::select! {
+            error = self.tunnel.carry(recv, send, self.inbox) => error,
+            () = self.lease.ended() => std::io::Error::other("the client has come again"),
         }
     }
-    let table = format!(
-        "table inet fulmar_tun {{\n  chain postrouting {{\n    type nat hook postrouting priority srcnat; policy accept;\n    \
-         ip saddr {network} ip daddr != {network} masquerade\n    ip6 saddr fdf1:6675:6c6d::/48 ip6 daddr != \
-         fdf1:6675:6c6d::/48 masquerade\n  }}\n}}\n"
-    );
-    changes.push(Change::new("nft -f -", "nft delete table inet fulmar_tun").with_input(table));
-    changes
-}
-
-/// A command that writes a digit to a file.
-fn write(path: &str, value: u8) -> Vec<String> {
-    vec!["sh".into(), "-c".into(), format!("echo {value} > {path}")]
 }

@@ -5,17 +5,24 @@
 //! |---|---|
 //! | [`command`] | the command line |
 //! | [`near`] | the client: device, routes, connecting again |
-//! | [`far`] | the gateway's half: who gets which addresses |
+//! | [`accept`] | which addresses the client takes |
+//! | [`far`] | the gateway's half |
+//! | [`pool`] | who gets which addresses |
+//! | [`fence`] | which packets may go through: addresses belong to keys |
+//! | [`rules`] | what nftables does beside it |
 //! | [`carry`] | how packets travel |
 //! | [`clamp`] | how long TCP's segments may be |
 //! | [`observed`] | what is told of it to `fulmar status` and Prometheus |
 //! | [`route`] | which packets go through the tunnel |
 
+pub mod accept;
 pub mod carry;
 pub mod clamp;
 pub mod command;
 pub mod far;
+pub mod fence;
 pub mod near;
 pub mod observed;
 pub mod pool;
 pub mod route;
+pub mod rules;

@@ -1,17 +1,21 @@
 //! The client's half of a tunnel: a device with its routes, and a connection that is made again when it is
 //! lost.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar::identity::Host;
 
-use super::carry::{Delivery, MTU_MAX, Tunnel};
-use super::far::{Grant, MTU_MIN, Wish, device, no_device};
+use super::accept::{self, Around};
+use super::carry::{Delivery, MTU_MAX, MTU_MIN, Tunnel};
+use super::far::{Grant, Wish, device, no_device};
+use super::fence::Fence;
 use super::observed::ObservedTun;
 use super::route::{self, Route};
+use super::rules;
 use crate::exit::Failure;
+use crate::network::Network;
 use crate::reach::{self, Manner, Service};
 use crate::session::Session;
 use crate::system::Changed;
@@ -49,6 +53,13 @@ pub struct Wanted {
     /// Name of the device
     #[arg(long, value_name = "NAME", default_value = DEVICE, value_parser = parse_device)]
     pub device: String,
+    /// Where this end's addresses may lie that the gateway chooses; may be given several times [default:
+    /// 10.97.0.0/16 and fdf1:6675:6c6d::/48]
+    #[arg(long, value_name = "NETWORK")]
+    pub addresses: Vec<Network>,
+    /// Let the far side open connections to this machine, and through it; otherwise only answers come in
+    #[arg(long)]
+    pub inbound: bool,
 }
 
 /// A length that tunnels take.
@@ -84,6 +95,7 @@ pub struct Opened {
     session: Session,
     gateway: Host,
     grant: Grant,
+    around: Around,
     send: TunnelSend,
     recv: fulmar::RecvStream,
     inbox: Inbox,
@@ -93,6 +105,7 @@ pub struct Opened {
 struct Standing {
     grant: Grant,
     device: Arc<tun_rs::AsyncDevice>,
+    fence: Arc<Fence>,
     _changed: Changed,
 }
 
@@ -123,12 +136,12 @@ impl Near {
                 None => {
                     // The device of before must be gone for one of the same name.
                     drop(standing.take());
-                    let new = self.stand(grant.clone(), &opened.session)?;
+                    let new = self.stand(grant.clone(), &opened.session, &opened.around)?;
                     tell(&grant, &opened.gateway);
                     new
                 }
             };
-            let device = Arc::clone(&now.device);
+            let (device, fence) = (Arc::clone(&now.device), Arc::clone(&now.fence));
             standing = Some(now);
             self.observed.has(&opened.session);
             let tunnel = Tunnel {
@@ -136,6 +149,7 @@ impl Near {
                 connection: opened.session.connection().clone(),
                 delivery: self.wanted.delivery,
                 mtu: grant.mtu,
+                fence,
                 traffic: Arc::clone(&self.observed.traffic),
                 outward: Way::Up,
             };
@@ -150,15 +164,30 @@ impl Near {
         }
     }
 
-    /// Makes the device and its routes.
-    fn stand(&self, grant: Grant, session: &Session) -> Result<Standing, Failure> {
+    /// Makes the device, its routes and its rules.
+    fn stand(&self, grant: Grant, session: &Session, around: &Around) -> Result<Standing, Failure> {
         let name = &self.wanted.device;
-        let made = device(Some(name), grant.v4, grant.v6, grant.mtu);
+        let made = device(name, grant.v4, grant.v6, grant.mtu);
         let device = made.map_err(|error| no_device(&format!("the TUN device {name}"), &error))?;
-        let peer = session.peer();
-        let peer: SocketAddr = peer.parse().map_err(|_| Failure::Other(format!("{peer} is no address")))?;
-        let changes = route::changes(&self.wanted.routes, name, peer.ip().to_canonical());
-        Ok(Standing { grant, device, _changed: Changed::make(&changes)? })
+        let own = [IpAddr::from(grant.v4), grant.v6.into()];
+        let routed = self.wanted.routes.iter().flat_map(Route::networks);
+        let routed = routed.chain(own.into_iter().filter_map(accept::block)).collect();
+        let fence = Arc::new(Fence::of_client(&own, routed, around.networks.clone()));
+        let gateway = address(session)?;
+        let changes = || {
+            let inbound = if self.wanted.inbound { None } else { Some(rules::no_inbound(name)) };
+            inbound.into_iter().chain(route::changes(&self.wanted.routes, name, gateway)).collect()
+        };
+        Ok(Standing { grant, device, fence, _changed: Changed::make(&format!("tun-{name}"), changes)? })
+    }
+
+    /// Whether a grant is one to take: the gateway is believed no address of ours, and none of our neighbours'.
+    fn check(&self, grant: &Grant, session: &Session) -> Result<Around, String> {
+        let gateway = address(session).map_err(|failure| failure.to_string())?;
+        let around = Around::look(&self.wanted.device, gateway);
+        let around = around.map_err(|error| format!("this machine's addresses: {error}"))?;
+        accept::check(grant, self.wanted.mtu, &self.wanted.addresses, &around)?;
+        Ok(around)
     }
 
     async fn open_again(&self, before: &Grant) -> Result<Opened, Failure> {
@@ -193,7 +222,9 @@ impl Near {
         };
         match tokio::time::timeout(self.manner.connect_timeout, ask(&session, wish)).await {
             Ok(Ok((grant, send, recv, inbox))) => {
-                Ok(Opened { session, gateway: gateway.clone(), grant, send, recv, inbox })
+                let around = self.check(&grant, &session);
+                let around = around.map_err(|why| Failure::Other(format!("{gateway}: {why}")))?;
+                Ok(Opened { session, gateway: gateway.clone(), grant, around, send, recv, inbox })
             }
             Ok(Err(error)) if error.code == Code::Lost => {
                 let unreachable = || Failure::Unreachable(format!("{gateway}: {error}"));
@@ -203,6 +234,13 @@ impl Near {
             Err(_) => Err(Failure::Unreachable(format!("{gateway} does not answer"))),
         }
     }
+}
+
+/// Where the packets of a connection go.
+fn address(session: &Session) -> Result<IpAddr, Failure> {
+    let peer = session.peer();
+    let peer: SocketAddr = peer.parse().map_err(|_| Failure::Other(format!("{peer} is no address")))?;
+    Ok(peer.ip().to_canonical())
 }
 
 /// Asks for a tunnel on a connection.

@@ -52,6 +52,7 @@ impl Observed for ObservedTun {
             down_bytes,
             opened: self.opened.load(std::sync::atomic::Ordering::Relaxed),
             refused: 0,
+            foreign_packets: self.traffic.foreign_packets(),
             connections: alive.iter().map(ConnectionReport::of).collect(),
         }
     }

@@ -25,6 +25,21 @@ impl std::str::FromStr for Route {
     }
 }
 
+impl Route {
+    /// The networks that are reached by it.
+    pub fn networks(&self) -> Vec<Network> {
+        let all = ["0.0.0.0/0", "::/0"];
+        match self {
+            Self::Default => all.iter().filter_map(|all| all.parse().ok()).collect(),
+            Self::Network(network) => vec![*network],
+        }
+    }
+}
+
+/// Marks a route as one that a tunnel has put there (the number of its `proto` in `ip route`, which has names for
+/// those below 64 and some above).
+const OURS: &str = "70";
+
 /// Halves of everything: they go before the default route that is there, which stays as it is.
 const HALVES: [(&str, &str); 4] =
     [("-4", "0.0.0.0/1"), ("-4", "128.0.0.0/1"), ("-6", "::/1"), ("-6", "8000::/1")];
@@ -58,8 +73,11 @@ fn beside(gateway: IpAddr) -> Option<Change> {
             Command::new("ip").args(["-j", family, "route"]).args(arguments).arg(address).output().ok()?;
         serde_json::from_slice::<Value>(&output.stdout).ok()
     };
-    // `ip -j route show exact ADDRESS` lists what is there for this address alone.
-    let has_own = ask(&["show", "exact"]).is_some_and(|list| list.as_array().is_some_and(|l| !l.is_empty()));
+    // `ip -j route show exact ADDRESS` lists what is there for this address alone. What a tunnel has put there
+    // was left by one that was killed with its guardian, or is another tunnel's to the same gateway.
+    let exact = ask(&["show", "exact"]).unwrap_or_default();
+    let mut exact = exact.as_array().into_iter().flatten();
+    let has_own = exact.any(|route| route["protocol"] != OURS);
     let now = ask(&["get"])?;
     let now = now.get(0)?;
     if has_own || now["type"] == "local" {
@@ -67,8 +85,11 @@ fn beside(gateway: IpAddr) -> Option<Change> {
     }
     let device = now["dev"].as_str()?;
     let via = now["gateway"].as_str().map_or(String::new(), |next| format!("via {next} "));
-    let route = format!("{gateway} {via}dev {device}");
-    Some(Change::new(&format!("ip {family} route add {route}"), &format!("ip {family} route del {route}")))
+    let route = format!("{gateway} {via}dev {device} proto {OURS}");
+    Some(Change::new(
+        &format!("ip {family} route replace {route}"),
+        &format!("ip {family} route del {route}"),
+    ))
 }
 
 #[cfg(test)]

@@ -85,13 +85,17 @@ pub struct GatewayConfig {
     /// Let those packets go on from here.
     #[serde(default)]
     pub tun_nat: bool,
+    /// Let others open connections to clients as well.
+    #[serde(default)]
+    pub tun_inbound: bool,
 }
 
 impl GatewayConfig {
     /// What it says of tunnels for packets.
     #[cfg(target_os = "linux")]
     pub fn tun(&self) -> crate::tun::far::TunArgs {
-        crate::tun::far::TunArgs::new(self.tun.as_ref().and_then(|text| text.parse().ok()), self.tun_nat)
+        let pool = self.tun.as_ref().and_then(|text| text.parse().ok());
+        crate::tun::far::TunArgs::new(pool, self.tun_nat, self.tun_inbound)
     }
 }
 
@@ -145,14 +149,20 @@ pub struct TunConfig {
     /// Name of the device.
     #[serde(default = "values::device_default", deserialize_with = "values::device")]
     pub device: String,
+    /// Where this end's addresses may lie.
+    #[serde(default, deserialize_with = "values::parsed_list")]
+    pub addresses: Vec<Network>,
+    /// Whether the far side may open connections to this machine.
+    #[serde(default)]
+    pub inbound: bool,
 }
 
 #[cfg(target_os = "linux")]
 impl TunConfig {
     /// What the tunnel is to be like.
     pub fn wanted(&self) -> Wanted {
-        let (routes, device) = (self.routes.clone(), self.device.clone());
-        Wanted { routes, delivery: self.delivery, mtu: self.mtu, device }
+        let Self { routes, delivery, mtu, device, addresses, inbound, .. } = self.clone();
+        Wanted { routes, delivery, mtu, device, addresses, inbound }
     }
 }
 
@@ -218,6 +228,9 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         if self.gateway.as_ref().is_some_and(|gateway| gateway.tun_nat && gateway.tun.is_none()) {
             return Err("gateway.tun_nat needs gateway.tun, a network".into());
+        }
+        if self.gateway.as_ref().is_some_and(|gateway| gateway.tun_inbound && !gateway.tun_nat) {
+            return Err("gateway.tun_inbound needs gateway.tun_nat".into());
         }
         if let Some((name, _)) = self.hosts.iter().find(|(_, host)| host.gateways.is_empty()) {
             return Err(format!("hosts.{name} has no gateways"));
@@ -301,6 +314,8 @@ mod tests {
             device = "other"
             mtu = 9000
             delivery = "in-order"
+            addresses = ["10.8.0.0/16"]
+            inbound = true
             [[transparent]]
             host = "home"
             mode = "tproxy"
@@ -313,6 +328,8 @@ mod tests {
             (crate::tun::near::DEVICE, 2)
         );
         assert_eq!((config.tun[1].mtu, config.tun[1].delivery), (9000, Delivery::InOrder));
+        assert!(config.tun[1].wanted().inbound && !config.tun[0].wanted().inbound);
+        assert_eq!((config.tun[0].addresses.len(), config.tun[1].wanted().addresses.len()), (0, 1));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
         let gateway = config.gateway.unwrap();
@@ -328,7 +345,12 @@ mod tests {
             ("[gateway]\nroot = 5", "line 2"),
             ("[gateway]\nmemory = \"much\"", "line 2"),
             ("[gateway]\ntun = \"10.97.0.0\"", "10.97.0.0/16"),
+            ("[gateway]\ntun = \"10.97.0.1/16\"", "10.97.0.0/16"),
             ("[gateway]\ntun_nat = true", "gateway.tun"),
+            ("[gateway]\ntun = \"10.97.0.0/16\"\ntun_inbound = true", "gateway.tun_nat"),
+            ("[[tun]]\nhost = \"a\"\naddresses = [\"::ffff:10.0.0.0/8\"]", "96 bits"),
+            ("[[tun]]\nhost = \"a\"\nroutes = [\"10.0.0.1/8\"]", "10.0.0.0/8"),
+            ("[[transparent]]\nhost = \"a\"\nonly = [\"10.0.0.1/8\"]", "10.0.0.0/8"),
             ("speed = 9", "unknown field"),
             ("[hosts.a]\ngateways = []", "hosts.a"),
             ("[hosts.a]\ngateways = [\"x y\"]", "x y"),

@@ -28,6 +28,9 @@ pub struct Report {
     pub opened: u64,
     /// Flows refused.
     pub refused: u64,
+    /// Packets of tunnels dropped because their addresses were not the peer's.
+    #[serde(default)]
+    pub foreign_packets: u64,
     /// Connections there are.
     pub connections: Vec<ConnectionReport>,
 }
@@ -111,6 +114,7 @@ impl Observed for ObservedClient {
             down_bytes,
             opened,
             refused,
+            foreign_packets: 0,
             connections: self.client.session().iter().map(ConnectionReport::of).collect(),
         }
     }
@@ -151,6 +155,7 @@ impl Observed for ObservedGateway {
             let (up_bytes, down_bytes) = account.traffic.bytes();
             report.up_bytes += up_bytes;
             report.down_bytes += down_bytes;
+            report.foreign_packets += account.traffic.foreign_packets();
             report.opened += account.opened.load(Relaxed);
             report.refused += account.refused.load(Relaxed);
         }

@@ -227,9 +227,13 @@ impl Server {
         self.running.kill();
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.child.id()
+    }
+
     /// A number that `/proc/PID/status` gives: `Threads`, `VmRSS`.
     pub(crate) fn status(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.running.child.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }

@@ -10,7 +10,7 @@ use fulmar_cli::cp::message::{self, Message, Meta};
 
 /// Believes every server.
 #[derive(Debug)]
-struct Anybody;
+pub(crate) struct Anybody;
 
 impl VerifyPeer for Anybody {
     fn verify(&self, _: &PublicKey, _: &str) -> Result<(), Refusal> {

@@ -20,6 +20,8 @@ mod transparent;
 mod trust;
 #[cfg(target_os = "linux")]
 mod tun;
+#[cfg(target_os = "linux")]
+mod tun_trust;
 mod tunnel;
 mod tunnel_liar;
 mod tunnel_life;

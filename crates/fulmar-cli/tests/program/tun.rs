@@ -5,26 +5,28 @@ use std::process::Command;
 use crate::common::{Home, Running, Server, wait_until};
 use crate::room::{Room, has};
 
-const HERE: &str = "10.11.0.1";
-const THERE: &str = "10.11.0.2";
+pub(crate) const HERE: &str = "10.11.0.1";
+pub(crate) const THERE: &str = "10.11.0.2";
 
 /// Two rooms with a wire between them, and a gateway in the far one, which alone has 203.0.113.7.
-struct Stage {
-    near: Room,
-    far: Room,
-    home: Home,
-    gateway: Server,
+pub(crate) struct Stage {
+    pub(crate) near: Room,
+    pub(crate) far: Room,
+    pub(crate) home: Home,
+    pub(crate) gateway: Server,
 }
 
 /// A tunnel that stands.
-struct Tunnel {
-    running: Running,
-    gateway_v4: String,
+pub(crate) struct Tunnel {
+    pub(crate) running: Running,
+    /// The client's.
+    pub(crate) v4: String,
+    pub(crate) gateway_v4: String,
     gateway_v6: String,
 }
 
 impl Stage {
-    fn new(more: &[&str]) -> Option<Self> {
+    pub(crate) fn new(more: &[&str]) -> Option<Self> {
         let far = Room::new("ip addr add 203.0.113.7/32 dev lo\nip tuntap add dev probe mode tun")?;
         let wire = format!(
             "ip link add w0 type veth peer name w1 netns {}\nip addr add {HERE}/24 dev w0\nip link set w0 up",
@@ -33,7 +35,7 @@ impl Stage {
         let near = Room::new(&wire)?;
         let up = format!("set -e; ip addr add {THERE}/24 dev w1; ip link set w1 up");
         assert!(far.shell(&up).status().unwrap().success());
-        if !["ping", "python3", "curl"].iter().all(|program| has(program)) {
+        if !["ping", "python3", "curl", "nft"].iter().all(|program| has(program)) {
             return None;
         }
         let home = Home::new();
@@ -41,30 +43,33 @@ impl Stage {
         Some(Self { near, far, home, gateway })
     }
 
-    fn gateway(far: &Room, home: &Home, listen: &str, more: &[&str]) -> Server {
+    pub(crate) fn gateway(far: &Room, home: &Home, listen: &str, more: &[&str]) -> Server {
         let arguments = ["gateway", "--json", "--listen", listen, "--tun", "10.97.0.0/16"];
         Server::start(far.inside(&home.command(&[&arguments[..], more].concat())))
     }
 
-    fn tunnel(&self, more: &[&str]) -> Tunnel {
+    pub(crate) fn tunnel(&self, more: &[&str]) -> Tunnel {
         let gateway = self.gateway.address.to_string();
         let arguments = [&["tun", "--accept-new", "--json", &gateway], more].concat();
         let mut running = Running::start(self.near.inside(&self.home.command(&arguments)));
         let ready = running.line();
         assert_eq!(ready["event"], "ready", "{ready}");
-        let address = |at: usize| ready["gateway_addresses"][at].as_str().unwrap().to_owned();
-        Tunnel { running, gateway_v4: address(0), gateway_v6: address(1) }
+        let address = |of: &str, at: usize| ready[of][at].as_str().unwrap().to_owned();
+        let [v4, gateway_v4, gateway_v6] =
+            [("addresses", 0), ("gateway_addresses", 0), ("gateway_addresses", 1)]
+                .map(|(of, at)| address(of, at));
+        Tunnel { running, v4, gateway_v4, gateway_v6 }
     }
 
     #[track_caller]
-    fn near(&self, script: &str) -> String {
+    pub(crate) fn near(&self, script: &str) -> String {
         let output = self.near.shell(script).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{script}: {}\n{said}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn routes(&self) -> String {
+    pub(crate) fn routes(&self) -> String {
         self.near("ip route; ip -6 route; ip -br link")
     }
 }
@@ -119,9 +124,6 @@ print(total)";
 #[test]
 fn everything_can_go_through_and_back_again() {
     let Some(stage) = Stage::new(&["--tun-nat"]) else { return };
-    if !has("nft") {
-        return;
-    }
     // A machine beyond the gateway that knows nothing of tunnels.
     let wire = format!(
         "ip link add v0 type veth peer name v1 netns {}\nip addr add 10.13.0.2/24 dev v0\nip link set v0 up",
@@ -132,6 +134,7 @@ fn everything_can_go_through_and_back_again() {
     assert!(stage.far.shell(up).status().unwrap().success());
     let before = stage.routes();
     let tunnel = stage.tunnel(&["--route", "default", "--device", "every"]);
+    assert_eq!((tunnel.gateway_v4.as_str(), tunnel.v4.as_str()), ("10.97.0.1", "10.97.0.2"));
     stage.near("ping -c 1 -W 5 10.13.0.2");
     assert!(stage.near("ip route get 10.13.0.2").contains("dev every"));
     // The tunnel itself takes the wire.

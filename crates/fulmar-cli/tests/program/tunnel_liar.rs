@@ -81,7 +81,19 @@ pub(crate) fn gateway_that<F>(home: &Home, serve: impl Fn(Connection) -> F + Sen
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let home = fulmar::identity::Home::at(home.path());
+    gateway_at(home.path(), "127.0.0.1:0".parse().unwrap(), serve)
+}
+
+/// The same, at another address.
+pub(crate) fn gateway_at<F>(
+    home: &std::path::Path,
+    listen: SocketAddr,
+    serve: impl Fn(Connection) -> F + Send + 'static,
+) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let home = fulmar::identity::Home::at(home);
     let (say_address, address) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -90,7 +102,7 @@ where
             let clients = AuthorizedClients::new(identity.public_key(), home.authorized_keys());
             let crypto = crypto::ServerConfig::raw_key(&identity, Some(Arc::new(clients)));
             let config = ServerConfig::new(Arc::new(crypto.with_alpn(&[b"fulmar-tunnel/1"])));
-            let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+            let endpoint = Endpoint::server(config, listen).unwrap();
             say_address.send(endpoint.local_addr().unwrap()).unwrap();
             while let Some(incoming) = endpoint.accept().await {
                 let Ok(connection) = incoming.await else { continue };

@@ -311,7 +311,7 @@ async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, op
     let client = connect(route).await;
     show_client(&opened, "transparent", format!("port {}", rules.port), &client);
     let _changed = loop {
-        match Changed::make(&rules.changes()) {
+        match Changed::make(&rules.name(), || rules.changes()) {
             Ok(changed) => break changed,
             Err(failure) => tracing::error!("{failure}; trying again in {} s", RETRY_PAUSE.as_secs()),
         }
