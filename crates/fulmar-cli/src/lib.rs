@@ -3,6 +3,7 @@
 //! | part | decides |
 //! |---|---|
 //! | [`args`], [`exit`], [`log`], [`listen`], [`network`], [`units`] | what people and scripts say and hear |
+//! | [`descriptors`] | how many files and sockets clients may have open |
 //! | [`reach`], [`trust`], [`session`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
@@ -14,6 +15,7 @@
 pub mod args;
 pub mod cp;
 pub mod demo;
+pub mod descriptors;
 pub mod exit;
 pub mod frames;
 pub mod keygen;

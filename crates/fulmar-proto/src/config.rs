@@ -214,8 +214,9 @@ impl TransportConfig {
         Ok(self)
     }
 
-    /// Bytes of unreliable datagrams queued in each direction, at most; zero refuses datagrams. Default: 1
-    /// MiB.
+    /// Bytes of unreliable datagrams queued in each direction, at most; zero refuses datagrams. What waits to
+    /// be sent may be more on a fast path: what that carries in two seconds, and eight times as much.
+    /// Default: 1 MiB.
     ///
     /// # Errors
     /// If it leaves less than 10 MiB of [`Self::receive_memory_bytes`] to the rest; nothing is changed then.

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::descriptors::{Descriptors, Held};
 
 /// Requests of one connection at once; others wait unread. `fulmar cp --streams` goes as far.
 pub const REQUESTS_PER_CONNECTION: usize = 256;
@@ -18,15 +19,12 @@ const REQUESTS_PER_CLIENT_MAX: usize = 1024;
 const THREADS_PER_CLIENT: usize = 32;
 
 /// Descriptors that a request may hold: a folder, the part, the file that is there.
-const DESCRIPTORS_PER_REQUEST: u64 = 4;
-
-/// Descriptors for everything else.
-const DESCRIPTORS_RESERVED: u64 = 32;
+const DESCRIPTORS_PER_REQUEST: u32 = 4;
 
 /// Everybody who is connected.
 #[derive(Debug)]
 pub struct Clients {
-    requests: Arc<Semaphore>,
+    descriptors: Arc<Descriptors>,
     requests_per_client: usize,
     by_key: Mutex<HashMap<String, Weak<Client>>>,
 }
@@ -35,26 +33,25 @@ pub struct Clients {
 #[derive(Debug)]
 pub struct Client {
     requests: Arc<Semaphore>,
-    everybody: Arc<Semaphore>,
+    descriptors: Arc<Descriptors>,
     /// Threads at work for it; for [`super::work::SHARE`].
     pub work: Arc<Semaphore>,
 }
 
 /// The right to one request. It ends with the value.
 #[derive(Debug)]
-pub struct Admission(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 2]);
+pub struct Admission(#[expect(dead_code, reason = "held, not read")] (OwnedSemaphorePermit, Held));
 
 impl Clients {
     /// As many requests as this process may have files open.
     pub fn new() -> Self {
-        Self::with_descriptors(raise_descriptors())
+        Self::with(Descriptors::of_process())
     }
 
-    fn with_descriptors(count: u64) -> Self {
-        let requests = count.saturating_sub(DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_REQUEST;
-        let requests = usize::try_from(requests).unwrap_or(usize::MAX).clamp(2, Semaphore::MAX_PERMITS);
+    fn with(descriptors: Arc<Descriptors>) -> Self {
+        let requests = descriptors.free() / DESCRIPTORS_PER_REQUEST as usize;
         Self {
-            requests: Arc::new(Semaphore::new(requests)),
+            descriptors,
             requests_per_client: (requests / 2).clamp(1, REQUESTS_PER_CLIENT_MAX),
             by_key: Mutex::default(),
         }
@@ -69,7 +66,7 @@ impl Clients {
         by_key.retain(|_, client| client.strong_count() > 0);
         let client = Arc::new(Client {
             requests: Arc::new(Semaphore::new(self.requests_per_client)),
-            everybody: Arc::clone(&self.requests),
+            descriptors: Arc::clone(&self.descriptors),
             work: Arc::new(Semaphore::new(THREADS_PER_CLIENT)),
         });
         by_key.insert(key.to_owned(), Arc::downgrade(&client));
@@ -86,23 +83,9 @@ impl Default for Clients {
 impl Client {
     /// Waits until there is room for one more request.
     pub async fn admit(&self) -> Option<Admission> {
-        let one = |bound: &Arc<Semaphore>| Arc::clone(bound).acquire_owned();
-        let own = one(&self.requests).await.ok()?;
-        let all = one(&self.everybody).await.ok()?;
-        Some(Admission([own, all]))
-    }
-}
-
-/// As many open files as the system allows without asking; how many that is.
-fn raise_descriptors() -> u64 {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: maximum, maximum };
-    match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => maximum.unwrap_or(u64::MAX),
-        Err(error) => {
-            tracing::debug!(%error, "the number of open files stays as it is");
-            current.unwrap_or(u64::MAX)
-        }
+        let own = Arc::clone(&self.requests).acquire_owned().await.ok()?;
+        let descriptors = self.descriptors.take(DESCRIPTORS_PER_REQUEST).await?;
+        Some(Admission((own, descriptors)))
     }
 }
 
@@ -122,7 +105,7 @@ mod tests {
 
     #[test]
     fn one_client_leaves_room_for_others_however_often_it_connects() {
-        let clients = Clients::with_descriptors(10_000);
+        let clients = Clients::with(Arc::new(Descriptors::new(10_000)));
         let (greedy, again) = (clients.client("greedy"), clients.client("greedy"));
         let mut held: Vec<_> = std::iter::from_fn(|| admitted(&greedy)).collect();
         assert_eq!(held.len(), REQUESTS_PER_CLIENT_MAX);
@@ -138,8 +121,8 @@ mod tests {
 
     #[test]
     fn few_descriptors_are_shared_as_well() {
-        for count in [0, 32, 64, 1024, u64::MAX] {
-            let clients = Clients::with_descriptors(count);
+        for count in [16, 32, 64, 1024, u64::MAX] {
+            let clients = Clients::with(Arc::new(Descriptors::new(count)));
             let greedy = clients.client("greedy");
             let held: Vec<_> = std::iter::from_fn(|| admitted(&greedy)).collect();
             assert!(!held.is_empty());

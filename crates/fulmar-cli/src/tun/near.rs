@@ -20,6 +20,7 @@ use crate::reach::{self, Manner, Service};
 use crate::session::Session;
 use crate::system::Changed;
 use crate::tunnel::datagrams::{Datagrams, End, Inbox};
+use crate::tunnel::drops::Drops;
 use crate::tunnel::halves::TunnelSend;
 use crate::tunnel::message::{self, Answer, Request};
 use crate::tunnel::traffic::Way;
@@ -220,7 +221,12 @@ impl Near {
             mtu: self.wanted.mtu,
             address: before.map(|grant| grant.v4),
         };
-        match tokio::time::timeout(self.manner.connect_timeout, ask(&session, wish)).await {
+        match tokio::time::timeout(
+            self.manner.connect_timeout,
+            ask(&session, wish, &self.observed.traffic.drops),
+        )
+        .await
+        {
             Ok(Ok((grant, send, recv, inbox))) => {
                 let around = self.check(&grant, &session);
                 let around = around.map_err(|why| Failure::Other(format!("{gateway}: {why}")))?;
@@ -247,9 +253,10 @@ fn address(session: &Session) -> Result<IpAddr, Failure> {
 async fn ask(
     session: &Session,
     wish: Wish,
+    drops: &Arc<Drops>,
 ) -> Result<(Grant, TunnelSend, fulmar::RecvStream, Inbox), OpenError> {
     // Packets may come before the answer is read.
-    let inbox = Datagrams::of(session.connection(), End::Client).tun();
+    let inbox = Datagrams::of(session.connection(), End::Client, drops).tun();
     let inbox = inbox.ok_or_else(|| OpenError::lost("a connection without datagrams"))?;
     let (send, mut recv) = session.open().await.map_err(OpenError::lost)?;
     let mut send = TunnelSend::from(send);

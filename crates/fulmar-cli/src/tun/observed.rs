@@ -43,6 +43,8 @@ impl Observed for ObservedTun {
         let (up_bytes, down_bytes) = self.traffic.bytes();
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let alive = session.filter(|session| session.connection().close_reason().is_none());
+        let mut dropped_packets = std::collections::BTreeMap::new();
+        self.traffic.drops.add_to(&mut dropped_packets);
         Report {
             pid: std::process::id(),
             command: "tun".into(),
@@ -53,6 +55,7 @@ impl Observed for ObservedTun {
             opened: self.opened.load(std::sync::atomic::Ordering::Relaxed),
             refused: 0,
             foreign_packets: self.traffic.foreign_packets(),
+            dropped_packets,
             connections: alive.iter().map(ConnectionReport::of).collect(),
         }
     }

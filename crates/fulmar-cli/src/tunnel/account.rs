@@ -10,9 +10,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::error::{Code, OpenError};
 use super::grants::Limits;
 use super::holders::Holders;
+use super::lookups::Lookups;
+use super::peers::Source;
 use super::traffic::Traffic;
+use crate::descriptors::{Descriptors, Held};
 
-/// Names resolved and targets dialled at the same time for one client: each lookup holds a thread.
+/// Targets dialled at the same time for one client.
 const DIALS_MAX: usize = 64;
 
 /// Account of one key.
@@ -22,6 +25,12 @@ pub struct Account {
     pub traffic: Arc<Traffic>,
     limits: Mutex<Limits>,
     streams: AtomicUsize,
+    /// Those of them that are visitors of its listeners.
+    visitors: Mutex<Visitors>,
+    /// What its streams may hold open.
+    descriptors: Arc<Descriptors>,
+    /// What it may look up.
+    pub lookups: Lookups,
     /// Streams asked for and refused since the beginning.
     pub refused: AtomicU64,
     /// Streams opened since the beginning.
@@ -33,22 +42,69 @@ pub struct Account {
     held: Mutex<HashMap<usize, u64>>,
 }
 
+/// Visitors by where they come from.
+#[derive(Debug, Default)]
+struct Visitors {
+    all: usize,
+    by_source: HashMap<Source, usize>,
+}
+
+impl Visitors {
+    /// One more from there, if it leaves as many as it has to others.
+    fn take(&mut self, source: Source, most: usize) -> bool {
+        let own = self.by_source.get(&source).copied().unwrap_or_default();
+        let is_taken = own < most.saturating_sub(self.all);
+        if is_taken {
+            self.all += 1;
+            *self.by_source.entry(source).or_default() += 1;
+        }
+        is_taken
+    }
+
+    fn give_back(&mut self, source: Source) {
+        self.all -= 1;
+        if let Some(count) = self.by_source.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_source.remove(&source);
+            }
+        }
+    }
+}
+
 /// A stream that counts until this is dropped.
 #[derive(Debug)]
-pub struct Seat(Arc<Account>);
+pub struct Seat {
+    account: Arc<Account>,
+    visitor: Option<Source>,
+    _descriptor: Held,
+}
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.account.streams.fetch_sub(1, Ordering::Relaxed);
+        if let Some(source) = self.visitor {
+            lock(&self.account.visitors).give_back(source);
+        }
     }
 }
 
 impl Default for Account {
     fn default() -> Self {
+        Self::with(Descriptors::of_process())
+    }
+}
+
+impl Account {
+    /// An account that takes its share of these descriptors.
+    pub fn with(descriptors: Arc<Descriptors>) -> Self {
         Self {
             traffic: Arc::default(),
             limits: Mutex::default(),
             streams: AtomicUsize::new(0),
+            visitors: Mutex::default(),
+            descriptors,
+            lookups: Lookups::default(),
             refused: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             dials: Semaphore::new(DIALS_MAX),
@@ -56,9 +112,7 @@ impl Default for Account {
             held: Mutex::default(),
         }
     }
-}
 
-impl Account {
     /// What may be used from now on.
     pub fn set_limits(&self, limits: Limits) {
         self.traffic.set_rate(limits.rate_bytes);
@@ -77,7 +131,30 @@ impl Account {
             self.streams.fetch_sub(1, Ordering::Relaxed);
             return limit(format!("{} streams are open already", limits.streams));
         }
-        Ok(Seat(Arc::clone(self)))
+        let Some(_descriptor) = self.descriptors.share(self.streams() - 1) else {
+            self.streams.fetch_sub(1, Ordering::Relaxed);
+            return limit("no more descriptors are left to one client".into());
+        };
+        Ok(Seat { account: Arc::clone(self), visitor: None, _descriptor })
+    }
+
+    /// Takes a place for a visitor of a listener. All of them have half of the places, so that strangers
+    /// leave the other half to the client itself; those of one source have as many as they leave free.
+    pub fn visitor(self: &Arc<Self>, source: Source) -> Result<Seat, OpenError> {
+        let most = (lock(&self.limits).streams / 2).max(1);
+        if !lock(&self.visitors).take(source, most) {
+            return Err(OpenError::new(Code::Limit, "there are too many visitors already"));
+        }
+        match self.seat() {
+            Ok(mut seat) => {
+                seat.visitor = Some(source);
+                Ok(seat)
+            }
+            Err(error) => {
+                lock(&self.visitors).give_back(source);
+                Err(error)
+            }
+        }
     }
 
     /// Waits for the turn to dial.
@@ -156,5 +233,46 @@ mod tests {
         assert_eq!(account.seat().unwrap_err().code, Code::Limit);
         account.hold(2, 0);
         account.seat().unwrap();
+    }
+
+    fn seats(account: &Arc<Account>) -> Vec<Seat> {
+        std::iter::from_fn(|| account.seat().ok()).collect()
+    }
+
+    #[test]
+    fn strangers_leave_half_of_the_places_to_the_client_and_some_to_each_other() {
+        let account = Arc::new(Account::with(Arc::new(Descriptors::new(u64::MAX))));
+        account.set_limits(Limits { streams: 4096, ..Limits::default() });
+        let source = |host: u8| Source::from(std::net::IpAddr::from([192, 0, 2, host]));
+        let all = |host| std::iter::from_fn(|| account.visitor(source(host)).ok()).collect::<Vec<_>>();
+        let mut held = all(1);
+        assert_eq!(held.len(), 1024, "half of half");
+        assert_eq!(account.visitor(source(1)).unwrap_err().code, Code::Limit);
+        assert!(account.visitor(source(2)).is_ok());
+        (2..=200).for_each(|host| held.extend(all(host)));
+        assert!(held.len() <= 2048);
+        let own = seats(&account);
+        assert_eq!(own.len(), 4096 - held.len());
+        drop((held, own));
+        assert_eq!((account.streams(), lock(&account.visitors).by_source.len()), (0, 0));
+        // Of one place, one.
+        account.set_limits(Limits { streams: 2, ..Limits::default() });
+        assert_eq!(all(1).len(), 1);
+    }
+
+    #[test]
+    fn few_descriptors_are_shared_between_keys() {
+        let descriptors = Arc::new(Descriptors::new(900));
+        let (greedy, honest) = (
+            Arc::new(Account::with(Arc::clone(&descriptors))),
+            Arc::new(Account::with(Arc::clone(&descriptors))),
+        );
+        let held = seats(&greedy);
+        assert_eq!(held.len(), 450);
+        assert_eq!(greedy.seat().unwrap_err().code, Code::Limit);
+        assert!(seats(&honest).len() >= 200);
+        assert_eq!(greedy.streams(), 450);
+        drop(held);
+        assert_eq!(descriptors.free(), 900);
     }
 }

@@ -45,10 +45,10 @@ impl Drop for Shared {
 impl Client {
     /// Connects to one of these gateways, and stays connected.
     pub async fn connect(gateways: Vec<Host>, manner: Manner) -> Result<Self, Failure> {
-        let route = Route { gateways, manner };
+        let (reverses, traffic) = (Arc::<Reverses>::default(), Arc::<Traffic>::default());
+        let route = Route { gateways, manner, drops: Arc::clone(&traffic.drops) };
         let link = route.connect().await?;
         let (tell, watch) = watch::channel(Some(link));
-        let (reverses, traffic) = (Arc::<Reverses>::default(), Arc::<Traffic>::default());
         let keeping = tokio::spawn(route.keep(tell));
         let coming =
             tokio::spawn(incoming::serve(watch.clone(), Arc::clone(&reverses), Arc::clone(&traffic)));

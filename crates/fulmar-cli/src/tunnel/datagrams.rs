@@ -2,19 +2,18 @@
 //! section 6).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use fulmar::{Connection, SendDatagramError};
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+
+use super::drops::{Cause, Drops};
+use super::waiting::{Feeder, ROOM_BYTES, Room, Waiting};
 
 /// The number of its flow before each packet.
 const HEADER_BYTES: usize = 4;
-
-/// Packets of one flow that wait to be read; more are dropped, as a socket would.
-const INBOX_PACKETS: usize = 256;
 
 /// Numbers from here on are not for UDP flows.
 const FLOWS_END: u32 = 1 << 31;
@@ -24,10 +23,12 @@ const FLOWS_END: u32 = 1 << 31;
 pub struct Datagrams {
     /// Without one, every packet goes by its stream.
     connection: Option<Connection>,
-    flows: Mutex<HashMap<u32, mpsc::Sender<Bytes>>>,
+    flows: Mutex<HashMap<u32, Feeder>>,
+    /// What arrives waits here for its flow.
+    room: Arc<Room>,
     /// Even at the client, odd at the gateway.
     next: AtomicU32,
-    dropped: AtomicU64,
+    drops: Arc<Drops>,
     /// The task that reads. It must not outlive this: it holds the connection, which would never end.
     reading: OnceLock<AbortHandle>,
 }
@@ -49,8 +50,8 @@ pub enum End {
 
 impl Datagrams {
     /// Reads the datagrams of a connection from now on, until it ends.
-    pub fn of(connection: &Connection, end: End) -> Arc<Self> {
-        let datagrams = Arc::new(Self::with(Some(connection.clone()), end));
+    pub fn of(connection: &Connection, end: End, drops: &Arc<Drops>) -> Arc<Self> {
+        let datagrams = Arc::new(Self::with(Some(connection.clone()), end, Arc::clone(drops)));
         let (connection, shared) = (connection.clone(), Arc::downgrade(&datagrams));
         let reading = tokio::spawn(async move {
             while let Ok(datagram) = connection.read_datagram().await {
@@ -65,13 +66,13 @@ impl Datagrams {
 
     /// For connections without datagrams.
     pub fn none(end: End) -> Arc<Self> {
-        Arc::new(Self::with(None, end))
+        Arc::new(Self::with(None, end, Arc::default()))
     }
 
-    fn with(connection: Option<Connection>, end: End) -> Self {
+    fn with(connection: Option<Connection>, end: End, drops: Arc<Drops>) -> Self {
         let next = AtomicU32::new(if end == End::Client { 0 } else { 1 });
-        let (flows, dropped, reading) = Default::default();
-        Self { connection, flows, next, dropped, reading }
+        let (flows, reading) = Default::default();
+        Self { connection, flows, room: Room::new(ROOM_BYTES), next, drops, reading }
     }
 
     /// A new flow of this end.
@@ -97,12 +98,12 @@ impl Datagrams {
     }
 
     fn register(self: &Arc<Self>, flow: u32) -> Option<Inbox> {
-        let (send, packets) = mpsc::channel(INBOX_PACKETS);
+        let (feeder, packets) = self.room.queue();
         let mut flows = self.lock();
         if flows.contains_key(&flow) {
             return None;
         }
-        flows.insert(flow, send);
+        flows.insert(flow, feeder);
         Some(Inbox { datagrams: Arc::clone(self), flow, packets })
     }
 
@@ -115,7 +116,7 @@ impl Datagrams {
         match connection.try_send_datagram(datagram.freeze()) {
             Ok(()) => true,
             Err(SendDatagramError::Full) => {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
+                self.drops.count(Cause::SendQueueFull);
                 true
             }
             Err(SendDatagramError::ConnectionLost(_)) => true,
@@ -126,22 +127,18 @@ impl Datagrams {
     /// Hands a datagram to its flow. One that belongs to none, or to one that does not read, is dropped.
     fn deliver(&self, mut datagram: Bytes) {
         if datagram.len() < HEADER_BYTES {
-            return;
+            return self.drops.count(Cause::NoFlow);
         }
         let header = datagram.split_to(HEADER_BYTES);
         let flow = u32::from_be_bytes(header[..].try_into().expect("four bytes"));
-        let is_delivered = self.lock().get(&flow).is_some_and(|inbox| inbox.try_send(datagram).is_ok());
-        if !is_delivered {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        match self.lock().get(&flow).map(|inbox| inbox.put(datagram)) {
+            Some(true) => {}
+            Some(false) => self.drops.count(Cause::InboxFull),
+            None => self.drops.count(Cause::NoFlow),
         }
     }
 
-    /// Packets dropped because nobody could take them.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, mpsc::Sender<Bytes>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Feeder>> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +148,7 @@ impl Datagrams {
 pub struct Inbox {
     datagrams: Arc<Datagrams>,
     flow: u32,
-    packets: mpsc::Receiver<Bytes>,
+    packets: Waiting,
 }
 
 impl Inbox {
@@ -214,10 +211,10 @@ mod tests {
         client.deliver(datagram(7, b"for nobody"));
         client.deliver(Bytes::from_static(b"abc"));
         assert_eq!((b.recv().await.unwrap(), a.recv().await.unwrap()), ("for b".into(), Bytes::new()));
-        assert_eq!(client.dropped(), 1);
+        assert_eq!(client.drops.of(Cause::NoFlow), 2);
         drop(b);
         client.deliver(datagram(2, b"too late"));
-        assert_eq!(client.dropped(), 2);
+        assert_eq!(client.drops.of(Cause::NoFlow), 3);
     }
 
     #[test]
@@ -233,8 +230,14 @@ mod tests {
     #[test]
     fn one_who_does_not_read_fills_an_inbox_and_no_more() {
         let client = Datagrams::none(End::Client);
-        let _inbox = client.open();
-        (0..INBOX_PACKETS + 10).for_each(|_| client.deliver(datagram(0, &[0; 100])));
-        assert_eq!(client.dropped(), 10);
+        let mut inbox = client.open();
+        // A second of 10 Mb/s waits, and not for ever.
+        let packets = 10_000_000 / 8 / 1200;
+        (0..packets).for_each(|_| client.deliver(datagram(0, &[0; 1200])));
+        assert_eq!(client.drops.of(Cause::InboxFull), 0);
+        (0..10 * packets).for_each(|_| client.deliver(datagram(0, &[0; 1200])));
+        assert!(client.drops.of(Cause::InboxFull) > 0);
+        let held = ROOM_BYTES / 2 / 1200;
+        assert!((packets..=held).contains(&std::iter::from_fn(|| inbox.packets.try_recv()).count()));
     }
 }

@@ -4,16 +4,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UdpSocket, UnixStream, lookup_host};
+use tokio::net::{TcpStream, UdpSocket, UnixStream};
 
 use super::address;
 use super::error::{Code, OpenError};
+use super::lookups::Lookups;
 use super::rules::Rules;
 use super::target::Place;
 use super::tcp;
-
-/// How long a name may take to be resolved.
-const RESOLVE_TIME_MAX: Duration = Duration::from_secs(10);
+use crate::descriptors::Descriptors;
 
 /// How long a target may take to answer, over all its addresses.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
@@ -21,21 +20,17 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
 /// Head start of an address before the next one is tried beside it (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Addresses of one name that are tried.
-const ADDRESSES_MAX: usize = 8;
-
-/// Connects by TCP.
-pub async fn tcp(place: &Place, rules: &Rules) -> Result<TcpStream, OpenError> {
-    let addresses = resolve(place, rules).await?;
+/// Connects by TCP to the addresses of a place.
+pub async fn tcp(place: &Place, addresses: Vec<SocketAddr>) -> Result<TcpStream, OpenError> {
     let race = race(place, addresses);
     let late = || OpenError::new(Code::TimedOut, format!("{place} does not answer"));
     tokio::time::timeout(CONNECT_TIME_MAX, race).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// A socket that exchanges datagrams with the target only.
-pub async fn udp(place: &Place, rules: &Rules) -> Result<(UdpSocket, SocketAddr), OpenError> {
+pub async fn udp(place: &Place, addresses: Vec<SocketAddr>) -> Result<(UdpSocket, SocketAddr), OpenError> {
     let mut last = OpenError::new(Code::NameUnknown, format!("{place} has no address"));
-    for address in resolve(place, rules).await? {
+    for address in addresses {
         match udp_socket(address).await {
             Ok(socket) => return Ok((socket, address)),
             Err(error) => last = OpenError::of_connect(&error, address),
@@ -61,16 +56,12 @@ async fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
 
 /// The addresses of a place that this client may reach. One that it may not is left out; it is an error if
 /// none is left.
-async fn resolve(place: &Place, rules: &Rules) -> Result<Vec<SocketAddr>, OpenError> {
-    let unknown = |why: String| OpenError::new(Code::NameUnknown, format!("{}: {why}", place.host));
-    let lookup = tokio::time::timeout(RESOLVE_TIME_MAX, lookup_host((place.host.as_str(), place.port))).await;
-    let found = match lookup {
-        Ok(found) => found.map_err(|error| unknown(error.to_string()))?,
-        Err(_) => return Err(unknown("the name servers do not answer".into())),
-    };
-    let mut refusal = unknown("the name has no address".into());
+pub async fn resolve(place: &Place, rules: &Rules, lookups: &Lookups) -> Result<Vec<SocketAddr>, OpenError> {
+    let found = lookups.addresses(place).await?;
+    let text = format!("{}: the name has no address", place.host);
+    let mut refusal = OpenError::new(Code::NameUnknown, text);
     let mut allowed = Vec::new();
-    for address in found.take(ADDRESSES_MAX) {
+    for address in found {
         let ip = address::plain(address.ip());
         match rules.judge(place, ip) {
             Ok(()) if ip == address.ip() => allowed.push(address),
@@ -96,20 +87,28 @@ fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
 }
 
-/// Tries one address after the other, each with a head start; the first that answers wins.
+/// Tries one address after the other, each with a head start; the first that answers wins. The flow has one
+/// descriptor; an attempt beside others needs one more, and waits where there is none.
 async fn race(place: &Place, addresses: Vec<SocketAddr>) -> Result<TcpStream, OpenError> {
+    let descriptors = Descriptors::of_process();
     let mut attempts = tokio::task::JoinSet::new();
-    let mut waiting = addresses.into_iter();
+    let mut waiting = addresses.into_iter().peekable();
     let mut last = OpenError::new(Code::Unreachable, format!("{place} has no address"));
     loop {
-        match waiting.next() {
+        let spare = if attempts.is_empty() { None } else { descriptors.try_take(1) };
+        let may_begin = attempts.is_empty() || spare.is_some();
+        match waiting.next_if(|_| may_begin) {
             Some(address) => {
-                attempts.spawn(async move { (address, tcp::connect(address).await) });
+                attempts.spawn(async move {
+                    let stream = tcp::connect(address).await;
+                    drop(spare);
+                    (address, stream)
+                });
             }
             None if attempts.is_empty() => return Err(last),
             None => {}
         }
-        let is_last = waiting.len() == 0;
+        let is_last = waiting.peek().is_none();
         let finished = tokio::select! {
             finished = attempts.join_next() => finished,
             () = tokio::time::sleep(ATTEMPT_DELAY), if !is_last => None,
@@ -125,6 +124,14 @@ async fn race(place: &Place, addresses: Vec<SocketAddr>) -> Result<TcpStream, Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    async fn tcp(place: &Place, rules: &Rules) -> Result<TcpStream, OpenError> {
+        super::tcp(place, resolve(place, rules, &Lookups::default()).await?).await
+    }
+
+    async fn udp(place: &Place, rules: &Rules) -> Result<(UdpSocket, SocketAddr), OpenError> {
+        super::udp(place, resolve(place, rules, &Lookups::default()).await?).await
+    }
 
     #[test]
     fn families_take_turns() {

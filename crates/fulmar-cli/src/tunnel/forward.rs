@@ -157,8 +157,9 @@ impl Entrance {
         match self {
             Self::Streams(listener, to) => serve_streams(listener, to, client).await,
             Self::Packets(socket, to) => {
+                let drops = Arc::clone(&client.traffic().drops);
                 let open = move |_, packets| carry_packets(client.clone(), to.clone(), packets);
-                serve_peers(socket, open).await;
+                serve_peers(socket, drops, open).await;
             }
             Self::Proxy(listener) => proxy::serve(listener, client, None).await,
         }

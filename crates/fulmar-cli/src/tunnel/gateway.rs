@@ -43,6 +43,8 @@ struct Present {
     key: PublicKey,
     session: Session,
     guest: Weak<Guest>,
+    /// What people call it.
+    comment: String,
 }
 
 impl Gateway {
@@ -108,7 +110,8 @@ impl Gateway {
         #[cfg(target_os = "linux")]
         let guest = guest.with_tun(self.tun.get().cloned());
         let guest = Arc::new(guest);
-        guests.push(Present { key, session: session.clone(), guest: Arc::downgrade(&guest) });
+        let comment = grants.comment;
+        guests.push(Present { key, session: session.clone(), guest: Arc::downgrade(&guest), comment });
         let weighing = tokio::spawn(weigh(session.clone(), Arc::clone(&account))).abort_handle();
         let (gateway, connection) = (Arc::clone(self), session.connection().stable_id());
         let (has_files, has_tunnels) = (grants.has_files, grants.has_tunnels);
@@ -130,7 +133,7 @@ impl Gateway {
     /// and who is granted nothing any more has to leave.
     pub fn reload(&self) {
         let guests = self.lock().clone();
-        for Present { key, session, guest } in guests {
+        for Present { key, session, guest, .. } in guests {
             match (self.grants(&key), guest.upgrade()) {
                 (Some(grants), Some(guest)) if grants.has_tunnels => {
                     self.accounts.of(&key).set_limits(grants.limits);
@@ -142,9 +145,9 @@ impl Gateway {
         }
     }
 
-    /// Everybody who is there.
-    pub fn sessions(&self) -> Vec<Session> {
-        self.lock().iter().map(|present| present.session.clone()).collect()
+    /// Everybody who is there, and what `authorized_keys` calls them.
+    pub fn sessions(&self) -> Vec<(Session, String)> {
+        self.lock().iter().map(|present| (present.session.clone(), present.comment.clone())).collect()
     }
 
     /// Accounts of all who have been there.

@@ -39,11 +39,14 @@ pub struct Grants {
     pub rules: Rules,
     /// How much they may use.
     pub limits: Limits,
+    /// What people call the key: the end of its line.
+    pub comment: String,
 }
 
 impl Default for Grants {
     fn default() -> Self {
-        Self { has_files: true, has_tunnels: true, rules: Rules::default(), limits: Limits::default() }
+        let (rules, limits, comment) = Default::default();
+        Self { has_files: true, has_tunnels: true, rules, limits, comment }
     }
 }
 
@@ -56,7 +59,8 @@ impl Grants {
         }
         let Some(entry) = keys.find(key).map_err(|error| error.to_string())? else { return Ok(None) };
         let grants = Self::parse(&entry.options);
-        grants.map(Some).map_err(|why| format!("{}:{}: {why}", keys.path().display(), entry.line))
+        let named = grants.map(|grants| Some(Self { comment: entry.comment, ..grants }));
+        named.map_err(|why| format!("{}:{}: {why}", keys.path().display(), entry.line))
     }
 
     fn parse(options: &[KeyOption]) -> Result<Self, String> {

@@ -52,7 +52,7 @@ impl Guest {
 
     /// A client on a connection.
     pub fn on(session: &Session, rules: Rules, account: Arc<Account>) -> Self {
-        let datagrams = Datagrams::of(session.connection(), End::Gateway);
+        let datagrams = Datagrams::of(session.connection(), End::Gateway, &account.traffic.drops);
         Self { datagrams, session: Some(session.clone()), ..Self::new(rules, account) }
     }
 
@@ -171,11 +171,16 @@ impl Guest {
 
     async fn dial(&self, target: &Target) -> Result<(Option<SocketAddr>, BoxedHalves), OpenError> {
         let rules = self.rules();
-        let _turn = self.account.dial().await;
         match target {
-            Target::Unix(path) => Ok((None, boxed_unix(dial::unix(path, &rules).await?))),
+            Target::Unix(path) => {
+                let _turn = self.account.dial().await;
+                Ok((None, boxed_unix(dial::unix(path, &rules).await?)))
+            }
             Target::Tcp(place) | Target::Udp(place) => {
-                let stream = dial::tcp(place, &rules).await?;
+                // Names that hang hold no turn of those who connect.
+                let addresses = dial::resolve(place, &rules, &self.account.lookups).await?;
+                let _turn = self.account.dial().await;
+                let stream = dial::tcp(place, addresses).await?;
                 Ok((stream.peer_addr().ok(), boxed_tcp(stream)))
             }
         }
@@ -196,9 +201,9 @@ impl Guest {
         let Some(inbox) = flow.and_then(|flow| self.datagrams.accept(flow)) else {
             return self.refuse(&mut send, taken()).await;
         };
-        let dialled = {
-            let _turn = self.account.dial().await;
-            dial::udp(place, &self.rules()).await
+        let dialled = match dial::resolve(place, &self.rules(), &self.account.lookups).await {
+            Ok(addresses) => dial::udp(place, addresses).await,
+            Err(error) => Err(error),
         };
         let (socket, address) = match dialled {
             Ok(dialled) => dialled,
@@ -251,9 +256,9 @@ impl Guest {
 
     /// Listens there, also where a dead connection of the same key does still.
     async fn bind(&self, at: &Target) -> Result<Bound, OpenError> {
-        match Bound::at(at).await {
+        match Bound::at(at, &self.account.lookups).await {
             Err(error) if error.code == Code::InUse && self.account.holders.take_over(at).await => {
-                Bound::at(at).await
+                Bound::at(at, &self.account.lookups).await
             }
             result => result,
         }

@@ -229,7 +229,8 @@ fn authority(uri: &Uri) -> String {
     authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_owned()
 }
 
-fn place(uri: &Uri, port_default: Option<u16>) -> Result<Place, OpenError> {
+/// Where a request goes.
+pub fn place(uri: &Uri, port_default: Option<u16>) -> Result<Place, OpenError> {
     let missing = || OpenError::new(Code::Malformed, "the target needs a host and a port");
     let host = uri.host().ok_or_else(missing)?;
     let port = uri.port_u16().or(port_default).ok_or_else(missing)?;
@@ -238,7 +239,7 @@ fn place(uri: &Uri, port_default: Option<u16>) -> Result<Place, OpenError> {
 }
 
 /// Takes out what is not for the other side: the fixed list, and what `Connection` names.
-fn strip(headers: &mut HeaderMap) {
+pub fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

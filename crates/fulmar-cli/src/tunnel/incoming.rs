@@ -13,6 +13,7 @@ use super::error::{Code, OpenError};
 use super::gateway::PRESSED_BYTES;
 use super::halves::{BoxedHalves, TunnelSend, boxed_unix};
 use super::link::Link;
+use super::lookups::Lookups;
 use super::message::{self, Answer, Request};
 use super::packets::{self, Connected};
 use super::pump::pump;
@@ -122,14 +123,16 @@ async fn serve_link(link: Link, reverses: Arc<Reverses>, traffic: Arc<Traffic>, 
     }
     asking.spawn(weigh(link.clone(), Arc::clone(&traffic)));
     let mut visitors = JoinSet::new();
+    let lookups = Lookups::default();
     while let Ok((send, recv)) = link.session.accept().await {
         while visitors.try_join_next().is_some() {}
         if visitors.len() >= VISITORS_MAX {
             continue;
         }
         let (link, reverses, traffic) = (link.clone(), Arc::clone(&reverses), Arc::clone(&traffic));
+        let lookups = lookups.clone();
         visitors.spawn(async move {
-            if let Err(error) = visit(&link, &reverses, &traffic, recv, send).await {
+            if let Err(error) = visit(&link, &reverses, &traffic, &lookups, (send, recv)).await {
                 tracing::debug!("a visitor was turned away: {error}");
             }
         });
@@ -150,8 +153,8 @@ async fn visit(
     link: &Link,
     reverses: &Reverses,
     traffic: &Traffic,
-    mut recv: RecvStream,
-    send: SendStream,
+    lookups: &Lookups,
+    (send, mut recv): (SendStream, RecvStream),
 ) -> Result<(), OpenError> {
     let mut send = TunnelSend::from(send);
     let request = tokio::time::timeout(REQUEST_TIME_MAX, message::hear(&mut recv)).await;
@@ -167,7 +170,11 @@ async fn visit(
         let Some(inbox) = flow.and_then(|flow| link.datagrams.accept(flow)) else {
             return refuse(&mut send, malformed("a UDP flow needs a number of its own")).await;
         };
-        let (socket, address) = match dial::udp(place, &Rules::everything()).await {
+        let dialled = match dial::resolve(place, &Rules::everything(), lookups).await {
+            Ok(addresses) => dial::udp(place, addresses).await,
+            Err(error) => Err(error),
+        };
+        let (socket, address) = match dialled {
             Ok(dialled) => dialled,
             Err(error) => return refuse(&mut send, error).await,
         };
@@ -176,7 +183,7 @@ async fn visit(
         let carried = packets::carry(Connected::new(socket), inbox, (recv, send), Way::Up, traffic).await;
         return carried.map_err(OpenError::lost);
     }
-    match dial_here(&reverse.to).await {
+    match dial_here(&reverse.to, lookups).await {
         Ok((address, local)) => {
             message::say(&mut send, &Answer::Opened { address }).await.map_err(OpenError::lost)?;
             pump(local, (recv, send), Way::Up, traffic).await;
@@ -186,12 +193,12 @@ async fn visit(
     }
 }
 
-async fn dial_here(to: &Target) -> Result<(Option<SocketAddr>, BoxedHalves), OpenError> {
+async fn dial_here(to: &Target, lookups: &Lookups) -> Result<(Option<SocketAddr>, BoxedHalves), OpenError> {
     let rules = Rules::everything();
     match to {
         Target::Unix(path) => Ok((None, boxed_unix(dial::unix(path, &rules).await?))),
         Target::Tcp(place) | Target::Udp(place) => {
-            let stream = dial::tcp(place, &rules).await?;
+            let stream = dial::tcp(place, dial::resolve(place, &rules, lookups).await?).await?;
             Ok((stream.peer_addr().ok(), boxed_tcp(stream)))
         }
     }

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::datagrams::{Datagrams, End};
+use super::drops::Drops;
 use super::error::OpenError;
 use super::halves::TunnelSend;
 use super::message::{self, Answer, Request, VERSION};
@@ -74,6 +75,8 @@ pub struct Route {
     pub gateways: Vec<Host>,
     /// How.
     pub manner: Manner,
+    /// What counts the packets that are dropped.
+    pub drops: Arc<Drops>,
 }
 
 impl Route {
@@ -102,8 +105,8 @@ impl Route {
         loop {
             match waiting.next() {
                 Some(gateway) => {
-                    let manner = self.manner.clone();
-                    attempts.spawn(async move { greet(&gateway, &manner).await });
+                    let (manner, drops) = (self.manner.clone(), Arc::clone(&self.drops));
+                    attempts.spawn(async move { greet(&gateway, &manner, &drops).await });
                 }
                 None if attempts.is_empty() => return Err(failure),
                 None => {}
@@ -201,7 +204,7 @@ async fn silent(session: &Session, silence_max: Duration) {
 }
 
 /// Connects, and makes sure that we are let in: a gateway judges its client only after the connection stands.
-async fn greet(gateway: &Host, manner: &Manner) -> Result<Link, Failure> {
+async fn greet(gateway: &Host, manner: &Manner, drops: &Arc<Drops>) -> Result<Link, Failure> {
     let session = reach::connect_to(gateway, Service::Tunnel, manner).await?;
     let greeting = async {
         let (send, mut recv) = session.open().await.map_err(OpenError::lost)?;
@@ -213,7 +216,7 @@ async fn greet(gateway: &Host, manner: &Manner) -> Result<Link, Failure> {
     };
     let failure = match tokio::time::timeout(manner.connect_timeout, greeting).await {
         Ok(Ok((Answer::Welcome { .. }, send, recv))) => {
-            let datagrams = Datagrams::of(session.connection(), End::Client);
+            let datagrams = Datagrams::of(session.connection(), End::Client, drops);
             let _greeting = Arc::new((send, recv));
             return Ok(Link { session, gateway: gateway.clone(), datagrams, _greeting });
         }

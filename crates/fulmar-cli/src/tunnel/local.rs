@@ -42,10 +42,15 @@ impl Listener {
                 Ok(Self::Unix(listener, path.into()))
             }
             Target::Tcp(place) | Target::Udp(place) => {
-                let address = address(place).await.map_err(failed)?;
-                tcp::listen(address).await.map(Self::Tcp).map_err(failed)
+                Self::at(address(place).await.map_err(failed)?, at).await
             }
         }
+    }
+
+    /// Listens at a TCP port of this address; `named` is how it was asked for.
+    pub async fn at(address: SocketAddr, named: &Target) -> Result<Self, OpenError> {
+        let failed = |error: io::Error| OpenError::of_connect(&error, format!("cannot listen at {named}"));
+        tcp::listen(address).await.map(Self::Tcp).map_err(failed)
     }
 
     /// Where; a Unix socket has no address.

@@ -36,7 +36,7 @@ const COUNTER: MetricType = MetricType::Counter;
 const GAUGE: MetricType = MetricType::Gauge;
 
 /// Values of connections, labelled with the peer's address and key.
-const OF_CONNECTION: [OfConnection; 20] = [
+const OF_CONNECTION: [OfConnection; 21] = [
     ("goodput_sent_bytes", "Stream bytes sent, each once", COUNTER, |c| c.sent_bytes as f64),
     ("goodput_received_bytes", "Stream bytes read by programs", COUNTER, |c| c.received_bytes as f64),
     ("wire_sent_bytes", "Bytes sent with IP and UDP headers", COUNTER, |c| c.wire.wire_bytes as f64),
@@ -50,6 +50,12 @@ const OF_CONNECTION: [OfConnection; 20] = [
     ("decoded_symbols", "Symbols decoded from repair", COUNTER, |c| c.wire.decoded_symbols as f64),
     ("congestion_marks", "Packets that came back with a mark", COUNTER, |c| c.wire.ecn_ce_packets as f64),
     ("dropped_datagrams", "Datagrams nobody read in time", COUNTER, |c| c.dropped_datagrams as f64),
+    (
+        "outgrown_datagrams",
+        "Datagrams that became too long for the path before they were sent",
+        COUNTER,
+        |c| c.outgrown_datagrams as f64,
+    ),
     ("rtt_seconds", "Smoothed round-trip time", GAUGE, |c| c.wire.rtt_ms / 1e3),
     ("rtt_min_seconds", "Smallest round-trip time", GAUGE, |c| c.wire.rtt_min_ms / 1e3),
     ("loss_before_repair_ratio", "Share of symbols whose first packet was lost", GAUGE, |c| {
@@ -86,6 +92,9 @@ const OF_COMMAND: [OfCommand; 7] = [
     ("uptime_seconds", "Time since the command was ready", GAUGE, |r| r.up_seconds),
 ];
 
+/// Packets dropped by commands, labelled with the cause.
+const DROPPED: (&str, &str) = ("dropped_packets", "Packets of UDP flows that were dropped here");
+
 /// All commands of this process.
 struct Commands(Vec<Arc<dyn Observed>>);
 
@@ -107,6 +116,18 @@ impl Collector for Commands {
                     MetricType::Counter => of.encode_counter::<NoLabelSet, f64, f64>(&value(report), None)?,
                     _ => of.encode_gauge(&value(report))?,
                 }
+            }
+        }
+        let mut dropped = encoder.encode_descriptor(DROPPED.0, DROPPED.1, None, COUNTER)?;
+        for report in &reports {
+            for (cause, count) in &report.dropped_packets {
+                let labels = [
+                    ("command", report.command.as_str()),
+                    ("at", report.at.as_str()),
+                    ("cause", cause.as_str()),
+                ];
+                let mut of = dropped.encode_family(&labels)?;
+                of.encode_counter::<NoLabelSet, f64, f64>(&(*count as f64), None)?;
             }
         }
         for (name, help, kind, value) in OF_CONNECTION {
@@ -204,6 +225,7 @@ mod tests {
         let report = Report {
             command: "proxy".into(),
             opened: 3,
+            dropped_packets: [("send_queue_full".to_owned(), 5)].into(),
             connections: vec![
                 connection.clone(),
                 ConnectionReport { peer: "192.0.2.2:1".into(), ..connection },
@@ -217,6 +239,7 @@ mod tests {
         for line in [
             "# TYPE fulmar_flows_opened counter",
             "fulmar_flows_opened_total{command=\"proxy\",at=\"\"} 3.0",
+            "fulmar_dropped_packets_total{command=\"proxy\",at=\"\",cause=\"send_queue_full\"} 5.0",
             "fulmar_connections{command=\"proxy\",at=\"\"} 2.0",
             "fulmar_connection_goodput_sent_bytes_total{command=\"proxy\",peer=\"192.0.2.2:1\",key=\"\"} 7.0",
             "# EOF",
@@ -225,7 +248,7 @@ mod tests {
         }
         // Each metric is described once (OpenMetrics).
         let types: Vec<_> = out.lines().filter(|l| l.starts_with("# TYPE")).collect();
-        assert_eq!(types.len(), OF_COMMAND.len() + OF_CONNECTION.len());
+        assert_eq!(types.len(), OF_COMMAND.len() + 1 + OF_CONNECTION.len());
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! | part | decides |
 //! |---|---|
 //! | [`target`], [`error`], [`message`] | what is said on a stream, and what went wrong |
-//! | [`halves`], [`tcp`], [`pump`], [`packets`], [`datagrams`], [`traffic`] | how bytes and packets are carried and counted |
+//! | [`halves`], [`tcp`], [`pump`], [`packets`], [`datagrams`], [`waiting`], [`drops`], [`traffic`] | how bytes and packets are carried and counted |
 //! | [`grants`], [`rules`], [`pattern`], [`address`], [`special`], [`account`] | what a client may, and how much |
-//! | [`gateway`], [`guest`], [`dial`], [`visitors`], [`holders`] | the far end |
+//! | [`gateway`], [`guest`], [`lookups`], [`dial`], [`visitors`], [`peers`], [`holders`] | the far end |
 //! | [`client`], [`link`], [`links`], [`opening`], [`ahead`], [`incoming`], [`reverses`] | the near end |
 //! | [`proxy`], [`login`], [`socks`], [`socks_udp`], [`owner`], [`http`], [`forward`], [`local`] | how programs come in |
 //! | [`report`], [`metrics`], [`control`] | what those see who look after it |
@@ -21,6 +21,7 @@ mod config_values;
 pub mod control;
 pub mod datagrams;
 pub mod dial;
+pub mod drops;
 pub mod error;
 pub mod forward;
 pub mod gateway;
@@ -34,12 +35,14 @@ pub mod link;
 pub mod links;
 pub mod local;
 pub mod login;
+pub mod lookups;
 pub mod message;
 pub mod metrics;
 pub mod opening;
 pub mod owner;
 pub mod packets;
 pub mod pattern;
+pub mod peers;
 pub mod proxy;
 pub mod pump;
 pub mod report;
@@ -52,6 +55,7 @@ pub mod target;
 pub mod tcp;
 pub mod traffic;
 pub mod visitors;
+pub mod waiting;
 
 pub use client::Client;
 pub use error::{Code, OpenError};

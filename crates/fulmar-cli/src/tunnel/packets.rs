@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UdpSocket;
 
 use super::datagrams::Inbox;
+use super::drops::Cause;
 use super::halves::{RecvHalf, SendHalf};
 use super::message::{self, PACKET_BYTES_MAX};
 use super::traffic::{Traffic, Way};
@@ -22,8 +23,13 @@ pub trait Packets: Send {
     /// The next packet to go through the tunnel; `None` at the end of the flow. Cancel-safe.
     fn recv(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 
-    /// A packet has come out of the tunnel.
-    fn send(&mut self, packet: &[u8]) -> impl Future<Output = ()> + Send;
+    /// A packet has come out of the tunnel; false if it got no further.
+    fn send(&mut self, packet: &[u8]) -> impl Future<Output = bool> + Send;
+
+    /// How long the flow may be without packets.
+    fn idle_max(&self) -> Duration {
+        IDLE_MAX
+    }
 }
 
 /// A socket that is connected with the target.
@@ -58,13 +64,13 @@ impl Packets for Connected {
         }
     }
 
-    async fn send(&mut self, packet: &[u8]) {
+    async fn send(&mut self, packet: &[u8]) -> bool {
         // What the network does not take is lost, as packets are.
-        let _ = self.0.send(packet).await;
+        self.0.send(packet).await.is_ok()
     }
 }
 
-/// Carries a flow until either side ends it or nothing has come for [`IDLE_MAX`].
+/// Carries a flow until either side ends it or nothing has come for long ([`Packets::idle_max`]).
 pub async fn carry<P, R, W>(
     mut local: P,
     mut inbox: Inbox,
@@ -80,6 +86,7 @@ where
     let (recv, mut send) = tunnel;
     let mut hearing = Box::pin(hear(recv));
     loop {
+        let idle_max = local.idle_max();
         tokio::select! {
             packet = local.recv() => {
                 let Some(packet) = packet else { break };
@@ -95,15 +102,18 @@ where
                 deliver(&mut local, &packet, outward, traffic).await;
                 hearing = Box::pin(hear(recv));
             }
-            () = tokio::time::sleep(IDLE_MAX) => break,
+            () = tokio::time::sleep(idle_max) => break,
         }
     }
     send.shutdown().await
 }
 
 async fn deliver<P: Packets>(local: &mut P, packet: &[u8], outward: Way, traffic: &Traffic) {
-    local.send(packet).await;
-    traffic.count(outward.back(), packet.len());
+    if local.send(packet).await {
+        traffic.count(outward.back(), packet.len());
+    } else {
+        traffic.drops.count(Cause::Socket);
+    }
 }
 
 /// Half a frame must not be forgotten when something else comes first: the stream travels with its future.

@@ -1,5 +1,6 @@
 //! What a running command tells about itself: to `fulmar status`, and as metrics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::client::Client;
 use super::gateway::Gateway;
 use crate::session::{Session, WireStats};
+use crate::units;
 
 /// A command at one moment. Counts run from its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,8 +33,22 @@ pub struct Report {
     /// Packets of tunnels dropped because their addresses were not the peer's.
     #[serde(default)]
     pub foreign_packets: u64,
+    /// Packets of UDP flows that were dropped here, by cause ([`super::drops::Cause`]).
+    #[serde(default)]
+    pub dropped_packets: BTreeMap<String, u64>,
     /// Connections there are.
     pub connections: Vec<ConnectionReport>,
+}
+
+impl Report {
+    /// All packets that were dropped, by cause, those of the connections that there are among them.
+    pub fn drops(&self) -> Vec<(&str, u64)> {
+        let sum = |of: fn(&ConnectionReport) -> u64| self.connections.iter().map(of).sum();
+        let own = self.dropped_packets.iter().map(|(cause, count)| (cause.as_str(), *count));
+        let connections =
+            [("unread", sum(|c| c.dropped_datagrams)), ("outgrown", sum(|c| c.outgrown_datagrams))];
+        own.chain(connections).filter(|(_, count)| *count > 0).collect()
+    }
 }
 
 /// One connection at one moment.
@@ -42,6 +58,9 @@ pub struct ConnectionReport {
     pub peer: String,
     /// Fingerprint of the other end's key.
     pub key: String,
+    /// What `authorized_keys` calls it; nothing if there is no such line.
+    #[serde(default)]
+    pub comment: String,
     /// Streams open.
     pub streams: u64,
     /// Bytes of streams sent, each once: goodput.
@@ -54,6 +73,9 @@ pub struct ConnectionReport {
     pub held_bytes: u64,
     /// Datagrams dropped because nobody read them.
     pub dropped_datagrams: u64,
+    /// Datagrams dropped because the path has come to carry none that long.
+    #[serde(default)]
+    pub outgrown_datagrams: u64,
     /// What went over the wire.
     pub wire: WireStats,
 }
@@ -65,12 +87,14 @@ impl ConnectionReport {
         Self {
             peer: session.peer(),
             key: session.peer_key(),
+            comment: String::new(),
             streams: stats.streams.streams,
             sent_bytes: stats.streams.sent_bytes,
             received_bytes: stats.streams.read_bytes,
             queued_bytes: stats.streams.queued_bytes,
             held_bytes: stats.symbols_held_bytes,
             dropped_datagrams: stats.datagrams_dropped,
+            outgrown_datagrams: stats.datagrams_outgrown,
             wire: session.wire_stats(),
         }
     }
@@ -105,6 +129,8 @@ impl Observed for ObservedClient {
     fn report(&self) -> Report {
         let (up_bytes, down_bytes) = self.client.traffic().bytes();
         let (opened, refused) = self.client.counts();
+        let mut dropped_packets = BTreeMap::new();
+        self.client.traffic().drops.add_to(&mut dropped_packets);
         Report {
             pid: std::process::id(),
             command: self.command.into(),
@@ -115,6 +141,7 @@ impl Observed for ObservedClient {
             opened,
             refused,
             foreign_packets: 0,
+            dropped_packets,
             connections: self.client.session().iter().map(ConnectionReport::of).collect(),
         }
     }
@@ -142,17 +169,22 @@ impl ObservedGateway {
 impl Observed for ObservedGateway {
     fn report(&self) -> Report {
         use std::sync::atomic::Ordering::Relaxed;
+        let of = |(session, comment): &(Session, String)| ConnectionReport {
+            comment: units::printable(comment),
+            ..ConnectionReport::of(session)
+        };
         let mut report = Report {
             pid: std::process::id(),
             command: "gateway".into(),
             at: self.at.clone(),
             up_seconds: self.begin.elapsed().as_secs_f64(),
             refused: self.gateway.turned_away(),
-            connections: self.gateway.sessions().iter().map(ConnectionReport::of).collect(),
+            connections: self.gateway.sessions().iter().map(of).collect(),
             ..Report::default()
         };
         for (_, account) in self.gateway.accounts() {
             let (up_bytes, down_bytes) = account.traffic.bytes();
+            account.traffic.drops.add_to(&mut report.dropped_packets);
             report.up_bytes += up_bytes;
             report.down_bytes += down_bytes;
             report.foreign_packets += account.traffic.foreign_packets();

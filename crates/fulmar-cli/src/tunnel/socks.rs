@@ -7,6 +7,7 @@ use fast_socks5::server::{
 };
 use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, Socks5Command};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::client::Client;
 use super::local::REQUEST_TIME_MAX;
@@ -21,7 +22,7 @@ use super::traffic::Way;
 const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A client that has said what it wants, and waits for the reply.
-type Asking = Socks5ServerProtocol<Carried, states::CommandRead>;
+pub type Asking<T> = Socks5ServerProtocol<T, states::CommandRead>;
 
 /// Serves one client to its end.
 pub async fn serve(stream: Carried, client: &Client, login: Option<&Login>) -> Result<(), SocksServerError> {
@@ -57,10 +58,11 @@ async fn converse(stream: Carried, client: &Client, login: Option<&Login>) -> Re
     Ok(false)
 }
 
-async fn hear(
-    stream: Carried,
+/// What a client says until it has said what it wants, and where.
+pub async fn hear<T: AsyncRead + AsyncWrite + Unpin>(
+    stream: T,
     login: Option<&Login>,
-) -> Result<(Asking, Socks5Command, TargetAddr), SocksServerError> {
+) -> Result<(Asking<T>, Socks5Command, TargetAddr), SocksServerError> {
     let Some(login) = login else {
         return Socks5ServerProtocol::accept_no_auth(stream).await?.read_command().await;
     };
@@ -73,7 +75,7 @@ async fn hear(
     answering.accept().await?.finish_auth().read_command().await
 }
 
-async fn connect(asking: Asking, place: Place, client: &Client) -> Result<bool, SocksServerError> {
+async fn connect(asking: Asking<Carried>, place: Place, client: &Client) -> Result<bool, SocksServerError> {
     let target = Target::Tcp(place);
     match client.open(&target).await {
         Ok(flow) => {

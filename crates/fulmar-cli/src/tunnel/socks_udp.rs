@@ -11,22 +11,20 @@ use fast_socks5::util::target_addr::TargetAddr;
 use fast_socks5::{ReplyError, new_udp_header, parse_udp_request};
 use tokio::io::AsyncReadExt;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::client::Client;
+use super::drops::Cause;
 use super::message::PACKET_BYTES_MAX;
 use super::owner;
 use super::packets::{self, Packets};
 use super::target::{Place, Target};
 use super::tcp::Carried;
 use super::traffic::Way;
+use super::waiting::{Feeder, ROOM_BYTES, Room, Waiting};
 
 /// Targets of one association at the same time; packets to more are dropped.
 const FLOWS_MAX: usize = 512;
-
-/// Packets to one target that wait for the tunnel.
-const WAITING_PACKETS: usize = 64;
 
 /// Who asks for an association, and how.
 #[derive(Debug, Clone)]
@@ -55,10 +53,10 @@ enum Whose {
 impl Asked {
     /// Whose packets are taken; nobody's if that cannot be known.
     ///
-    /// A client that knows its port says it (RFC 1928, section 4), and only that port counts; the address is the
-    /// TCP connection's in any case. One that does not, as most that are in the field, names port 0. Then users of this machine
-    /// are told apart by the sockets' owners. Those of another machine cannot be: where a password is to keep
-    /// its users apart, that is refused.
+    /// A client that knows its port says it (RFC 1928, section 4), and only that port counts; the address is
+    /// the TCP connection's in any case. One that does not, as most that are in the field, names port 0. Then
+    /// users of this machine are told apart by the sockets' owners. Those of another machine cannot be: where
+    /// a password is to keep its users apart, that is refused.
     fn whose(&self, can_tell_users: bool) -> Option<Whose> {
         let address = self.peer.ip();
         let is_own = |ip: IpAddr| ip.is_unspecified() || ip.to_canonical() == address.to_canonical();
@@ -108,7 +106,7 @@ pub async fn serve(
 ) -> Result<(), SocksServerError> {
     let Some(whose) = asked.whose(cfg!(target_os = "linux")) else {
         tracing::warn!(
-            "{} asks for UDP without naming the port that it will send from: with a password and from another \
+            "{} asks for UDP without naming the port that it sends from: with a password and from another \
              machine that is refused, since anybody there could take the association over",
             asked.peer
         );
@@ -139,7 +137,9 @@ struct Association<'a> {
 
 impl Association<'_> {
     async fn run(&self) {
-        let mut flows: HashMap<TargetAddr, mpsc::Sender<Bytes>> = HashMap::new();
+        let mut flows: HashMap<TargetAddr, Feeder> = HashMap::new();
+        let room = Room::new(ROOM_BYTES);
+        let drops = &self.client.traffic().drops;
         let mut running = JoinSet::new();
         let mut buffer = vec![0; PACKET_BYTES_MAX];
         // Where the client's packets come from.
@@ -158,22 +158,28 @@ impl Association<'_> {
                 }
             };
             if source.is_some_and(|source| source != from) {
+                drops.count(Cause::Stranger);
                 continue;
             }
             // Fragments are not put together, as RFC 1928 allows.
             let Ok((0, target, packet)) = parse_udp_request(&buffer[..len]).await else { continue };
             if source.is_none() && !self.asked.owns(self.whose, from).await {
+                drops.count(Cause::Stranger);
                 continue;
             }
             let source = *source.get_or_insert(from);
             let packet = Bytes::copy_from_slice(packet);
             if let Some(flow) = flows.get(&target) {
-                let _ = flow.try_send(packet);
+                if !flow.put(packet) {
+                    drops.count(Cause::WaitingFull);
+                }
             } else if flows.len() < FLOWS_MAX {
-                let (send, waiting) = mpsc::channel(WAITING_PACKETS);
-                let _ = send.try_send(packet);
-                flows.insert(target.clone(), send);
+                let (feeder, waiting) = room.queue();
+                feeder.put(packet);
+                flows.insert(target.clone(), feeder);
                 running.spawn(self.flow(target, source, waiting));
+            } else {
+                drops.count(Cause::TooManyFlows);
             }
         }
     }
@@ -183,7 +189,7 @@ impl Association<'_> {
         &self,
         target: TargetAddr,
         source: SocketAddr,
-        mut waiting: mpsc::Receiver<Bytes>,
+        mut waiting: Waiting,
     ) -> impl Future<Output = TargetAddr> + use<> {
         let (client, socket) = (self.client.clone(), Arc::clone(&self.socket));
         async move {
@@ -209,7 +215,7 @@ struct ClientPackets {
     socket: Arc<UdpSocket>,
     source: SocketAddr,
     header: Vec<u8>,
-    waiting: mpsc::Receiver<Bytes>,
+    waiting: Waiting,
 }
 
 impl Packets for ClientPackets {
@@ -217,9 +223,9 @@ impl Packets for ClientPackets {
         self.waiting.recv().await
     }
 
-    async fn send(&mut self, packet: &[u8]) {
+    async fn send(&mut self, packet: &[u8]) -> bool {
         let reply = [&self.header[..], packet].concat();
-        let _ = self.socket.send_to(&reply, self.source).await;
+        self.socket.send_to(&reply, self.source).await.is_ok()
     }
 }
 

@@ -1,12 +1,13 @@
 //! What is counted and limited while bytes are carried: shared by all flows of one key.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use super::drops::Drops;
 
 /// What a rate allows at once after a pause, in time.
 const BURST: Duration = Duration::from_millis(50);
@@ -44,6 +45,8 @@ pub struct Traffic {
     down: Throttle,
     paused: watch::Sender<bool>,
     pressed: watch::Sender<bool>,
+    /// Packets that were dropped.
+    pub drops: Arc<Drops>,
 }
 
 impl Traffic {

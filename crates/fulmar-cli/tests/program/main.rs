@@ -16,6 +16,8 @@ mod room;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
+mod seats;
+#[cfg(target_os = "linux")]
 mod transparent;
 mod trust;
 #[cfg(target_os = "linux")]

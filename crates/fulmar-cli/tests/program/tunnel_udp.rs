@@ -12,7 +12,7 @@ use crate::tunnel::{gateway, proxy};
 const LOGIN: &str = "someone:secret";
 
 /// Sends everybody back what they send.
-fn echo_udp() -> SocketAddr {
+pub(crate) fn echo_udp() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     thread::spawn(move || {

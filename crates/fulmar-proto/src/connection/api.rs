@@ -123,7 +123,7 @@ impl Connection {
         if data.len() > max {
             return Err(SendDatagramError::TooLarge { max });
         }
-        self.datagrams.send(data)
+        self.datagrams.send(data, self.path.recovery.congestion().bandwidth())
     }
 
     /// Most bytes an unreliable datagram may have now; `None` if the peer takes none (or is not known yet).
@@ -230,7 +230,8 @@ impl Connection {
     /// reader, and what was written and has not arrived.
     pub fn memory_bytes(&self) -> usize {
         let streams = self.streams.held_bytes() + self.coding.memory_bytes();
-        self.receive_memory_bytes() + usize::try_from(streams).unwrap_or(usize::MAX)
+        let datagrams = self.datagrams.outgoing_bytes();
+        self.receive_memory_bytes() + datagrams + usize::try_from(streams).unwrap_or(usize::MAX)
     }
 
     /// Lets go of what has arrived on streams and was not read, of a connection that has ended.
@@ -361,6 +362,7 @@ impl Connection {
             datagrams_sent: counts.datagrams_sent,
             datagrams_received: counts.datagrams_received,
             datagrams_dropped: self.datagrams.dropped,
+            datagrams_outgrown: self.datagrams.outgrown,
             coding_sent: *self.coding.stats(),
             coding_received: *self.symbols_in.stats(),
             redundancy: self.coding.redundancy(),

@@ -1,8 +1,10 @@
 //! Unreliable datagrams: sent once, under congestion control, never coded or repeated.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
+use fulmar_units::Rate;
 
 /// Why a datagram was not taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +23,14 @@ pub enum SendDatagramError {
     #[error("the peer takes no datagrams")]
     Unsupported,
 }
+
+/// What is queued to be sent is worth so much of the path's time at most, where that is more than the limit:
+/// a path that stands still for a second, and again soon after (Wi-Fi that scans), loses nothing of what came
+/// at its rate.
+const QUEUE_TIME: Duration = Duration::from_secs(2);
+
+/// And so many times the limit, whatever the rate.
+const GROWTH_MAX: usize = 8;
 
 /// What a queue takes for one datagram besides its bytes: an empty one counts too.
 const ENTRY_BYTES: usize = size_of::<Bytes>();
@@ -42,6 +52,8 @@ pub(super) struct Datagrams {
     is_announced: bool,
     /// Arrived while the queue was full, so that older ones were dropped.
     pub(super) dropped: u64,
+    /// Waited to be sent, and became too long for the path meanwhile.
+    pub(super) outgrown: u64,
 }
 
 impl Datagrams {
@@ -55,11 +67,16 @@ impl Datagrams {
             is_blocked: false,
             is_announced: false,
             dropped: 0,
+            outgrown: 0,
         }
     }
 
-    pub(super) fn send(&mut self, data: Bytes) -> Result<(), SendDatagramError> {
-        if self.outgoing_bytes > 0 && self.outgoing_bytes + held_bytes(&data) > self.limit_bytes {
+    /// Queues a datagram, as long as no more than the limit waits, or than a path of this rate carries in
+    /// [`QUEUE_TIME`].
+    pub(super) fn send(&mut self, data: Bytes, rate: Option<Rate>) -> Result<(), SendDatagramError> {
+        let worth = rate.map_or(0, |rate| usize::try_from(rate.bytes_in(QUEUE_TIME)).unwrap_or(usize::MAX));
+        let limit_bytes = worth.clamp(self.limit_bytes, self.limit_bytes.saturating_mul(GROWTH_MAX));
+        if self.outgoing_bytes > 0 && self.outgoing_bytes + held_bytes(&data) > limit_bytes {
             self.is_blocked = true;
             return Err(SendDatagramError::Blocked);
         }
@@ -77,6 +94,7 @@ impl Datagrams {
     pub(super) fn poll_send(&mut self, bytes_max: usize, packet_bytes_max: usize) -> Option<Bytes> {
         while self.outgoing.front()?.len() > packet_bytes_max {
             self.pop();
+            self.outgrown += 1;
         }
         if self.outgoing.front()?.len() > bytes_max { None } else { self.pop() }
     }
@@ -120,6 +138,11 @@ impl Datagrams {
         (self.outgoing, self.outgoing_bytes) = (VecDeque::new(), 0);
     }
 
+    /// Bytes that wait to be sent.
+    pub(super) fn outgoing_bytes(&self) -> usize {
+        self.outgoing_bytes
+    }
+
     /// Bytes that arrivals take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.incoming_bytes + (self.incoming.capacity() - self.incoming.len()) * ENTRY_BYTES
@@ -140,9 +163,9 @@ mod tests {
     fn queues_are_bounded_and_say_when_there_is_room() {
         let mut d = Datagrams::new(10 * (10 + ENTRY_BYTES));
         for _ in 0..10 {
-            d.send(Bytes::from_static(&[0; 10])).unwrap();
+            d.send(Bytes::from_static(&[0; 10]), None).unwrap();
         }
-        assert_eq!(d.send(Bytes::from_static(&[0; 10])), Err(SendDatagramError::Blocked));
+        assert_eq!(d.send(Bytes::from_static(&[0; 10]), None), Err(SendDatagramError::Blocked));
         assert!(!d.poll_unblocked());
         (0..5).for_each(|_| assert!(d.poll_send(10, 1000).is_some()));
         assert!(d.poll_unblocked() && !d.poll_unblocked());
@@ -156,16 +179,31 @@ mod tests {
         (0..1000).for_each(|_| d.receive(&[]));
         assert_eq!(d.dropped, 990);
         assert!(d.memory_bytes() <= 20 * ENTRY_BYTES);
-        (0..10).for_each(|_| d.send(Bytes::new()).unwrap());
-        assert_eq!(d.send(Bytes::new()), Err(SendDatagramError::Blocked));
+        (0..10).for_each(|_| d.send(Bytes::new(), None).unwrap());
+        assert_eq!(d.send(Bytes::new(), None), Err(SendDatagramError::Blocked));
     }
 
     #[test]
     fn datagrams_the_path_no_longer_carries_are_dropped() {
         let mut d = Datagrams::new(10_000);
-        d.send(Bytes::from(vec![1; 2000])).unwrap();
-        d.send(Bytes::from_static(&[2; 10])).unwrap();
+        d.send(Bytes::from(vec![1; 2000]), None).unwrap();
+        d.send(Bytes::from_static(&[2; 10]), None).unwrap();
         assert!(d.poll_send(5, 1000).is_none());
         assert_eq!(d.poll_send(10, 1000).unwrap().len(), 10);
+        assert_eq!(d.outgrown, 1);
+    }
+
+    #[test]
+    fn a_fast_path_may_stand_still_for_longer_than_the_limit_lasts() {
+        let queued = |rate_bits: Option<u64>| {
+            let mut d = Datagrams::new(1 << 20);
+            let rate = rate_bits.map(Rate::from_bits_per_second);
+            (0..).take_while(|_| d.send(Bytes::from_static(&[0; 1200]), rate).is_ok()).count() * 1200
+        };
+        // What comes in two seconds at 20 Mb/s; a slow path's queue stays as it is, and a very fast one's has
+        // an end.
+        assert!((4_800_000..5_000_000).contains(&queued(Some(20_000_000))), "{}", queued(Some(20_000_000)));
+        assert_eq!(queued(Some(1_000_000)), queued(None));
+        assert!((8_000_000..=8 << 20).contains(&queued(Some(100_000_000_000))));
     }
 }

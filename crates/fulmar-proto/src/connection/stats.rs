@@ -84,6 +84,8 @@ pub struct ConnectionStats {
     pub datagrams_received: u64,
     /// Unreliable datagrams dropped because the application did not read them.
     pub datagrams_dropped: u64,
+    /// Unreliable datagrams dropped before they were sent, because the path has come to carry none that long.
+    pub datagrams_outgrown: u64,
     /// What coding sent.
     pub coding_sent: SenderStats,
     /// What decoding received.

@@ -21,17 +21,18 @@ use crate::units;
 const REDRAW: Duration = Duration::from_secs(1);
 
 /// What each column of a connection is called, and how wide it is.
-const COLUMNS: [(&str, u16); 10] = [
-    ("PEER", 24),
-    ("STREAMS", 8),
-    ("SENDING", 11),
-    ("RECEIVING", 11),
+const COLUMNS: [(&str, u16); 11] = [
+    ("PEER", 22),
+    ("WHO", 11),
+    ("STREAMS", 7),
+    ("SENDING", 10),
+    ("RECEIVING", 10),
     ("RTT", 9),
     ("LOST", 7),
-    ("UNREPAIRED", 11),
+    ("UNREPAIRED", 10),
     ("REPAIR", 7),
-    ("WINDOW", 10),
-    ("QUEUE", 10),
+    ("WINDOW", 8),
+    ("QUEUE", 8),
 ];
 
 /// Shows what the commands of this user do: proxies, forwards, gateways and their connections.
@@ -159,8 +160,15 @@ fn draw(frame: &mut Frame<'_>, reports: &[Report], before: &[Report]) {
 
 fn title(report: &Report) -> String {
     let time = Duration::from_secs_f64(report.up_seconds.clamp(0.0, 1e9));
+    let drops = report.drops();
+    let causes: Vec<_> =
+        drops.iter().map(|(cause, count)| format!("{} {count}", cause.replace('_', " "))).collect();
+    let dropped = match drops.iter().map(|(_, count)| count).sum::<u64>() {
+        0 => String::new(),
+        all => format!(", {all} packets dropped ({})", causes.join(", ")),
+    };
     format!(
-        "{} at {} (process {}, for {}): {} up, {} down, {} flows, {} refused",
+        "{} at {} (process {}, for {}): {} up, {} down, {} flows, {} refused{dropped}",
         report.command,
         report.at,
         report.pid,
@@ -183,10 +191,11 @@ fn rates(report: &Report, last: Option<&Report>, connection: &ConnectionReport) 
     (rate(connection.sent_bytes, earlier.sent_bytes), rate(connection.received_bytes, earlier.received_bytes))
 }
 
-fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 10] {
+fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 11] {
     let repair = 100.0 * c.wire.repair_symbols as f64 / (c.wire.source_symbols as f64).max(1.0);
     [
         c.peer.clone(),
+        c.comment.clone(),
         c.streams.to_string(),
         units::rate(sending),
         units::rate(receiving),
@@ -201,7 +210,7 @@ fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 10]
 
 /// The same as lines of text.
 fn plain(reports: &[Report]) -> Vec<String> {
-    let join = |cells: [String; 10]| {
+    let join = |cells: [String; 11]| {
         let padded =
             cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:<0$}", width as usize));
         format!("  {}", padded.collect::<Vec<_>>().join(" ")).trim_end().to_owned()
@@ -229,11 +238,17 @@ mod tests {
 
     #[test]
     fn the_picture_shows_commands_and_their_connections() {
-        let connection = ConnectionReport { peer: "192.0.2.1:4747".into(), ..ConnectionReport::default() };
+        let connection = ConnectionReport {
+            peer: "192.0.2.1:4747".into(),
+            comment: "alice".into(),
+            outgrown_datagrams: 2,
+            ..ConnectionReport::default()
+        };
         let before = Report {
             command: "proxy".into(),
             at: "127.0.0.1:1080".into(),
             connections: vec![connection.clone()],
+            dropped_packets: [("inbox_full".to_owned(), 3), ("socket".to_owned(), 0)].into(),
             ..Report::default()
         };
         let now = Report {
@@ -241,10 +256,14 @@ mod tests {
             connections: vec![ConnectionReport { sent_bytes: 1_250_000, ..connection }],
             ..before.clone()
         };
+        let told = plain(std::slice::from_ref(&now)).join("\n");
+        for words in ["5 packets dropped (inbox full 3, outgrown 2)", "alice"] {
+            assert!(told.contains(words), "{words} is not in\n{told}");
+        }
         let mut terminal = Terminal::new(TestBackend::new(120, 10)).unwrap();
         terminal.draw(|frame| draw(frame, &[now], &[before])).unwrap();
         let picture = terminal.backend().to_string();
-        for words in ["proxy at 127.0.0.1:1080", "192.0.2.1:4747", "10.0 Mb/s", "UNREPAIRED"] {
+        for words in ["proxy at 127.0.0.1:1080", "192.0.2.1:4747", "alice", "10.0 Mb/s", "UNREPAIRED"] {
             assert!(picture.contains(words), "{words} is not in\n{picture}");
         }
         // Too small a window is no reason to fail.

@@ -1,0 +1,91 @@
+//! Packets that were dropped here, by cause: UDP may lose them anywhere, and whoever looks for them should
+//! see where.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a packet was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The connection's queue of datagrams was full: more comes than the path takes.
+    SendQueueFull,
+    /// Too much waited for a flow that is being opened, or held back by a rate.
+    WaitingFull,
+    /// A flow did not take in time what arrived for it.
+    InboxFull,
+    /// It arrived for a flow that is not there, or not any more.
+    NoFlow,
+    /// There are as many flows as may be: targets of an association, peers of a port, flows of a key.
+    TooManyFlows,
+    /// It came to a SOCKS association from somebody else than its owner.
+    Stranger,
+    /// The local socket did not take it.
+    Socket,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::SendQueueFull,
+        Self::WaitingFull,
+        Self::InboxFull,
+        Self::NoFlow,
+        Self::TooManyFlows,
+        Self::Stranger,
+        Self::Socket,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SendQueueFull => "send_queue_full",
+            Self::WaitingFull => "waiting_full",
+            Self::InboxFull => "inbox_full",
+            Self::NoFlow => "no_flow",
+            Self::TooManyFlows => "too_many_flows",
+            Self::Stranger => "stranger",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+/// How many were dropped since the beginning.
+#[derive(Debug, Default)]
+pub struct Drops([AtomicU64; Cause::ALL.len()]);
+
+impl Drops {
+    /// One more.
+    pub fn count(&self, cause: Cause) {
+        self.0[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many for this cause.
+    pub fn of(&self, cause: Cause) -> u64 {
+        self.0[cause as usize].load(Ordering::Relaxed)
+    }
+
+    /// Adds them to `sums`, by name.
+    pub fn add_to(&self, sums: &mut BTreeMap<String, u64>) {
+        for cause in Cause::ALL {
+            *sums.entry(cause.name().into()).or_default() += self.of(cause);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_a_name_and_a_count_of_its_own() {
+        let drops = Drops::default();
+        for (index, cause) in Cause::ALL.into_iter().enumerate() {
+            (0..=index).for_each(|_| drops.count(cause));
+        }
+        let mut sums = BTreeMap::new();
+        drops.add_to(&mut sums);
+        drops.add_to(&mut sums);
+        assert_eq!(sums.len(), Cause::ALL.len());
+        assert_eq!((sums["send_queue_full"], sums["socket"]), (2, 14));
+    }
+}
