@@ -67,20 +67,23 @@ pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(mode & 0o777))
 }
 
-/// Gives the part the name `to`, in place of what has it now, for good: content first, then the name, each on
-/// disk before the next, and both when this returns.
-pub(super) fn publish(
-    part: &File,
-    modified: SystemTime,
-    folder: &Dir,
-    from: &Path,
-    to: &Path,
-) -> io::Result<()> {
+/// The content is on disk when this returns: before it gets its name.
+pub(super) fn seal(part: &File, modified: SystemTime) -> io::Result<()> {
     part.set_modified(modified)?;
     part.sync_all()?;
     record(part, || Step::Sync);
+    Ok(())
+}
+
+/// Gives a sealed part the name `to`, in place of what has it now.
+pub(super) fn rename(part: &File, folder: &Dir, from: &Path, to: &Path) -> io::Result<()> {
     folder.rename(from, folder, to)?;
     record(part, || Step::Rename(from.to_owned(), to.to_owned()));
+    Ok(())
+}
+
+/// The names that this and other parts got are on disk when this returns: before anybody is told.
+pub(super) fn sync_names(part: &File, folder: &Dir) -> io::Result<()> {
     sync_folder(folder)?;
     record(part, || Step::SyncFolder);
     Ok(())

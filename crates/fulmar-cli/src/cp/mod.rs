@@ -14,6 +14,7 @@ pub mod part;
 pub mod patience;
 pub mod plan;
 pub mod progress;
+mod publish;
 pub mod receive;
 pub mod report;
 pub mod send;

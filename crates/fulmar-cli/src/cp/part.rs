@@ -20,6 +20,7 @@ use super::error::{FileCode, FileError};
 use super::hashing::{Hashed, hash_prefix};
 use super::message::{Hash, Kind, Meta};
 use super::meta::{NAME_BYTES_MAX, describe};
+use super::publish::{Publisher, Sealed, publish_all};
 use super::space::{Promise, Space};
 
 /// Zeros of a sparse file are a hole in so many bytes: a block of the file systems in use.
@@ -42,6 +43,8 @@ pub struct Place {
     pub(super) shown: String,
     /// What others who receive into this store have been promised.
     pub(super) space: Arc<Space>,
+    /// Who gives files of this store their names.
+    pub(super) publisher: Arc<Publisher>,
 }
 
 /// What the receiver has of a file already.
@@ -217,6 +220,11 @@ impl Partial {
         &self.place.shown
     }
 
+    /// Who gives it its name when it is complete.
+    pub fn publisher(&self) -> Arc<Publisher> {
+        Arc::clone(&self.place.publisher)
+    }
+
     /// Prepares for data from `offset` on, which is 0 or the one offered.
     pub fn start(mut self, offset: u64) -> Result<Writer, FileError> {
         if offset == 0 {
@@ -255,21 +263,29 @@ impl Writer {
         }
         let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
         let blocks: Vec<&[u8]> = data.chunks(HOLE_BYTES).collect();
+        let mut rest = data;
         for run in blocks.chunk_by(|a, b| is_zero(a) == is_zero(b)) {
-            let bytes: usize = run.iter().map(|block| block.len()).sum();
-            let from = run[0].as_ptr() as usize - data.as_ptr() as usize;
-            self.written += bytes as u64;
-            if is_zero(run[0]) {
+            let (now, later) = rest.split_at(run.iter().map(|block| block.len()).sum());
+            rest = later;
+            self.written += now.len() as u64;
+            if is_zero(now) {
                 disk::cut(part, self.written)?;
             } else {
-                disk::write(part, &data[from..from + bytes])?;
+                disk::write(part, now)?;
             }
         }
         Ok(())
     }
 
-    /// Gives the file its final name, if it is what was sent.
+    /// Gives the file its final name, if it is what was sent: for who does not wait for other files.
     pub fn finish(self, meta: &Meta, sent: &Hash) -> Result<Hash, FileError> {
+        let (hash, sealed) = self.seal(meta, sent)?;
+        publish_all(sealed.as_slice()).into_iter().collect::<Result<(), _>>()?;
+        Ok(hash)
+    }
+
+    /// Brings the file to the disk, if it is what was sent; it needs its final name then, unless it has it.
+    pub fn seal(self, meta: &Meta, sent: &Hash) -> Result<(Hash, Option<Sealed>), FileError> {
         let Partial { part, place, hasher, is_complete, .. } = self.partial;
         let hash: Hash = hasher.finalize().into();
         if self.written != meta.size_bytes || hash != *sent {
@@ -280,19 +296,22 @@ impl Writer {
                 format!("{}: what arrived is not what was sent", place.shown),
             ));
         }
-        place.seal(&part, meta, is_complete).map_err(|e| place.give_up(&e))?;
-        Ok(hash)
+        if is_complete {
+            place.keep(meta).map_err(|e| place.explain(&e))?;
+            return Ok((hash, None));
+        }
+        let sealed = disk::set_mode(&part, meta.mode).and_then(|()| disk::seal(&part, system_time(meta)));
+        sealed.map_err(|e| place.give_up(&e))?;
+        let from = place.part_name();
+        Ok((hash, Some(Sealed { part, folder: place.folder, from, to: place.name, shown: place.shown })))
     }
 }
 
 impl Place {
-    fn seal(&self, part: &File, meta: &Meta, is_complete: bool) -> io::Result<()> {
-        if is_complete {
-            disk::set_mode(&disk::open(&self.folder, &self.name)?.into_std(), meta.mode)?;
-            return disk::remove(&self.folder, &self.part_name());
-        }
-        disk::set_mode(part, meta.mode)?;
-        disk::publish(part, system_time(meta), &self.folder, &self.part_name(), &self.name)
+    /// What is there under the final name is the file.
+    fn keep(&self, meta: &Meta) -> io::Result<()> {
+        disk::set_mode(&disk::open(&self.folder, &self.name)?.into_std(), meta.mode)?;
+        disk::remove(&self.folder, &self.part_name())
     }
 }
 

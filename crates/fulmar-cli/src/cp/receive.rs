@@ -16,6 +16,7 @@ use super::hashing::Hashing;
 use super::message::{self, Hash, Message, Meta, Version};
 use super::part::{Partial, Place, There, Writer};
 use super::progress::FileProgress;
+use super::publish::Sealed;
 use super::send::{Outcome, starts_anew, unexpected};
 use super::source::ASK_ABOVE_BYTES;
 use super::work::{begin, blocking, finished};
@@ -58,9 +59,9 @@ where
     W: AsyncWrite + Unpin,
 {
     let (meta, sparse_bytes) = read_introduction(reader).await?;
-    let mut partial = open_patiently(place, meta, sparse_bytes).await?;
+    // Boxed, here and below: a request that stands still is to hold little.
+    let mut partial = Box::pin(open_patiently(place, meta, sparse_bytes)).await?;
     if let Some(there) = partial.there() {
-        // Boxed, here and below: a request that stands still is to hold little.
         Box::pin(hash_what_is_there(writer, &mut partial, there, progress, version)).await?;
     }
     let offered = partial.offset;
@@ -79,12 +80,16 @@ where
     if discarded_bytes > 0 {
         progress.say(starts_anew(partial.shown(), discarded_bytes));
     }
+    let publisher = partial.publisher();
     let coming = Coming { meta, start };
     let received = match meta.size_bytes <= ASK_ABOVE_BYTES {
         true => Box::pin(receive_small(reader, partial, coming, progress)).await,
         false => Box::pin(receive_large(reader, partial, coming, progress)).await,
     };
-    let (hash, note) = received?;
+    let (hash, sealed, note) = received?;
+    if let Some(sealed) = sealed {
+        Box::pin(publisher.publish(sealed)).await?;
+    }
     message::write(writer, &[Message::Done(hash)]).await?;
     let note = note.map(Box::new);
     Ok(Outcome { hash, resumed_bytes: start, discarded_bytes, size_bytes: meta.size_bytes, note })
@@ -125,13 +130,16 @@ struct Coming {
     start: u64,
 }
 
+/// Its hash, the step that is left, and what should be known about it.
+type Stored = (Hash, Option<Sealed>, Option<FileError>);
+
 /// A small file is written in one go, when all of it is there.
 async fn receive_small<R: AsyncRead + Unpin>(
     reader: &mut R,
     partial: Partial,
     Coming { meta, start }: Coming,
     progress: &FileProgress,
-) -> Result<(Hash, Option<FileError>), TransferError> {
+) -> Result<Stored, TransferError> {
     let mut sink = Sink::Memory(Vec::new());
     let (sent, note) = receive_body(reader, &mut sink, meta.size_bytes - start, progress).await?;
     let work = move || {
@@ -139,9 +147,10 @@ async fn receive_small<R: AsyncRead + Unpin>(
         if let Sink::Memory(bytes) = sink {
             file.write(&bytes)?;
         }
-        file.finish(&meta, &sent)
+        file.seal(&meta, &sent)
     };
-    Ok((blocking(work).await?, note))
+    let (hash, sealed) = blocking(work).await?;
+    Ok((hash, sealed, note))
 }
 
 async fn receive_large<R: AsyncRead + Unpin>(
@@ -149,7 +158,7 @@ async fn receive_large<R: AsyncRead + Unpin>(
     partial: Partial,
     Coming { meta, start }: Coming,
     progress: &FileProgress,
-) -> Result<(Hash, Option<FileError>), TransferError> {
+) -> Result<Stored, TransferError> {
     let file = blocking(move || partial.start(start)).await?;
     let mut sink = Sink::Disk(Behind::new(file));
     let received = receive_body(reader, &mut sink, meta.size_bytes - start, progress).await;
@@ -164,7 +173,8 @@ async fn receive_large<R: AsyncRead + Unpin>(
         other => other,
     };
     let (file, (sent, note)) = (file?, sent?);
-    Ok((blocking(move || file.finish(&meta, &sent)).await?, note))
+    let (hash, sealed) = blocking(move || file.seal(&meta, &sent)).await?;
+    Ok((hash, sealed, note))
 }
 
 /// Opens the part; waits a little for another receiver that is on its way out, a replaced request for

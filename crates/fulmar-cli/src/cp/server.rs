@@ -241,7 +241,7 @@ impl Served {
         let key = Store::key(path).map_err(untold)?;
         let (store, asked) = (Arc::clone(&self.store), path.to_owned());
         let placing = blocking(move || store.place(&asked).map(|place| (place.present_bytes(), place)));
-        let (present_bytes, place) = placing.await.map_err(|e| (e, true))?;
+        let (present_bytes, place) = Box::pin(placing).await.map_err(|e| (e, true))?;
         // The client compares what is here with what it has before it says more, if it does not say how far it is.
         reader.set_limit(silence_max(version, present_bytes));
 

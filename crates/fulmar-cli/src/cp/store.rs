@@ -20,6 +20,7 @@ use super::message::{FOLDER_MODE_MAX, Kind, Meta, PATH_BYTES_MAX};
 use super::meta::{NAME_BYTES_MAX, describe, name_of_kind};
 use super::name;
 use super::part::{Place, is_part_name};
+use super::publish::Publisher;
 use super::space::Space;
 
 /// A folder and all below it.
@@ -27,6 +28,7 @@ use super::space::Space;
 pub struct Store {
     dir: Dir,
     space: Arc<Space>,
+    publisher: Arc<Publisher>,
 }
 
 /// What a folder contains.
@@ -46,7 +48,7 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
         let dir = dir.map_err(|e| FileError::from_io(&folder.display().to_string(), &e))?;
-        Ok(Self { dir, space: Arc::default() })
+        Ok(Self { dir, space: Arc::default(), publisher: Arc::default() })
     }
 
     /// What is at a path. Symbolic links are followed as long as they stay inside.
@@ -124,7 +126,8 @@ impl Store {
             Ok(there) if !there.is_file() => return wrong("neither file nor folder"),
             _ => {}
         }
-        Ok(Place { folder: Arc::new(folder), name: name.into(), shown, space: Arc::clone(&self.space) })
+        let (space, publisher) = (Arc::clone(&self.space), Arc::clone(&self.publisher));
+        Ok(Place { folder: Arc::new(folder), name: name.into(), shown, space, publisher })
     }
 
     /// The path that every spelling of it becomes, as a key.
