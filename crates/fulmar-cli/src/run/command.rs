@@ -82,7 +82,7 @@ async fn carry(args: &Args) -> Result<std::process::ExitStatus, Failure> {
         stay(&args.program[0], &mut told).await;
     }
     finish(&open, &traffic).await;
-    say_what_ends(&args.program[0], Arc::strong_count(&open) - IDLE_HANDLES);
+    say_what_ends(&args.program[0], Arc::strong_count(&open).saturating_sub(IDLE_HANDLES));
     client.close().await;
     Ok(status)
 }

@@ -73,10 +73,19 @@ async fn ask(
         |error: OpenError| OpenError { text: format!("at the gateway {}: {error}", link.gateway), ..error };
     match message::hear_answer(&mut recv).await.map_err(at_the_gateway)? {
         Answer::Listening { address } => {
-            reverses.keep((send, recv));
+            let mut hearing = JoinSet::new();
+            hearing.spawn(tell_when_over(recv, format!("{} listens at {at}", link.gateway)));
+            reverses.keep(send, hearing);
             Ok(address)
         }
         _ => Err(OpenError::new(Code::Other, "the gateway gives no answer to what it was asked")),
+    }
+}
+
+/// The gateway ends the stream of a listener whose place it has given to another connection of this key.
+async fn tell_when_over(mut recv: RecvStream, what: String) {
+    if matches!(recv.read(&mut [0]).await, Ok(None)) {
+        tracing::warn!("{what} no longer: another connection with this key does, since this one was silent");
     }
 }
 

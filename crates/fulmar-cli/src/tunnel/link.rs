@@ -127,7 +127,9 @@ impl Route {
 
     /// Keeps a connection: makes another whenever it is lost, or while it is silent. `tell` gets each, or
     /// nothing while there is none.
-    pub async fn keep(self, tell: watch::Sender<Option<Link>>) {
+    pub async fn keep(mut self, tell: watch::Sender<Option<Link>>) {
+        // What may be wrong with a first connection is no news of one that has been there.
+        self.manner.is_quiet = true;
         loop {
             let link = tell.borrow().clone();
             let Some(link) = link else { return };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fulmar::RecvStream;
+use tokio::task::JoinSet;
 
 use super::halves::TunnelSend;
 use super::target::Target;
@@ -21,8 +21,8 @@ pub struct Reverse {
 #[derive(Debug, Default)]
 pub struct Reverses {
     wanted: Mutex<BTreeMap<u64, Reverse>>,
-    /// Their streams: the gateway listens as long as these are open.
-    streams: Mutex<Vec<(TunnelSend, RecvStream)>>,
+    /// Their streams, and who hears what the gateway says there: it listens as long as these are open.
+    streams: Mutex<Vec<(TunnelSend, JoinSet<()>)>>,
 }
 
 impl Reverses {
@@ -44,8 +44,8 @@ impl Reverses {
     }
 
     /// Keeps the stream of one open.
-    pub fn keep(&self, streams: (TunnelSend, RecvStream)) {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(streams);
+    pub fn keep(&self, stream: TunnelSend, hearing: JoinSet<()>) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push((stream, hearing));
     }
 
     /// Lets go of those on an earlier connection: what they hold there is wanted again on the next one.

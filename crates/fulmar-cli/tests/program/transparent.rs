@@ -63,6 +63,19 @@ ip route add default via {THERE}\nip -6 addr add fd11::1/64 dev w0 nodad\nip -6 
         running
     }
 
+    /// The same by `fulmar up`, which can be told to read its file again.
+    fn up(&self) -> Running {
+        self.write("[[transparent]]\nhost = \"home\"\n");
+        let running = Running::start(self.near.inside(&self.home.command(&["up", "--json"])));
+        wait_until("the rules are in force", || self.rules().contains("fulmar_1081"));
+        running
+    }
+
+    fn write(&self, sections: &str) {
+        let host = format!("[hosts.home]\ngateways = [\"{}\"]\naccept_new = true\n", self.gateway.address);
+        std::fs::write(self.home.path().join("config.toml"), host + sections).unwrap();
+    }
+
     fn rules(&self) -> String {
         let all =
             "nft list ruleset; ip rule; ip -6 rule; ip route show table all | grep 'local default' || true";
@@ -126,6 +139,17 @@ fn flows_are_reset_before_the_rules_go() {
                 drop(running);
                 wait_until("the rules are gone", || !stage.rules().contains("fulmar_1081"));
             }
+        }
+        for signal in [Signal::TERM, Signal::HUP] {
+            let running = stage.up();
+            let mut gets = Command::new("python3");
+            let program = Server::start_any(stage.near.inside(gets.args(["-c", GETS])));
+            assert_eq!(program.first["event"], "begun");
+            // Another file: its rules go without it.
+            stage.write("[[proxy]]\nhost = \"home\"\nlisten = \"127.0.0.1:0\"\n");
+            running.signal(signal);
+            assert_eq!(program.event()["event"], "reset", "up, {signal:?}");
+            wait_until("the rules are gone", || !stage.rules().contains("fulmar_1081"));
         }
         let counted = stage.far.shell("nft list table inet watch").output().unwrap();
         let counted = String::from_utf8(counted.stdout).unwrap();
