@@ -89,6 +89,11 @@ impl Datagrams {
         !self.outgoing.is_empty()
     }
 
+    /// The next one to send leaves half of a packet of `packet_bytes` free.
+    pub(super) fn is_next_small(&self, packet_bytes: usize) -> bool {
+        self.outgoing.front().is_some_and(|data| data.len() <= packet_bytes / 2)
+    }
+
     /// The next one to send, if it takes at most `bytes_max`. One that no longer fits any packet is dropped:
     /// the path shrank.
     pub(super) fn poll_send(&mut self, bytes_max: usize, packet_bytes_max: usize) -> Option<Bytes> {

@@ -7,7 +7,7 @@ use super::packet_log::PacketSpace;
 use super::path::Validation;
 use super::{Connection, DatagramMeta, EndpointEvent, Event};
 use crate::crypto::{KeySchedule, OpenError, PacketKeys, retry};
-use crate::recovery::{AckPolicy, Arrival, Ecn, Received};
+use crate::recovery::{AckPolicy, Arrival, Awaits, Ecn, Received};
 use crate::stream::Streams;
 use crate::wire::frame::{Close, Frame, Frames};
 use crate::wire::packet::{self, LongType, PacketKind, Peeked, ProtectedPacket};
@@ -170,7 +170,8 @@ impl Connection {
         }
         let is_ack_eliciting = self.on_handshake_frames(now, level, &bytes[frames])?;
         if let Some(space) = self.handshake.space(level) {
-            space.received.on_packet(now, number, None, is_ack_eliciting);
+            let awaits = if is_ack_eliciting { Awaits::Arrival } else { Awaits::Nothing };
+            space.received.on_packet(now, number, None, awaits);
         }
         self.liveness.on_heard(now);
         Ok(())
@@ -331,14 +332,15 @@ impl Connection {
         payload: &[u8],
     ) -> Result<bool, TransportError> {
         let mut is_ack_eliciting = false;
-        let (mut wants_ack_now, mut brings_something) = (false, false);
+        let (mut wants_ack_now, mut must_arrive) = (false, false);
         // The first is heard; it can tell as much as all that follow could.
         let mut has_ack = false;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|_| TransportError::frame_encoding("malformed frame"))?;
             is_ack_eliciting |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Close(_));
             wants_ack_now |= matches!(frame, Frame::Ping);
-            brings_something |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Ping);
+            must_arrive |=
+                matches!(frame, Frame::Source { .. } | Frame::SourcePart { .. } | Frame::Repair(_));
             if matches!(frame, Frame::Ack(_)) && std::mem::replace(&mut has_ack, true) {
                 continue;
             }
@@ -351,13 +353,15 @@ impl Connection {
             // To the sender it is lost, as if a queue had been full on the way: nothing was learnt from it.
             return Ok(is_ack_eliciting);
         }
-        self.received.on_packet(now, number, ecn, is_ack_eliciting);
-        self.path.recovery.on_received(number);
+        let awaits = match (must_arrive, is_ack_eliciting) {
+            (true, _) => Awaits::Arrival,
+            (false, true) => Awaits::Word,
+            (false, false) => Awaits::Nothing,
+        };
+        self.received.on_packet(now, number, ecn, awaits);
+        self.path.recovery.on_received(now, number, awaits);
         if wants_ack_now {
             self.received.request_ack();
-            if !brings_something {
-                self.received.on_nothing_brought();
-            }
         }
         Ok(is_ack_eliciting)
     }

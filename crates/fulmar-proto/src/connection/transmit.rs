@@ -206,12 +206,15 @@ impl Connection {
         }
         let Some(mut draft) = self.begin(buf, start, room) else { return false };
         self.put_control(now, &mut draft, buf);
-        // Only a new symbol can be cut to fit beside an ACK. Everything else gets a packet of its own after
-        // it: nothing is booked before it is in a packet, so the policy is simply asked again.
-        if is_ack_due || (self.received.has_news() && payload.is_cuttable()) {
+        // Only a new symbol can be cut to fit beside an ACK, and only a small datagram fits as it is. Everything else
+        // gets a packet of its own after it: nothing is booked before it is in a packet, so the policy is simply
+        // asked again.
+        let goes_beside_ack = payload.is_cuttable()
+            || matches!(payload, Payload::Datagram) && self.datagrams.is_next_small(room);
+        if is_ack_due || (self.received.has_news() && goes_beside_ack) {
             self.put_ack(now, &mut draft, buf);
         }
-        if payload.is_cuttable() || draft.is_empty(buf) {
+        if goes_beside_ack || draft.is_empty(buf) {
             self.put_payload(now, payload, &mut draft, buf);
         }
         if draft.is_empty(buf) {

@@ -138,7 +138,7 @@ impl<T: Copy> Recovery<T> {
                 Timeout::Probe => self.way_back.at_worst(),
                 Timeout::Retransmission { .. } => self.way_back.channel(),
             };
-            self.acks.update(window_packets, self.rtt.smoothed(), &way_back);
+            self.acks.update(window_packets, &self.rtt, &way_back, &mut self.back_rate);
         }
         self.sent.forget_front(feedback.now, self.rtt.conservative() * 3);
         let view = self.view();

@@ -26,6 +26,7 @@ use crate::chance::Chance;
 use crate::{Instant, PacketNumber};
 
 mod ack_spacing;
+mod back_rate;
 mod config;
 mod ecn;
 mod learn;
@@ -46,6 +47,7 @@ mod way_back;
 mod tests;
 
 pub use ack_spacing::AckSpacing;
+use back_rate::BackRate;
 pub use config::{RecoveryConfig, Timeout};
 pub use ecn::{Ecn, EcnState};
 pub use learn::{FATES_MAX, Fate, Findings, News};
@@ -55,7 +57,7 @@ pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
 pub use rate_sample::{RateSampler, Stamp};
-pub use received::{AckPolicy, Arrival, Received};
+pub use received::{AckPolicy, Arrival, Awaits, Received};
 pub use send::Permit;
 pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
 use skips::Skips;
@@ -118,6 +120,7 @@ pub struct Recovery<T> {
     pacer: Pacer,
     acks: AckSpacing,
     way_back: WayBack,
+    back_rate: BackRate,
     /// The window or the pacer held something back since the last feedback.
     is_window_limited: bool,
     /// Probes that a timeout has earned and that have not left yet.
@@ -176,6 +179,7 @@ impl<T: Copy> Recovery<T> {
             pacer: Pacer::new(now, budget),
             acks: AckSpacing::default(),
             way_back: WayBack::default(),
+            back_rate: BackRate::default(),
             is_window_limited: false,
             probes_pending: 0,
             next_probe_at: None,
@@ -230,7 +234,7 @@ impl<T: Copy> Recovery<T> {
             self.mtu.set_limit(limit);
         }
         self.ecn = EcnState::new(self.limits.is_ecn_enabled);
-        self.way_back = WayBack::default();
+        (self.way_back, self.back_rate) = (WayBack::default(), BackRate::default());
         self.apply_budget(now);
     }
 
@@ -321,8 +325,11 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// A packet of the other end arrived: its number tells what the path back loses.
-    pub fn on_received(&mut self, number: PacketNumber) {
-        self.way_back.on_packet(number);
+    pub fn on_received(&mut self, now: Instant, number: PacketNumber, awaits: Awaits) {
+        let gap = self.way_back.on_packet(number, awaits != Awaits::Nothing);
+        if self.back_rate.on_packet(now, gap, self.rtt.smoothed()) {
+            self.way_back.forget_losses();
+        }
     }
 
     /// What the path back does to packets.

@@ -17,9 +17,13 @@ use crate::{Instant, PacketNumber};
 const RANGES_KEPT: usize = 1024;
 /// With more than so many the surplus is forgotten at once: one by one, each would move all the others.
 const RANGES_MAX: usize = RANGES_KEPT + RANGES_KEPT / 4;
-/// The highest ranges are reported in every ACK.
-const REPORTED_MIN: usize = 32;
-/// Packets that came late, below those ranges, which are reported until so many more came.
+/// So many of the highest ranges are reported in every ACK, though it be known that they were told ..
+const REPORTED_MIN: usize = 4;
+/// .. and so many where packets come out of order: more of them than are kept in mind would have to be told again.
+const REPORTED_MIXED_MIN: usize = 32;
+/// Packets are out of order where it is not known of so many late ones that they were told.
+const LATE_MANY: usize = 8;
+/// So many late packets are kept in mind, the newest, until it is known that they were told.
 const LATE_MAX: usize = 31;
 
 /// Packets no further apart than so many times the longest delay of an ACK are a flow.
@@ -51,8 +55,23 @@ impl AckPolicy {
 impl Default for AckPolicy {
     fn default() -> Self {
         // RFC 9000 13.2.2: every second packet; 18.2: max_ack_delay of 25 ms.
-        Self { every_packets: 2, delay: Duration::from_millis(25), repeats: 0 }
+        Self { every_packets: 2, delay: PASSING_DELAY, repeats: 0 }
     }
+}
+
+/// No ACK is held back longer unless the peer asks for it (RFC 9000 18.2, `max_ack_delay`), and one of packets that are
+/// never sent again is held back so long: nothing but the peer's congestion control waits for it.
+const PASSING_DELAY: Duration = Duration::from_millis(25);
+
+/// What the sender of a packet waits for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    /// Nothing: no ACK is elicited.
+    Nothing,
+    /// A word of the path: whatever was in the packet is never sent again by it (PING, DATAGRAM).
+    Word,
+    /// That it arrived: until that is known it may be sent again.
+    Arrival,
 }
 
 /// What a packet number turned out to be.
@@ -72,8 +91,8 @@ pub struct Received {
     floor: u64,
     /// An ACK that arrived reported everything from here to some range above.
     reported_below: u64,
-    /// The newest packets that came below what every ACK reports.
-    late: VecDeque<u64>,
+    /// Late packets, the newest first, and the largest number that had come before each.
+    late: VecDeque<(u64, u64)>,
     largest_at: Instant,
     ecn: EcnCounts,
     policy: AckPolicy,
@@ -124,13 +143,7 @@ impl Received {
     }
 
     /// A new packet was processed.
-    pub fn on_packet(
-        &mut self,
-        now: Instant,
-        number: PacketNumber,
-        ecn: Option<Ecn>,
-        is_ack_eliciting: bool,
-    ) {
+    pub fn on_packet(&mut self, now: Instant, number: PacketNumber, ecn: Option<Ecn>, awaits: Awaits) {
         let previous_max = self.ranges.max();
         self.ranges.insert(number.0);
         if self.ranges.range_count() > RANGES_MAX {
@@ -138,11 +151,12 @@ impl Received {
             self.floor = self.floor.max(self.ranges.iter().next().map_or(0, |r| r.start));
         }
         let is_largest = previous_max.is_none_or(|max| number.0 > max);
-        if is_largest {
-            self.largest_at = now;
-        } else if number.0 < self.always_reported_from().max(self.reported_below) {
-            self.late.truncate(LATE_MAX - 1);
-            self.late.push_front(number.0);
+        match previous_max {
+            Some(max) if !is_largest => {
+                self.late.truncate(LATE_MAX - 1);
+                self.late.push_front((number.0, max));
+            }
+            _ => self.largest_at = now,
         }
         match ecn {
             Some(Ecn::Ect0) => self.ecn.ect0 += 1,
@@ -150,15 +164,19 @@ impl Received {
             Some(Ecn::Ce) => self.ecn.ce += 1,
             None => {}
         }
-        if !is_ack_eliciting {
+        if awaits == Awaits::Nothing {
             return;
         }
         self.unacked_packets += 1;
         self.unanswered_packets = self.unanswered_packets.saturating_add(1);
         self.repeat_at = None;
-        // A lone packet, as one that keeps a connection alive, is not waited for.
-        let is_flowing = self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
-        self.repeats_left = if is_flowing { self.policy.repeats } else { 0 };
+        // What its sender does not wait for has no repetition of its own, and the next ACK is one of those before it.
+        if awaits == Awaits::Arrival {
+            // A lone packet, as one that keeps a connection alive, is not waited for.
+            let is_flowing =
+                self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
+            self.repeats_left = if is_flowing { self.policy.repeats } else { 0 };
+        }
         self.eliciting_at = Some(now);
         // RFC 9000 13.2.1: out-of-order arrival and CE marks are reported at once. On a lossy path at speed,
         // that would be nearly every packet, so gaps count as one more packet each toward the regular ACK
@@ -173,9 +191,12 @@ impl Received {
         if is_enough || is_first || is_first_gap || ecn == Some(Ecn::Ce) {
             self.is_due_now = true;
         }
-        if self.due_at.is_none() {
-            self.due_at = Some(now + self.policy.delay);
-        }
+        let delay = match awaits {
+            Awaits::Word => self.policy.delay.max(PASSING_DELAY),
+            _ => self.policy.delay,
+        };
+        let due_at = now + delay;
+        self.due_at = Some(self.due_at.map_or(due_at, |at| at.min(due_at)));
     }
 
     /// The peer asked for this spacing.
@@ -216,20 +237,17 @@ impl Received {
 
     /// Where the highest ranges begin, which every ACK reports.
     fn always_reported_from(&self) -> u64 {
-        self.ranges.iter_descending().nth(REPORTED_MIN - 1).map_or(0, |range| range.start)
+        let min = if self.late.len() < LATE_MANY { REPORTED_MIN } else { REPORTED_MIXED_MIN };
+        self.ranges.iter_descending().nth(min - 1).map_or(0, |range| range.start)
     }
 
-    /// What to acknowledge: inclusive ranges from the largest down, at most [`ACK_RANGES_MAX`]. What is far
-    /// below the largest is left out when it is known to have been told, but for the ranges of packets that
-    /// came lately.
+    /// What to acknowledge: inclusive ranges from the largest down, at most [`ACK_RANGES_MAX`]. What is
+    /// below the highest is left out when it is known to have been told, but for the ranges of packets that
+    /// came late.
     pub fn ranges(&self) -> impl Iterator<Item = (PacketNumber, PacketNumber)> + Clone + '_ {
         let late = self.late_ranges();
         let room = ACK_RANGES_MAX - late.len();
-        let lowest = late.first().map_or(0, |range| range.end);
-        let high = self
-            .ranges
-            .iter_descending()
-            .take_while(move |range| range.end > self.reported_below && range.start >= lowest);
+        let high = self.ranges.iter_descending().take_while(|range| range.end > self.reported_below);
         high.take(room).chain(late).map(|range| (PacketNumber(range.start), PacketNumber(range.end - 1)))
     }
 
@@ -238,10 +256,10 @@ impl Received {
         if self.late.is_empty() {
             return Vec::new();
         }
-        // What came late may have joined the highest ranges since.
-        let below = self.always_reported_from();
-        let mut ranges: Vec<Range<u64>> =
-            self.late.iter().filter_map(|&number| self.ranges.range_of(number)).collect();
+        // What is not reported in any case, nor has become a part of it since.
+        let below = self.reported_below;
+        let numbers = self.late.iter().map(|(number, _)| *number).filter(|number| *number < below);
+        let mut ranges: Vec<Range<u64>> = numbers.filter_map(|number| self.ranges.range_of(number)).collect();
         ranges.retain(|range| range.end <= below);
         ranges.sort_unstable_by_key(|range| std::cmp::Reverse(range.start));
         ranges.dedup();
@@ -263,11 +281,6 @@ impl Received {
         self.unanswered_packets = 0;
     }
 
-    /// The newest packet brought nothing that its sender would have to send again: its ACK is not worth repeating.
-    pub fn on_nothing_brought(&mut self) {
-        self.repeats_left = 0;
-    }
-
     /// Data is coming in and nothing of this end asks for ACKs of its ACKs.
     pub fn hears_much(&self) -> bool {
         self.unanswered_packets >= UNANSWERED_MANY
@@ -285,18 +298,21 @@ impl Received {
         self.is_due_now = false;
     }
 
-    /// The peer has received an ACK that reported everything up to `largest`: ranges far below need no more
+    /// The peer has received an ACK that reported everything up to `largest`: ranges below need no more
     /// reporting (RFC 9000 13.2.4). They are remembered all the same, for replay protection and for packets
     /// that come late.
     pub fn on_ack_acked(&mut self, largest: PacketNumber) {
+        // What came late when no larger number had come than it reports may have come after it left.
+        self.late.retain(|&(_, largest_before)| largest_before >= largest.0);
         self.reported_below = self.reported_below.max(self.always_reported_from().min(largest.0 + 1));
-        // Those that came after the last ACK left are not in it.
-        self.late.truncate(self.unacked_packets as usize);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand_core::{RngCore, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -307,14 +323,14 @@ mod tests {
     fn every_second_packet_or_after_the_delay_but_each_of_the_first() {
         let mut received = Received::new(AckPolicy::default());
         for number in 0..FIRST_PACKETS {
-            received.on_packet(at(0), PacketNumber(number), None, true);
+            received.on_packet(at(0), PacketNumber(number), None, Awaits::Arrival);
             assert!(received.is_ack_due(at(0)));
             received.on_ack_sent(at(0));
         }
-        received.on_packet(at(0), PacketNumber(FIRST_PACKETS), None, true);
+        received.on_packet(at(0), PacketNumber(FIRST_PACKETS), None, Awaits::Arrival);
         assert!(!received.is_ack_due(at(24)) && received.is_ack_due(at(25)));
         assert_eq!(received.timeout(), Some(at(25)));
-        received.on_packet(at(1), PacketNumber(FIRST_PACKETS + 1), None, true);
+        received.on_packet(at(1), PacketNumber(FIRST_PACKETS + 1), None, Awaits::Arrival);
         assert!(received.is_ack_due(at(1)));
         received.on_ack_sent(at(1));
         assert!(!received.is_ack_due(at(1000)) && !received.has_news());
@@ -324,19 +340,19 @@ mod tests {
     fn the_last_ack_is_repeated_as_often_as_asked_unless_more_comes() {
         let policy = AckPolicy { every_packets: 1, delay: Duration::from_millis(5), repeats: 2 };
         let mut received = Received::new(policy);
-        received.on_packet(at(0), PacketNumber(100), None, true);
+        received.on_packet(at(0), PacketNumber(100), None, Awaits::Arrival);
         received.on_ack_sent(at(0));
         assert_eq!(received.timeout(), None, "a lone packet");
-        received.on_packet(at(0), PacketNumber(101), None, true);
+        received.on_packet(at(0), PacketNumber(101), None, Awaits::Arrival);
         received.on_ack_sent(at(0));
         assert_eq!(received.timeout(), Some(at(10)));
         assert!(!received.is_ack_due(at(9)) && received.is_ack_due(at(10)) && !received.has_news());
         received.on_ack_sent(at(10));
         received.on_ack_sent(at(20));
         assert_eq!(received.timeout(), None, "twice");
-        received.on_packet(at(30), PacketNumber(102), None, true);
+        received.on_packet(at(30), PacketNumber(102), None, Awaits::Arrival);
         received.on_ack_sent(at(30));
-        received.on_packet(at(31), PacketNumber(103), None, false);
+        received.on_packet(at(31), PacketNumber(103), None, Awaits::Nothing);
         assert_eq!(received.timeout(), Some(at(40)));
     }
 
@@ -344,21 +360,40 @@ mod tests {
     fn the_ack_of_a_packet_that_brought_nothing_is_not_repeated() {
         let policy = AckPolicy { every_packets: 1, delay: Duration::from_millis(5), repeats: 2 };
         let mut received = Received::new(policy);
-        received.on_packet(at(0), PacketNumber(100), None, true);
-        received.on_packet(at(1), PacketNumber(101), None, true);
-        received.on_nothing_brought();
+        received.on_packet(at(0), PacketNumber(100), None, Awaits::Arrival);
+        received.on_packet(at(1), PacketNumber(101), None, Awaits::Word);
+        received.request_ack();
         received.on_ack_sent(at(1));
         assert_eq!(received.timeout(), None);
-        received.on_packet(at(2), PacketNumber(102), None, true);
+        received.on_packet(at(2), PacketNumber(102), None, Awaits::Arrival);
         received.on_ack_sent(at(2));
         assert_eq!(received.timeout(), Some(at(12)));
+    }
+
+    /// Its sender never sends it again.
+    #[test]
+    fn the_ack_of_a_datagram_waits_for_others_and_is_not_repeated() {
+        let policy = AckPolicy { every_packets: 10, delay: Duration::from_millis(5), repeats: 2 };
+        let mut received = Received::new(policy);
+        received.on_packet(at(0), PacketNumber(100), None, Awaits::Word);
+        received.on_packet(at(10), PacketNumber(101), None, Awaits::Word);
+        assert_eq!(received.timeout(), Some(at(25)));
+        received.on_packet(at(11), PacketNumber(102), None, Awaits::Arrival);
+        assert_eq!(received.timeout(), Some(at(16)), "that one is waited for");
+        received.on_ack_sent(at(16));
+        assert_eq!(received.timeout(), Some(at(26)), "and its ACK repeated");
+        received.on_packet(at(17), PacketNumber(103), None, Awaits::Word);
+        received.on_ack_sent(at(42));
+        assert_eq!(received.timeout(), Some(at(52)), "once as the ACK of the last datagram, and once more");
+        received.on_ack_sent(at(52));
+        assert_eq!(received.timeout(), None);
     }
 
     #[test]
     fn packets_that_elicit_no_ack_make_none_due() {
         let mut received = Received::new(AckPolicy::default());
         for number in 0..10 {
-            received.on_packet(at(0), PacketNumber(number), None, false);
+            received.on_packet(at(0), PacketNumber(number), None, Awaits::Nothing);
         }
         assert!(!received.is_ack_due(at(1000)));
         assert_eq!(received.ranges().collect::<Vec<_>>(), [(PacketNumber(0), PacketNumber(9))]);
@@ -368,11 +403,11 @@ mod tests {
     fn the_first_gap_and_ce_are_reported_at_once() {
         let policy = AckPolicy { every_packets: 100, delay: Duration::from_millis(25), repeats: 0 };
         let mut received = Received::new(policy);
-        received.on_packet(at(0), PacketNumber(0), None, true);
-        received.on_packet(at(0), PacketNumber(2), None, true);
+        received.on_packet(at(0), PacketNumber(0), None, Awaits::Arrival);
+        received.on_packet(at(0), PacketNumber(2), None, Awaits::Arrival);
         assert!(received.is_ack_due(at(0)));
         received.on_ack_sent(at(1));
-        received.on_packet(at(1), PacketNumber(3), Some(Ecn::Ce), true);
+        received.on_packet(at(1), PacketNumber(3), Some(Ecn::Ce), Awaits::Arrival);
         assert!(received.is_ack_due(at(1)));
         assert_eq!(received.ecn_counts().map(|c| c.ce), Some(1));
     }
@@ -382,7 +417,7 @@ mod tests {
         let mut received = Received::new(AckPolicy::default());
         for number in (0..9000).step_by(2) {
             assert_eq!(received.classify(PacketNumber(number)), Arrival::New);
-            received.on_packet(at(0), PacketNumber(number), None, true);
+            received.on_packet(at(0), PacketNumber(number), None, Awaits::Arrival);
             assert_eq!(received.classify(PacketNumber(number)), Arrival::Duplicate);
         }
         // Beyond the bound on ranges it can no longer be told: refused.
@@ -393,25 +428,68 @@ mod tests {
         assert!(received.ranges().count() <= 32);
     }
 
+    /// What of a mixed flow arrives is known to the sender of the ACKs' packets sooner or later, whichever ACKs are lost.
+    #[test]
+    fn every_packet_is_told_in_an_ack_that_arrives_however_late_it_came() {
+        for mixed in [0, 2, 40] {
+            let mut rng = Pcg64Mcg::seed_from_u64(mixed);
+            let mut chance = |one_in: u64| one_in > 0 && u64::from(rng.next_u32()) % one_in == 0;
+            let (mut received, mut told) = (Received::new(AckPolicy::default()), RangeSet::default());
+            // ACKs under way, with what they report and when it is known that they arrived; and packets.
+            let mut acks: VecDeque<(u64, Vec<Range<u64>>)> = VecDeque::new();
+            let (mut late, mut came): (Vec<(u64, u64)>, Vec<u64>) = (Vec::new(), Vec::new());
+            for now in 0..20_000_u64 {
+                if !chance(20) {
+                    late.push((if chance(mixed) { now + 1 + now % 60 } else { now }, now));
+                }
+                for (_, number) in late.extract_if(.., |(due, _)| *due <= now) {
+                    received.on_packet(at(0), PacketNumber(number), None, Awaits::Arrival);
+                    came.push(number);
+                    if chance(3) {
+                        let report = received.ranges().map(|(low, high)| low.0..high.0 + 1).collect();
+                        received.on_ack_sent(at(0));
+                        if !chance(4) {
+                            acks.push_back((now + 100, report));
+                        }
+                    }
+                }
+                while acks.front().is_some_and(|(due, _)| *due <= now) {
+                    let Some((_, report)) = acks.pop_front() else { break };
+                    received.on_ack_acked(PacketNumber(report[0].end - 1));
+                    report.into_iter().for_each(|range| told.insert_range(range));
+                }
+            }
+            came.retain(|number| *number < 19_000);
+            let missing: Vec<_> = came.iter().filter(|number| !told.contains(**number)).collect();
+            assert!(missing.is_empty(), "one in {mixed} out of order: {} never told", missing.len());
+        }
+    }
+
     #[test]
     fn a_packet_that_comes_late_is_accepted_and_reported_however_mixed_those_above_are() {
         let mut received = Received::new(AckPolicy::default());
-        (0..400).step_by(2).for_each(|number| received.on_packet(at(0), PacketNumber(number), None, true));
+        (0..400)
+            .step_by(2)
+            .for_each(|number| received.on_packet(at(0), PacketNumber(number), None, Awaits::Arrival));
         received.on_ack_sent(at(1));
         assert_eq!(received.ranges().count(), ACK_RANGES_MAX);
         received.on_ack_acked(PacketNumber(398));
         assert_eq!(received.ranges().count(), REPORTED_MIN);
         for late in [101, 7, 9] {
             assert_eq!(received.classify(PacketNumber(late)), Arrival::New);
-            received.on_packet(at(2), PacketNumber(late), None, true);
+            received.on_packet(at(2), PacketNumber(late), None, Awaits::Arrival);
         }
         let told: Vec<_> = received.ranges().skip(REPORTED_MIN).map(|(low, high)| (low.0, high.0)).collect();
         assert_eq!(told, [(100, 102), (6, 10)]);
         let ranges: Vec<_> = received.ranges().collect();
         assert!(ranges.windows(2).all(|pair| pair[1].1.0 + 1 < pair[0].0.0), "{ranges:?}");
-        // Until it is known that an ACK with them arrived.
+        // Until it is known that an ACK with them arrived: one with the same largest number may have left before.
         received.on_ack_sent(at(3));
         received.on_ack_acked(PacketNumber(398));
+        assert_eq!(received.ranges().count(), REPORTED_MIN + 2);
+        received.on_packet(at(4), PacketNumber(400), None, Awaits::Arrival);
+        received.on_ack_sent(at(4));
+        received.on_ack_acked(PacketNumber(400));
         assert_eq!(received.ranges().count(), REPORTED_MIN);
     }
 }

@@ -55,7 +55,7 @@ impl<T: Copy> Recovery<T> {
     /// controller says: the peer may be gone, or never have been there.
     fn is_blind(&self, now: Instant) -> bool {
         self.unheard_since.is_some_and(|since| {
-            now - since > self.probe_timeout(self.acks.delay(), 0) * BLIND_AFTER_TIMEOUTS
+            now - since > self.probe_timeout(self.acks.delay_max(), 0) * BLIND_AFTER_TIMEOUTS
         })
     }
 

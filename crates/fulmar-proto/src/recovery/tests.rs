@@ -53,7 +53,7 @@ impl Path {
     }
 
     fn arrive(&mut self, number: PacketNumber) {
-        self.received.on_packet(self.now, number, None, true);
+        self.received.on_packet(self.now, number, None, Awaits::Arrival);
     }
 
     /// An ACK of everything that arrived so far.

@@ -171,7 +171,9 @@ impl<T: Copy> Recovery<T> {
         if self.probes_pending > 0 || !(is_awaiting || self.has_outstanding()) {
             return None;
         }
-        let timeout = self.probe_timeout(self.acks.delay(), self.silence.doublings);
+        // The ACK of what is never sent again is held back as long as was agreed (docs/wire.md 6.5).
+        let ack_delay = if is_awaiting { self.acks.delay() } else { self.acks.delay_max() };
+        let timeout = self.probe_timeout(ack_delay, self.silence.doublings);
         Some(self.last_eliciting_at + timeout.mul_f64(1.0 + self.unevenness()))
     }
 

@@ -12,6 +12,7 @@ mod limits;
 mod path;
 mod recovery;
 mod streams;
+mod thin;
 mod trace;
 mod transfer;
 mod work;

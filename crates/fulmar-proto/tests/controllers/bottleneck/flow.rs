@@ -6,7 +6,8 @@ use std::time::Duration;
 use fulmar_control::{CongestionController, Pooled};
 use fulmar_net::Datagram;
 use fulmar_proto::recovery::{
-    AckPolicy, Arrival, Fate, Findings, Modules, News, PathLimits, Permit, ProbeCargo, Received, Recovery,
+    AckPolicy, Arrival, Awaits, Fate, Findings, Modules, News, PathLimits, Permit, ProbeCargo, Received,
+    Recovery,
 };
 use fulmar_proto::wire::frame::{self, Frame, Frames};
 use fulmar_proto::{Ecn, Instant, RecoveryConfig};
@@ -119,7 +120,7 @@ impl Flow {
             fulmar_net::Ecn::Ce => Some(Ecn::Ce),
         };
         self.received.set_policy(packet.policy);
-        self.received.on_packet(now, packet.number, ecn, true);
+        self.received.on_packet(now, packet.number, ecn, Awaits::Arrival);
         if packet.is_ping {
             self.received.request_ack();
         }
