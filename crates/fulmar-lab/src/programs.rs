@@ -1,10 +1,12 @@
 //! Any two programs at the ends of the bridge.
 //!
 //! A command is a line for `sh -c`, in which `{server}` stands for the receiving end's address and `{client}`
-//! for the other's; the same is in the environment as FULMAR_LAB_SERVER and FULMAR_LAB_CLIENT. Each runs in a
+//! for the other's; the same is in the environment as FULMAR_LAB_SERVER and FULMAR_LAB_CLIENT. Nothing else is ever
+//! put into a line: what varies from run to run is in the environment too. Each runs in a
 //! process namespace of its own, so that nothing it has started outlives the run. If the client prints a JSON
 //! object, it goes into the result.
 
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,8 @@ pub struct Programs {
     pub server: String,
     /// Command line at the sending end.
     pub client: String,
+    /// What both find in their environment beside the addresses.
+    pub environment: Vec<(OsString, OsString)>,
     /// From the start of the server to that of the client.
     pub settle: Duration,
     /// The client is ended after this.
@@ -76,13 +80,13 @@ struct Running {
 
 impl Running {
     /// Starts a command at an end. Its thread lives as long as the command, which dies with it.
-    fn start(end: &End, line: &str) -> Self {
+    fn start(end: &End, line: &str, environment: &[(OsString, OsString)]) -> Self {
         let (tell_end, told_end) = mpsc::channel::<()>();
         let (tell_ended, ended) = mpsc::channel();
-        let (end, line) = (end.clone(), substituted(line));
+        let (end, line, environment) = (end.clone(), substituted(line), environment.to_owned());
         std::thread::spawn(move || {
             // Nobody listens any more if the run has failed elsewhere.
-            let _ = tell_ended.send(run_command(&end, &line, &told_end));
+            let _ = tell_ended.send(run_command(&end, &line, &environment, &told_end));
         });
         Self { end: tell_end, ended }
     }
@@ -98,7 +102,12 @@ impl Running {
     }
 }
 
-fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Result<Ended> {
+fn run_command(
+    end: &End,
+    line: &str,
+    environment: &[(OsString, OsString)],
+    told_end: &mpsc::Receiver<()>,
+) -> io::Result<Ended> {
     end.enter()?;
     let (mut from_command, to_output) = io::pipe()?;
     // Started first: a thread with a process namespace for its children cannot start threads.
@@ -113,6 +122,7 @@ fn run_command(end: &End, line: &str, told_end: &mpsc::Receiver<()>) -> io::Resu
         command.arg("-c").arg(line).stdin(Stdio::null());
         // The writing end is closed here once the command has it, or the output would never end.
         command.stdout(Stdio::from(to_output));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         for (name, address) in [("SERVER", SERVER_ADDRESS), ("CLIENT", CLIENT_ADDRESS)] {
             command.env(format!("FULMAR_LAB_{name}"), Ipv4Addr::from(address).to_string());
         }
@@ -158,7 +168,7 @@ pub(crate) fn search_path() -> Vec<PathBuf> {
 pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
     let bridge = Bridge::start(&programs.link, seed, programs.settings, false)?;
     let words = |who: &str, error: io::Error| format!("the {who} does not run: {error}");
-    let server = Running::start(&bridge.server, &programs.server);
+    let server = Running::start(&bridge.server, &programs.server, &programs.environment);
     if let Some(ended) = server.wait(programs.settle) {
         let ended = ended.map_err(|error| words("server", error))?;
         return Err(format!(
@@ -167,7 +177,7 @@ pub fn run(programs: &Programs, seed: u64) -> Result<Finished, String> {
         ));
     }
     let began = Clock::now();
-    let client = Running::start(&bridge.client, &programs.client);
+    let client = Running::start(&bridge.client, &programs.client, &programs.environment);
     let (ended, is_late) = match client.wait(programs.limit) {
         Some(ended) => (ended, false),
         None => (client.stop(), true),

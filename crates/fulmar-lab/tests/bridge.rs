@@ -132,7 +132,7 @@ fn folder_with_peer(server: &str, programs: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "title = 't'\nconfigured = 'as {{choice}}'\nprograms = [{programs}]\ninstall = 'apt install it'\n\
-        choices = ['slow', 'fast']\nserver = '''{server}'''\nclient = 'sleep {{seconds}}'\n\
+        choices = ['slow', 'fast']\nserver = '''{server}'''\nclient = 'sleep $DURATION'\n\
         [result]\nfrom = 'server'\nmbps = '/mbps'\nbytes = '/bytes'\n"
     );
     std::fs::write(folder.path().join("p.toml"), text).unwrap();
@@ -142,7 +142,7 @@ fn folder_with_peer(server: &str, programs: &str) -> tempfile::TempDir {
 #[test]
 fn a_peer_is_run_with_its_choice_and_read() {
     let server =
-        "while :; do echo '{\"mbps\": 3.5, \"bytes\": 1000, \"how\": \"{choice}\"}'; sleep 0.02; done";
+        "while :; do echo '{\"mbps\": 3.5, \"bytes\": 1000, \"how\": \"'$CHOICE'\"}'; sleep 0.02; done";
     let folder = folder_with_peer(server, "'sh'");
     let peers = ["--peers", folder.path().to_str().unwrap()];
     let Some(output) = lab_with("peer p:fast -t 0.4 --runs 2 --json", &peers) else { return };
@@ -151,6 +151,31 @@ fn a_peer_is_run_with_its_choice_and_read() {
     assert_eq!(number(&result, "/1/goodput_mbps"), 3.5);
     assert_eq!(number(&result, "/1/flows/0/received_bytes"), 1000.0);
     assert_eq!(result.pointer("/0/flows/0/name").and_then(serde_json::Value::as_str), Some("p:fast"));
+}
+
+/// A file of somebody else's is opened to be run: nothing in it may be a command.
+#[test]
+fn no_experiment_file_runs_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mark, file) = (folder.path().join("mark"), folder.path().join("x.toml"));
+    std::fs::create_dir(folder.path().join("peers")).unwrap();
+    let peer = "has_more_choices = true\ntitle = 't'\nconfigured = 'c'\ninstall = 'i'\nchoices = ['a']\n\
+        server = 'echo $CHOICE'\nclient = 'echo $CHOICE'\n[result]\nfrom = 'client'\nmbps = '/m'\n";
+    std::fs::write(folder.path().join("peers/p.toml"), peer).unwrap();
+    let command = format!("$(touch {})", mark.display());
+    let sender = format!("peer-p:a{command}");
+    let experiments = [
+        format!("title='t'\nduration='200ms'\n[[flow]]\nsender='{sender}'\n"),
+        format!("title='t'\nduration='200ms'\n[[flow]]\nsender='peer-p'\n[sweep]\nsender=['{sender}']\n"),
+        format!("title='t'\nduration='200ms'\n[[flow]]\nsender='peer-p{command}'\n"),
+        format!("title='t'\nduration='200ms'\n[[flow]]\nsender='tcp-cubic{command}'\n"),
+        format!("title='t'\nduration='200ms'\n[link]\nrate_trace='/{command}'\n[[flow]]\nsender='peer-p'\n"),
+    ];
+    for text in experiments {
+        std::fs::write(&file, &text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_fulmar-lab")).arg("run").arg(&file).output().unwrap();
+        assert!(!output.status.success() && !mark.exists(), "{text}\n{output:?}");
+    }
 }
 
 #[test]

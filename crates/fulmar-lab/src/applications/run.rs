@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -79,11 +80,11 @@ pub fn run(workshop: &Workshop, application: &Application, way: &Way, cell: &Cel
 
 fn once(workshop: &Workshop, application: &Application, way: &Way, cell: &Cell) -> Result<Record, String> {
     let work = tempfile::tempdir().map_err(|error| format!("no folder to work in: {error}"))?;
-    let common = environment(workshop, application, way, work.path())?;
     let programs = Programs {
         link: cell.link()?,
-        server: format!("{common}{}", far_end(application, way)),
-        client: format!("{common}{}", near_end(application, way)),
+        server: format!("{READY}{}", far_end(application, way)),
+        client: format!("{READY}{}", near_end(application, way)),
+        environment: environment(workshop, application, way, work.path())?,
         settle: Duration::from_millis(50),
         limit: application.limit + AROUND,
         settings: TcpSettings::default(),
@@ -106,51 +107,52 @@ fn once(workshop: &Workshop, application: &Application, way: &Way, cell: &Cell) 
     })
 }
 
-/// What both ends' lines find in their environment.
+/// Before the lines of both ends.
+const READY: &str =
+    "unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY no_proxy\ncd \"$WORK\"\n";
+
+/// What both ends' lines find in their environment. The lines are the project's own files; what varies from run to
+/// run, and every path, is here and becomes text of no line.
 fn environment(
     workshop: &Workshop,
     application: &Application,
     way: &Way,
     work: &Path,
-) -> Result<String, String> {
+) -> Result<Vec<(OsString, OsString)>, String> {
     let mut path = search_path();
     path.extend(["/usr/sbin".into(), "/sbin".into()]);
     let path = env::join_paths(path).map_err(|error| error.to_string())?;
     let here =
         fs::canonicalize(&workshop.here).map_err(|error| format!("{}: {error}", workshop.here.display()))?;
+    let text = |value: &dyn std::fmt::Display| OsString::from(value.to_string());
+    let folder = |path: &Path| OsStr::new(path).to_owned();
     let variables = [
-        ("PATH", path.to_string_lossy().into_owned()),
-        ("WORK", work.display().to_string()),
-        ("DATA", workshop.data_folder().display().to_string()),
-        ("HERE", here.display().to_string()),
-        ("SERVER", Ipv4Addr::from(SERVER_ADDRESS).to_string()),
-        ("CLIENT", Ipv4Addr::from(CLIENT_ADDRESS).to_string()),
-        ("NEEDS", application.needs.join(" ")),
-        ("PORTS", application.ports.join(" ")),
-        ("MEGABYTES", workshop.megabytes.to_string()),
-        ("LIMIT", application.limit.as_secs().to_string()),
-        ("WAY", way.name.clone()),
+        ("PATH", path),
+        ("WORK", folder(work)),
+        ("DATA", folder(&workshop.data_folder())),
+        ("HERE", folder(&here)),
+        ("SERVER", text(&Ipv4Addr::from(SERVER_ADDRESS))),
+        ("CLIENT", text(&Ipv4Addr::from(CLIENT_ADDRESS))),
+        ("NEEDS", text(&application.needs.join(" "))),
+        ("PORTS", text(&application.ports.join(" "))),
+        ("MEGABYTES", text(&workshop.megabytes)),
+        ("LIMIT", text(&application.limit.as_secs())),
+        ("WAY", text(&way.name)),
     ];
-    let mut lines =
-        String::from("unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY no_proxy\n");
-    for (name, value) in variables {
-        let _ = writeln!(lines, "export {name}='{}'", value.replace('\'', "'\\''"));
-    }
-    lines.push_str("cd \"$WORK\"\n");
-    Ok(lines)
+    Ok(variables.map(|(name, value)| (name.into(), value)).into())
 }
 
 /// Prepares, starts what listens, and says so in a file that the near end waits for.
 fn far_end(application: &Application, way: &Way) -> String {
     format!(
-        "exec 2>$WORK/far.log\nset -e\n{}\nset +e\n{}\n{}\ntouch $WORK/prepared\nsleep infinity\n",
+        "exec 2>\"$WORK/far.log\"\nset -e\n{}\nset +e\n{}\n{}\ntouch \"$WORK/prepared\"\nsleep infinity\n",
         application.prepare, way.server, application.server
     )
 }
 
 fn near_end(application: &Application, way: &Way) -> String {
     let mut line = format!(
-        "exec 2>$WORK/near.log\nn=0; until [ -e $WORK/prepared ]; do \
+        "exec 2>\"$WORK/near.log\"\nn=0; until [ -e \"$WORK/prepared\" ]; do \
          n=$((n+1)); [ $n -gt 600 ] && echo 'the far end was not ready after 30 s' >&2 && exit 1; sleep 0.05; done\n{}\n",
         way.client
     );

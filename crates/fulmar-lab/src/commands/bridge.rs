@@ -134,6 +134,7 @@ pub(super) fn run_bridge(args: &BridgeArgs) -> Result<(), String> {
             link: args.common.link.clone(),
             server: args.server.clone(),
             client: args.client.clone(),
+            environment: Vec::new(),
             settle: args.settle,
             limit: args.time,
             settings: args.common.settings(),

@@ -2,7 +2,11 @@
 //!
 //! One small file describes each (`experiments/peers/NAME.toml`, see docs/lab.md): its commands, where its
 //! output says the goodput, what has to be installed, and in words how it was configured. Commands may be
-//! parametrised by a *choice*: `quinn:bbr` is the peer `quinn` with `{choice}` replaced by `bbr`.
+//! parametrised by a *choice*: `quinn:bbr` is the peer `quinn` whose commands find `bbr` in `$CHOICE`.
+//!
+//! These files are programs of this project: who writes one runs what it says. The choice is not: it comes from
+//! experiment files and from the page. So it is a plain word, and commands get it in their environment; no text
+//! of a command is made from it.
 
 mod run;
 
@@ -36,7 +40,7 @@ pub struct Peer {
     files: Vec<PathBuf>,
     /// How to get them.
     install: String,
-    /// What `{choice}` may be, the default first.
+    /// What `$CHOICE` may be, the default first.
     #[serde(default)]
     pub choices: Vec<String>,
     /// Those are examples only.
@@ -46,7 +50,7 @@ pub struct Peer {
     build: Option<String>,
     /// Command line at the receiving end.
     server: String,
-    /// Command line at the sending end. It ends by itself after `{seconds}`.
+    /// Command line at the sending end. It ends by itself after `$DURATION` seconds.
     client: String,
     /// From the start of the server to that of the client.
     #[serde(default = "default_settle", deserialize_with = "duration")]
@@ -82,6 +86,35 @@ fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse::duration(&text).map_err(serde::de::Error::custom)
 }
 
+/// What commands once had filled in, and where they find it now.
+const FILLED_IN_ONCE: [(&str, &str); 5] = [
+    ("choice", "CHOICE"),
+    ("seconds", "DURATION"),
+    ("rate_mbps", "RATE_MBPS"),
+    ("here", "HERE"),
+    ("build", "BUILD"),
+];
+
+fn filled_in_once(line: &str) -> Option<(&'static str, &'static str)> {
+    FILLED_IN_ONCE.into_iter().find(|(name, _)| line.contains(&format!("{{{name}}}")))
+}
+
+/// Whether a word means itself to every shell, and no option to any program.
+fn is_plain_word(word: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:=,-".contains(c);
+    word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_plain)
+}
+
+/// Says what is wrong with a choice.
+fn check_choice(choice: &str) -> Result<(), String> {
+    if is_plain_word(choice) {
+        return Ok(());
+    }
+    Err(format!(
+        "the choice {choice:?} is no plain word: it begins with a letter or digit and has only letters, digits and _ . : = , -"
+    ))
+}
+
 /// A peer with its choice made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenPeer {
@@ -102,6 +135,14 @@ impl Peer {
         let mut peer: Self = toml::from_str(&text).map_err(|error| words(&error))?;
         if peer.result.mbps.is_some() == peer.result.bits_per_second.is_some() {
             return Err(words(&"[result] says either mbps or bits_per_second"));
+        }
+        peer.choices.iter().try_for_each(|choice| check_choice(choice)).map_err(|reason| words(&reason))?;
+        let lines = [Some(&peer.server), Some(&peer.client), peer.build.as_ref()];
+        if let Some(name) = lines.into_iter().flatten().find_map(|line| filled_in_once(line)) {
+            return Err(words(&format!(
+                "{{{}}} is no longer filled in: commands find it in their environment, \"${}\"",
+                name.0, name.1
+            )));
         }
         peer.name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         peer.folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
@@ -150,10 +191,13 @@ impl ChosenPeer {
     pub fn find(folder: &Path, name: &str) -> Result<Self, String> {
         let (name, choice) =
             name.split_once(':').map_or((name, None), |(name, choice)| (name, Some(choice.to_owned())));
+        if let Some(choice) = &choice {
+            check_choice(choice).map_err(|reason| format!("peer '{}': {reason}", name.escape_debug()))?;
+        }
         let path = folder.join(format!("{name}.toml"));
-        if name.is_empty() || name.contains('/') || !path.is_file() {
+        if !is_plain_word(name) || !path.is_file() {
             let names: Vec<String> = Peer::all(folder)?.into_iter().map(|peer| peer.name).collect();
-            return Err(format!("there is no peer '{name}'; there are {}", names.join(", ")));
+            return Err(format!("there is no peer {name:?}; there are {}", names.join(", ")));
         }
         let peer = Peer::read(&path)?;
         let is_unknown = |choice: &String| !peer.has_more_choices && !peer.choices.contains(choice);
@@ -191,7 +235,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "title = 't'\nconfigured = 'c'\ninstall = 'apt install x'\nchoices = ['a', 'b']\n\
-        server = 's {choice}'\nclient = 'c {seconds}'\nsettle = '50ms'\n[result]\nfrom = 'client'\nmbps = '/m'\n";
+        server = 's $CHOICE'\nclient = 'c $DURATION'\nsettle = '50ms'\n[result]\nfrom = 'client'\nmbps = '/m'\n";
 
     #[test]
     fn the_peers_of_this_project_are_in_order() {
@@ -217,6 +261,52 @@ mod tests {
         assert!(found("../p").is_err());
     }
 
+    /// The choice comes from files and pages of anybody: it is a word, whatever the peer takes.
+    #[test]
+    fn a_choice_is_a_plain_word() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("p.toml"), format!("has_more_choices = true\n{GOOD}")).unwrap();
+        let found = |choice: &str| ChosenPeer::find(folder.path(), &format!("p:{choice}"));
+        for good in ["c", "auto:rto_max=5,x=a-b", "1.5", "fec_dup"] {
+            assert_eq!(found(good).unwrap().choice.as_deref(), Some(good));
+        }
+        for bad in [
+            "",
+            "auto$(id)",
+            "`id`",
+            "a;id",
+            "a|id",
+            "a&id",
+            "a b",
+            "a\tb",
+            "a\nb",
+            "'a'",
+            "\"a\"",
+            "$HOME",
+            "*",
+            "~",
+            "-x",
+            "a>b",
+            "a<b",
+            "a\\b",
+            "{a,b}",
+            "a/b",
+            "a#b",
+            "a!b",
+            "é",
+            "a\0b",
+        ] {
+            let reason = found(bad).unwrap_err();
+            assert!(
+                reason.starts_with("peer 'p': the choice") && !reason.contains('\n'),
+                "{bad:?}: {reason}"
+            );
+        }
+        for bad in ["p$(id):a", "p;id", "", ".", "..", "-p"] {
+            assert!(ChosenPeer::find(folder.path(), bad).is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn mistakes_in_a_file_are_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -226,6 +316,8 @@ mod tests {
             ("settle = '50ms'", "settle = 'soon'", "soon"),
             ("from = 'client'", "from = 'me'", "unknown variant"),
             ("title = 't'", "titel = 't'", "unknown field"),
+            ("['a', 'b']", "['a', '$(id)']", "no plain word"),
+            ("s $CHOICE", "s {choice}", "environment, \"$CHOICE\""),
         ] {
             std::fs::write(&path, GOOD.replace(good, bad)).unwrap();
             let mistake = Peer::read(&path).unwrap_err();

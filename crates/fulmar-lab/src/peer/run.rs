@@ -1,6 +1,7 @@
-//! A run of a peer: its commands with everything filled in, and the figures from what it printed.
+//! A run of a peer: its commands with what they find in their environment, and the figures from what it printed.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,15 +49,17 @@ pub fn run(scenario: &PeerScenario, seed: u64) -> Result<Outcome, String> {
     let peer = &scenario.peer.peer;
     peer.check_installed()?;
     let build = build_folder(&peer.name)?;
+    let environment = scenario.environment(&build)?;
     if let Some(line) = &peer.build {
-        make(&scenario.filled(line, &build))
+        make(line, &environment)
             .map_err(|reason| format!("peer '{}' cannot be built: {reason}", peer.name))?;
     }
     let finished = programs::run(
         &Programs {
             link: scenario.link.clone(),
-            server: scenario.filled(&peer.server, &build),
-            client: scenario.filled(&peer.client, &build),
+            server: peer.server.clone(),
+            client: peer.client.clone(),
+            environment,
             settle: peer.settle,
             limit: scenario.duration + PATIENCE,
             settings: scenario.settings,
@@ -78,9 +81,10 @@ fn build_folder(name: &str) -> Result<PathBuf, String> {
 }
 
 /// Runs a build command; its output is shown only if it fails.
-fn make(line: &str) -> Result<(), String> {
+fn make(line: &str, environment: &[(OsString, OsString)]) -> Result<(), String> {
     let output = Command::new("sh")
         .args(["-c", line])
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .output()
         .map_err(|error| error.to_string())?;
@@ -91,19 +95,22 @@ fn make(line: &str) -> Result<(), String> {
 }
 
 impl PeerScenario {
-    /// A command with everything filled in but the addresses.
-    fn filled(&self, line: &str, build: &Path) -> String {
+    /// What the commands find in their environment, beside the addresses. Nothing of it becomes text of a line.
+    fn environment(&self, build: &Path) -> Result<Vec<(OsString, OsString)>, String> {
         let peer = &self.peer.peer;
         let here = fs::canonicalize(&peer.folder).unwrap_or_else(|_| peer.folder.clone());
         let mbps = self.link.capacity_bps(Duration::ZERO, self.duration).unwrap_or(0.0) / 1e6;
-        let line = line
-            .replace("{choice}", self.peer.choice.as_deref().unwrap_or(""))
-            .replace("{seconds}", &self.duration.as_secs_f64().to_string())
-            .replace("{rate_mbps}", &mbps.to_string())
-            .replace("{here}", &here.display().to_string())
-            .replace("{build}", &build.display().to_string());
-        let path = env::join_paths(search_path()).unwrap_or_default();
-        format!("export PATH='{}'\n{line}", path.to_string_lossy())
+        let path = env::join_paths(search_path()).map_err(|error| error.to_string())?;
+        let choice = self.peer.choice.as_deref().unwrap_or("");
+        let variables: [(&str, &OsStr); 6] = [
+            ("CHOICE", choice.as_ref()),
+            ("DURATION", &OsString::from(self.duration.as_secs_f64().to_string())),
+            ("RATE_MBPS", &OsString::from(mbps.to_string())),
+            ("HERE", here.as_ref()),
+            ("BUILD", build.as_ref()),
+            ("PATH", &path),
+        ];
+        Ok(variables.map(|(name, value)| (name.into(), value.into())).into())
     }
 
     fn outcome(&self, finished: Finished) -> Outcome {

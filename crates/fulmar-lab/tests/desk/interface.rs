@@ -40,6 +40,36 @@ fn only_who_has_the_token_is_let_in_and_no_other_site() {
     assert!(page.header("content-security-policy").unwrap().contains("frame-ancestors 'none'"));
 }
 
+/// Whoever opens the page may start runs, and nothing else: no name of a transport is a command.
+#[test]
+fn no_word_of_the_page_is_a_command() {
+    let desk = Desk::operator();
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    for sender in [
+        format!("peer-fulmar:auto$(touch {})", mark.display()),
+        format!("peer-fulmar:auto`touch {}`", mark.display()),
+        format!("peer-fulmar:auto;touch {};", mark.display()),
+        format!("peer-fulmar:auto\ntouch {}", mark.display()),
+        "peer-fulmar:--help".to_owned(),
+        "peer-../peers/fulmar:auto".to_owned(),
+    ] {
+        let mut spec = small();
+        (spec["driver"], spec["transports"], spec["amount"]) =
+            (json!("real"), json!([sender]), json!({ "seconds": 1.0 }));
+        for path in ["/api/check", "/api/runs", "/api/experiments/write"] {
+            let answer = desk.send("POST", path, &spec.to_string());
+            assert_eq!(answer.status, 422, "{path} {sender}: {}", answer.text());
+            assert_eq!(answer.json()["error"]["field"], "transports.0");
+        }
+        let word = json!(sender);
+        let file = format!("title = 't'\nduration = '1s'\n[[flow]]\nsender = {word}\n");
+        let answer = desk.send("POST", "/api/experiments/read", &file);
+        assert_eq!(answer.status, 422, "{sender}: {}", answer.text());
+    }
+    assert!(!mark.exists());
+}
+
 #[test]
 fn what_is_impossible_is_said_with_its_field_and_starts_nothing() {
     let desk = Desk::operator();
@@ -53,6 +83,7 @@ fn what_is_impossible_is_said_with_its_field_and_starts_nothing() {
     assert_eq!(refused("/path/forward/loss", json!("5")), "path.forward.loss");
     assert_eq!(refused("/transports/1", json!("vegas")), "transports.1");
     assert_eq!(refused("/amount/bytes", json!(0)), "amount.bytes");
+    assert_eq!(refused("/transports/0", json!("peer-fulmar:auto$(id)")), "transports.0");
     assert_eq!(refused("/kind", json!("demo")), "driver");
     assert_eq!(desk.send("POST", "/api/runs", "{").status, 400);
     assert_eq!(desk.send("POST", "/api/runs", "{}").status, 422);
