@@ -9,3 +9,6 @@ pub mod decoders;
 use fulmar_world as common;
 #[path = "../../crates/fulmar-proto/tests/fuzz/drivers.rs"]
 pub mod protocol;
+
+#[path = "../../crates/fulmar-cli/tests/fuzz/drivers.rs"]
+pub mod program;
