@@ -11,6 +11,7 @@ use super::clock::Relation;
 use crate::exit::Failure;
 use crate::frames;
 use crate::session::WireStats;
+use crate::units::printable;
 
 /// Version of the measurement protocol.
 pub const VERSION: u32 = 1;
@@ -201,9 +202,7 @@ pub async fn say<W: AsyncWrite + Unpin>(writer: &mut W, control: &Control) -> Re
 /// Hears what is said next; a refusal is a failure.
 pub async fn hear<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Control, Failure> {
     match hear_as::<R, Control>(reader).await? {
-        Control::Refused(why) => {
-            Err(Failure::Other(format!("the server refuses: {}", crate::units::printable(&why))))
-        }
+        Control::Refused(why) => Err(Failure::Other(format!("the server refuses: {}", printable(&why)))),
         control => Ok(control),
     }
 }
@@ -214,8 +213,9 @@ async fn hear_as<R: AsyncRead + Unpin, T: DeserializeOwned>(reader: &mut R) -> R
     if frame.kind != KIND_JSON {
         return Err(Failure::Other("the other side does not speak the measurement protocol".into()));
     }
-    serde_json::from_slice(&frame.body)
-        .map_err(|e| Failure::Other(format!("the other side is not understood: {e}")))
+    // What is not understood is quoted in the error, and ends on a terminal.
+    let wrong = |e: serde_json::Error| printable(&format!("the other side is not understood: {e}"));
+    serde_json::from_slice(&frame.body).map_err(|e| Failure::Other(wrong(e)))
 }
 
 /// A connection that broke.
@@ -255,6 +255,14 @@ mod tests {
             say(&mut wire, &control).await.unwrap();
             assert_eq!(hear(&mut &wire[..]).await.unwrap(), control);
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_understood_is_quoted_without_its_control_characters() {
+        let mut wire = Vec::new();
+        frames::append(&mut wire, KIND_JSON, br#"{"\u001b[2J": 1}"#);
+        let error = hear(&mut &wire[..]).await.unwrap_err().to_string();
+        assert!(error.contains("[2J") && !error.contains('\u{1b}'), "{error}");
     }
 
     #[test]

@@ -132,7 +132,9 @@ where
     if frame.kind != KIND_MESSAGE {
         return Err(malformed("the other side does not speak the tunnel protocol"));
     }
-    serde_json::from_slice(&frame.body).map(Some).map_err(|e| malformed(format!("not understood: {e}")))
+    // What is not understood is quoted in the error, and may end on a terminal.
+    let wrong = |e: serde_json::Error| malformed(printable(&format!("not understood: {e}")));
+    serde_json::from_slice(&frame.body).map(Some).map_err(wrong)
 }
 
 /// Hears the answer to a request; a refusal is an error, and so is silence.
@@ -188,6 +190,13 @@ mod tests {
         let error = hear_answer(&mut &wire[..]).await.unwrap_err();
         assert_eq!(error.code, Code::Other);
         assert!(!error.text.contains('\u{1b}'), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_understood_sends_nothing_to_the_terminal() {
+        let wire = with_first(&serde_json::json!({"\u{1b}[2J": {}}), &[]);
+        let error = hear_answer(&mut &wire[..]).await.unwrap_err();
+        assert!(error.text.contains("[2J") && !error.text.contains('\u{1b}'), "{error}");
     }
 
     #[tokio::test]

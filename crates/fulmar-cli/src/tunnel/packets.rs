@@ -121,3 +121,46 @@ async fn hear<R: RecvHalf>(mut recv: R) -> (R, io::Result<Option<Bytes>>) {
     let heard = message::hear_packet(&mut recv).await;
     (recv, heard)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{duplex, split};
+    use tokio::time::Instant;
+
+    use super::super::datagrams::{Datagrams, End};
+    use super::*;
+
+    /// A local end that is quiet, and refuses what comes.
+    struct Quiet;
+
+    impl Packets for Quiet {
+        async fn recv(&mut self) -> Option<Bytes> {
+            std::future::pending().await
+        }
+        async fn send(&mut self, _: &[u8]) -> bool {
+            false
+        }
+        fn idle_max(&self) -> Duration {
+            Duration::from_secs(10)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flow_ends_when_it_was_idle_for_as_long_as_it_may_be() {
+        let (near, mut far) = duplex(1000);
+        let traffic = Arc::<Traffic>::default();
+        let begin = Instant::now();
+        let carrying = {
+            let traffic = Arc::clone(&traffic);
+            let inbox = Datagrams::none(End::Client).open();
+            tokio::spawn(async move { carry(Quiet, inbox, split(near), Way::Up, &traffic).await })
+        };
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        message::say_packet(&mut far, b"late").await.unwrap();
+        carrying.await.unwrap().unwrap();
+        assert_eq!(begin.elapsed(), Duration::from_secs(17));
+        assert_eq!((traffic.drops.of(Cause::Socket), traffic.bytes()), (1, (0, 0)));
+    }
+}

@@ -251,4 +251,25 @@ mod tests {
         }
         assert_eq!(drops.of(Cause::WaitingFull), 0);
     }
+
+    #[tokio::test]
+    async fn a_flow_of_one_packet_is_over_sooner_than_a_conversation() {
+        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let at = socket.local_addr().unwrap();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let flow = move |_, mut packets: PeerPackets| {
+            let tell = tell.clone();
+            async move {
+                while packets.recv().await.is_some() {
+                    tell.send(packets.idle_max()).unwrap();
+                }
+            }
+        };
+        tokio::spawn(serve_peers(socket, Arc::default(), flow));
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        for expected in [SINGLE_IDLE_MAX, IDLE_MAX, IDLE_MAX] {
+            peer.send_to(b"x", at).await.unwrap();
+            assert_eq!(told.recv().await, Some(expected));
+        }
+    }
 }
