@@ -185,7 +185,7 @@ impl Flow {
     }
 
     /// Both have to see a reset, except of what the other has ended.
-    fn is_cut(mut self, cause: &str) {
+    fn check(mut self, cause: &str) {
         let mut target = self.target.try_clone().unwrap();
         let target = thread::spawn(move || rest(&mut target));
         // Neither is closed before both have seen what there is.
@@ -220,7 +220,7 @@ fn flows(home: &Home, gateway: &Server) -> Vec<Flow> {
 }
 
 fn all_are_cut(flows: Vec<Flow>, cause: &'static str) {
-    let checks: Vec<_> = flows.into_iter().map(|flow| thread::spawn(move || flow.is_cut(cause))).collect();
+    let checks: Vec<_> = flows.into_iter().map(|flow| thread::spawn(move || flow.check(cause))).collect();
     let failed: Vec<_> = checks.into_iter().filter_map(|check| check.join().err()).collect();
     assert!(failed.is_empty(), "{} flows looked whole", failed.len());
 }
