@@ -75,6 +75,11 @@ impl Progress {
         words.join(", ")
     }
 
+    /// Bytes of what was there already that have been gone through.
+    pub fn checked_bytes(&self) -> u64 {
+        Self::load(&self.checked_bytes)
+    }
+
     /// Something that people should know now.
     pub fn say(&self, remark: String) {
         let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,8 +19,8 @@ use super::store::Store;
 /// would take longer than sending on any path worth the name.
 pub const ASK_ABOVE_BYTES: u64 = 64 * 1024;
 
-/// Longest file of those whose length shows only in reading.
-const PSEUDO_BYTES_MAX: u64 = 16 << 20;
+/// Longest file of those whose length shows only in reading: a server may hold as many as it serves requests.
+const PSEUDO_BYTES_MAX: u64 = 2 << 20;
 
 /// Bytes of a file in one message: enough for the hash's widest kernels, little enough that progress is seen
 /// on slow paths.

@@ -295,6 +295,34 @@ async fn the_sender_hears_how_much_is_there_before_it_is_hashed() {
     }
 }
 
+/// The sender began only when the receiver had come to its end: two readings of a large file one after the other.
+#[tokio::test]
+async fn the_sender_goes_through_its_file_while_the_receiver_does() {
+    let a = tempfile::tempdir().unwrap();
+    let all = content(3_000_000);
+    fs::write(a.path().join("f"), &all).unwrap();
+    let ((mut ar, mut aw), (mut br, mut bw)) = pipes();
+    let shown = Arc::<Progress>::default();
+    let sending = FileProgress::new(&shown);
+    let receiver = async {
+        assert!(matches!(message::read(&mut br).await, Ok(Message::Meta(_))));
+        message::write(&mut bw, &[Message::Working(0, 2_000_000)]).await.unwrap();
+        // The receiver is not through; the sender does not wait for that.
+        while shown.checked_bytes() < 2_000_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let resume = Message::Resume(2_000_000, blake3::hash(&all[..2_000_000]).into());
+        message::write(&mut bw, &[resume]).await.unwrap();
+        message::read(&mut br).await
+    };
+    let source = source(a.path(), "f");
+    tokio::select! {
+        started = receiver => assert!(matches!(started, Ok(Message::Start(2_000_000))), "{started:?}"),
+        early = send(&mut ar, &mut aw, source, &sending, Version::Two) => panic!("{early:?}"),
+    }
+    assert_eq!(shown.checked_bytes(), 2_000_000, "once, not twice");
+}
+
 /// It went back to the beginning without a word.
 #[tokio::test]
 async fn a_copy_that_starts_anew_says_so_on_both_sides() {

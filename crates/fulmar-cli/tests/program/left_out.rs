@@ -107,7 +107,7 @@ fn what_may_not_be_read_is_named_and_the_code_says_so() {
     here.write("tree/closed/x", 10, 1);
     here.write("tree/secret", 10, 1);
     for name in ["tree/closed", "tree/secret"] {
-        fs::set_permissions(here.join(name), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(here.join(name), fs::Permissions::from_mode(0o0)).unwrap();
     }
     let server = home.serve(there.path());
     let tree = here.arg("tree");
@@ -160,7 +160,7 @@ fn no_name_reaches_a_terminal_raw() {
     symlink("nowhere", here.join(&format!("tree/link{escape}"))).unwrap();
     for name in ["tree/esc", "tree/folder"] {
         let name = name.replace("esc", "");
-        let _ = fs::set_permissions(here.join(&format!("{name}{escape}")), fs::Permissions::from_mode(0));
+        let _ = fs::set_permissions(here.join(&format!("{name}{escape}")), fs::Permissions::from_mode(0o0));
     }
     let server = home.serve_at(there.path(), "127.0.0.1:0", &["--log-format", "text"]);
     let (tree, port) = (here.arg("tree"), server.port());
