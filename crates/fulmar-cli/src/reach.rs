@@ -39,6 +39,9 @@ pub const TUNNEL_WINDOW_BYTES: u64 = 512 << 20;
 /// What one stream of a tunnel may hold unread: enough for 500 Mbit/s over 250 ms.
 const TUNNEL_STREAM_WINDOW_BYTES: u64 = 16 << 20;
 
+/// Streams of a client of a gateway that may be open before it is known what its key may have.
+const STREAMS_UNKNOWN: u64 = 256;
+
 /// For how many streams at once a connection is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Windows {
@@ -328,6 +331,10 @@ fn listen_on(
     let mut config = ServerConfig::new(Arc::new(crypto));
     let mut transport = transport(&args.profile, windows)?;
     transport.allowed_profiles(args.allowed.clone());
+    if windows == Windows::Many {
+        let refused = |e: ConfigError| Failure::Usage(e.to_string());
+        transport.streams_bi(STREAMS_UNKNOWN).map_err(refused)?;
+    }
     config.transport = Arc::new(transport);
     let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;

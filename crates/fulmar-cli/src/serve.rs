@@ -120,6 +120,9 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     result
 }
 
+/// What a request takes beside what its connection holds, until it is admitted.
+const STREAM_BYTES: usize = 8 << 10;
+
 /// What is offered at one port.
 pub fn services(has_files: bool, has_tunnels: bool) -> &'static [Service] {
     match (has_files, has_tunnels) {
@@ -141,6 +144,8 @@ async fn accept_files(
         tokio::spawn(async move {
             match incoming.await {
                 Ok(session) if gateway.grants_files(&session) => {
+                    // As long as it is here it counts among the connections of its key.
+                    let Some(_presence) = gateway.enter(&session) else { return };
                     serve(&served, session, move |peer, result| report(peer, result, is_json)).await;
                 }
                 Ok(session) => {
@@ -172,9 +177,17 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
     let Some(presence) = gateway.enter(&session) else { return };
     let presence = Arc::new(presence);
     let (client, peer) = (session.peer_key(), session.peer());
-    while let Ok((mut send, mut recv)) = session.accept().await {
+    let turns = Arc::new(Semaphore::new(REQUESTS_PER_CONNECTION));
+    // What has not said anything yet has no place of either kind: few may.
+    while let (Ok(turn), Ok((mut send, mut recv))) =
+        (Arc::clone(&turns).acquire_owned().await, session.accept().await)
+    {
         let (served, presence, session) = (Arc::clone(served), Arc::clone(&presence), session.clone());
         let (client, peer) = (client.clone(), peer.clone());
+        let Some(held) = session.connection().hold_memory(STREAM_BYTES) else {
+            let _ = send.reset(CUT_OFF);
+            continue;
+        };
         tokio::spawn(async move {
             let mut first = [0];
             let Ok(Ok(1)) = tokio::time::timeout(REQUEST_TIME_MAX, recv.read(&mut first)).await.map(flatten)
@@ -184,6 +197,7 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
             let is_file = first[0] == PREAMBLE[0];
             let mut recv = Prefixed::new(first[0], recv);
             if is_file && presence.has_files {
+                drop(turn);
                 let Some(admitted) = admit(&served, &client, &session).await else { return };
                 // What waits for admission does not carry what serving needs.
                 let result = Box::pin(served.handle(admitted, &mut recv, &mut send)).await;
@@ -191,7 +205,8 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
             } else if is_file {
                 Served::refuse(&mut send).await;
             } else if presence.has_tunnels {
-                presence.serve(recv, send);
+                drop(held);
+                presence.serve(recv, send).await;
             } else {
                 let _ = send.reset(CUT_OFF);
             }
@@ -222,13 +237,17 @@ where
     let room = Arc::new(Semaphore::new(REQUESTS_PER_CONNECTION));
     while let Ok((mut writer, mut reader)) = session.accept().await {
         // What comes behind is not even accepted: it costs what the transport's windows allow, and no more.
+        let Some(held) = session.connection().hold_memory(STREAM_BYTES) else {
+            let _ = writer.reset(CUT_OFF);
+            continue;
+        };
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
         let Some(admitted) = admit(served, &client, &session).await else { break };
         let (served, peer, report) = (Arc::clone(served), peer.clone(), report.clone());
         tokio::spawn(async move {
             let result = served.handle(admitted, &mut reader, &mut writer).await;
             report(&peer, &result);
-            drop(place);
+            drop((place, held));
         });
     }
     tracing::debug!("{peer} has left");

@@ -10,7 +10,7 @@ use rand_core::RngCore;
 use crate::profile::{AllowedProfiles, Profile};
 use crate::stream::STREAMS_MAX;
 use crate::wire::VARINT_MAX;
-use crate::{ConnectionId, crypto};
+use crate::{ConnectionId, Side, crypto};
 
 /// Settings of the transport, shared by many connections.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct TransportConfig {
     pub(crate) allowed_profiles: AllowedProfiles,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) keep_alive: Option<Duration>,
-    pub(crate) handshake_timeout: Duration,
+    pub(crate) handshake_timeout: Option<Duration>,
     pub(crate) receive_window_bytes: u64,
     pub(crate) receive_window_initial_bytes: Option<u64>,
     pub(crate) stream_receive_window_bytes: u64,
@@ -47,7 +47,7 @@ impl Default for TransportConfig {
             allowed_profiles: AllowedProfiles::Obeying,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
-            handshake_timeout: Duration::from_secs(60),
+            handshake_timeout: None,
             receive_window_bytes: 64 << 20,
             receive_window_initial_bytes: None,
             stream_receive_window_bytes: 48 << 20,
@@ -102,6 +102,10 @@ fn within<T: PartialOrd + fmt::Debug>(
     let [value, min, max] = [&value, range.start(), range.end()].map(|value| format!("{value:?}"));
     Err(ConfigError { setting, value, min, max })
 }
+
+/// How long a handshake may take unless it is said.
+const HANDSHAKE_TIMEOUT_CLIENT: Duration = Duration::from_secs(60);
+const HANDSHAKE_TIMEOUT_SERVER: Duration = Duration::from_secs(10);
 
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
@@ -177,9 +181,6 @@ optional_setters! {
 }
 
 bounded_setters! {
-    /// How long the handshake may take: at 50 % loss both ways it needs tens of seconds once in a while.
-    /// Default: 60 s.
-    handshake_timeout: Duration = TIMES;
     /// Stream bytes the peer may have under way or unread, at most: bounds the memory of a connection's
     /// receiving side. The window starts small and grows to the bandwidth-delay product. Default: 64 MiB.
     receive_window_bytes: u64 = BYTES;
@@ -202,6 +203,16 @@ bounded_setters! {
 }
 
 impl TransportConfig {
+    /// How long the handshake may take. A client waits for a server that may be out of reach for a while, a server
+    /// only for the rest of what has begun. Default: 60 s for a client, 10 s for a server.
+    ///
+    /// # Errors
+    /// If the value is out of range; nothing is changed then.
+    pub fn handshake_timeout(&mut self, value: Duration) -> Result<&mut Self, ConfigError> {
+        self.handshake_timeout = Some(within("handshake_timeout", value, &TIMES)?);
+        Ok(self)
+    }
+
     /// Memory that a peer can make a connection hold besides the bytes that flow control grants: the
     /// decoder's, datagrams', the handshake's. Up to 8 MiB more are for packets sent whose fate is not known.
     /// Default: 16 MiB.
@@ -237,6 +248,11 @@ impl TransportConfig {
 }
 
 impl TransportConfig {
+    pub(crate) fn handshake_timeout_of(&self, side: Side) -> Duration {
+        let default = if side.is_client() { HANDSHAKE_TIMEOUT_CLIENT } else { HANDSHAKE_TIMEOUT_SERVER };
+        self.handshake_timeout.unwrap_or(default)
+    }
+
     /// Largest UDP payload that this end takes, and tells its peers that it takes.
     pub fn udp_payload_bytes_max(&self) -> u16 {
         self.mtu_max_bytes.max(self.initial_mtu_bytes)
@@ -291,6 +307,11 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Handshakes under way above which new clients must first prove their address by a Retry.
     pub retry_above_handshakes: usize,
+    /// Handshakes under way, at most. Beyond it the oldest one of the network that has most of them ends for a new
+    /// one, if it has had a second; until then new ones go unheard, and clients ask again.
+    pub handshakes_max: usize,
+    /// The same for clients of one network: a /24 of IPv4, a /56 of IPv6.
+    pub handshakes_per_network_max: usize,
     /// How long a Retry token is good for.
     pub token_lifetime: Duration,
 }
@@ -303,6 +324,8 @@ impl ServerConfig {
             transport: Arc::default(),
             connections_max: 100_000,
             retry_above_handshakes: 1_000,
+            handshakes_max: 4_000,
+            handshakes_per_network_max: 2_000,
             token_lifetime: Duration::from_secs(15),
         }
     }

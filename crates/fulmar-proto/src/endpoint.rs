@@ -3,7 +3,9 @@
 //! It holds no connection, only their names. Answers without state (version negotiation, Retry, refusal,
 //! reset) never exceed what they answer by more than the amplification limit allows, and cost no memory.
 
-use std::collections::BTreeMap;
+mod beginners;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use crate::crypto::{PacketKeys, ResetKey, ResetToken, Session, StartError, Token
 use crate::wire::frame::{self, Close};
 use crate::wire::packet::{self, LongType, PacketHeader, PacketKind, Peeked, TAG_BYTES};
 use crate::{ConnectionId, Instant, PacketNumber, Side, TransportError, TransportErrorCode};
+use beginners::{Beginners, Limits, Place, Room};
 
 /// A datagram that opens a connection is at least this long (RFC 9000 14.1).
 const INITIAL_DATAGRAM_BYTES_MIN: usize = 1200;
@@ -56,7 +59,8 @@ struct Slot {
     cids: Vec<ConnectionId>,
     original: Option<ConnectionId>,
     reset_token: Option<ResetToken>,
-    is_handshaking: bool,
+    /// As long as the handshake goes on.
+    beginner: Option<Place>,
 }
 
 /// The connections of one socket, by name.
@@ -73,14 +77,16 @@ pub struct Endpoint {
     /// By the destination of a client's first packet, until the handshake is over.
     by_original: BTreeMap<ConnectionId, usize>,
     by_reset_token: BTreeMap<[u8; 16], usize>,
-    handshakes: usize,
+    beginners: Beginners,
+    /// Handshakes that others have taken the place of.
+    displaced: VecDeque<usize>,
 }
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Endpoint")
             .field("connections", &self.connection_count())
-            .field("handshakes", &self.handshakes)
+            .field("handshakes", &self.beginners.count())
             .finish_non_exhaustive()
     }
 }
@@ -109,7 +115,8 @@ impl Endpoint {
             latest: None,
             by_original: BTreeMap::new(),
             by_reset_token: BTreeMap::new(),
-            handshakes: 0,
+            beginners: Beginners::default(),
+            displaced: VecDeque::new(),
         }
     }
 
@@ -153,7 +160,6 @@ impl Endpoint {
             peer_cid,
             original_cid: peer_cid,
             retry_cid: None,
-            is_address_validated: true,
             cid_source: self.cid_source.clone(),
             seed: self.draw_seed(),
         };
@@ -242,7 +248,7 @@ impl Endpoint {
             return Route::Drop;
         }
         let Some(initial) = InitialPacket::parse(datagram) else { return Route::Drop };
-        if initial.token.is_empty() && self.handshakes >= server.retry_above_handshakes {
+        if initial.token.is_empty() && self.beginners.count() >= server.retry_above_handshakes {
             // Whether the packet is authentic costs more to find out than the answer, which is shorter.
             self.put_retry(now, meta, &dcid, &scid, response);
             return respond(meta, response);
@@ -268,6 +274,13 @@ impl Endpoint {
             put_refusal(&keys, &dcid, &scid, error, response);
             return respond(meta, response);
         }
+        let limits = Limits { of_all: server.handshakes_max, of_network: server.handshakes_per_network_max };
+        let displaced = match self.beginners.room(now, meta.remote, limits) {
+            Room::Free => None,
+            Room::InsteadOf(connection) => Some(connection),
+            // The client asks again soon.
+            Room::None => return Route::Drop,
+        };
         let local_cid = self.new_cid();
         let setup = Setup {
             side: Side::Server,
@@ -278,7 +291,6 @@ impl Endpoint {
             peer_cid: scid,
             original_cid: validated.as_ref().map_or(dcid, |token| token.original_dcid),
             retry_cid: validated.as_ref().map(|_| dcid),
-            is_address_validated: validated.is_some(),
             cid_source: self.cid_source.clone(),
             seed: self.draw_seed(),
         };
@@ -287,14 +299,16 @@ impl Endpoint {
         // After a Retry as well they follow from the connection id that the client was told to use.
         match Connection::new(now, setup, keys, Some(reset_token), start) {
             Ok(connection) => {
-                self.handshakes += 1;
-                let slot = Slot {
-                    cids: vec![local_cid],
-                    original: Some(dcid),
-                    is_handshaking: true,
-                    ..Slot::default()
-                };
-                Route::New(self.insert(slot), Box::new(connection))
+                if let Some(at) = displaced {
+                    self.leave_beginners(at);
+                    self.displaced.push_back(at);
+                }
+                let slot = Slot { cids: vec![local_cid], original: Some(dcid), ..Slot::default() };
+                let handle = self.insert(slot);
+                if let Some(slot) = &mut self.slots[handle.0] {
+                    slot.beginner = Some(self.beginners.enter(now, meta.remote, handle.0));
+                }
+                Route::New(handle, Box::new(connection))
             }
             Err(error) => {
                 tracing::warn!(%error, "server cannot begin a handshake");
@@ -315,6 +329,11 @@ impl Endpoint {
         let new_cid = self.new_cid();
         let token = self.token_key.seal(meta.remote, dcid, &new_cid, now, &mut self.rng);
         retry::put(scid, &new_cid, dcid, &token, response);
+    }
+
+    /// A connection whose handshake has to give way to another: call [`Connection::give_way`].
+    pub fn poll_displaced(&mut self) -> Option<ConnectionHandle> {
+        self.displaced.pop_front().map(ConnectionHandle)
     }
 
     /// Takes notice of what a connection has to tell.
@@ -342,9 +361,7 @@ impl Endpoint {
                     self.latest = None;
                 }
             }
-            EndpointEvent::HandshakeDone => {
-                self.handshakes -= usize::from(std::mem::take(&mut slot.is_handshaking))
-            }
+            EndpointEvent::HandshakeDone => self.leave_beginners(handle.0),
             EndpointEvent::Drained => self.remove(handle),
         }
     }
@@ -376,8 +393,18 @@ impl Endpoint {
         if let Some(token) = &slot.reset_token {
             self.by_reset_token.remove(token.as_bytes());
         }
-        self.handshakes -= usize::from(slot.is_handshaking);
+        slot.beginner.into_iter().for_each(|place| self.beginners.leave(place));
+        self.displaced.retain(|&at| at != handle.0);
         self.free.push(handle.0);
+    }
+
+    /// The handshake of this connection is over, or given up.
+    fn leave_beginners(&mut self, at: usize) {
+        if let Some(Some(slot)) = self.slots.get_mut(at)
+            && let Some(place) = slot.beginner.take()
+        {
+            self.beginners.leave(place);
+        }
     }
 
     fn draw_seed(&mut self) -> [u8; 32] {

@@ -72,6 +72,17 @@ impl Node {
         self.connections.values_mut().next().expect("a connection")
     }
 
+    /// Handshakes that newer ones have taken the place of give way.
+    pub(crate) fn displace(&mut self, now: Instant) -> Vec<ConnectionHandle> {
+        let displaced: Vec<_> = std::iter::from_fn(|| self.endpoint.poll_displaced()).collect();
+        for handle in &displaced {
+            if let Some(connection) = self.connections.get_mut(handle) {
+                connection.give_way(now);
+            }
+        }
+        displaced
+    }
+
     pub(crate) fn timeout(&self) -> Option<Instant> {
         self.connections.values().filter_map(Connection::poll_timeout).min()
     }
@@ -299,6 +310,7 @@ impl World {
             Route::New(handle, mut connection) => {
                 connection.handle_datagram(self.now, &meta, &mut datagram);
                 self.server.connections.insert(handle, *connection);
+                self.server.displace(self.now);
                 self.server.collect_events();
                 None
             }
@@ -369,6 +381,7 @@ impl World {
                     connection.handle_datagram(self.now, &meta, &mut bytes);
                     node.connections.insert(handle, *connection);
                     node.accepted.push_back(handle);
+                    node.displace(self.now);
                 }
                 Route::Respond(_) => {
                     let back = Datagram { contents: response, flow: packet.flow, ..Datagram::default() };

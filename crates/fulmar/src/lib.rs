@@ -97,7 +97,7 @@ mod refusals;
 mod send_stream;
 mod socket;
 
-pub use connection::{Connecting, Connection, Incoming, PacketTrace};
+pub use connection::{Connecting, Connection, HeldMemory, Incoming, PacketTrace};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointStats};
 pub use error::{
     ClosedStream, ConnectError, FinishError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,

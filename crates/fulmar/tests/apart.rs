@@ -195,7 +195,8 @@ async fn what_is_left_of_an_ended_connection_is_what_can_be_read_of_it() {
     here.close(1, b"gone");
     soon(server.wait_idle()).await;
     let held = server.held_bytes();
-    assert!((UNREAD..UNREAD + 1000).contains(&held), "{held} bytes are left");
+    // With the stream itself, and what else is counted of the end.
+    assert!((UNREAD..UNREAD + 3000).contains(&held), "{held} bytes are left");
     let mut read = vec![0; UNREAD];
     soon(unread.read_exact(&mut read)).await.unwrap();
     assert!(read.iter().all(|&byte| byte == 7));

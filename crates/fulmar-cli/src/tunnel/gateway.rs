@@ -9,9 +9,10 @@ use fulmar::crypto::PublicKey;
 use fulmar::identity::AuthorizedKeys;
 
 use super::account::{Account, Accounts};
-use super::grants::Grants;
+use super::grants::{Grants, Limits};
 use super::guest::Guest;
 use super::halves::{RecvHalf, TunnelSend};
+use crate::cp::clients::REQUESTS_PER_CONNECTION;
 use crate::session::Session;
 
 /// How often it is looked at what connections hold.
@@ -20,8 +21,11 @@ const WEIGH_INTERVAL: Duration = Duration::from_secs(1);
 /// Above that, streams that are not read leave too little of the window to the others.
 pub(super) const PRESSED_BYTES: u64 = crate::reach::TUNNEL_WINDOW_BYTES / 4 * 3;
 
-/// Connections of one key at the same time.
-const CONNECTIONS_MAX: usize = 64;
+/// How long it may take to tell a client that it has too many streams; others of its own wait.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Connections of one key at the same time. Those of programs that were killed stay for half a minute.
+const CONNECTIONS_MAX: usize = 128;
 
 /// What all clients of a gateway share.
 #[derive(Debug)]
@@ -87,7 +91,7 @@ impl Gateway {
             return session.connection().close(1, b"not allowed");
         };
         while let Ok((send, recv)) = session.accept().await {
-            presence.serve(recv, send);
+            presence.serve(recv, send).await;
         }
     }
 
@@ -101,6 +105,7 @@ impl Gateway {
         let grants = self.grants(&key)?;
         let account = self.accounts.of(&key);
         account.set_limits(grants.limits);
+        limit_streams(session, &grants.limits);
         let mut guests = self.lock();
         if guests.iter().filter(|present| present.key == key).count() >= CONNECTIONS_MAX {
             tracing::warn!("{} has {CONNECTIONS_MAX} connections already", session.peer());
@@ -137,6 +142,7 @@ impl Gateway {
             match (self.grants(&key), guest.upgrade()) {
                 (Some(grants), Some(guest)) if grants.has_tunnels => {
                     self.accounts.of(&key).set_limits(grants.limits);
+                    limit_streams(&session, &grants.limits);
                     guest.set_rules(grants.rules);
                 }
                 (Some(_), Some(_)) | (None, _) => session.connection().close(1, b"no longer allowed"),
@@ -180,11 +186,20 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Serves a stream that the client has opened.
-    pub fn serve<R: RecvHalf + 'static>(&self, recv: R, send: SendStream) {
+    /// Serves a stream that the client has opened, or tells it why not: whoever has no place waits for nobody.
+    pub async fn serve<R: RecvHalf + 'static>(&self, recv: R, send: SendStream) {
         let guest = Arc::clone(&self.guest);
+        let mut send = TunnelSend::from(send);
+        let admission = match guest.admit() {
+            Ok(admission) => admission,
+            Err(error) => {
+                tracing::debug!("refused: {error}");
+                let _ = tokio::time::timeout(REFUSAL_TIME_MAX, guest.refuse(&mut send, error)).await;
+                return;
+            }
+        };
         tokio::spawn(async move {
-            if let Err(error) = guest.serve(recv, TunnelSend::from(send)).await {
+            if let Err(error) = guest.serve(admission, recv, send).await {
                 tracing::debug!("refused: {error}");
             }
         });
@@ -197,6 +212,13 @@ impl Drop for Presence {
         self.account.hold(self.connection, 0);
         self.gateway.lock().retain(|present| present.session.connection().stable_id() != self.connection);
     }
+}
+
+/// The transport allows no more streams than the key's limit, with those that need no seat: the greeting, and
+/// requests of files.
+fn limit_streams(session: &Session, limits: &Limits) {
+    let most = limits.streams.saturating_add(REQUESTS_PER_CONNECTION);
+    session.connection().limit_bi_streams(u64::try_from(most).unwrap_or(u64::MAX));
 }
 
 /// Tells the account what a connection holds.

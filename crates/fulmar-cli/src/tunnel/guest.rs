@@ -1,12 +1,15 @@
 //! One client at the gateway: serves the streams that it opens, as far as it may.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
-use super::account::Account;
+use fulmar::HeldMemory;
+
+use super::account::{Account, Seat};
 use super::datagrams::{Datagrams, End};
 use super::dial;
 use super::error::{Code, OpenError};
@@ -24,16 +27,31 @@ use crate::session::Session;
 /// How long a stream may take to say what it is for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// What a stream takes here beside what its connection holds: its task and the smallest buffers. 9,900 greetings
+/// took 120 MB.
+const STREAM_BYTES: usize = 12 << 10;
+
 /// One client, on one connection.
 #[derive(Debug)]
 pub struct Guest {
     rules: RwLock<Arc<Rules>>,
     account: Arc<Account>,
     datagrams: Arc<Datagrams>,
+    /// It has opened a stream.
+    has_begun: AtomicBool,
+    is_greeted: AtomicBool,
     /// Needed to open streams to the client.
     session: Option<Session>,
     #[cfg(target_os = "linux")]
     tun: Option<crate::tun::pool::Pool>,
+}
+
+/// What a stream has from its acceptance to its end: a seat, and memory that counts.
+#[derive(Debug)]
+pub struct Admission {
+    /// The first of a connection has none: it is the greeting, unless it says otherwise.
+    seat: Option<Seat>,
+    _memory: Option<HeldMemory>,
 }
 
 impl Guest {
@@ -44,6 +62,8 @@ impl Guest {
             rules: RwLock::new(Arc::new(rules)),
             account,
             datagrams,
+            has_begun: AtomicBool::new(false),
+            is_greeted: AtomicBool::new(false),
             session: None,
             #[cfg(target_os = "linux")]
             tun: None,
@@ -74,13 +94,9 @@ impl Guest {
         W: SendHalf,
     {
         use crate::tun::far;
-        let opened = self.account.seat().and_then(|seat| {
-            let traffic = Arc::clone(&self.account.traffic);
-            let (pool, session) = (self.tun.as_ref(), self.session.as_ref());
-            let opened = far::open(&self.rules(), pool, session, &self.datagrams, traffic, wish);
-            opened.map(|opened| (seat, opened))
-        });
-        let (_seat, opened) = match opened {
+        let traffic = Arc::clone(&self.account.traffic);
+        let (pool, session) = (self.tun.as_ref(), self.session.as_ref());
+        let opened = match far::open(&self.rules(), pool, session, &self.datagrams, traffic, wish) {
             Ok(opened) => opened,
             Err(error) => return self.refuse(&mut send, error).await,
         };
@@ -98,8 +114,24 @@ impl Guest {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
+    /// Whether there is room for one more stream.
+    pub fn admit(&self) -> Result<Admission, OpenError> {
+        let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
+        let seat = if is_first { None } else { Some(self.account.seat()?) };
+        let hold = |session: &Session| {
+            let held = session.connection().hold_memory(STREAM_BYTES);
+            held.ok_or_else(|| OpenError::new(Code::Limit, "no memory is left for another stream"))
+        };
+        Ok(Admission { seat, _memory: self.session.as_ref().map(hold).transpose()? })
+    }
+
     /// Serves one stream that the client has opened, to its end. What went wrong has been told to the client.
-    pub async fn serve<R, W>(&self, mut recv: R, mut send: W) -> Result<(), OpenError>
+    pub async fn serve<R, W>(
+        &self,
+        mut admission: Admission,
+        mut recv: R,
+        mut send: W,
+    ) -> Result<(), OpenError>
     where
         R: RecvHalf,
         W: SendHalf,
@@ -112,8 +144,19 @@ impl Guest {
             Ok(Err(error)) => return refuse(&mut send, malformed(error.to_string())).await,
             Err(_) => return refuse(&mut send, malformed("no request came".into())).await,
         };
+        if !matches!(request, Request::Hello { .. }) && admission.seat.is_none() {
+            match self.account.seat() {
+                Ok(seat) => admission.seat = Some(seat),
+                Err(error) => return self.refuse(&mut send, error).await,
+            }
+        }
         match request {
-            Request::Hello { version: VERSION } => greet(recv, send).await,
+            Request::Hello { version: VERSION } => {
+                if self.is_greeted.swap(true, Ordering::Relaxed) {
+                    return refuse(&mut send, malformed("a second greeting".into())).await;
+                }
+                greet(recv, send).await
+            }
             Request::Hello { version } => {
                 let text =
                     format!("version {version} of the tunnel protocol is not spoken here: it is {VERSION}");
@@ -142,16 +185,13 @@ impl Guest {
         R: RecvHalf,
         W: SendHalf,
     {
-        let seat = match self.account.seat().and_then(|seat| check(target).map(|()| seat)) {
-            Ok(seat) => seat,
-            Err(error) => return self.refuse(&mut send, error).await,
-        };
-        let result = match target {
+        if let Err(error) = check(target) {
+            return self.refuse(&mut send, error).await;
+        }
+        match target {
             Target::Udp(place) => self.open_udp(place, flow, recv, send).await,
             _ => self.open_stream(target, recv, send).await,
-        };
-        drop(seat);
-        result
+        }
     }
 
     async fn open_stream<R, W>(&self, target: &Target, recv: R, mut send: W) -> Result<(), OpenError>
@@ -231,11 +271,7 @@ impl Guest {
             let error = OpenError::new(Code::Forbidden, format!("listening at {at} is not permitted"));
             return self.refuse(&mut send, error).await;
         };
-        let bound = match self.account.seat() {
-            Ok(seat) => self.bind(at).await.map(|bound| (bound, seat)),
-            Err(error) => Err(error),
-        };
-        let (bound, _seat) = match bound {
+        let bound = match self.bind(at).await {
             Ok(bound) => bound,
             Err(error) => return self.refuse(&mut send, error).await,
         };
@@ -269,13 +305,13 @@ impl Guest {
         send: &mut W,
         address: Option<SocketAddr>,
     ) -> Result<(), OpenError> {
-        self.account.opened.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.account.opened.fetch_add(1, Ordering::Relaxed);
         message::say(send, &Answer::Opened { address }).await.map_err(OpenError::lost)
     }
 
     /// Counts a refusal, and tells the client.
-    async fn refuse<W: SendHalf>(&self, send: &mut W, error: OpenError) -> Result<(), OpenError> {
-        self.account.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    pub async fn refuse<W: SendHalf>(&self, send: &mut W, error: OpenError) -> Result<(), OpenError> {
+        self.account.refused.fetch_add(1, Ordering::Relaxed);
         refuse(send, error).await
     }
 }

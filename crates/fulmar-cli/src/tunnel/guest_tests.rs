@@ -19,7 +19,7 @@ fn start(guest: &Arc<Guest>) -> (DuplexStream, tokio::task::JoinHandle<Result<()
     let (near, far) = duplex(64 << 10);
     let (recv, send) = split(far);
     let guest = Arc::clone(guest);
-    (near, tokio::spawn(async move { guest.serve(recv, send).await }))
+    (near, tokio::spawn(async move { guest.serve(guest.admit()?, recv, send).await }))
 }
 
 fn own() -> Arc<Guest> {
@@ -100,14 +100,39 @@ async fn streams_beyond_the_limit_are_refused() {
     let guest = Arc::new(Guest::new(Rules::everything(), account));
     let mut held = Vec::new();
     for _ in 0..2 {
-        let (mut stream, _serving) = start(&guest);
+        let (mut stream, serving) = start(&guest);
         ask(&mut stream, &open(target.clone()), b"").await;
         message::hear_answer(&mut stream).await.unwrap();
-        held.push(stream);
+        held.push((stream, serving));
     }
-    let (mut stream, _serving) = start(&guest);
-    ask(&mut stream, &open(target.clone()), b"").await;
-    assert_eq!(message::hear_answer(&mut stream).await.unwrap_err().code, Code::Limit);
+    // Whoever has no seat is not even asked what it wants.
+    assert_eq!(guest.admit().unwrap_err().code, Code::Limit);
+    held[0].1.abort();
+    while guest.account.streams() > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Silence takes a seat, and so does what makes no sense, until it has been said.
+    let silent = guest.admit().unwrap();
+    assert_eq!(guest.admit().unwrap_err().code, Code::Limit);
+    drop(silent);
+    guest.admit().unwrap();
+}
+
+/// 9,900 greetings on one connection took 120 MB and no seat.
+#[tokio::test]
+async fn a_second_greeting_is_malformed_and_the_first_takes_no_seat() {
+    let account = Arc::<Account>::default();
+    account.set_limits(Limits { streams: 1, ..Limits::default() });
+    let guest = Arc::new(Guest::new(Rules::everything(), account));
+    let hello = Request::Hello { version: VERSION };
+    let (mut greeting, _serving) = start(&guest);
+    ask(&mut greeting, &hello, b"").await;
+    assert_eq!(message::hear_answer(&mut greeting).await, Ok(Answer::Welcome { version: VERSION }));
+    assert_eq!(guest.account.streams(), 0);
+    let (mut second, serving) = start(&guest);
+    ask(&mut second, &hello, b"").await;
+    assert_eq!(message::hear_answer(&mut second).await.unwrap_err().code, Code::Malformed);
+    assert!(serving.await.unwrap().is_err());
 }
 
 #[tokio::test]

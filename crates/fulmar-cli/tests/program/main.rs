@@ -1,5 +1,7 @@
 //! The program tested as a program: the real binary, on loopback, with homes and folders of its own.
 
+#[cfg(target_os = "linux")]
+mod bounded;
 mod common;
 mod copy;
 mod cut;

@@ -14,7 +14,7 @@ use crate::crypto::PeerIdentity;
 use crate::recovery::FATES_MAX;
 use crate::stream::{ClosedStream, FinishError, Read, ReadError, StreamEvent, WriteError};
 use crate::wire::frame::Close;
-use crate::{ConnectionError, Dir, Instant, Side, StreamId, TransportError};
+use crate::{ConnectionError, Dir, Instant, Side, StreamId, TransportError, TransportErrorCode};
 
 impl Connection {
     /// What happened that the application may wait for.
@@ -46,6 +46,12 @@ impl Connection {
     /// Opens a stream; `None` if the peer allows no more now. [`Event::StreamsAvailable`] follows.
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
         if self.is_closing() { None } else { self.streams.open(dir) }
+    }
+
+    /// The peer may have so many streams of a direction open from now on, whatever the settings say; fewer than
+    /// before only as those end that it has.
+    pub fn limit_streams(&mut self, dir: Dir, count: u64) {
+        self.streams.limit_streams(dir, count);
     }
 
     /// The next stream the peer has opened.
@@ -175,9 +181,22 @@ impl Connection {
         }
     }
 
+    /// Another takes the place of this handshake: the peer is told once, and nothing is kept of it. Does nothing to
+    /// a connection whose handshake is over.
+    pub fn give_way(&mut self, now: Instant) {
+        if self.is_handshaking() {
+            let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many handshakes");
+            self.state = State::leaving(now, Close::Transport(error.clone()));
+            self.on_ended(ConnectionError::Transport(error));
+        }
+    }
+
     fn end(&mut self, now: Instant, close: Close, error: ConnectionError) {
+        // Where nothing was ever heard nobody would ask for a second word.
+        let is_anybody_there = self.side.is_server() || self.counts.opened_packets > 0;
         let timeout = self.path.recovery.news_timeout();
-        self.state = State::closing(now, close, timeout);
+        self.state =
+            if is_anybody_there { State::closing(now, close, timeout) } else { State::leaving(now, close) };
         self.on_ended(error);
     }
 
@@ -226,10 +245,10 @@ impl Connection {
         symbols + early + self.handshake.memory_bytes() + self.path.recovery.memory_bytes()
     }
 
-    /// Bytes that this connection holds for others: what the peer made it hold, stream data that wait for a
-    /// reader, and what was written and has not arrived.
+    /// Bytes that this connection holds for others: what the peer made it hold, streams and their data that wait
+    /// for a reader, and what was written and has not arrived.
     pub fn memory_bytes(&self) -> usize {
-        let streams = self.streams.held_bytes() + self.coding.memory_bytes();
+        let streams = self.streams.held_bytes() + self.streams.state_bytes() + self.coding.memory_bytes();
         let datagrams = self.datagrams.outgoing_bytes();
         self.receive_memory_bytes() + datagrams + usize::try_from(streams).unwrap_or(usize::MAX)
     }

@@ -23,6 +23,8 @@ pub(super) enum State {
         probe_timeout: Duration,
         /// The close is to be sent (again).
         is_due: bool,
+        /// And then it is over.
+        is_said_once: bool,
         /// Packets that came since; the close is repeated at the 1st, 2nd, 4th, 8th ..
         heard: u32,
     },
@@ -35,6 +37,9 @@ pub(super) enum State {
 /// Closing and draining last for so many probe timeouts (RFC 9000 10.2).
 const LINGER_PTOS: u32 = 3;
 
+/// How long a close waits for room where it is said only once.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
 impl State {
     pub(super) fn closing(now: Instant, close: Close, probe_timeout: Duration) -> Self {
         Self::Closing {
@@ -43,8 +48,16 @@ impl State {
             repeat_at: now + probe_timeout,
             probe_timeout,
             is_due: true,
+            is_said_once: false,
             heard: 0,
         }
+    }
+
+    /// Closes with one word, and is gone as soon as that has been said.
+    pub(super) fn leaving(now: Instant, close: Close) -> Self {
+        let until = now + LEAVE_MAX;
+        let (repeat_at, probe_timeout) = (until, LEAVE_MAX);
+        Self::Closing { close, until, repeat_at, probe_timeout, is_due: true, is_said_once: true, heard: 0 }
     }
 
     pub(super) fn draining(now: Instant, probe_timeout: Duration) -> Self {
@@ -90,8 +103,11 @@ impl State {
     /// The close to send now.
     pub(super) fn poll_close(&mut self) -> Option<Close> {
         match self {
-            Self::Closing { close, is_due: is_due @ true, .. } => {
+            Self::Closing { close, is_due: is_due @ true, is_said_once, until, .. } => {
                 *is_due = false;
+                if *is_said_once {
+                    *until = Instant::ZERO;
+                }
                 Some(close.clone())
             }
             _ => None,

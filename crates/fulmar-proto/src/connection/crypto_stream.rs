@@ -84,6 +84,11 @@ impl CryptoReceive {
         Ok(())
     }
 
+    /// Everything below `end` was read.
+    pub(super) fn has_read(&self, end: u64) -> bool {
+        end <= self.read
+    }
+
     /// The next bytes in order.
     pub(super) fn read(&mut self) -> Option<Vec<u8>> {
         let end = self.read + self.buffer.len() as u64;

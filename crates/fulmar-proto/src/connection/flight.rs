@@ -33,8 +33,12 @@ impl Connection {
         let must_keep_talking = self.side.is_client() && !self.is_confirmed;
         let timeout = self.handshake.first_wait(self.side, self.path.recovery.rtt());
         let draw = self.draw();
-        self.handshake.arm(now, timeout, must_keep_talking, draw);
-        buf.len() > start
+        self.handshake.arm(now, self.side, timeout, must_keep_talking, draw);
+        if buf.len() == start {
+            return false;
+        }
+        self.handshake.on_written();
+        true
     }
 
     fn write_long_packet(

@@ -1,9 +1,10 @@
 //! One connection: recovery, coding, streams and crypto wired together. Each of them is a struct of its own;
 //! here is only what passes between them.
 //!
-//! `receive` opens packets and hands out frames, `feedback` turns ACKs into the record the algorithms are
-//! fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys, `path` holds what is
-//! measured, `close` ends it, `api` is the application's side, `trace` tells of single packets.
+//! `receive` opens packets and hands out frames, `establish` those of the handshake, `feedback` turns ACKs into
+//! the record the algorithms are fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys,
+//! `path` holds what is measured, `close` ends it, `api` is the application's side, `trace` tells of single
+//! packets.
 
 mod agree;
 mod api;
@@ -11,6 +12,7 @@ mod cids;
 mod close;
 mod crypto_stream;
 mod datagrams;
+mod establish;
 mod feedback;
 mod flight;
 #[cfg(feature = "forge")]
@@ -225,7 +227,7 @@ impl Connection {
             state: State::Handshaking,
             close_reason: None,
             shutdown: None,
-            liveness: Liveness::new(now, config.handshake_timeout, config.keep_alive),
+            liveness: Liveness::new(now, config.handshake_timeout_of(setup.side), config.keep_alive),
             cids: setup.cids(),
             handshake: Handshake::new(session, keys, profile.handshake_timer),
             keys: None,
@@ -285,7 +287,7 @@ mod tests {
     /// Ten thousand may be idle: what is needed in the handshake alone, or seldom, does not lie in here.
     #[test]
     fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 3648, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 3656, "{}", size_of::<Connection>());
         assert!(size_of::<Session>() <= 32, "{}", size_of::<Session>());
     }
 }

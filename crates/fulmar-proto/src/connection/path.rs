@@ -17,7 +17,7 @@ const CHALLENGES_MAX: u32 = 6;
 pub(super) enum Validation {
     /// The peer receives at this address.
     Done,
-    /// Nothing proves it yet, and the handshake will (server) or need not (client).
+    /// A server: nothing proves yet that the peer understands what it gets there; its handshake will.
     ByHandshake,
     /// A challenge is out.
     Challenged {

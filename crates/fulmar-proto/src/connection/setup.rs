@@ -42,7 +42,6 @@ pub(crate) struct Setup {
     pub(crate) original_cid: ConnectionId,
     /// Destination of the client's first packet after a Retry, which a validated token proves.
     pub(crate) retry_cid: Option<ConnectionId>,
-    pub(crate) is_address_validated: bool,
     /// How the endpoint makes more ids of its own.
     pub(crate) cid_source: CidSource,
     /// Of all that the connection draws: what observers may not guess too.
@@ -57,11 +56,9 @@ impl Setup {
     }
 
     pub(super) fn validation(&self) -> Validation {
-        if self.is_address_validated || self.side.is_client() {
-            Validation::Done
-        } else {
-            Validation::ByHandshake
-        }
+        // A proof of the address (a Retry) says that somebody is there, not that he wants more than he has asked
+        // for: until he has answered a server sends no more than thrice that.
+        if self.side.is_client() { Validation::Done } else { Validation::ByHandshake }
     }
 }
 

@@ -42,6 +42,9 @@ use send::SendShared;
 use std::collections::BTreeSet;
 use table::Table;
 
+/// What a stream takes beside its data, with its places in tables and queues: 10,000 of a byte each took 10 MB.
+const STREAM_BYTES: u64 = 1024;
+
 /// All streams of one end of a connection.
 #[derive(Debug)]
 pub struct Streams {
@@ -146,6 +149,15 @@ impl Streams {
         }
     }
 
+    /// The peer may have so many streams of a direction open from now on; fewer than it was allowed before only as
+    /// those end that it has.
+    pub fn limit_streams(&mut self, dir: Dir, count: u64) {
+        self.table.set_concurrent_max(dir, count.min(STREAMS_MAX));
+        if self.table.advance_max(dir) {
+            self.control.insert(Control::max_streams(dir));
+        }
+    }
+
     /// Nothing has come for a while: what was kept for speed goes.
     pub fn release_memory(&mut self) {
         self.receiving.chunks.release();
@@ -223,6 +235,11 @@ impl Streams {
     /// between them included.
     pub fn held_bytes(&self) -> u64 {
         self.sending.queued + self.unread_bytes()
+    }
+
+    /// Bytes of the streams on which something has happened and that are not forgotten, without their data.
+    pub fn state_bytes(&self) -> u64 {
+        self.table.touched_count() as u64 * STREAM_BYTES
     }
 
     fn unread_bytes(&self) -> u64 {

@@ -206,6 +206,11 @@ impl Table {
         self.live.keys().copied().collect()
     }
 
+    /// How many those are.
+    pub(super) fn touched_count(&self) -> usize {
+        self.live.len()
+    }
+
     /// The sending half, if it is open.
     pub(super) fn send(&mut self, id: StreamId) -> Option<&mut SendHalf> {
         self.stream(id)?.send.as_mut()
@@ -233,11 +238,16 @@ impl Table {
     pub(super) fn advance_max(&mut self, dir: Dir) -> bool {
         let remote = &mut self.remote[dir as usize];
         let max = (remote.closed + remote.concurrent_max).min(STREAMS_MAX);
-        let is_due = max - remote.max >= (remote.concurrent_max / 8).max(1);
+        let is_due = max.saturating_sub(remote.max) >= (remote.concurrent_max / 8).max(1);
         if is_due {
             remote.max = max;
         }
         is_due
+    }
+
+    /// The peer may have so many at once from now on. What was announced holds.
+    pub(super) fn set_concurrent_max(&mut self, dir: Dir, max: u64) {
+        self.remote[dir as usize].concurrent_max = max;
     }
 
     /// MAX_STREAMS as announced to the peer.

@@ -197,3 +197,20 @@ fn by_the_timeout_of_tcp_an_end_is_told_again_five_times() {
     assert_eq!((world.now - begin).as_secs(), 63);
     assert_eq!(close_reason(&mut world.client), Some(ConnectionError::TimedOut));
 }
+
+/// A program that gave up an attempt waited 3 s for an answer to its farewell.
+#[test]
+fn wire_5_5_4_who_never_heard_the_peer_says_one_word_and_is_gone() {
+    let silent = link(10, 25).with_loss(Loss::Bernoulli(Probability::ONE));
+    let mut world = World::new(1, silent, TransportConfig::default(), TransportConfig::default());
+    let handle = world.connect();
+    world.run_for(Duration::from_millis(200));
+    let (now, client) = (world.now, world.client.only());
+    let sent = client.stats().sent_datagrams;
+    client.close(now, 0, Bytes::new());
+    assert!(
+        world.run_until(Duration::from_millis(1), |world| !world.client.connections.contains_key(&handle))
+    );
+    let offered = world.path.link(Direction::Forward).stats().offered.packets;
+    assert_eq!((world.client.endpoint.connection_count(), offered), (0, sent + 1));
+}

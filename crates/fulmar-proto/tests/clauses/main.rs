@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 mod close;
+mod connecting;
 mod favor;
 use fulmar_world as common;
 mod handshake;

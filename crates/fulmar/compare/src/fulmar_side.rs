@@ -32,6 +32,8 @@ pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<Dat
     let mut server_config =
         ServerConfig { transport: transport.clone(), ..ServerConfig::new(Arc::new(server_crypto)) };
     server_config.retry_above_handshakes = usize::MAX;
+    server_config.handshakes_max = usize::MAX;
+    server_config.handshakes_per_network_max = usize::MAX;
     let client_crypto = crypto::ClientConfig::raw_key(Some(&alice), Arc::new(Only(bob.public_key())));
     let mut lossy = EndpointConfig::default();
     lossy.lose_received_ppm(plan.loss_ppm);

@@ -41,6 +41,8 @@ impl Sides {
         let mut server_config =
             ServerConfig { transport: transport.clone(), ..ServerConfig::new(Arc::new(server_crypto)) };
         server_config.retry_above_handshakes = usize::MAX;
+        server_config.handshakes_max = usize::MAX;
+        server_config.handshakes_per_network_max = usize::MAX;
         let client_crypto = crypto::ClientConfig::raw_key(Some(&alice), Arc::new(Only(bob.public_key())));
         let (server_runtime, client_runtime) =
             (runtime("server", options.cores)?, runtime("client", options.cores)?);

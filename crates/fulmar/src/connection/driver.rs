@@ -24,7 +24,7 @@ use super::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_
 use crate::alarm;
 use crate::clock;
 use crate::endpoint::EndpointShared;
-use crate::endpoint::memory::{Room, Share};
+use crate::endpoint::memory::{CONNECTION_BYTES, HANDSHAKE_BYTES, Room, Share};
 use crate::panics::caught;
 use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
 
@@ -83,8 +83,10 @@ impl ConnectionDriver {
         endpoint: Arc<EndpointShared>,
         handle: ConnectionHandle,
     ) -> Self {
+        let mut share = Share::new(endpoint.memory.clone());
+        share.set(HANDSHAKE_BYTES);
         Self {
-            share: Share::new(endpoint.memory.clone()),
+            share,
             weighed_at: None,
             connection,
             endpoint,
@@ -217,20 +219,22 @@ impl ConnectionDriver {
             return;
         }
         self.weighed_at = Some(now);
+        let own_bytes = if state.proto.is_handshaking() { HANDSHAKE_BYTES } else { CONNECTION_BYTES };
         if state.proto.is_closed() {
             // Soon it lets go of nearly everything.
             self.share.end();
-            self.share.set(0);
+            self.share.set(own_bytes);
             return;
         }
-        self.share.set(state.proto.memory_bytes());
+        self.share.set_with(own_bytes + state.proto.memory_bytes(), self.connection.taken_bytes());
         state.proto.keep_windows(self.share.memory().room() != Room::Enough);
         if self.share.has_to_go() {
             let max = self.share.memory().bytes_max();
             let reason = format!("connections hold more than {max} bytes together, and this one much of it");
             tracing::warn!(remote = %state.proto.remote(), reason, "a connection ends");
             state.proto.fail(now, TransportError::new(TransportErrorCode::Internal, reason));
-            self.share.set(0);
+            self.share.end();
+            self.share.set(own_bytes);
         }
     }
 

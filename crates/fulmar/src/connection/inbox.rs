@@ -14,7 +14,7 @@ use fulmar_proto::DatagramMeta;
 
 /// Bytes that wait at most; what comes beyond is lost, as it might be on the way. A handshake is a few
 /// datagrams.
-const BYTES_MAX: usize = 64 << 10;
+const BYTES_MAX: usize = 16 << 10;
 
 /// A datagram that waits.
 pub(crate) type Held = (DatagramMeta, Vec<u8>);

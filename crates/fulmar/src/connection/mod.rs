@@ -16,6 +16,7 @@ use proto::crypto::PeerIdentity;
 use proto::{ConnectionError, ConnectionStats, Dir, Side, StreamId, TransportError};
 
 pub use connecting::{Connecting, Incoming};
+pub use shared::HeldMemory;
 use shared::{ConnectionShared, Handle, State, index};
 pub use trace::PacketTrace;
 
@@ -118,6 +119,20 @@ impl Connection {
     /// Most bytes an unreliable datagram may have now; `None` if the peer takes none.
     pub fn datagram_bytes_max(&self) -> Option<usize> {
         self.0.lock().proto.datagram_bytes_max()
+    }
+
+    /// The peer may have so many streams for both ends open from now on, whatever
+    /// [`TransportConfig::streams_bi`](crate::TransportConfig::streams_bi) says: a server that knows its clients
+    /// can give each its due. Fewer than before only as those end that it has.
+    pub fn limit_bi_streams(&self, count: u64) {
+        self.0.act(|state| state.proto.limit_streams(Dir::Bi, count));
+    }
+
+    /// Says that the application holds so many bytes for this connection, for one of its streams say: they count as
+    /// what the connection holds itself ([`EndpointConfig::memory_bytes`](crate::EndpointConfig::memory_bytes)),
+    /// until what is returned is dropped. `None` if nothing is left: whatever it was wanted for is to be refused.
+    pub fn hold_memory(&self, bytes: usize) -> Option<HeldMemory> {
+        self.0.shared().take_memory(bytes)
     }
 
     /// Closes at once: what has not been delivered yet may be lost. The peer's application gets `code` and

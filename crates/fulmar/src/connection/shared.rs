@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use super::inbox::Inbox;
 use crate::clock;
-use crate::endpoint::memory::Share;
+use crate::endpoint::memory::{Memory, Share};
 use crate::endpoint::turns::Place;
 use crate::panics::caught;
 use crate::socket::Socket;
@@ -46,6 +46,10 @@ pub(crate) struct ConnectionShared {
     pub(crate) ended: Notify,
     /// `Connection`s and streams the application holds.
     handles: AtomicUsize,
+    /// What the endpoint's connections hold together.
+    memory: Arc<Memory>,
+    /// Bytes of it that the application has taken for this one.
+    taken_bytes: AtomicUsize,
 }
 
 /// What the mutex guards.
@@ -90,6 +94,21 @@ pub(crate) enum Fate {
     Stopped(u64),
 }
 
+/// Memory that an application holds for a connection: it counts until this is dropped
+/// ([`Connection::hold_memory`](crate::Connection::hold_memory)).
+#[derive(Debug)]
+pub struct HeldMemory {
+    connection: Arc<ConnectionShared>,
+    bytes: usize,
+}
+
+impl Drop for HeldMemory {
+    fn drop(&mut self) {
+        self.connection.taken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.connection.memory.give_back(self.bytes);
+    }
+}
+
 /// Collected under the lock, to be called after its release.
 pub(crate) type Wakers = Vec<Waker>;
 
@@ -117,7 +136,7 @@ impl AsRef<Place> for ConnectionShared {
 }
 
 impl ConnectionShared {
-    pub(crate) fn new(proto: Box<proto::Connection>, socket: Arc<Socket>) -> Self {
+    pub(crate) fn new(proto: Box<proto::Connection>, socket: Arc<Socket>, memory: Arc<Memory>) -> Self {
         Self {
             state: Mutex::new(State {
                 proto,
@@ -142,7 +161,22 @@ impl ConnectionShared {
             datagrams_unblocked: Notify::new(),
             ended: Notify::new(),
             handles: AtomicUsize::new(0),
+            memory,
+            taken_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// The application takes so much of the endpoint's memory for this connection; `None` if nothing is left.
+    pub(crate) fn take_memory(self: &Arc<Self>, bytes: usize) -> Option<HeldMemory> {
+        self.memory.take(bytes).then(|| {
+            self.taken_bytes.fetch_add(bytes, Ordering::Relaxed);
+            HeldMemory { connection: self.clone(), bytes }
+        })
+    }
+
+    /// What it has taken.
+    pub(crate) fn taken_bytes(&self) -> usize {
+        self.taken_bytes.load(Ordering::Relaxed)
     }
 
     /// The state. A panic of another holder leaves at worst one connection in disorder, which its timeout
@@ -380,6 +414,10 @@ impl Handle {
     pub(crate) fn new(shared: Arc<ConnectionShared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
         Self(shared)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<ConnectionShared> {
+        &self.0
     }
 }
 

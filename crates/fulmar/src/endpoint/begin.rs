@@ -44,7 +44,7 @@ impl EndpointShared {
         connection: Box<proto::Connection>,
         socket: Arc<Socket>,
     ) -> Arc<ConnectionShared> {
-        let shared = Arc::new(ConnectionShared::new(connection, socket));
+        let shared = Arc::new(ConnectionShared::new(connection, socket, self.memory.clone()));
         if state.connections.len() <= handle.0 {
             state.connections.resize(handle.0 + 1, None);
         }

@@ -163,7 +163,11 @@ impl Driver {
         });
         let mut batch_count = metas.len() as u64;
         loop {
-            let routed = self.route(now, socket, std::mem::take(&mut batch_count), &mut datagrams);
+            let (routed, displaced) =
+                self.route(now, socket, std::mem::take(&mut batch_count), &mut datagrams);
+            for connection in displaced {
+                connection.act(|state| state.proto.give_way(clock::now()));
+            }
             for batch in &mut self.responses {
                 // If the socket has no room the answer is lost, as it might be on the way.
                 if socket.try_send(batch).is_err() {
@@ -181,14 +185,14 @@ impl Driver {
     }
 
     /// Finds out where some datagrams belong: the part that needs the endpoint's state. Nothing if there are
-    /// none left.
+    /// none left. Also, which connections others have taken the place of.
     fn route<'a>(
         &mut self,
         now: Instant,
         socket: &Arc<Socket>,
         batch_count: u64,
         datagrams: &mut impl Iterator<Item = (DatagramMeta, &'a mut [u8])>,
-    ) -> Vec<Run<'a>> {
+    ) -> (Vec<Run<'a>>, Vec<Arc<ConnectionShared>>) {
         let endpoint = self.endpoint.clone();
         let mut guard = endpoint.lock();
         let state = &mut *guard;
@@ -220,7 +224,8 @@ impl Driver {
         if state.proto.connection_count() == 0 {
             endpoint.on_idle(state);
         }
-        runs
+        let displaced = std::iter::from_fn(|| state.proto.poll_displaced()).collect::<Vec<_>>();
+        (runs, displaced.into_iter().filter_map(|handle| state.connection(handle)).collect())
     }
 
     /// The connection that a datagram is for. Those for none are dealt with here.

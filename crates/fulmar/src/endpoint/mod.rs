@@ -63,7 +63,7 @@ impl Endpoint {
         server: Option<ServerConfig>,
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
-        let shared = Arc::new(EndpointShared::new(config, server.map(Arc::new), socket)?);
+        let shared = Arc::new(EndpointShared::new(config, server, socket)?);
         // The task ends when there is no handle: first this one, then the task.
         let endpoint = Self(EndpointHandle::new(shared.clone()));
         shared.watch();
@@ -80,7 +80,8 @@ impl Endpoint {
 
     /// Settings of connections accepted from now on; `None`: no more are.
     pub fn set_server_config(&self, config: Option<ServerConfig>) {
-        self.0.lock().proto.set_server(config.map(Arc::new));
+        let config = config.map(|config| Arc::new(self.0.shared().memory.bounding(config)));
+        self.0.lock().proto.set_server(config);
     }
 
     /// Opens a connection to `address`, whose server has to prove that it is `name`: a DNS name or an IP

@@ -104,7 +104,7 @@ impl Drop for Watch {
 impl EndpointShared {
     pub(super) fn new(
         config: &EndpointConfig,
-        server: Option<Arc<ServerConfig>>,
+        server: Option<ServerConfig>,
         socket: std::net::UdpSocket,
     ) -> io::Result<Self> {
         let is_client = server.is_none();
@@ -118,6 +118,8 @@ impl EndpointShared {
         let siblings = siblings.into_iter().map(open).collect::<io::Result<_>>()?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
+        let memory = Memory::new(config.memory());
+        let server = server.map(|server| Arc::new(memory.bounding(server)));
         let proto_config = proto::EndpointConfig {
             reset_key: config.reset_key,
             connection_ids: config.connection_ids.clone(),
@@ -138,7 +140,7 @@ impl EndpointShared {
             }),
             config: config.clone(),
             is_client,
-            memory: Memory::new(config.memory()),
+            memory,
             alarms: Alarms::new(),
             turns: Turns::new(workers),
             incoming: Notify::new(),

@@ -229,6 +229,7 @@ impl Field {
             Route::Connection(handle) => handle,
             Route::New(handle, connection) => {
                 party.node.connections.insert(handle, *connection);
+                party.stirred.extend(party.node.displace(now));
                 self.unanswered.remove(&handle);
                 handle
             }
