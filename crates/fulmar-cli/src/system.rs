@@ -140,6 +140,14 @@ impl Changed {
     }
 }
 
+/// Whether changes are in force here whose name begins so, besides those that end with `own`.
+pub fn others_have(prefix: &str, own: &str) -> bool {
+    // An abstract name is shown with `@` before it.
+    let sockets = std::fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
+    let mut names = sockets.lines().filter_map(|line| line.split_once("@fulmar/")?.1.strip_prefix(prefix));
+    names.any(|name| name != own)
+}
+
 /// Takes a name in this network namespace, as soon as a guardian that holds it has done its work.
 fn claim(name: &str) -> Result<UnixDatagram, Failure> {
     let address = SocketAddr::from_abstract_name(format!("fulmar/{name}"));
@@ -258,6 +266,7 @@ mod tests {
             move || Changed::make(&name, || changes).map(drop)
         });
         std::thread::sleep(Duration::from_millis(200));
+        assert!(others_have("test-left-", "") && !others_have("test-left-", &std::process::id().to_string()));
         assert!(made.exists() && !second.is_finished(), "it waits for the guardian of the first");
         drop(changed);
         second.join().unwrap().unwrap();

@@ -24,6 +24,7 @@ use tun_rs::AsyncDevice;
 use super::clamp::clamp;
 use super::fence::Fence;
 use crate::tunnel::datagrams::{Inbox, Sender};
+use crate::tunnel::drops::Cause;
 use crate::tunnel::traffic::{Traffic, Way};
 
 /// Smallest MTU of a tunnel: what IPv6 needs (RFC 8200, section 5).
@@ -199,7 +200,7 @@ impl Tunnel {
 
     async fn deliver(&self, packet: &mut [u8]) -> io::Result<()> {
         if !self.fence.inward.lets(packet) {
-            self.traffic.count_foreign();
+            self.traffic.drops.count(Cause::Foreign);
             return Ok(());
         }
         clamp(packet, self.mtu);

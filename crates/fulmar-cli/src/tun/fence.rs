@@ -73,8 +73,11 @@ impl Fence {
     }
 
     /// Of a client with these addresses, that reaches `routed` through the tunnel, and `around` beside it.
-    pub fn of_client(own: &[IpAddr], routed: Vec<Network>, around: Vec<Network>) -> Self {
-        let own = Ends::In(own.iter().copied().map(Network::one).collect(), Vec::new());
+    pub fn of_client(own: &[IpAddr], routed: Vec<Network>, mut around: Vec<Network>) -> Self {
+        let own: Vec<_> = own.iter().copied().map(Network::one).collect();
+        // Nobody else sends in this end's own name, either.
+        around.extend(&own);
+        let own = Ends::In(own, Vec::new());
         Self {
             inward: Gate { sources: Ends::In(routed, around), destinations: own.clone() },
             outward: Gate { sources: own, destinations: Ends::Any },
@@ -155,6 +158,7 @@ mod tests {
             ("10.6.1.1", "10.97.0.2", false),
             ("192.168.1.1", "10.97.0.2", false),
             ("127.0.0.1", "10.97.0.2", false),
+            ("10.97.0.2", "10.97.0.2", false),
             ("8.8.8.8", "192.168.1.2", false),
             ("8.8.8.8", "127.0.0.1", false),
         ] {

@@ -54,7 +54,6 @@ impl Observed for ObservedTun {
             down_bytes,
             opened: self.opened.load(std::sync::atomic::Ordering::Relaxed),
             refused: 0,
-            foreign_packets: self.traffic.foreign_packets(),
             dropped_packets,
             connections: alive.iter().map(ConnectionReport::of).collect(),
         }

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::network::Network;
-use crate::system::Change;
+use crate::system::{self, Change};
 
 /// What is to go through the tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ const HALVES: [(&str, &str); 4] =
 /// The changes that send `routes` through `device`, and the packets to `gateway` as before. Routes through a
 /// device go with it, so that only the gateway's has to be undone.
 pub fn changes(routes: &[Route], device: &str, gateway: IpAddr) -> Vec<Change> {
-    let own = if routes.is_empty() { None } else { beside(gateway) };
+    let own = if routes.is_empty() { None } else { beside(gateway, device) };
     let through = |(family, network): (&str, &str)| {
         Change::new(&format!("ip {family} route add {network} dev {device}"), "")
     };
@@ -65,7 +65,7 @@ pub fn changes(routes: &[Route], device: &str, gateway: IpAddr) -> Vec<Change> {
 }
 
 /// A route to the gateway alone, as its packets go now; `None` if there is one, or it is this machine.
-fn beside(gateway: IpAddr) -> Option<Change> {
+fn beside(gateway: IpAddr, device: &str) -> Option<Change> {
     let family = if gateway.is_ipv4() { "-4" } else { "-6" };
     let ask = |arguments: &[&str]| {
         let address = gateway.to_string();
@@ -74,10 +74,10 @@ fn beside(gateway: IpAddr) -> Option<Change> {
         serde_json::from_slice::<Value>(&output.stdout).ok()
     };
     // `ip -j route show exact ADDRESS` lists what is there for this address alone. What a tunnel has put there
-    // was left by one that was killed with its guardian, or is another tunnel's to the same gateway.
+    // was left by one that was killed with its guardian, unless there is another tunnel.
     let exact = ask(&["show", "exact"]).unwrap_or_default();
     let mut exact = exact.as_array().into_iter().flatten();
-    let has_own = exact.any(|route| route["protocol"] != OURS);
+    let has_own = exact.any(|route| route["protocol"] != OURS || system::others_have("tun-", device));
     let now = ask(&["get"])?;
     let now = now.get(0)?;
     if has_own || now["type"] == "local" {

@@ -10,7 +10,7 @@ pub const GATEWAY_DEVICE: &str = "fulmargw%d";
 const GATEWAY_DEVICES: &str = "\"fulmargw*\"";
 
 /// Name of the changes at a gateway.
-pub const GATEWAY_NAME: &str = "tun-nat";
+pub const GATEWAY_NAME: &str = "gateway";
 
 /// A gateway's table. There is one at a time in a network namespace, as the name of its changes is taken.
 const GATEWAY_TABLE: &str = "inet fulmar_tun";

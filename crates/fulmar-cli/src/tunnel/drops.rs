@@ -19,19 +19,22 @@ pub enum Cause {
     TooManyFlows,
     /// It came to a SOCKS association from somebody else than its owner.
     Stranger,
+    /// A packet of a tunnel came from or to an address that is not the peer's.
+    Foreign,
     /// The local socket did not take it.
     Socket,
 }
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::SendQueueFull,
         Self::WaitingFull,
         Self::InboxFull,
         Self::NoFlow,
         Self::TooManyFlows,
         Self::Stranger,
+        Self::Foreign,
         Self::Socket,
     ];
 
@@ -44,6 +47,7 @@ impl Cause {
             Self::NoFlow => "no_flow",
             Self::TooManyFlows => "too_many_flows",
             Self::Stranger => "stranger",
+            Self::Foreign => "foreign",
             Self::Socket => "socket",
         }
     }
@@ -86,6 +90,6 @@ mod tests {
         drops.add_to(&mut sums);
         drops.add_to(&mut sums);
         assert_eq!(sums.len(), Cause::ALL.len());
-        assert_eq!((sums["send_queue_full"], sums["socket"]), (2, 14));
+        assert_eq!((sums["send_queue_full"], sums["socket"]), (2, 2 * Cause::ALL.len() as u64));
     }
 }

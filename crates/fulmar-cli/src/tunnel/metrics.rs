@@ -77,16 +77,10 @@ const OF_CONNECTION: [OfConnection; 21] = [
 type OfCommand = (&'static str, &'static str, MetricType, fn(&Report) -> f64);
 
 /// Values of commands, over all their connections.
-const OF_COMMAND: [OfCommand; 7] = [
+const OF_COMMAND: [OfCommand; 6] = [
     ("up_bytes", "Bytes carried from clients to targets", COUNTER, |r| r.up_bytes as f64),
     ("down_bytes", "Bytes carried from targets to clients", COUNTER, |r| r.down_bytes as f64),
     ("flows_opened", "Flows opened", COUNTER, |r| r.opened as f64),
-    (
-        "tun_packets_foreign",
-        "Packets of tunnels dropped because their addresses were not the peer's",
-        COUNTER,
-        |r| r.foreign_packets as f64,
-    ),
     ("flows_refused", "Flows and clients refused", COUNTER, |r| r.refused as f64),
     ("connections", "Connections there are", GAUGE, |r| r.connections.len() as f64),
     ("uptime_seconds", "Time since the command was ready", GAUGE, |r| r.up_seconds),

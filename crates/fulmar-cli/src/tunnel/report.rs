@@ -30,10 +30,7 @@ pub struct Report {
     pub opened: u64,
     /// Flows refused.
     pub refused: u64,
-    /// Packets of tunnels dropped because their addresses were not the peer's.
-    #[serde(default)]
-    pub foreign_packets: u64,
-    /// Packets of UDP flows that were dropped here, by cause ([`super::drops::Cause`]).
+    /// Packets of UDP flows and tunnels that were dropped here, by cause ([`super::drops::Cause`]).
     #[serde(default)]
     pub dropped_packets: BTreeMap<String, u64>,
     /// Connections there are.
@@ -140,7 +137,6 @@ impl Observed for ObservedClient {
             down_bytes,
             opened,
             refused,
-            foreign_packets: 0,
             dropped_packets,
             connections: self.client.session().iter().map(ConnectionReport::of).collect(),
         }
@@ -187,7 +183,6 @@ impl Observed for ObservedGateway {
             account.traffic.drops.add_to(&mut report.dropped_packets);
             report.up_bytes += up_bytes;
             report.down_bytes += down_bytes;
-            report.foreign_packets += account.traffic.foreign_packets();
             report.opened += account.opened.load(Relaxed);
             report.refused += account.refused.load(Relaxed);
         }

@@ -39,8 +39,6 @@ impl Way {
 pub struct Traffic {
     up_bytes: AtomicU64,
     down_bytes: AtomicU64,
-    /// Packets of a tunnel that came from or to an address that is not the peer's.
-    foreign_packets: AtomicU64,
     up: Throttle,
     down: Throttle,
     paused: watch::Sender<bool>,
@@ -62,16 +60,6 @@ impl Traffic {
     /// Bytes delivered from clients to targets, and from targets to clients.
     pub fn bytes(&self) -> (u64, u64) {
         (self.up_bytes.load(Ordering::Relaxed), self.down_bytes.load(Ordering::Relaxed))
-    }
-
-    /// Counts a packet of a tunnel that was dropped, since its addresses are not the peer's.
-    pub fn count_foreign(&self) {
-        self.foreign_packets.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Packets dropped for their addresses.
-    pub fn foreign_packets(&self) -> u64 {
-        self.foreign_packets.load(Ordering::Relaxed)
     }
 
     /// Bytes per second allowed in each direction from now on; zero for no limit.

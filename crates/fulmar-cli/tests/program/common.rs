@@ -132,6 +132,10 @@ impl Running {
         Self { child }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// As `kill -9`.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -228,7 +232,7 @@ impl Server {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.running.child.id()
+        self.running.pid()
     }
 
     /// A number that `/proc/PID/status` gives: `Threads`, `VmRSS`.

@@ -170,7 +170,7 @@ print('{\"from\": \"%s\"}' % s.recvfrom(9)[1][0], flush=True)";
     liar.wait().unwrap();
     let reports = stage.home.run(&["status", "--json"]).success().json();
     let report = reports.as_array().unwrap().iter().find(|report| report["command"] == "gateway").unwrap();
-    assert!(report["foreign_packets"].as_u64().unwrap() >= 4, "{report}");
+    assert!(report["dropped_packets"]["foreign"].as_u64().unwrap() >= 4, "{report}");
 }
 
 #[test]
@@ -239,6 +239,38 @@ fn children(pid: u32) -> Vec<u32> {
     std::fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
 }
 
+fn kill_guardians(of: u32) {
+    let guardians = children(of);
+    assert!(!guardians.is_empty());
+    for pid in guardians {
+        let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+}
+
+#[test]
+fn a_client_killed_with_its_guardian_is_put_right_by_the_next() {
+    let Some(stage) = Stage::new(&[]) else { return };
+    let all = || stage.near("ip route; ip -6 route; nft list tables");
+    let before = all();
+    let mut tunnel = stage.tunnel(&["--route", "default"]);
+    kill_guardians(tunnel.running.pid());
+    tunnel.running.kill();
+    wait_until("the device is gone", || !stage.near("ip -br link").contains("fulmar0"));
+    assert_ne!(all(), before, "nobody could undo it");
+    let tunnel = stage.tunnel(&["--route", "default"]);
+    stage.near(&format!("ping -c 1 -W 5 {}", tunnel.gateway_v4));
+    assert_eq!(stage.near("nft list table inet fulmar_tun_fulmar0").matches("drop").count(), 2, "once each");
+    // Another tunnel to the same gateway needs the route to it no less.
+    let second = stage.tunnel(&["--route", "198.51.100.0/24", "--device", "second"]);
+    second.running.interrupt();
+    second.running.wait();
+    assert!(stage.near("ip route show exact 10.11.0.2").contains("dev w0"));
+    tunnel.running.interrupt();
+    tunnel.running.wait();
+    wait_until("all is as it was", || all() == before);
+}
+
 #[test]
 fn what_was_killed_with_its_guardian_is_put_right_by_the_next() {
     let Some(mut stage) = Stage::new(&["--tun-nat"]) else { return };
@@ -246,12 +278,7 @@ fn what_was_killed_with_its_guardian_is_put_right_by_the_next() {
         String::from_utf8(stage.far.shell("nft list tables").output().unwrap().stdout).unwrap()
     };
     assert_eq!(forwarding(&stage), "1 1");
-    let guardians = children(stage.gateway.pid());
-    assert!(!guardians.is_empty());
-    for pid in guardians {
-        let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    }
+    kill_guardians(stage.gateway.pid());
     stage.gateway.kill();
     assert!(forwarding(&stage) == "1 1" && tables(&stage).contains("fulmar_tun"), "nobody could undo it");
     // The next knows how it was; one that is killed alone as well.
