@@ -103,11 +103,7 @@ impl Controller {
         let tasks = vec![
             tokio::spawn(admit(endpoint, crew)),
             tokio::spawn(runner.work()),
-            tokio::spawn(async move {
-                if let Err(error) = axum::serve(listener, http::router(Arc::new(desk))).await {
-                    tracing::error!("the page is gone: {error}");
-                }
-            }),
+            tokio::spawn(http::serve(listener, http::router(Arc::new(desk)))),
         ];
         Ok(Self { url, control, key: identity.public_key(), board, tasks })
     }

@@ -8,9 +8,10 @@ use fulmar_net::parse;
 use toml::Spanned;
 
 use super::definition::Experiment;
-use super::plan::cells;
+use super::limits::{AT_ONCE_MAX, BOTTLENECKS_MAX, DURATION_MAX, FLOWS_MAX, LINES_MAX, REPETITIONS_MAX};
+use super::plan::{cells, flows_max};
 use super::raw::{
-    Placed, Raw, above_zero, at_least_one, check_measure, flow, flows_max, link, maybe, measures, sweep,
+    Placed, Raw, above_zero, at_least_one, at_most, check_measure, flow, link, maybe, measures, sweep,
 };
 use super::sender::PEERS;
 use crate::link::LinkSpec;
@@ -59,6 +60,10 @@ impl Experiment {
 }
 
 fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
+    at_most(&raw.bottleneck, BOTTLENECKS_MAX, "bottlenecks")?;
+    at_most(&raw.flow, FLOWS_MAX, "[[flow]]")?;
+    at_most(&raw.claim, LINES_MAX, "claims")?;
+    at_most(&raw.published, LINES_MAX, "published values")?;
     let link = link(LinkSpec::default(), &raw.link)?;
     let more_links =
         raw.bottleneck.iter().map(|table| self::link(link.clone(), table)).collect::<Placed<Vec<_>>>()?;
@@ -66,6 +71,9 @@ fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
         raw.flow.iter().map(|line| flow(line, more_links.len() + 1, peers)).collect::<Placed<Vec<_>>>()?;
     let swept = sweep(&link, &raw.sweep, peers)?;
     let duration = above_zero(&raw.duration)?;
+    if duration > DURATION_MAX {
+        return Err((raw.duration.span(), "a run takes a day at most".into()));
+    }
     let warm_up = maybe(&raw.warm_up, parse::duration)?.unwrap_or_default();
     if let Some(words) = raw.warm_up.as_ref().filter(|_| warm_up >= duration) {
         return Err((words.span(), "the run is not longer than its warm-up".into()));
@@ -103,10 +111,13 @@ fn from_raw(name: String, raw: Raw, peers: &Path) -> Placed<Experiment> {
         duration,
         warm_up,
         loss_free_handshake: raw.loss_free_handshake,
-        repetitions: raw.repetitions.as_ref().map_or(Ok(1), |n| at_least_one(n, "repetition"))?,
+        repetitions: raw
+            .repetitions
+            .as_ref()
+            .map_or(Ok(1), |n| at_least_one(n, REPETITIONS_MAX, "repetition"))?,
         seed: raw.seed.unwrap_or(1),
         has_ecn: raw.ecn,
-        at_once: raw.at_once.as_ref().map_or(Ok(1), |n| at_least_one(n, "run at once"))?,
+        at_once: raw.at_once.as_ref().map_or(Ok(1), |n| at_least_one(n, AT_ONCE_MAX, "run at once"))?,
         series: raw.series.as_ref().map(above_zero).transpose()?,
         measures: measures(raw.measures.as_deref(), flows_max(&flows, &swept))?,
         drops_outliers: raw.drops_outliers,

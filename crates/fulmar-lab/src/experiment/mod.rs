@@ -6,6 +6,7 @@ mod claim;
 mod definition;
 mod file;
 mod key;
+mod limits;
 mod plan;
 mod published;
 mod raw;

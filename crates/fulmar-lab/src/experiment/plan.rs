@@ -1,5 +1,6 @@
 //! From an experiment to the runs it consists of.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fulmar_net::parse;
@@ -8,6 +9,7 @@ use fulmar_proto::Profile;
 use super::ScenarioHash;
 use super::cell::Cell;
 use super::definition::{Experiment, FlowLine};
+use super::limits;
 use super::sender::is_real;
 use super::task::Task;
 use crate::link::LinkSpec;
@@ -19,6 +21,8 @@ use crate::traffic::Traffic;
 /// # Errors
 /// If one of them cannot be run.
 pub fn cells(experiment: &Experiment) -> Result<Vec<Cell>, String> {
+    let count = limits::cells_of(experiment.sweep.values().map(Vec::len))?;
+    limits::check_runs(count, flows_max(&experiment.flows, &experiment.sweep), experiment.repetitions)?;
     let mut cells = vec![Cell { settings: Vec::new() }];
     for (key, values) in &experiment.sweep {
         let grown = cells.iter().flat_map(|cell| {
@@ -49,8 +53,12 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
         apply(key, value, &mut links, &mut flows)?;
     }
     let warm_up = experiment.warm_up;
+    let count = flows.iter().fold(0, |sum: usize, flow| sum.saturating_add(flow.count));
+    limits::check_runs(1, count, 1)?;
+    limits::check_time(duration, experiment.series, count)?;
     let flows: Vec<FlowLine> =
         flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
+    limits::check_pieces(flows.iter().map(|flow| flow.traffic), duration)?;
     let real = flows.iter().filter(|flow| is_real(&flow.sender)).count();
     if real == 0 {
         return simulated(experiment, links, &flows, duration, warm_up)
@@ -95,6 +103,14 @@ fn apply(key: &str, value: &str, links: &mut [LinkSpec], all: &mut [FlowLine]) -
         },
     }
     Ok(())
+}
+
+/// Most flows that a cell has.
+pub(super) fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>>) -> usize {
+    let counts =
+        swept.get("flows").map(|values| values.iter().filter_map(|n| n.parse().ok()).max().unwrap_or(1));
+    let count = |flow: &FlowLine| counts.filter(|_| !flow.is_apart).unwrap_or(flow.count);
+    flows.iter().map(count).fold(0, usize::saturating_add)
 }
 
 /// `bottleneck2.rtt`: a key that concerns one link of a parking lot, counted from one.
@@ -222,6 +238,58 @@ mod tests {
             panic!("virtual time")
         };
         assert_eq!(scenario.warm_up, Duration::from_millis(11_500));
+    }
+
+    /// Two kilobytes of somebody's file are refused before they are multiplied out.
+    #[test]
+    fn what_would_take_all_memory_is_refused_at_once() {
+        let values = |count: usize, word: &str| vec![format!("'{word}'"); count].join(",");
+        let sixty = values(60, "1%");
+        let keys = ["loss", "back_loss", "mark", "duplicate", "corrupt", "back_mark"];
+        let sweep: String = keys.iter().map(|key| format!("{key} = [{sixty}]\n")).collect();
+        assert!(parse(&sweep, "auto").unwrap_err().reason.contains("more than 10000 cells"));
+        // Of which the product is 2^64.
+        let two = values(2, "1%");
+        let many: String = (1..=64).map(|i| format!("'bottleneck{i}.loss' = [{two}]\n")).collect();
+        assert!(parse(&many, "auto").unwrap_err().reason.contains("more than 10000 cells"));
+        let hundred = values(100, "1%");
+        for (text, words) in [
+            (
+                "[[flow]]\nsender='auto'\ncount=9223372036854775807\n[[flow]]\nsender='auto'\ncount=9223372036854775807",
+                "flow",
+            ),
+            ("[[flow]]\nsender='auto'\n[sweep]\nflows=['18446744073709551615']", "flows"),
+            ("[[flow]]\nsender='auto'\n[sweep]\nflows=['0']", "flows"),
+            (
+                format!("[[flow]]\nsender='auto'\ncount=900\n[sweep]\nloss=[{hundred}]\nmark=[{hundred}]")
+                    .as_str(),
+                "flows in all",
+            ),
+            ("[[flow]]\nsender='auto'\n".repeat(1001).as_str(), "1000 [[flow]]"),
+            (format!("{}[[flow]]\nsender='auto'", "[[bottleneck]]\n".repeat(40)).as_str(), "bottlenecks"),
+            ("[[flow]]\nsender='auto'\ntraffic='messages:1/1ns'", "messages"),
+            ("[[flow]]\nsender='auto'\ntraffic='web:1ns/1kB'", "transfers"),
+            ("[[flow]]\nsender='auto'\nstart='500000h'", "a day"),
+            ("[[flow]]\nsender='auto'\nstart_within='500000h'", "a day"),
+            ("[[flow]]\nsender='auto'\nrtt='500000h'", "an hour"),
+            ("[link]\nrtt='5000000h'\n[[flow]]\nsender='auto'", "an hour"),
+            ("[link]\njitter='5000000h'\n[[flow]]\nsender='auto'", "an hour"),
+            ("[[flow]]\nsender='auto'\n[sweep]\nflow_rtt=['5000000h']\nflows=['2']", ""),
+        ] {
+            let text = format!("title='t'\nduration='2s'\n{text}\n");
+            let reason = Experiment::parse("t.toml", &text).unwrap_err().reason;
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
+        for (head, words) in [
+            ("duration='25h'", "a day"),
+            ("duration='2s'\nseries='1ns'", "values over time"),
+            ("duration='2s'\nrepetitions=4000000000", "repetition"),
+            ("duration='2s'\nat_once=100000", "at once"),
+        ] {
+            let text = format!("title='t'\n{head}\n[[flow]]\nsender='auto'\n");
+            let reason = Experiment::parse("t.toml", &text).unwrap_err().reason;
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
     }
 
     #[test]

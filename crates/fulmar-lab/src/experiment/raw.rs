@@ -2,6 +2,7 @@
 //! with its line.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use toml::Spanned;
 
 use super::claim::Claim;
 use super::definition::{FlowLine, Plot};
+use super::limits::{self, DURATION_MAX, FLOWS_MAX};
 use super::plan::of_bottleneck;
 use super::published::Published;
 use super::sender::check_sender;
-use crate::link::LinkSpec;
+use crate::link::{DELAY_MAX, LinkSpec};
 use crate::outcome::Outcome;
 use crate::traffic::Traffic;
 
@@ -111,20 +113,52 @@ pub(super) fn above_zero(words: &Text) -> Placed<Duration> {
     })
 }
 
-pub(super) fn at_least_one<T: Copy + PartialEq + Default>(number: &Spanned<T>, what: &str) -> Placed<T> {
+/// A number from one to a bound.
+pub(super) fn at_least_one<T: Copy + PartialOrd + Default + Display>(
+    number: &Spanned<T>,
+    max: T,
+    what: &str,
+) -> Placed<T> {
     let value = *number.get_ref();
     if value == T::default() {
         Err((number.span(), format!("there is at least one {what}")))
+    } else if value > max {
+        Err((number.span(), format!("{value} is too much: at most {max}, where at least one {what} is")))
     } else {
         Ok(value)
     }
 }
 
-/// Most flows that a cell has.
-pub(super) fn flows_max(flows: &[FlowLine], swept: &BTreeMap<String, Vec<String>>) -> usize {
-    let counts =
-        swept.get("flows").map(|values| values.iter().filter_map(|n| n.parse().ok()).max().unwrap_or(1));
-    flows.iter().map(|flow| counts.filter(|_| !flow.is_apart).unwrap_or(flow.count)).sum()
+/// Whether a list is not too long.
+pub(super) fn at_most<T>(list: &[T], max: usize, what: &str) -> Placed<()> {
+    if list.len() > max {
+        return Err((0..0, format!("there are at most {max} {what}, not {}", list.len())));
+    }
+    Ok(())
+}
+
+/// A moment of a run.
+fn moment(text: &str) -> Result<Duration, String> {
+    match parse::duration(text) {
+        Ok(at) if at > DURATION_MAX => Err("a run takes a day at most".into()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+/// A round-trip time.
+fn round_trip(text: &str) -> Result<Duration, String> {
+    match parse::duration(text) {
+        Ok(rtt) if rtt > DELAY_MAX => Err("a round trip takes an hour at most".into()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+fn count_of_flows(text: &str) -> Result<(), String> {
+    match text.parse::<usize>() {
+        Ok(count) if (1..=FLOWS_MAX).contains(&count) => Ok(()),
+        Ok(count) => Err(format!("a cell has 1 to {FLOWS_MAX} flows, not {count}")),
+        Err(_) => Err(format!("'{text}' is not a number of flows")),
+    }
 }
 
 pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<FlowLine> {
@@ -139,14 +173,14 @@ pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<Fl
         sender: raw.sender.get_ref().clone(),
         traffic: maybe(&raw.traffic, str::parse)?.unwrap_or(Traffic::Bulk),
         traffic_words: raw.traffic.as_ref().map_or("bulk", |words| words.get_ref()).to_owned(),
-        count: raw.count.as_ref().map_or(Ok(1), |count| at_least_one(count, "flow"))?,
-        start: maybe(&raw.start, parse::duration)?.unwrap_or_default(),
-        stop: maybe(&raw.stop, parse::duration)?,
-        rtt: maybe(&raw.rtt, parse::duration)?,
+        count: raw.count.as_ref().map_or(Ok(1), |count| at_least_one(count, FLOWS_MAX, "flow"))?,
+        start: maybe(&raw.start, moment)?.unwrap_or_default(),
+        stop: maybe(&raw.stop, moment)?,
+        rtt: maybe(&raw.rtt, round_trip)?,
         place: raw.place.as_ref().map_or(0, |place| *place.get_ref()),
         priority: raw.priority,
         is_reversed: raw.reverse,
-        start_within: maybe(&raw.start_within, parse::duration)?.unwrap_or_default(),
+        start_within: maybe(&raw.start_within, moment)?.unwrap_or_default(),
         is_apart: raw.apart,
     })
 }
@@ -178,6 +212,8 @@ pub(super) fn sweep(
     peers: &Path,
 ) -> Placed<BTreeMap<String, Vec<String>>> {
     let mut sweep = BTreeMap::new();
+    let place = table.keys().next().map_or(0..0, Spanned::span);
+    limits::cells_of(table.values().map(Vec::len)).map_err(|reason| (place, reason))?;
     for (key, values) in table {
         if values.is_empty() {
             return Err((key.span(), format!("'{}' has no values", key.get_ref())));
@@ -185,11 +221,8 @@ pub(super) fn sweep(
         for value in values {
             placed(value, |value| match key.get_ref().as_str() {
                 "sender" => check_sender(value, peers),
-                "flows" => value
-                    .parse::<usize>()
-                    .map(drop)
-                    .map_err(|_| format!("'{value}' is not a number of flows")),
-                "flow_rtt" => parse::duration(value).map(drop).map_err(|e| e.to_string()),
+                "flows" => count_of_flows(value),
+                "flow_rtt" => round_trip(value).map(drop),
                 "traffic" => value.parse::<Traffic>().map(drop),
                 key => link.clone().set(of_bottleneck(key).map_or(key, |(_, key)| key), value).map_err(
                     |reason| {

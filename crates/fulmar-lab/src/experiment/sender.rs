@@ -33,7 +33,10 @@ pub(super) fn check_sender(sender: &str, peers: &Path) -> Result<(), String> {
     if let Some(name) = peer_name(sender) {
         return check_peer(peers, name);
     }
-    let is_kernel = kernel_congestion(sender).is_some_and(|name| !name.is_empty());
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let is_kernel = kernel_congestion(sender).is_some_and(is_name);
     if is_kernel {
         return Ok(());
     }

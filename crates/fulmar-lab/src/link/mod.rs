@@ -25,6 +25,9 @@ use fulmar_proto::Rate;
 pub use back::Back;
 use words::{jitter, loss, rate, to};
 
+/// The longest round-trip time, and the longest jitter: beyond the moon, and far below where times overflow.
+pub const DELAY_MAX: Duration = Duration::from_secs(3600);
+
 /// What the link between the two ends does.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Link")]
@@ -58,7 +61,8 @@ pub struct LinkSpec {
     /// Mark ECN-capable packets that find this much in the queue: 0.3bdp, 30p, 64KiB
     #[arg(long, value_name = "LIMIT", value_parser = parse::queue_limit)]
     pub mark_threshold: Option<QueueLimit>,
-    /// Extra delay, uniform from zero to this
+    /// Extra delay of each packet, uniform from zero to this. Without --reorder no packet overtakes another: each
+    /// waits for the latest before it, so where packets are closer than this nearly all have nearly all of it
     #[arg(long, default_value = "0", value_parser = parse::duration)]
     pub jitter: Duration,
     /// Jitter may change the order of packets
@@ -194,6 +198,10 @@ impl LinkSpec {
     /// # Errors
     /// If no such loss process exists, or the delay is longer than the round-trip time.
     pub fn forward(&self) -> Result<LinkConfig, String> {
+        let jitter_max = self.jitter.max(self.back.back_jitter.unwrap_or_default());
+        if self.rtt.max(jitter_max) > DELAY_MAX {
+            return Err("a round trip takes an hour at most, and so does jitter".into());
+        }
         let order = if self.reorder { Order::Free } else { Order::Kept };
         if self.forward_delay.is_some_and(|delay| delay > self.rtt) {
             return Err("the delay forward is longer than the round-trip time".into());

@@ -44,9 +44,22 @@ pub(super) fn loss(text: &str) -> Result<Loss, String> {
     }
 }
 
+/// Bytes of a trace's file: some hours at 100 Mb/s in mahimahi's format.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// A trace's file. The name may be anybody's: a device or a pipe would never end.
 fn read(path: &str) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("no trace '{path}': there are {}, and files ({error})", traces::names()))
+    let words = |error: &dyn std::fmt::Display| {
+        format!("no trace '{path}': there are {}, and files ({error})", traces::names())
+    };
+    let meta = std::fs::metadata(path).map_err(|error| words(&error))?;
+    if !meta.is_file() {
+        return Err(words(&"this is none"));
+    }
+    if meta.len() > FILE_BYTES_MAX {
+        return Err(words(&format_args!("this has more than {FILE_BYTES_MAX} bytes")));
+    }
+    std::fs::read_to_string(path).map_err(|error| words(&error))
 }
 
 /// The loss model with a burst length, if one is given.
@@ -100,5 +113,8 @@ mod tests {
         std::fs::write(&path, "fast\n").unwrap();
         assert!(rate(&word).unwrap_err().contains("a.rate"));
         assert!(loss("trace:nowhere").unwrap_err().contains("lte-walk"));
+        // Read to their end they would take all memory.
+        assert!(rate("trace:/dev/zero").unwrap_err().contains("this is none"));
+        assert!(loss("trace:/dev/zero").unwrap_err().contains("this is none"));
     }
 }

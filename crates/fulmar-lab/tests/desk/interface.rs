@@ -70,6 +70,43 @@ fn no_word_of_the_page_is_a_command() {
     assert!(!mark.exists());
 }
 
+/// A file of 2 kB took 3.5 GB in 20 s, and the page was dead meanwhile.
+#[test]
+fn an_experiment_that_would_take_all_memory_is_refused_at_once() {
+    let desk = Desk::operator();
+    let values = vec!["'1%'"; 60].join(",");
+    let keys = ["loss", "back_loss", "mark", "duplicate", "corrupt", "back_mark"];
+    let sweep: String = keys.iter().map(|key| format!("{key} = [{values}]\n")).collect();
+    let text = format!("title = 't'\nduration = '1s'\n[[flow]]\nsender = 'auto'\n[sweep]\n{sweep}");
+    let answer = desk.send("POST", "/api/experiments/read", &text);
+    assert!(answer.status == 422 && answer.text().contains("more than 10000 cells"), "{}", answer.text());
+    let answer = desk.send("POST", "/api/experiments/read", &text.replace("1%", &"9".repeat(600)));
+    assert_eq!(answer.status, 413);
+}
+
+/// Connections on which half a request is said, more than the program may have descriptors.
+#[test]
+fn half_requests_shut_nobody_out() {
+    use std::io::{Read, Write};
+    let desk = Desk::operator();
+    let mut half: Vec<std::net::TcpStream> = Vec::new();
+    for _ in 0..300 {
+        let mut stream = std::net::TcpStream::connect(&desk.address).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        stream.write_all(b"GET /api/state HTTP/1.1\r\nhost: x\r\n").unwrap();
+        half.push(stream);
+        assert!(half.len() % 100 != 0 || desk.get("/api/state").status == 200);
+    }
+    // The oldest have gone, and those that stay do not stay for long.
+    for index in [0, 100, 299] {
+        let mut left = Vec::new();
+        let ended = half[index].read_to_end(&mut left);
+        let waits = ended.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!waits && !left.starts_with(b"HTTP/1.1 200"), "{index}: {ended:?}");
+    }
+    assert_eq!(desk.get("/api/state").status, 200);
+}
+
 #[test]
 fn what_is_impossible_is_said_with_its_field_and_starts_nothing() {
     let desk = Desk::operator();

@@ -99,6 +99,17 @@ impl Record {
         }
     }
 
+    /// Keeps the next bytes of the picture as a receiver has them; says whether they are no more than it has.
+    pub(crate) fn take_in(&mut self, flow: usize, bytes: &[u8]) -> bool {
+        let whole = self.picture.as_ref().map_or(0, |picture| picture.bytes.len());
+        let Some(all) = self.received.get_mut(flow) else { return bytes.is_empty() };
+        if all.len() + bytes.len() > whole {
+            return false;
+        }
+        all.extend_from_slice(bytes);
+        true
+    }
+
     pub(crate) fn total_bytes(&self) -> Option<u64> {
         match self.spec.amount {
             Amount::Bytes(bytes) => Some(bytes),
@@ -186,5 +197,24 @@ impl Record {
     pub(super) fn let_go_picture(&mut self) {
         self.received = Vec::new();
         self.picture = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desk::image;
+
+    /// An agent may be changed at will: what it sends back has an end.
+    #[test]
+    fn no_more_of_a_picture_is_kept_than_it_has() {
+        let picture = Arc::new(image::drawn());
+        let whole = picture.bytes.len();
+        let spec = Spec { kind: Kind::Demo, ..spec::tests::spec() };
+        let mut record = Record::new("1".into(), 0, spec, Some(picture));
+        assert!(record.take_in(0, &vec![0; whole - 1]) && record.take_in(0, &[0]));
+        assert!(!record.take_in(0, &[0]) && record.received[0].len() == whole);
+        assert!(record.take_in(1, &[0]), "others are not concerned");
+        assert!(!record.take_in(9, &[0]), "there is no such transport");
     }
 }

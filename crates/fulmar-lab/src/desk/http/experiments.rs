@@ -22,13 +22,21 @@ pub(super) struct Listed {
 }
 
 pub(super) async fn write(Body(spec): Body<Spec>) -> Result<Response, Refusal> {
-    let spec = spec::checked(spec)?;
-    experiment::write(&spec).map(IntoResponse::into_response)
+    let written = apart(move || experiment::write(&spec::checked(spec)?)).await?;
+    Ok(written.into_response())
+}
+
+/// Work that is not for the threads that serve pages.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Refusal::new(500, error.to_string()))?
 }
 
 pub(super) async fn read(State(desk): Shared, text: String) -> Result<Json<Loaded>, Refusal> {
-    // As if it lay among the others, so that it finds their peers.
-    experiment::read(&desk.experiments.join("experiment.toml").display().to_string(), &text).map(Json)
+    // As if it lay among the others, so that it finds their peers, and no file of anybody else's.
+    let file = desk.experiments.join("experiment.toml").display().to_string();
+    apart(move || experiment::read(&file, &text)).await.map(Json)
 }
 
 /// Files of experiments, by name.
@@ -55,6 +63,9 @@ pub(super) async fn show(State(desk): Shared, Path(name): Path<String>) -> Resul
     let file =
         files(&desk).into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == name.as_str()));
     let path = file.ok_or_else(|| Refusal::new(404, format!("there is no experiment '{name}'")))?;
-    let text = std::fs::read_to_string(&path).map_err(|error| Refusal::new(500, error.to_string()))?;
-    experiment::read(&path.display().to_string(), &text).map(Json)
+    let read = move || {
+        let text = std::fs::read_to_string(&path).map_err(|error| Refusal::new(500, error.to_string()))?;
+        experiment::read(&path.display().to_string(), &text)
+    };
+    apart(read).await.map(Json)
 }

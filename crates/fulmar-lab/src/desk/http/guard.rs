@@ -14,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
+use super::serve::Known;
 use crate::desk::types::Refusal;
 
 /// Who is let in.
@@ -108,6 +109,7 @@ pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
     } else if let Some(given) = query_token(request.uri()).filter(|_| !is_api) {
         if guard.is_right(given) { admitted(&guard) } else { closed() }
     } else if guard.has_token(request.headers()) {
+        request.extensions().get::<Known>().into_iter().for_each(Known::show);
         next.run(request).await
     } else if is_api {
         Refusal::new(401, "the token is missing or wrong: it is in the URL that the program has printed")

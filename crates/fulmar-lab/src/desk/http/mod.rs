@@ -8,6 +8,7 @@ mod guard;
 mod images;
 mod page;
 mod runs;
+mod serve;
 
 use std::sync::Arc;
 
@@ -23,9 +24,12 @@ use super::{catalogue, image, results};
 pub(crate) use desk::Desk;
 use desk::Shared;
 pub(crate) use guard::{Guard, token};
+pub(crate) use serve::serve;
 
 /// Bytes of a request that is no picture.
 const BODY_MAX: usize = 1 << 20;
+/// Bytes of an experiment file: the longest of this project has 7 kB.
+const EXPERIMENT_MAX: usize = 1 << 17;
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -60,7 +64,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .route("/runs/{id}/flows/{flow}/received", get(images::received))
         .route("/experiments", get(experiments::list))
         .route("/experiments/write", post(experiments::write))
-        .route("/experiments/read", post(experiments::read))
+        .route("/experiments/read", post(experiments::read).layer(DefaultBodyLimit::max(EXPERIMENT_MAX)))
         .route("/experiments/{name}", get(experiments::show))
         .route("/images", get(images::list).post(images::add).layer(DefaultBodyLimit::max(image::BYTES_MAX)))
         .route("/images/{id}", get(images::show))

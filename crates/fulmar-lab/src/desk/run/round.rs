@@ -235,10 +235,12 @@ impl Round<'_> {
             Report::Sending { view, .. } => self.lanes[lane].watch.view = view,
             Report::Receiving { bytes, .. } => self.lanes[lane].watch.received_bytes = bytes,
             Report::Part { .. } => {
-                let flow = self.lanes[lane].flow;
-                self.board.update(self.id, |record| {
-                    record.received.get_mut(flow).into_iter().for_each(|all| all.extend_from_slice(&beside));
-                });
+                let (flow, mut is_room) = (self.lanes[lane].flow, true);
+                self.board.update(self.id, |record| is_room = record.take_in(flow, &beside));
+                if !is_room {
+                    let name = &self.receiver.name;
+                    return Err(Halt::Failed(format!("agent '{name}' returns more than the picture has")));
+                }
             }
             Report::Received { bytes, seconds, is_whole, .. } => {
                 let seen = &mut self.lanes[lane];
