@@ -8,6 +8,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod applications;
+mod better;
 #[cfg(target_os = "linux")]
 pub mod bridge;
 pub mod compare;

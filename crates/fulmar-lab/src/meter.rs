@@ -50,11 +50,16 @@ impl Meter {
         does_count
     }
 
-    /// How long the flow took, where it could have gone on until `end`. None if nothing came.
-    pub(crate) fn span(&self, end: Duration) -> Option<Duration> {
+    /// From when to when the flow took, where it could have gone on until `end`. None if nothing came.
+    pub(crate) fn counted(&self, end: Duration) -> Option<(Duration, Duration)> {
         let (first, last) = self.first.zip(self.last)?;
         let until = if self.has_ended { last } else { last.max(end) };
-        Some(until.saturating_sub(first.max(self.count_from)))
+        Some((first.max(self.count_from), until))
+    }
+
+    /// How long that is.
+    pub(crate) fn span(&self, end: Duration) -> Option<Duration> {
+        self.counted(end).map(|(from, until)| until.saturating_sub(from))
     }
 
     /// When the last byte was read, if that was the end of the data.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fulmar_net::{DelayHistogram, LinkStats};
 use serde::{Deserialize, Serialize};
 
+pub use crate::better::{Better, better};
 use crate::sample::Sample;
 use crate::{fairness, statistics};
 
@@ -29,7 +30,7 @@ pub struct Outcome {
     /// Why the run is invalid, or what else a reader should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Sum over the flows, in Mbit/s of application data.
+    /// Application data of all flows over one common time, in Mbit/s.
     pub goodput_mbps: f64,
     /// Goodput divided by (1 - p) x capacity of the (first) bottleneck, both as means over the run.
     pub fraction_of_limit: Option<f64>,
@@ -73,6 +74,9 @@ pub struct Flow {
     pub traffic: String,
     /// Application bytes read in order by the receiver after the warm-up.
     pub received_bytes: u64,
+    /// From when to when these bytes were read, since the start of the run.
+    #[serde(skip)]
+    pub counted: Option<(Duration, Duration)>,
     /// Mbit/s of application data read: from the first byte to the last of a flow that came to its end,
     /// otherwise to the end of the run (or to when the sending application stopped, if nothing came later).
     pub goodput_mbps: f64,
@@ -250,8 +254,18 @@ impl Link {
 pub struct Lateness {
     /// Distribution over packets: from when the model said until they were written to the device.
     pub delays: Delays,
-    /// The bound on p99 above which the run is invalid, ms.
+    /// Over reads: how long packets lay in the device before, at least.
+    #[serde(default)]
+    pub waited: Delays,
+    /// How late a thread of the programs' priority woke that slept a millisecond at a time; nothing if no program runs
+    /// on this machine.
+    #[serde(default)]
+    pub programs: Delays,
+    /// The bound on p99 above which the run is invalid, ms: of packets and of what they waited before.
     pub p99_max_ms: f64,
+    /// The same of the programs.
+    #[serde(default)]
+    pub programs_max_ms: f64,
     /// Packets a device dropped before the bridge read them.
     pub device_drops: u64,
     /// Share of one core the bridge used.
@@ -261,7 +275,7 @@ pub struct Lateness {
 impl Outcome {
     /// Fills in what follows from the flows and links: sum, share of the limit, Jain's index, utilisation.
     pub fn summarise(&mut self, capacity_bps: Option<f64>, loss_rate: f64) {
-        self.goodput_mbps = self.flows.iter().map(|flow| flow.goodput_mbps).sum();
+        self.goodput_mbps = self.sum_mbps();
         let limit = capacity_bps.map(|capacity| capacity * (1.0 - loss_rate) / 1e6);
         self.fraction_of_limit = limit.filter(|&limit| limit > 0.0).map(|limit| self.goodput_mbps / limit);
         let alone = capacity_bps.map(|capacity| capacity * PAYLOAD_SHARE / 1e6);
@@ -275,6 +289,22 @@ impl Outcome {
         if let Some(bottleneck) = self.links.first() {
             self.utilisation = bottleneck.utilisation;
             self.queue_delay = bottleneck.queue_delay;
+        }
+    }
+
+    /// What all flows received over one common time, from the first byte of any that counts to the last moment of any:
+    /// rates over different times cannot be added. Where times are not known, the sum of the rates.
+    fn sum_mbps(&self) -> f64 {
+        let times = || self.flows.iter().filter_map(|flow| flow.counted);
+        let is_known = self.flows.iter().all(|flow| flow.counted.is_some() || flow.received_bytes == 0);
+        let from = times().map(|(from, _)| from).min();
+        let to = times().map(|(_, to)| to).max();
+        let seconds = from.zip(to).map_or(0.0, |(from, to)| to.saturating_sub(from).as_secs_f64());
+        if is_known && seconds > 0.0 {
+            let bytes: u64 = self.flows.iter().map(|flow| flow.received_bytes).sum();
+            bytes as f64 * 8.0 / seconds / 1e6
+        } else {
+            self.flows.iter().map(|flow| flow.goodput_mbps).sum()
         }
     }
 
@@ -361,30 +391,6 @@ impl Outcome {
     ];
 }
 
-/// Which values of a measure are the better ones.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// The larger ones.
-    Larger,
-    /// The smaller ones.
-    Smaller,
-    /// That depends.
-    Neither,
-}
-
-/// Which values of a measure are the better ones, by its name.
-pub fn better(measure: &str) -> Better {
-    let name = measure.rsplit_once('.').map_or(measure, |(_, name)| name);
-    match name {
-        "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "share_of_limit" | "connected"
-        | "received_mb" | "normalised_goodput" | "jain" | "jain_over_time" => Better::Larger,
-        "retransmission_rate" | "redundancy_rate" | "recovery_rate" | "recovered" => Better::Neither,
-        "utilisation" | "loss_estimate_mean" | "ce_marks" | "fast_recoveries" | "timeouts" => Better::Neither,
-        // Delays, times, losses, errors, bytes sent per byte delivered.
-        _ => Better::Smaller,
-    }
-}
-
 impl Flow {
     /// A value by its name.
     pub fn measure(&self, name: &str) -> Option<f64> {
@@ -454,6 +460,27 @@ mod tests {
         }
         assert!(outcome.measure("flow0.goodput_mbps").is_some());
         assert!(outcome.measure("flow1.goodput_mbps").is_none() && outcome.measure("beauty").is_none());
+    }
+
+    /// Four flows that begin two seconds apart, each alone for a while: their rates add up to more than the link has.
+    #[test]
+    fn the_sum_is_over_one_common_time() {
+        let second = Duration::from_secs(1);
+        let flow = |from: u32, to: u32, received_bytes, goodput_mbps| Flow {
+            counted: Some((second * from, second * to)),
+            received_bytes,
+            goodput_mbps,
+            ..Flow::default()
+        };
+        let mut outcome = Outcome {
+            flows: vec![flow(0, 4, 4_000_000, 8.0), flow(4, 8, 4_000_000, 8.0), Flow::default()],
+            ..Outcome::default()
+        };
+        outcome.summarise(Some(8e6), 0.0);
+        assert_eq!((outcome.goodput_mbps, outcome.fraction_of_limit), (8.0, Some(1.0)));
+        outcome.flows.truncate(1);
+        outcome.summarise(Some(8e6), 0.0);
+        assert_eq!(outcome.goodput_mbps, 8.0);
     }
 
     #[test]

@@ -127,6 +127,39 @@ fn sleepers() -> usize {
     lines.filter(|line| line.starts_with(b"sleep\x0098765.")).count()
 }
 
+/// A device that is switched off loses what comes, and what comes later arrives.
+#[test]
+fn a_device_that_goes_down_does_not_end_the_run() {
+    if !Command::new("ping").arg("-V").output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: there is no ping");
+        return;
+    }
+    let server = "exec ping -q -i 0.02 {client}";
+    let client = "sleep 0.5; ip link set lab0 down; sleep 1; ip link set lab0 up; sleep 0.3; echo '{}'";
+    let more = ["--server", server, "--client", client, "--late-max", "10s"];
+    let Some(output) = lab_with("bridge --rtt 4ms", &more) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("a device was down: "), "{text}");
+    assert!(text.contains("programs late p50"), "{text}");
+    // Of programs nothing is known that could stand in a table of flows.
+    assert!(!text.contains("sum 0.00") && !text.contains("timeouts"), "{text}");
+}
+
+/// Whoever calls it from a script has to see that the figures mean nothing.
+#[test]
+fn an_invalid_run_is_a_failure() {
+    for line in
+        ["tcp -t 0.3 --rate 10M --late-max 0", "bridge --server sleep@9 --client sleep@0.1 --late-max 0"]
+    {
+        let words: Vec<String> = line.split(' ').map(|word| word.replace('@', " ")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let Some(output) = lab_with("", &words) else { return };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.code() == Some(1) && text.contains("INVALID"), "{output:?}");
+    }
+}
+
 /// A folder with one peer, of which this is the server.
 fn folder_with_peer(server: &str, programs: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

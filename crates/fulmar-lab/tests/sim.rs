@@ -371,3 +371,29 @@ fn whoever_has_read_enough_hears_no_complaint() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     }
 }
+
+/// Flows that begin one after the other each had the link to themselves for a while: what they have together is bytes
+/// over one common time, and never more than the link carries.
+#[test]
+fn nothing_exceeds_the_link_however_flows_are_staggered() {
+    let run = |line: &str| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_fulmar-lab"))
+            .args(line.split_whitespace())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let outcome: fulmar_lab::outcome::Outcome = serde_json::from_slice(&output.stdout).unwrap();
+        outcome
+    };
+    for line in [
+        "sim --profile auto,cubic --flows 4 --stagger 2s -t 10 --rate 20M --rtt 50ms --json",
+        "sim --profile cubic --flows 3 --stagger 1s -t 4 --traffic fixed:300kB --rate 5M --rtt 20ms --json",
+    ] {
+        let outcome = run(line);
+        assert!(outcome.fraction_of_limit.unwrap() <= 1.0, "{line}: {:?}", outcome.fraction_of_limit);
+        assert!(outcome.fraction_of_limit.unwrap() > 0.3, "{line}: {:?}", outcome.fraction_of_limit);
+        for measure in ["share_of_limit", "normalised_goodput"] {
+            assert!(outcome.measure(measure).unwrap() <= 1.05, "{line}: {measure}");
+        }
+    }
+}

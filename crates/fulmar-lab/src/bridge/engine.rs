@@ -2,7 +2,8 @@
 //!
 //! It waits until a device has packets or the model has something due, never longer than it takes to notice a
 //! command. How late each packet leaves is recorded: the difference between the time the model says and the
-//! time after it was written.
+//! time after it was written. The model's time begins when a packet is read: how long it lay in the device before, as
+//! far as that can be known (this thread overslept, or was busy with others), is recorded too.
 //!
 //! Setting a timer costs several microseconds in a virtual machine, more than moving a packet. So waits
 //! shorter than [`TICK`] become as long, like the interrupt moderation of a network card; that lateness is
@@ -19,6 +20,7 @@ use fulmar_proto::Instant;
 
 use super::device::{Device, Found, READ_BYTES_MAX};
 use super::packet::{IpPacket, split};
+use super::watchdog::Watchdog;
 use crate::outcome::{Delays, Lateness, ms};
 use crate::sys;
 
@@ -58,11 +60,21 @@ pub(super) struct Report {
     /// Forward and backward link of each lane.
     pub(super) lanes: Vec<(LinkStats, LinkStats)>,
     pub(super) lateness: DelayHistogram,
+    /// How long packets lay in a device before they were read, at least.
+    pub(super) waited: DelayHistogram,
+    /// How late threads of the programs' priority woke, where programs run on this machine.
+    pub(super) programs: Option<DelayHistogram>,
     pub(super) elapsed: Duration,
     pub(super) busy: Duration,
     /// Packets a device did not take.
     pub(super) refused: u64,
+    /// Packets for a device that was down.
+    pub(super) down: u64,
 }
+
+/// Programs may be later than the bridge by this factor: they have no real-time priority, and wait for a slice of the
+/// scheduler (3 ms) where they share cores.
+const PROGRAMS_FACTOR: u32 = 5;
 
 impl Report {
     /// How late packets were, and in words why the machine was too slow, if it was.
@@ -74,12 +86,27 @@ impl Report {
         if delays.p99_ms > p99_max_ms {
             faults.push(format!("packets were late: p99 {:.2} ms, bound {p99_max_ms:.2} ms", delays.p99_ms));
         }
+        let waited = Delays::of_histogram(&self.waited);
+        if waited.p99_ms > p99_max_ms {
+            faults.push(format!(
+                "packets lay in a device before the bridge read them: p99 {:.2} ms, bound {p99_max_ms:.2} ms",
+                waited.p99_ms
+            ));
+        }
+        let programs = self.programs.as_ref().map(Delays::of_histogram).unwrap_or_default();
+        let programs_max_ms = p99_max_ms * f64::from(PROGRAMS_FACTOR);
+        if programs.p99_ms > programs_max_ms {
+            faults.push(format!(
+                "the machine was late for the programs: p99 {:.2} ms, bound {programs_max_ms:.2} ms",
+                programs.p99_ms
+            ));
+        }
         if device_drops > 0 {
             faults.push(format!(
                 "a device dropped {device_drops} packets that the bridge did not read in time"
             ));
         }
-        (Lateness { delays, p99_max_ms, device_drops, core_share }, faults)
+        (Lateness { delays, waited, programs, p99_max_ms, programs_max_ms, device_drops, core_share }, faults)
     }
 }
 
@@ -92,7 +119,16 @@ pub(super) struct Engine {
     control: Arc<Control>,
     origin: Clock,
     lateness: DelayHistogram,
+    waited: DelayHistogram,
     refused: u64,
+    down: u64,
+    /// When this thread woke last, and by how much too late.
+    woke: (Instant, Duration),
+}
+
+/// Whether a device is switched off: what it is given is lost, and it may come back.
+fn is_down(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::ENETDOWN | libc::ENXIO | libc::ENETUNREACH))
 }
 
 impl Engine {
@@ -109,7 +145,10 @@ impl Engine {
             control,
             origin: Clock::now(),
             lateness: DelayHistogram::default(),
+            waited: DelayHistogram::default(),
             refused: 0,
+            down: 0,
+            woke: (Instant::ZERO, Duration::ZERO),
         }
     }
 
@@ -119,6 +158,9 @@ impl Engine {
 
     /// Works until told to stop.
     pub(super) fn run(mut self) -> io::Result<Report> {
+        // Before this thread is preferred to all others: the priority would be passed on.
+        let has_programs = self.devices.iter().all(|device| matches!(device, Device::Tun(_)));
+        let watchdog = has_programs.then(Watchdog::start).transpose()?;
         sys::be_punctual();
         let mut buffer = vec![0; READ_BYTES_MAX];
         let mut command_at = self.now();
@@ -141,9 +183,12 @@ impl Engine {
                 .map(|path| Direction::BOTH.map(|direction| path.link(direction).stats().clone()).into())
                 .collect(),
             lateness: self.lateness,
+            waited: self.waited,
+            programs: watchdog.map(Watchdog::finish),
             elapsed: self.origin.elapsed(),
             busy: sys::thread_time(),
             refused: self.refused,
+            down: self.down,
         })
     }
 
@@ -161,14 +206,18 @@ impl Engine {
     }
 
     /// Waits until something is due or a device has packets; says which may have.
-    fn wait(&self, command_at: Instant) -> io::Result<[bool; 2]> {
-        let until = self.due().map_or(command_at, |at| at.min(command_at));
-        let wait = until - self.now();
-        if wait < TICK {
+    fn wait(&mut self, command_at: Instant) -> io::Result<[bool; 2]> {
+        let (began, until) = (self.now(), self.due().map_or(command_at, |at| at.min(command_at)));
+        let wait = until - began;
+        let ready = if wait < TICK {
             std::thread::sleep(TICK);
-            return Ok([true; 2]);
-        }
-        sys::wait_readable([&self.devices[0], &self.devices[1]], wait)
+            [true; 2]
+        } else {
+            sys::wait_readable([&self.devices[0], &self.devices[1]], wait)?
+        };
+        let now = self.now();
+        self.woke = (now, now - (began + wait.max(TICK)));
+        Ok(ready)
     }
 
     /// Hands what a device has to the link.
@@ -179,9 +228,16 @@ impl Engine {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     return Ok(());
                 }
+                Err(error) if is_down(&error) => {
+                    // It may say so at once each time it is asked.
+                    std::thread::sleep(TICK);
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             };
             let now = self.now();
+            let (woke, overslept) = self.woke;
+            self.waited.record(overslept + (now - woke));
             let packets = match found {
                 Found::Packets(packets) => packets,
                 // One that is not taken is asked for again by who needs it.
@@ -217,6 +273,7 @@ impl Engine {
                 // A damaged header is refused: that packet is gone.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.refused += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.refused += 1,
+                Err(error) if is_down(&error) => self.down += 1,
                 Err(error) => return Err(error),
             }
             self.lateness.record(self.now() - due);

@@ -9,6 +9,7 @@ mod engine;
 mod lanes;
 mod namespace;
 mod packet;
+mod watchdog;
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -136,6 +137,9 @@ impl Bridge {
         outcome.remarks.extend(faults);
         if report.refused > 0 {
             outcome.remarks.push(format!("a device refused {} packets", report.refused));
+        }
+        if report.down > 0 {
+            outcome.remarks.push(format!("a device was down: {} packets went nowhere", report.down));
         }
         outcome.lateness = Some(lateness);
         Ok(())

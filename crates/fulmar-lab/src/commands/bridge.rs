@@ -24,7 +24,7 @@ pub(super) struct Common {
     /// The kernel's TCP does without selective acknowledgments
     #[arg(long)]
     no_sack: bool,
-    /// The run is invalid if 1 % of packets are later than this
+    /// The run is invalid if 1 % of packets are later than this, or programs wake later than five times this
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = parse::duration)]
     pub(super) late_max: Duration,
     /// Print the whole outcome as JSON
@@ -43,7 +43,8 @@ impl Common {
 /// Run the kernel's TCP over the same link in real time (root, or user namespaces)
 ///
 /// Sender and receiver are threads of this program in two network namespaces; the model moves every packet
-/// between them. A run whose packets the machine could not move in time is called invalid.
+/// between them. A run whose packets the machine could not move in time, or whose programs it kept waiting, is
+/// called invalid, and the exit code is 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab tcp --cc cubic,bbr --rate 100M --rtt 20ms -t 15
@@ -100,13 +101,16 @@ pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
         settings: args.common.settings(),
         lateness_p99_max: args.common.late_max,
     };
-    print::outcome(&tcp::run(&scenario, args.common.seed)?, args.common.json)
+    let outcome = tcp::run(&scenario, args.common.seed)?;
+    print::outcome(&outcome, args.common.json)?;
+    print::validity(&outcome)
 }
 
 /// Run any two programs over the same link in real time (root, or user namespaces)
 ///
 /// In the commands, {server} and {client} stand for the addresses of the ends. The server runs first and is
-/// ended when the client has ended; nothing that either has started outlives the run.
+/// ended when the client has ended; nothing that either has started outlives the run. The exit code is 1 if the client
+/// failed or the run is invalid.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   fulmar-lab bridge --loss 2% --server 'iperf3 -s' --client 'iperf3 -c {server} -J -t 10' --json")]
@@ -149,7 +153,7 @@ pub(super) fn run_bridge(args: &BridgeArgs) -> Result<(), String> {
         print::outcome(&finished.outcome, false)?;
     }
     match finished.exit_status {
-        Some(0) => Ok(()),
+        Some(0) => print::validity(&finished.outcome),
         Some(status) => Err(format!("the client ended with status {status}")),
         None => Err("the client was ended by a signal".into()),
     }

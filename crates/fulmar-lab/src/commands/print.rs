@@ -9,6 +9,30 @@ pub(super) fn outcome(outcome: &Outcome, is_json: bool) -> Result<(), String> {
         println!("{text}");
         return Ok(());
     }
+    flows(outcome);
+    links(outcome);
+    lateness(outcome);
+    if !outcome.valid {
+        println!("INVALID: {}", outcome.remarks.join("; "));
+    } else if !outcome.remarks.is_empty() {
+        println!("note: {}", outcome.remarks.join("; "));
+    }
+    Ok(())
+}
+
+/// Says that a run counts for nothing, so that the program ends with that.
+pub(super) fn validity(outcome: &Outcome) -> Result<(), String> {
+    if outcome.valid {
+        return Ok(());
+    }
+    Err(format!("the run is invalid, its figures mean nothing: {}", outcome.remarks.join("; ")))
+}
+
+/// What came of each flow; programs have none of which is known what it received.
+fn flows(outcome: &Outcome) {
+    if outcome.flows.is_empty() {
+        return;
+    }
     println!("{:24} {:>9} {:>7} {:>7} {:>9}  remarks", "flow", "Mbit/s", "wire", "RTT ms", "timeouts");
     for flow in &outcome.flows {
         let wire = flow.wire_ratio.map_or("-".into(), |ratio| format!("{ratio:.3}"));
@@ -28,6 +52,9 @@ pub(super) fn outcome(outcome: &Outcome, is_json: bool) -> Result<(), String> {
     }
     let limit = outcome.fraction_of_limit.map_or(String::new(), |f| format!(" = {f:.3} of (1-p) x capacity"));
     println!("sum {:.2} Mbit/s{limit}, Jain's index {:.3}", outcome.goodput_mbps, outcome.jain);
+}
+
+fn links(outcome: &Outcome) {
     for link in &outcome.links {
         let policed = if link.policed > 0 { format!(", {} policed", link.policed) } else { String::new() };
         println!(
@@ -42,21 +69,21 @@ pub(super) fn outcome(outcome: &Outcome, is_json: bool) -> Result<(), String> {
             delays(&link.queue_delay)
         );
     }
-    if let Some(late) = &outcome.lateness {
-        println!(
-            "lateness {} (bound on p99: {} ms), {} device drops, {:.0} % of a core",
-            delays(&late.delays),
-            late.p99_max_ms,
-            late.device_drops,
-            late.core_share * 100.0
-        );
+}
+
+fn lateness(outcome: &Outcome) {
+    let Some(late) = &outcome.lateness else { return };
+    println!(
+        "lateness {} (bound on p99: {} ms), {} device drops, {:.0} % of a core",
+        delays(&late.delays),
+        late.p99_max_ms,
+        late.device_drops,
+        late.core_share * 100.0
+    );
+    println!("in the device before they were read {}", delays(&late.waited));
+    if late.programs.count > 0 {
+        println!("programs late {} (bound on p99: {} ms)", delays(&late.programs), late.programs_max_ms);
     }
-    if !outcome.valid {
-        println!("INVALID: {}", outcome.remarks.join("; "));
-    } else if !outcome.remarks.is_empty() {
-        println!("note: {}", outcome.remarks.join("; "));
-    }
-    Ok(())
 }
 
 fn delays(d: &Delays) -> String {

@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::available::Machine;
 use super::progress::Bar;
-use crate::experiment::{self, Experiment, Mode, Results, Shard};
+use crate::experiment::{self, Experiment, Mode, Results, Shard, digits, interval_digits};
+use crate::statistics::Summary;
 
 /// Run experiment files: every cell of their sweeps that has no result yet
 ///
@@ -87,6 +88,26 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         })
         .map_err(|reason| format!("{}: {reason}", experiment.name))?;
         lock().end();
+        table(experiment, mode, &results)?;
+    }
+    Ok(())
+}
+
+/// What was measured of each cell: means, and half the 95 % interval.
+fn table(experiment: &Experiment, mode: Mode, results: &Results) -> Result<(), String> {
+    println!("{}: {}", experiment.name, experiment.measures.join(", "));
+    for cell in mode.cells(experiment)? {
+        let hash = experiment::task(experiment, &cell, mode.duration(experiment))?.hash();
+        let of = |measure: &String| results.summary(experiment, &hash, measure);
+        let words = |found: Option<Summary>| match found {
+            Some(s) if s.n > 1 => format!("{} ±{}", digits(s.mean), interval_digits(s.ci95, s.mean)),
+            Some(s) => digits(s.mean),
+            None => "-".into(),
+        };
+        let runs = experiment.measures.first().and_then(of).map_or(0, |summary| summary.n);
+        let values: Vec<String> = experiment.measures.iter().map(of).map(words).collect();
+        let label = if cell.settings.is_empty() { "all".into() } else { cell.label() };
+        println!("  {label}: {} ({runs} runs)", values.join(", "));
     }
     Ok(())
 }

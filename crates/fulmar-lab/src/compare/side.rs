@@ -118,6 +118,7 @@ fn elsewhere(program: &std::path::Path, text: &str, folder: PathBuf) -> Result<R
         .arg(&file)
         .arg("--out")
         .arg(&folder)
+        .stdout(std::process::Stdio::null())
         .status()
         .map_err(|error| format!("{}: {error}", program.display()))?;
     if !status.success() {

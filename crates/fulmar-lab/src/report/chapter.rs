@@ -73,6 +73,19 @@ impl Chapter {
         chapter
     }
 
+    /// Results of another engine say nothing of this one: they are stale, and no claim is judged by them.
+    pub fn only_of(&mut self, commit: &str) {
+        for row in &mut self.rows {
+            row.is_stale = row.commit.as_deref().is_some_and(|own| own != commit);
+        }
+        self.settle(self.findings(&[]));
+    }
+
+    /// Whether any of its rows is of another engine.
+    pub fn is_stale(&self) -> bool {
+        self.rows.iter().any(|row| row.is_stale)
+    }
+
     /// Judges those that are set against another experiment, now that all are there.
     pub fn judge_together(chapters: &mut [Self]) {
         let findings: Vec<_> = chapters.iter().map(|chapter| chapter.findings(chapters)).collect();
@@ -91,7 +104,7 @@ impl Chapter {
     }
 
     fn summary(&self, cell: &Cell, measure: &str) -> Option<Summary> {
-        let row = self.rows.iter().find(|row| row.as_cell() == *cell)?;
+        let row = self.rows.iter().find(|row| row.as_cell() == *cell && !row.is_stale)?;
         let index = self.experiment.measures.iter().position(|name| name == measure)?;
         *row.measured.get(index)?
     }

@@ -69,8 +69,10 @@ fn add(page: &mut String, chapter: &Chapter, folder: &Path) {
     }
     let commits = chapter.commits().join(", ");
     let commit = if commits.is_empty() { "not run".into() } else { format!("commit {commits}") };
+    let stale =
+        if chapter.is_stale() { " (**stale**: another engine's results, which count as absent)" } else { "" };
     let table_link = if chapter.is_measured() { format!(", [table]({}.csv)", e.name) } else { String::new() };
-    let _ = write!(page, "`fulmar-lab run experiments/{}.toml`, {commit}{table_link}\n\n", e.place());
+    let _ = write!(page, "`fulmar-lab run experiments/{}.toml`, {commit}{stale}{table_link}\n\n", e.place());
     claims(page, chapter);
     if chapter.is_measured() {
         table(page, chapter);

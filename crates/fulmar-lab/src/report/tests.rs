@@ -85,6 +85,15 @@ fn a_wrong_result_is_noticed() {
     };
     assert_eq!(verdict(&csv), Verdict::Reproduced);
     let again = Chapter::from_csv(experiment(), &csv).unwrap();
+    // Of another engine nothing is judged.
+    let commits: Vec<String> = again.commits().into_iter().map(str::to_owned).collect();
+    let mut stale = Chapter::from_csv(experiment(), &csv).unwrap();
+    stale.only_of("another");
+    let is_absent =
+        |chapter: &Chapter| chapter.findings.iter().all(|(_, finding)| *finding == Finding::Unmeasured);
+    assert!(!commits.is_empty() && stale.is_stale() && is_absent(&stale) && stale.is_measured());
+    stale.only_of(&commits[0]);
+    assert!(!stale.is_stale() && !is_absent(&stale), "{commits:?}");
     assert_eq!(again.to_csv().unwrap(), csv);
     let mean = chapter.rows[0].measured[0].unwrap().mean;
     for wrong in [mean / 2.0, mean * 2.0] {

@@ -45,6 +45,7 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
         name: spec.profile.name.clone(),
         traffic: writer.traffic().to_string(),
         received_bytes: meter.counted_bytes,
+        counted: meter.counted(end),
         goodput_mbps: meter.goodput_mbps(end),
         completion_seconds: (meter.span(end).map(|span| span.as_secs_f64()))
             .filter(|_| meter.has_ended && matches!(writer.traffic(), Traffic::Fixed { .. })),

@@ -222,6 +222,7 @@ fn describe(scenario: &TcpScenario, flow: &TcpFlow, sent: &Sent, received: Recei
         name: format!("tcp-{}", flow.congestion),
         traffic: flow.traffic.to_string(),
         received_bytes: meter.counted_bytes,
+        counted: meter.counted(end),
         goodput_mbps: meter.goodput_mbps(end),
         completion_seconds: (meter.span(end).map(|span| span.as_secs_f64()))
             .filter(|_| meter.has_ended && matches!(flow.traffic, Traffic::Fixed { .. })),
