@@ -115,6 +115,27 @@ fn bursts_hold_no_thin_flow_back() {
     }
 }
 
+/// ACKs that were dropped by the narrow way back's own queue made the sender ask for more of them: 719 kb/s into one of
+/// 100 kb/s, and 7.0, 2.3 (seed 2 of the second) and 1.1 Mb/s (the third) were left of ten.
+#[test]
+fn acks_obey_a_narrow_way_back() {
+    for (settings, least_mbps) in [
+        (vec![("back_rate", "100k")], 8.0),
+        (vec![("back_rate", "200k"), ("back_queue", "20p")], 8.6),
+        (vec![("back_rate", "200k"), ("loss", "2%")], 8.6),
+        (vec![("back_rate", "400k"), ("back_queue", "20p")], 8.6),
+    ] {
+        let link = link(&[vec![("rate", "10M")], settings.clone()].concat());
+        let bulk = Scenario::over(link, vec![flow("auto", "bulk")], Duration::from_secs(20));
+        for seed in 1..=2 {
+            let outcome = run(&bulk, seed);
+            let back = &outcome.links[1];
+            assert!(outcome.goodput_mbps > least_mbps, "{settings:?}, {seed}: {} Mb/s", outcome.goodput_mbps);
+            assert!(back.dropped * 4 < back.offered, "{settings:?}, {seed}: {back:?}");
+        }
+    }
+}
+
 #[test]
 fn warm_up_and_late_starts_do_not_count() {
     let mut scenario =

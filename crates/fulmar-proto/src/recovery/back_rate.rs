@@ -18,8 +18,10 @@ use crate::Instant;
 
 /// Arrivals after which it is judged, and again after as many ..
 const LOOK_PACKETS: u16 = 64;
-/// .. until so many said nothing.
-const LOOK_PACKETS_MAX: u16 = 512;
+/// .. but so many that say nothing are forgotten: one long pause among them hides all the others.
+const LOOK_PACKETS_MAX: u16 = 128;
+/// The first are not looked at: they come as the handshake and the first few packets went.
+const FIRST_PACKETS: u8 = 32;
 /// Fewer gaps have no slope.
 const GAPS_MIN: u16 = 8;
 /// A way back that loses less is not full for long.
@@ -63,11 +65,13 @@ enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct BackRate {
     sums: Sums,
-    /// When the newest packet arrived, if one did.
+    /// When the newest packet arrived.
     last_at: Instant,
     /// At most so many ACKs a second are to be asked for.
     per_second_max: Option<f32>,
     has_been_full: bool,
+    /// How many of the first have come.
+    first_packets: u8,
 }
 
 impl BackRate {
@@ -80,7 +84,11 @@ impl BackRate {
         };
         let last_at = std::mem::replace(&mut self.last_at, now);
         let took = now - last_at;
-        if last_at == Instant::ZERO || gap == 0.0 && took > rtt {
+        if self.first_packets < FIRST_PACKETS {
+            self.first_packets += 1;
+            return false;
+        }
+        if gap == 0.0 && took > rtt {
             return false;
         }
         let (sums, t) = (&mut self.sums, took.as_secs_f32());

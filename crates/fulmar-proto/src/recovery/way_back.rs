@@ -190,7 +190,7 @@ mod tests {
         let mut skips = skips::Skips::new(rng.split());
         let (mut way, mut number, mut seen) = (WayBack::default(), 0, Vec::new());
         for _ in 0..12_000 {
-            if one_in.is_none_or(|one_in| rng.next_u32() % one_in > 0) {
+            if one_in.is_none_or(|one_in| !rng.next_u32().is_multiple_of(one_in)) {
                 way.on_packet(PacketNumber(number), true);
             }
             seen.push(way.channel().loss());
