@@ -17,6 +17,9 @@ pub(crate) const BASE_BYTES: u16 = 1200;
 const TABLE_BYTES: [u16; 9] = [1280, 1350, 1400, 1440, 1452, 1472, 4000, 8952, 65_000];
 /// The search starts again after this long (RFC 8899 5.1.1: PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
+/// After a fall the first time sooner, and twice as late each time: what made the path smaller may be gone soon, as a
+/// detour, and a search that finds nothing costs as many packets as it has sizes.
+const RAISE_AFTER_FALL: Duration = Duration::from_secs(45);
 /// Losses of a probe size before it is given up on a path without other loss (RFC 8899 5.1.2: MAX_PROBES).
 const PROBES_MAX: u32 = 3;
 /// Full-sized packets lost in a row, none arriving, before the path is suspected to have shrunk ..
@@ -41,6 +44,8 @@ pub struct MtuDiscovery {
     in_flight: Option<(PacketNumber, u16)>,
     lost_probes: u32,
     next_search_at: Instant,
+    /// How long after the end of a search the next begins.
+    raise_after: Duration,
     is_searching: bool,
     full_lost_in_row: u32,
     /// When the first of them was sent.
@@ -60,6 +65,7 @@ impl MtuDiscovery {
             in_flight: None,
             lost_probes: 0,
             next_search_at: Instant::ZERO,
+            raise_after: RAISE_AFTER,
             is_searching: limit_bytes > initial_bytes,
             full_lost_in_row: 0,
             full_lost_since: Instant::ZERO,
@@ -123,7 +129,8 @@ impl MtuDiscovery {
         let candidate = self.candidate();
         if candidate.is_none() {
             self.is_searching = false;
-            self.next_search_at = now + RAISE_AFTER;
+            self.next_search_at = now + self.raise_after;
+            self.raise_after = (self.raise_after * 2).min(RAISE_AFTER);
         }
         candidate.map(|bytes| Probe { bytes })
     }
@@ -191,6 +198,7 @@ impl MtuDiscovery {
             return false;
         }
         self.full_lost_in_row = 0;
+        self.raise_after = RAISE_AFTER_FALL;
         self.ceiling_bytes = self.current_bytes;
         self.current_bytes = BASE_BYTES.min(self.limit_bytes);
         self.is_searching = true;
@@ -285,6 +293,29 @@ mod tests {
         }
         mtu.on_acked(PacketNumber(20_030), 60);
         assert!(lose(&mut mtu, 20_000..20_030), "only a small one arrived");
+    }
+
+    /// What made the path smaller may be gone in a minute; if it is not, the searches are ever more seldom.
+    #[test]
+    fn after_a_fall_the_search_is_repeated_soon_and_then_ever_more_seldom() {
+        let mut mtu = MtuDiscovery::new(1472, 1472);
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        assert!((0..100).any(|i| mtu.on_lost(PacketNumber(i), at(i * 10), 1472, Duration::from_millis(20))));
+        let (mut now, mut number) = (at(1000), 1000);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            while let Some(probe) = mtu.poll_probe(now) {
+                number += 1;
+                mtu.on_probe_sent(PacketNumber(number), probe);
+                mtu.on_probe_lost(PacketNumber(number), 0.0);
+            }
+            let next = mtu.timeout().expect("a search has ended");
+            waits.push((next - now).as_secs());
+            now = next;
+        }
+        assert_eq!(waits, [45, 90, 180, 360, 600, 600]);
+        let probe = mtu.poll_probe(now).expect("a search");
+        assert_eq!(probe.bytes, 1472, "the size before the fall");
     }
 
     #[test]
