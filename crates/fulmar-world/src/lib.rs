@@ -10,7 +10,11 @@
 // What an event leads to is no guard of its arm.
 #![allow(clippy::collapsible_match)]
 
+mod observer;
+mod settings;
 pub mod swarm;
 mod world;
 
-pub use world::{Anyone, Node, RESET_KEY, World, client_config, server_config};
+pub use observer::Observer;
+pub use settings::{Anyone, client_config, server_config};
+pub use world::{Node, RESET_KEY, World};

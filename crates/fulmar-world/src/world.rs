@@ -7,39 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_net::{Datagram, Direction, Ecn as WireEcn, LinkConfig, Path};
-use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionIds, DatagramMeta, Ecn, Endpoint, EndpointConfig,
     Event, Instant, Route, ServerConfig, TransportConfig,
 };
 
-/// Lets everyone in.
-#[derive(Debug)]
-pub struct Anyone;
-
-impl VerifyPeer for Anyone {
-    fn verify(&self, _: &PublicKey, _: &str) -> Result<(), Refusal> {
-        Ok(())
-    }
-}
-
-/// Settings of a client that trusts everyone.
-pub fn client_config(transport: TransportConfig) -> ClientConfig {
-    let identity = Identity::from_seed(&[1; 32]);
-    let mut config =
-        ClientConfig::new(Arc::new(crypto::ClientConfig::raw_key(Some(&identity), Arc::new(Anyone))));
-    config.transport = Arc::new(transport);
-    config
-}
-
-/// Settings of a server that lets everyone in.
-pub fn server_config(transport: TransportConfig) -> ServerConfig {
-    let identity = Identity::from_seed(&[2; 32]);
-    let mut config =
-        ServerConfig::new(Arc::new(crypto::ServerConfig::raw_key(&identity, Some(Arc::new(Anyone)))));
-    config.transport = Arc::new(transport);
-    config
-}
+use crate::observer::Observer;
+use crate::settings::{client_config, server_config};
 
 /// One end: an endpoint with its connections.
 #[derive(Debug)]
@@ -87,7 +61,8 @@ impl Node {
         self.connections.values().filter_map(Connection::poll_timeout).min()
     }
 
-    pub(crate) fn handle_timeouts(&mut self, now: Instant) {
+    /// Rings those of its connections whose time has come.
+    pub fn handle_timeouts(&mut self, now: Instant) {
         for connection in self.connections.values_mut() {
             if connection.poll_timeout().is_some_and(|at| at <= now) {
                 connection.handle_timeout(now);
@@ -148,10 +123,22 @@ pub struct World {
     /// Where the client's datagrams seem to come from, the last entry now: grows when its NAT rebinds or it
     /// moves.
     client_addrs: Vec<SocketAddr>,
+    /// Since when it has the last of them.
+    address_since: Instant,
+    /// A NAT or a firewall lets packets from and to one of its addresses through for so long, and then never again.
+    pub address_lives: Option<Duration>,
+    /// The client takes another port when its connection asks for one.
+    pub takes_fresh_ports: bool,
+    /// So many it took.
+    pub fresh_ports: u32,
     /// Somebody outside wants to be called at this time.
     pub alarm: Option<Instant>,
     /// The path takes ECN marks off.
     pub bleaches_ecn: bool,
+    /// The path drops packets with ECN bits that go this way at this time.
+    pub eats_ecn: Option<fn(Direction, Instant) -> bool>,
+    /// Somebody copies what the client sends.
+    pub observer: Option<Observer>,
     /// Between events, asks connections whether they have something to send: they must not.
     pub checks_silence: bool,
 }
@@ -181,6 +168,10 @@ impl World {
         Self {
             now: Instant::ZERO + Duration::from_secs(1),
             client_addrs: vec![client_node.addr],
+            address_since: Instant::ZERO + Duration::from_secs(1),
+            address_lives: None,
+            takes_fresh_ports: false,
+            fresh_ports: 0,
             client: client_node,
             server: Node::new(server_endpoint, "10.0.0.2:4747"),
             path: Path::new(forward, backward, seed),
@@ -189,6 +180,8 @@ impl World {
             restarts: 0,
             alarm: None,
             bleaches_ecn: false,
+            eats_ecn: None,
+            observer: None,
             checks_silence: false,
         }
     }
@@ -202,6 +195,18 @@ impl World {
     /// vanishes.
     pub fn move_client(&mut self, addr: SocketAddr) {
         self.client_addrs.push(addr);
+        self.address_since = self.now;
+    }
+
+    /// Does what its connection asks for in silence.
+    fn take_fresh_port(&mut self) {
+        let before = self.client.events.len();
+        self.client.events.retain(|(_, event)| *event != Event::PathSilent);
+        if self.client.events.len() < before && self.takes_fresh_ports {
+            self.fresh_ports += 1;
+            self.rebind();
+            self.client.connections.values_mut().for_each(Connection::handle_fresh_port);
+        }
     }
 
     /// The client's NAT takes another port.
@@ -256,6 +261,7 @@ impl World {
             self.transmit();
             self.client.collect_events();
             self.server.collect_events();
+            self.take_fresh_port();
             let timeouts = [self.client.timeout(), self.server.timeout()];
             if timeouts.into_iter().flatten().all(|at| at > self.now) {
                 return;
@@ -267,7 +273,8 @@ impl World {
     /// Goes to the next event, or to `until`. False if nothing will ever happen again.
     pub fn step(&mut self, until: Instant) -> bool {
         let next = [self.client.timeout(), self.server.timeout(), self.path.poll_timeout(), self.alarm];
-        let Some(at) = next.into_iter().flatten().min() else {
+        let held = self.observer.as_ref().and_then(Observer::timeout);
+        let Some(at) = next.into_iter().chain([held]).flatten().min() else {
             self.now = until;
             return false;
         };
@@ -360,40 +367,70 @@ impl World {
 
     fn deliver(&mut self) {
         while let Some((direction, packet)) = self.path.poll_deliver(self.now) {
-            // The flow number tells which of its addresses the client had when the datagram left.
-            let place = packet.flow as usize;
-            let (node, remote) = match direction {
-                Direction::Forward => (&mut self.server, self.client_addrs[place]),
-                Direction::Backward if place + 1 < self.client_addrs.len() => continue,
-                Direction::Backward => (&mut self.client, self.server.addr),
-            };
-            let ecn = if self.bleaches_ecn { None } else { from_wire(packet.ecn) };
-            let meta = DatagramMeta { remote, local_ip: None, ecn };
-            let mut response = Vec::new();
-            let mut bytes = packet.contents;
-            match node.endpoint.route(self.now, &meta, &bytes, &mut response) {
-                Route::Connection(handle) => {
-                    if let Some(connection) = node.connections.get_mut(&handle) {
-                        connection.handle_datagram(self.now, &meta, &mut bytes);
-                    }
-                }
-                Route::New(handle, mut connection) => {
-                    connection.handle_datagram(self.now, &meta, &mut bytes);
-                    node.connections.insert(handle, *connection);
-                    node.accepted.push_back(handle);
-                    node.displace(self.now);
-                }
-                Route::Respond(_) => {
-                    let back = Datagram { contents: response, flow: packet.flow, ..Datagram::default() };
-                    self.path.send(self.now, direction.reversed(), back);
-                }
-                Route::Reset(handle) => {
-                    if let Some(connection) = node.connections.get_mut(&handle) {
-                        connection.handle_reset(self.now);
-                    }
-                }
-                Route::Drop => {}
+            if let Some(eater) = &self.eats_ecn
+                && eater(direction, self.now)
+                && packet.ecn != WireEcn::NotEct
+            {
+                continue;
             }
+            if self.address_lives.is_some_and(|lives| self.now - self.address_since > lives) {
+                continue;
+            }
+            match (direction, &mut self.observer) {
+                (Direction::Forward, Some(observer)) => {
+                    if let Some(remote) = observer.on_packet(self.now, &packet) {
+                        self.arrive(direction, remote, packet);
+                    }
+                }
+                _ => self.arrive_from_its_place(direction, packet),
+            }
+        }
+        while let Some(packet) = self.observer.as_mut().and_then(|observer| observer.poll(self.now)) {
+            self.arrive_from_its_place(Direction::Forward, packet);
+        }
+    }
+
+    fn arrive_from_its_place(&mut self, direction: Direction, packet: Datagram) {
+        // The flow number tells which of its addresses the client had when the datagram left.
+        let place = packet.flow as usize;
+        match direction {
+            Direction::Forward => self.arrive(direction, self.client_addrs[place], packet),
+            Direction::Backward if place + 1 < self.client_addrs.len() => {}
+            Direction::Backward => self.arrive(direction, self.server.addr, packet),
+        }
+    }
+
+    fn arrive(&mut self, direction: Direction, remote: SocketAddr, packet: Datagram) {
+        let node = match direction {
+            Direction::Forward => &mut self.server,
+            Direction::Backward => &mut self.client,
+        };
+        let ecn = if self.bleaches_ecn { None } else { from_wire(packet.ecn) };
+        let meta = DatagramMeta { remote, local_ip: None, ecn };
+        let mut response = Vec::new();
+        let mut bytes = packet.contents;
+        match node.endpoint.route(self.now, &meta, &bytes, &mut response) {
+            Route::Connection(handle) => {
+                if let Some(connection) = node.connections.get_mut(&handle) {
+                    connection.handle_datagram(self.now, &meta, &mut bytes);
+                }
+            }
+            Route::New(handle, mut connection) => {
+                connection.handle_datagram(self.now, &meta, &mut bytes);
+                node.connections.insert(handle, *connection);
+                node.accepted.push_back(handle);
+                node.displace(self.now);
+            }
+            Route::Respond(_) => {
+                let back = Datagram { contents: response, flow: packet.flow, ..Datagram::default() };
+                self.path.send(self.now, direction.reversed(), back);
+            }
+            Route::Reset(handle) => {
+                if let Some(connection) = node.connections.get_mut(&handle) {
+                    connection.handle_reset(self.now);
+                }
+            }
+            Route::Drop => {}
         }
     }
 
@@ -414,9 +451,11 @@ impl World {
                     let newest = self.client_addrs.len() - 1;
                     let place = match direction {
                         Direction::Forward => Some(newest),
-                        Direction::Backward => {
-                            self.client_addrs.iter().rposition(|&addr| addr == transmit.destination)
-                        }
+                        Direction::Backward => self
+                            .client_addrs
+                            .iter()
+                            .rposition(|&addr| addr == transmit.destination)
+                            .or_else(|| self.observer.as_mut()?.on_answer(&transmit).then_some(newest)),
                     };
                     let Some(place) = place.filter(|&place| place == newest) else { continue };
                     for contents in buf.chunks(segment) {

@@ -7,7 +7,7 @@
 //! Addresses are plain on this side: an IPv4 peer of a dual-stack IPv6 socket is an IPv4 address.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::OnceLock;
 use std::task::{Context, Poll, ready};
 
@@ -52,6 +52,15 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
     }
     socket.bind(&address.into())?;
     Ok(socket.into())
+}
+
+/// An error if the system knows no way to `remote`, as when an interface is down. Nothing is sent.
+pub(crate) fn find_way(remote: SocketAddr) -> io::Result<()> {
+    let any = match remote {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    std::net::UdpSocket::bind((any, 0))?.connect(remote)
 }
 
 /// Up to `count - 1` sockets at the address of `first`, over which the system spreads what comes by the

@@ -333,10 +333,18 @@ impl Connection {
     /// The local socket has changed: tells the peer by sending from it at once. For clients.
     pub fn handle_path_change(&mut self, now: Instant) {
         if matches!(self.state, State::Established) {
+            self.handle_fresh_port();
+            self.liveness.on_path_change(now);
+        }
+    }
+
+    /// The same because nothing was answered ([`Event::PathSilent`](crate::Event::PathSilent)): that the port is another
+    /// does not make the peer alive, so the idle timeout goes on.
+    pub fn handle_fresh_port(&mut self) {
+        if matches!(self.state, State::Established) {
             self.is_ping_pending = true;
             self.cids.change();
             self.counts.path_changes += 1;
-            self.liveness.on_path_change(now);
         }
     }
 

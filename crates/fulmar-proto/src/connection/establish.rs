@@ -90,10 +90,7 @@ impl Connection {
         self.state = State::Established;
         self.endpoint_events.push_back(EndpointEvent::HandshakeDone);
         self.liveness.on_handshake_complete();
-        self.path.validation = match std::mem::replace(&mut self.path.validation, Validation::Done) {
-            Validation::ByHandshake => Validation::Done,
-            other => other,
-        };
+        self.validate_after_handshake(now);
         if self.side.is_server() {
             // The client repeats its last flight until a 1-RTT packet of this end tells it that it may stop.
             self.on_confirmed();

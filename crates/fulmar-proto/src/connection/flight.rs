@@ -14,6 +14,19 @@ const HANDSHAKE_DATAGRAM_BYTES: usize = 1200;
 const CRYPTO_HEADER_BYTES_MAX: usize = 1 + 4 + 2;
 
 impl Connection {
+    /// The same where the peer may be at one of several addresses.
+    pub(super) fn write_handshake_to_all(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
+        let start = buf.len();
+        if !self.elsewhere.is_empty() && !self.path.is_validated() {
+            self.elsewhere.prefer_roomiest(&mut self.path);
+        }
+        let is_written = self.write_handshake(now, buf);
+        if is_written && !self.elsewhere.is_empty() {
+            self.elsewhere.copy(&buf[start..]);
+        }
+        is_written
+    }
+
     /// One datagram of handshake packets. False if nothing could be sent.
     pub(super) fn write_handshake(&mut self, now: Instant, buf: &mut Vec<u8>) -> bool {
         let start = buf.len();

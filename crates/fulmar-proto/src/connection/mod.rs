@@ -3,15 +3,18 @@
 //!
 //! `receive` opens packets and hands out frames, `establish` those of the handshake, `feedback` turns ACKs into
 //! the record the algorithms are fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys,
-//! `path` holds what is measured, `close` ends it, `api` is the application's side, `trace` tells of single
-//! packets.
+//! `path` holds what is measured, `moves` follows a peer to another address, `close` ends it, `api` is the
+//! application's side, `trace` tells of single packets.
 
 mod agree;
 mod api;
+mod batch;
+mod challenge;
 mod cids;
 mod close;
 mod crypto_stream;
 mod datagrams;
+mod elsewhere;
 mod establish;
 mod feedback;
 mod flight;
@@ -19,8 +22,10 @@ mod flight;
 mod forge;
 mod handshake;
 mod liveness;
+mod moves;
 mod packet_log;
 mod path;
+mod quiet;
 mod receive;
 mod rest_of_ack;
 mod setup;
@@ -48,14 +53,17 @@ use crate::profile::MakeContext;
 use crate::recovery::{AckPolicy, Ecn, Received, Recovery};
 use crate::stream::Streams;
 use crate::{ConnectionError, ConnectionId, Dir, Instant, Side, StreamId};
+use batch::Stash;
 pub(crate) use cids::CidSource;
 use cids::{CidNews, Cids};
 use close::{Shutdown, State};
 use datagrams::Datagrams;
+use elsewhere::Elsewhere;
 use handshake::Handshake;
 use liveness::Liveness;
 use packet_log::PacketLog;
 use path::Path;
+use quiet::Quiet;
 use rest_of_ack::RestOfAck;
 pub(crate) use setup::Setup;
 use setup::{PeerLimits, local_parameters, path_limits, recovery_modules, stream_config};
@@ -120,6 +128,9 @@ pub enum Event {
     DatagramsUnblocked,
     /// Everything written so far has reached the peer.
     Delivered,
+    /// Nothing that this client sends is answered any more. The path may be down; or a NAT or a firewall has closed it
+    /// for this port: another may help ([`Connection::handle_fresh_port`]). Comes again ever more seldom.
+    PathSilent,
     /// The connection has ended.
     Closed(ConnectionError),
 }
@@ -161,6 +172,7 @@ pub struct Connection {
     close_reason: Option<ConnectionError>,
     shutdown: Option<Shutdown>,
     liveness: Liveness,
+    quiet: Box<Quiet>,
 
     cids: Cids,
     handshake: Handshake,
@@ -171,8 +183,8 @@ pub struct Connection {
     early: Vec<(DatagramMeta, Vec<u8>)>,
 
     path: Path,
-    previous_path: Option<(SocketAddr, Option<IpAddr>)>,
-    path_response: Option<u64>,
+    /// Where the peer may be instead.
+    elsewhere: Box<Elsewhere>,
     is_ping_pending: bool,
     received: Received,
     /// What is left of the newest ACK.
@@ -180,7 +192,7 @@ pub struct Connection {
     /// Since when there is something to do that packets led to and that was too much for one call.
     unsettled_at: Option<Instant>,
     /// A packet built for the batch before that was too long for it.
-    stash: Option<Vec<u8>>,
+    stash: Option<Stash>,
 
     /// What this end sends with.
     profile_name: String,
@@ -228,6 +240,7 @@ impl Connection {
             close_reason: None,
             shutdown: None,
             liveness: Liveness::new(now, config.handshake_timeout_of(setup.side), config.keep_alive),
+            quiet: Box::default(),
             cids: setup.cids(),
             handshake: Handshake::new(session, keys, profile.handshake_timer),
             keys: None,
@@ -235,8 +248,7 @@ impl Connection {
             is_confirmed: false,
             early: Vec::new(),
             path: Path::new(setup.remote, setup.local_ip, setup.validation(), recovery),
-            previous_path: None,
-            path_response: None,
+            elsewhere: Box::default(),
             is_ping_pending: false,
             rest_of_ack: None,
             unsettled_at: None,

@@ -3,12 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::challenge::Challenge;
 use super::feedback::Carried;
 use crate::Instant;
 use crate::recovery::Recovery;
 
 /// Before its address is validated, a peer is sent at most this many times what it sent (RFC 9000 8.1).
-const AMPLIFICATION_MAX: u64 = 3;
+pub(super) const AMPLIFICATION_MAX: u64 = 3;
 /// How often a path challenge is repeated before the path is given up.
 const CHALLENGES_MAX: u32 = 6;
 
@@ -20,13 +21,7 @@ pub(super) enum Validation {
     /// A server: nothing proves yet that the peer understands what it gets there; its handshake will.
     ByHandshake,
     /// A challenge is out.
-    Challenged {
-        token: u64,
-        /// It is to be sent (again).
-        is_due: bool,
-        sent: u32,
-        next_at: Instant,
-    },
+    Challenged(Challenge),
 }
 
 /// A path: its addresses, whether they are proven, and the recovery of what travels on it.
@@ -50,19 +45,30 @@ impl Path {
         Self { remote, local_ip, validation, recovery, received_bytes: 0, sent_bytes: 0 }
     }
 
-    /// The peer has another address, from which `received_bytes` have come. If only its port changed (NAT
-    /// rebinding), what was measured still holds (RFC 9000 9.4).
-    pub(super) fn rebind(
+    /// The peer has another address, where it has answered. If only its port changed (NAT rebinding), what was
+    /// measured still holds (RFC 9000 9.4).
+    pub(super) fn rebind(&mut self, remote: SocketAddr, local_ip: Option<IpAddr>) {
+        self.remote = remote;
+        self.local_ip = local_ip;
+        self.validation = Validation::Done;
+    }
+
+    /// Another address takes the place of this one, with the bytes that came from there and went there. Returns this
+    /// one's.
+    pub(super) fn exchange(
         &mut self,
         remote: SocketAddr,
         local_ip: Option<IpAddr>,
-        validation: Validation,
-        received_bytes: u64,
-    ) {
-        self.remote = remote;
-        self.local_ip = local_ip;
-        self.validation = validation;
-        (self.received_bytes, self.sent_bytes) = (received_bytes, 0);
+        (received, sent): (u64, u64),
+    ) -> (SocketAddr, Option<IpAddr>, (u64, u64)) {
+        (
+            std::mem::replace(&mut self.remote, remote),
+            std::mem::replace(&mut self.local_ip, local_ip),
+            (
+                std::mem::replace(&mut self.received_bytes, received),
+                std::mem::replace(&mut self.sent_bytes, sent),
+            ),
+        )
     }
 
     pub(super) fn on_datagram_received(&mut self, bytes: u64) {
@@ -78,7 +84,7 @@ impl Path {
     pub(super) fn room_bytes(&self, written: usize) -> usize {
         match self.validation {
             Validation::Done => usize::MAX,
-            Validation::ByHandshake | Validation::Challenged { .. } => {
+            Validation::ByHandshake | Validation::Challenged(_) => {
                 let budget = (self.received_bytes * AMPLIFICATION_MAX).saturating_sub(self.sent_bytes);
                 usize::try_from(budget).unwrap_or(usize::MAX).saturating_sub(written)
             }
@@ -91,34 +97,26 @@ impl Path {
 
     /// When a challenge must be repeated or given up.
     pub(super) fn timeout(&self) -> Option<Instant> {
-        match self.validation {
-            Validation::Challenged { next_at, is_due: false, .. } => Some(next_at),
+        match &self.validation {
+            Validation::Challenged(challenge) => challenge.timeout(),
             _ => None,
         }
     }
 
     /// False if the path cannot be validated.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
-        if let Validation::Challenged { is_due, sent, next_at, .. } = &mut self.validation
-            && *next_at <= now
-        {
-            if *sent >= CHALLENGES_MAX {
-                return false;
-            }
-            *is_due = true;
+        match &mut self.validation {
+            Validation::Challenged(challenge) => challenge.handle_timeout(now, CHALLENGES_MAX),
+            _ => true,
         }
-        true
     }
 
     /// The challenge to send now, if one is due.
     pub(super) fn poll_challenge(&mut self, now: Instant) -> Option<u64> {
         let period = self.recovery.rtt().probe_timeout(Duration::ZERO, 0);
         match &mut self.validation {
-            Validation::Challenged { token, is_due: is_due @ true, sent, next_at } => {
-                *is_due = false;
-                *sent += 1;
-                *next_at = now + period * (1 << (*sent).min(6));
-                Some(*token)
+            Validation::Challenged(challenge) if challenge.is_due() => {
+                Some(challenge.take(now, period * (1 << (challenge.sent() + 1).min(6))))
             }
             _ => None,
         }
@@ -126,20 +124,20 @@ impl Path {
 
     /// A challenge is to be sent.
     pub(super) fn is_challenge_due(&self) -> bool {
-        matches!(self.validation, Validation::Challenged { is_due: true, .. })
+        matches!(&self.validation, Validation::Challenged(challenge) if challenge.is_due())
     }
 
     /// The challenge under way, if there is one.
     pub(super) fn challenge(&self) -> Option<u64> {
-        match self.validation {
-            Validation::Challenged { token, .. } => Some(token),
+        match &self.validation {
+            Validation::Challenged(challenge) => Some(challenge.token()),
             _ => None,
         }
     }
 
     /// The peer answered `token`. True if that validated the path.
     pub(super) fn on_response(&mut self, response: u64) -> bool {
-        let is_right = matches!(self.validation, Validation::Challenged { token, .. } if token == response);
+        let is_right = self.challenge() == Some(response);
         if is_right {
             self.validation = Validation::Done;
         }
@@ -150,6 +148,6 @@ impl Path {
 impl Validation {
     /// A challenge to be sent at once.
     pub(super) fn challenge(token: u64, now: Instant) -> Self {
-        Self::Challenged { token, is_due: true, sent: 0, next_at: now }
+        Self::Challenged(Challenge::new(token, now))
     }
 }

@@ -16,6 +16,8 @@ use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError, Transp
 
 /// Bytes kept of packets that came before the keys to open them: a flight of 16.
 const EARLY_BYTES_MAX: usize = 16 * 1500;
+/// So many of the newest challenges are answered: one for each address that the peer asks at a time, and one.
+const RESPONSES_MAX: usize = 5;
 
 impl Connection {
     /// A datagram for this connection arrived. It is decrypted in place; what it held afterwards has no
@@ -28,6 +30,8 @@ impl Connection {
         self.counts.received_bytes += datagram.len() as u64;
         if meta.remote == self.path.remote {
             self.path.on_datagram_received(datagram.len() as u64);
+        } else {
+            self.elsewhere.on_datagram(meta.remote, datagram.len() as u64);
         }
         if self.state.is_closed() {
             self.state.on_packet_while_closing();
@@ -143,27 +147,28 @@ impl Connection {
             Some(opened) => opened,
             None => return Ok(()),
         };
+        if self.side.is_server()
+            && level == Level::Handshake
+            && self.elsewhere.is_empty()
+            && matches!(self.path.validation, Validation::ByHandshake)
+        {
+            // RFC 9000 8.1: the client can only have this key if it received at its address, the only one so far.
+            self.path.validation = Validation::Done;
+        }
+        if matches!(self.state, State::Handshaking) {
+            self.on_origin_in_handshake(now, meta, bytes.len());
+        }
         let received = self.handshake.space(level).map(|space| &space.received);
         if received.is_none_or(|received| received.classify(number) != Arrival::New) {
             self.counts.duplicate_packets += 1;
             return Ok(());
         }
         self.trace_received(now, level.into(), number, bytes.len());
-        let received = self.handshake.space(level).map(|space| &space.received);
-        let is_largest = received.is_some_and(|r| r.largest().is_none_or(|largest| number > largest));
         let is_first = self.side.is_client() && !self.cids.has_heard_server();
         self.cids.on_first_packet(self.side, scid);
-        if is_largest && meta.remote != self.path.remote && matches!(self.state, State::Handshaking) {
-            self.on_peer_moved(now, meta, bytes.len() as u64);
-        }
         if self.side.is_server() && level == Level::Handshake {
             // RFC 9001 4.9.1.
             self.handshake.discard(Level::Initial);
-            if matches!(self.path.validation, Validation::ByHandshake) && meta.remote == self.path.remote {
-                // RFC 9000 8.1: the client can only have this key if it received at its address, the only one
-                // so far.
-                self.path.validation = Validation::Done;
-            }
         }
         if is_first && is_token_refused(&bytes[frames.clone()]) && self.begin_anew() {
             return Ok(());
@@ -205,16 +210,17 @@ impl Connection {
         let Some(opened) = self.opened_or_dropped(opened)? else { return Ok(()) };
         if self.received.classify(opened.number) == Arrival::Duplicate {
             self.counts.duplicate_packets += 1;
+            self.on_origin(now, meta, opened.number, bytes);
             return Ok(());
         }
         self.trace_received(now, PacketSpace::Data, opened.number, bytes.len());
         if self.state.is_closed() {
             return self.on_frames_while_closing(now, &bytes[opened.frames]);
         }
-        let is_largest = self.received.largest().is_none_or(|largest| opened.number > largest);
-        let is_ack_eliciting = self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
-        if is_largest && meta.remote != self.path.remote && is_ack_eliciting {
-            self.on_peer_moved(now, meta, bytes.len() as u64);
+        self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
+        self.on_origin(now, meta, opened.number, bytes);
+        if self.side.is_client() {
+            self.quiet.on_heard(now, self.path.recovery.rtt().smoothed());
         }
         self.liveness.on_heard(now);
         Ok(())
@@ -292,12 +298,11 @@ impl Connection {
                 self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Datagram(data) => self.on_datagram_frame(data)?,
-            Frame::PathChallenge(token) => self.path_response = Some(token),
-            Frame::PathResponse(token) => {
-                if self.path.on_response(token) {
-                    self.previous_path = None;
-                }
+            Frame::PathChallenge(token) => {
+                self.elsewhere.responses.truncate(RESPONSES_MAX - 1);
+                self.elsewhere.responses.insert(0, token);
             }
+            Frame::PathResponse(token) => self.on_path_response(now, token),
             Frame::Close(close) => self.on_peer_close(now, close),
             Frame::Crypto { .. } => {
                 return Err(TransportError::protocol_violation("handshake data after the handshake"));
@@ -336,26 +341,6 @@ impl Connection {
             Close::Application { code, reason } => ConnectionError::ApplicationClosed { code, reason },
         };
         self.drain(now, error);
-    }
-
-    /// The peer sends from another address: a NAT has rebound, or it has moved (RFC 9000 9.3).
-    fn on_peer_moved(&mut self, now: Instant, meta: &DatagramMeta, datagram_bytes: u64) {
-        if self.side.is_client() {
-            // Servers do not move.
-            return;
-        }
-        let challenge = Validation::challenge(self.draw(), now);
-        if self.path.is_validated() {
-            self.previous_path = Some((self.path.remote, self.path.local_ip));
-        }
-        self.cids.change();
-        let is_other_path = meta.remote.ip() != self.path.remote.ip();
-        self.path.rebind(meta.remote, meta.local_ip, challenge, datagram_bytes);
-        if is_other_path {
-            let limit = self.peer.map(|peer| peer.udp_payload_max);
-            self.path.recovery.on_path_change(now, limit);
-        }
-        self.counts.path_changes += 1;
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::close::State;
 use super::path::Validation;
+use super::quiet::TIMEOUTS_IN_VAIN;
 use super::transmit::PACKET_BYTES_MIN;
-use super::{Connection, EndpointEvent};
+use super::{Connection, EndpointEvent, Event};
 use crate::{ConnectionError, Instant};
 
 impl Connection {
@@ -21,8 +22,11 @@ impl Connection {
             self.ack_timeout(),
             self.coding.timeout(),
             self.path.timeout(),
+            self.elsewhere_timeout(),
             self.release_at,
             self.unsettled_at,
+            self.quiet.asks_at().filter(|_| self.may_ask_for_life()),
+            self.wants_port_at(),
         ]
         .into_iter()
         .flatten()
@@ -49,6 +53,15 @@ impl Connection {
             self.is_ping_pending = true;
             self.liveness.on_keep_alive(now);
         }
+        if self.may_ask_for_life() && is_due(self.quiet.asks_at()) {
+            self.quiet.on_asked();
+            // What is under way asks as well.
+            self.is_ping_pending |= !self.path.recovery.has_outstanding();
+        }
+        if is_due(self.wants_port_at()) {
+            self.quiet.on_port_wanted(self.path.recovery.unanswered_since(TIMEOUTS_IN_VAIN));
+            self.events.push_back(Event::PathSilent);
+        }
         self.handshake.handle_timeout(now);
         if self.handshake.is_given_up() {
             self.drain(now, ConnectionError::TimedOut);
@@ -63,8 +76,26 @@ impl Connection {
             self.rest(now);
         }
         if !self.path.handle_timeout(now) {
-            self.on_path_failed(now);
+            // Nothing has come from where the peer would have been heard: it is asked for as long as the connection lives.
+            self.path.validation = Validation::challenge(self.draw(), now);
         }
+        self.elsewhere.handle_timeout(now);
+        self.settle_whereabouts(now);
+    }
+
+    fn elsewhere_timeout(&self) -> Option<Instant> {
+        if self.elsewhere.is_empty() { None } else { self.elsewhere.timeout(self.grace()) }
+    }
+
+    /// Servers cannot do anything about a NAT.
+    fn may_ask_for_life(&self) -> bool {
+        self.side.is_client() && matches!(self.state, State::Established)
+    }
+
+    /// When this client wants another port.
+    fn wants_port_at(&self) -> Option<Instant> {
+        let since = self.path.recovery.unanswered_since(TIMEOUTS_IN_VAIN).filter(|_| self.may_ask_for_life());
+        self.quiet.wants_port_at(since, self.probe_timeout())
     }
 
     /// Nothing will come or go any more. The application may hold this for long: what it can still read is left, and
@@ -76,6 +107,7 @@ impl Connection {
         self.path.recovery.let_go();
         self.streams.let_go();
         self.datagrams.let_go();
+        self.elsewhere.let_go();
         (self.early, self.stash, self.rest_of_ack) = (Vec::new(), None, None);
     }
 
@@ -117,14 +149,5 @@ impl Connection {
         let may_send =
             matches!(self.state, State::Established) && self.path.room_bytes(0) >= PACKET_BYTES_MIN;
         may_send.then(|| self.received.timeout()).flatten()
-    }
-
-    /// The new address did not answer its challenge: back to the one before (RFC 9000 9.3.2), if there is
-    /// one.
-    fn on_path_failed(&mut self, now: Instant) {
-        match self.previous_path.take() {
-            Some((remote, local_ip)) => self.path.rebind(remote, local_ip, Validation::Done, 0),
-            None => self.drain(now, ConnectionError::TimedOut),
-        }
     }
 }

@@ -4,12 +4,11 @@
 use bytes::Bytes;
 use fulmar_control::Favor;
 
+use super::Connection;
 use super::cids::Cids;
-use super::close::State;
 use super::feedback::Carried;
 use super::packet_log::PacketSpace;
 use super::setup::symbol_bytes;
-use super::{Connection, Transmit};
 use crate::chance::Chance;
 use crate::coding::{Content, Next, Source, Turn};
 use crate::crypto::SealError;
@@ -18,16 +17,17 @@ use crate::stream::Streams;
 use crate::wire::frame;
 use crate::wire::packet::{HeaderSpan, PacketHeader, TAG_BYTES, short_header_bytes};
 use crate::wire::symbol::SymbolFrame;
-use crate::{Instant, PacketNumber, TransportError, TransportErrorCode};
+use crate::{ConnectionId, Instant, PacketNumber, TransportError, TransportErrorCode};
 
 /// Room in which a packet with control frames alone fits: 13 + 9 + 9 + 1 + 16, and something for an ACK.
 pub(super) const PACKET_BYTES_MIN: usize = 64;
-/// Most bytes in one batch of segments: what one UDP send with GSO takes.
-const BATCH_BYTES_MAX: usize = 65_000;
 /// Bytes of a symbol that are worth sending beside an ACK.
 const SYMBOL_BYTES_WORTHWHILE: usize = 200;
 /// What a packet with a full source symbol leaves free: a repair symbol has the longer header.
 const SOURCE_SPARE_BYTES: usize = frame::REPAIR_HEADER_BYTES_MAX - frame::SOURCE_HEADER_BYTES;
+
+/// A path challenge or its answer.
+const CHALLENGE_FRAME_BYTES: usize = 1 + 8;
 
 /// With so many packets under way others see to it that silence is noticed.
 const RESPONSES_TRACKED_MAX: usize = 64;
@@ -116,69 +116,6 @@ impl Source for Outflow<'_> {
 }
 
 impl Connection {
-    /// Appends up to `segments_max` datagrams of equal size (the last may be shorter) to the empty `buf`.
-    /// `None`: there is nothing to send before the next event or [`Self::poll_timeout`].
-    pub fn poll_transmit(
-        &mut self,
-        now: Instant,
-        segments_max: usize,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let before = buf.len();
-        let segment_bytes = match self.state {
-            State::Draining { .. } | State::Drained => return None,
-            State::Closing { .. } => self.write_close(now, buf).then(|| buf.len() - before),
-            State::Handshaking => self.write_handshake(now, buf).then(|| buf.len() - before),
-            State::Established if self.handshake.has_pending() => self
-                .write_handshake(now, buf)
-                .then(|| buf.len() - before)
-                .or_else(|| self.write_batch(now, segments_max, buf)),
-            State::Established => self.write_batch(now, segments_max, buf),
-        }?;
-        let bytes = buf.len() - before;
-        self.path.on_datagram_sent(bytes as u64);
-        self.counts.sent_bytes += bytes as u64;
-        self.counts.sent_datagrams += bytes.div_ceil(segment_bytes) as u64;
-        Some(Transmit {
-            destination: self.path.remote,
-            src_ip: self.path.local_ip,
-            ecn: if matches!(self.state, State::Established) { self.path.recovery.mark() } else { None },
-            bytes,
-            segment_bytes: (bytes > segment_bytes).then_some(segment_bytes),
-        })
-    }
-
-    /// As many 1-RTT packets of one size as may leave. Returns that size.
-    fn write_batch(&mut self, now: Instant, segments_max: usize, buf: &mut Vec<u8>) -> Option<usize> {
-        let mut segment_bytes = None;
-        let room = self.path.room_bytes(buf.len());
-        if let Some(stashed) = self.stash.take_if(|stashed| stashed.len() <= room) {
-            segment_bytes = Some(stashed.len());
-            buf.extend_from_slice(&stashed);
-        } else if let Some(bytes) = self.write_mtu_probe(now, buf) {
-            return Some(bytes);
-        }
-        let mtu = usize::from(self.path.recovery.mtu_bytes());
-        for _ in usize::from(segment_bytes.is_some())..segments_max.max(1) {
-            let start = buf.len();
-            if start + mtu > BATCH_BYTES_MAX.max(mtu) || !self.write_packet(now, buf, mtu) {
-                break;
-            }
-            let bytes = buf.len() - start;
-            match segment_bytes {
-                None => segment_bytes = Some(bytes),
-                Some(segment) if bytes == segment => {}
-                Some(segment) if bytes < segment => break,
-                // Longer than the batch's segments: it opens the next batch.
-                Some(_) => {
-                    self.stash = Some(buf.split_off(start));
-                    break;
-                }
-            }
-        }
-        segment_bytes
-    }
-
     /// There are frames for a symbol.
     fn has_pending_frames(&self) -> bool {
         self.streams.has_pending() || self.cids.has_news()
@@ -189,22 +126,22 @@ impl Connection {
         short_header_bytes(self.cids.peer().wire_bytes()) + TAG_BYTES + 1 + 4
     }
 
-    /// One 1-RTT packet of at most `mtu` bytes. False if nothing is to be sent now.
-    fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> bool {
+    /// One 1-RTT packet of at most `mtu` bytes. `None` if nothing is to be sent now; else whether it elicits an ACK.
+    pub(super) fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> Option<bool> {
         let start = buf.len();
         let room = mtu.min(self.path.room_bytes(start));
         if room < PACKET_BYTES_MIN {
-            return false;
+            return None;
         }
         // What an address that is not validated leaves room for is kept for control frames and ACKs.
         let payload = if room < mtu { Payload::Nothing } else { self.choose_payload(now, mtu) };
         let is_ack_due = self.received.is_ack_due(now);
         let has_control =
-            self.path_response.is_some() || self.is_ping_pending || self.path.is_challenge_due();
+            !self.elsewhere.responses.is_empty() || self.is_ping_pending || self.is_challenge_due();
         if payload.is_nothing() && !is_ack_due && !has_control {
-            return false;
+            return None;
         }
-        let Some(mut draft) = self.begin(buf, start, room) else { return false };
+        let Some(mut draft) = self.begin(buf, start, room) else { return None };
         self.put_control(now, &mut draft, buf);
         // Only a new symbol can be cut to fit beside an ACK, and only a small datagram fits as it is. Everything else
         // gets a packet of its own after it: nothing is booked before it is in a packet, so the policy is simply
@@ -219,7 +156,7 @@ impl Connection {
         }
         if draft.is_empty(buf) {
             buf.truncate(start);
-            return false;
+            return None;
         }
         self.complete(now, draft, buf)
     }
@@ -256,21 +193,58 @@ impl Connection {
     }
 
     pub(super) fn begin(&mut self, buf: &mut Vec<u8>, start: usize, bytes_max: usize) -> Option<Draft> {
+        self.begin_to(self.cids.peer(), buf, start, bytes_max)
+    }
+
+    /// The same for another address than the one in use. `is_renamed`: the peer has changed its name for this end on
+    /// the way there, so it is called something else too, if it may.
+    pub(super) fn begin_elsewhere(
+        &mut self,
+        buf: &mut Vec<u8>,
+        bytes_max: usize,
+        is_renamed: bool,
+    ) -> Option<Draft> {
+        let name = self.cids.peers_next().filter(|_| is_renamed).unwrap_or(self.cids.peer());
+        self.begin_to(name, buf, buf.len(), bytes_max)
+    }
+
+    fn begin_to(
+        &mut self,
+        dcid: ConnectionId,
+        buf: &mut Vec<u8>,
+        start: usize,
+        bytes_max: usize,
+    ) -> Option<Draft> {
         self.keys.as_ref()?;
         let number = self.path.recovery.next_number();
-        let span = PacketHeader::OneRtt { dcid: self.cids.peer() }.put(number, buf);
+        let span = PacketHeader::OneRtt { dcid }.put(number, buf);
         let limit = start + bytes_max - TAG_BYTES;
         Some(Draft { number, span, start, limit, is_ack_eliciting: false, has_ack: false, content: None })
     }
 
+    fn is_challenge_due(&self) -> bool {
+        self.path.is_challenge_due() || (self.path.is_validated() && self.elsewhere.is_question_due())
+    }
+
     fn put_control(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
-        if let Some(token) = self.path_response.take() {
+        while draft.room(buf) >= CHALLENGE_FRAME_BYTES
+            && let Some(token) = self.elsewhere.responses.pop()
+        {
             frame::put_path_response(buf, token);
             // It comes again if it is lost; but challenges that are never acknowledged must not fill this
             // end's memory.
             draft.is_ack_eliciting |= self.path.recovery.outstanding_packets() < RESPONSES_TRACKED_MAX;
         }
-        if let Some(token) = self.path.poll_challenge(now) {
+        if draft.room(buf) >= CHALLENGE_FRAME_BYTES
+            && let Some(token) = self.path.poll_challenge(now)
+        {
+            frame::put_path_challenge(buf, token);
+            draft.is_ack_eliciting = true;
+        }
+        if draft.room(buf) >= CHALLENGE_FRAME_BYTES
+            && self.path.is_validated()
+            && let Some(token) = self.elsewhere.poll_question_in_use(now, self.path.recovery.rtt().smoothed())
+        {
             frame::put_path_challenge(buf, token);
             draft.is_ack_eliciting = true;
         }
@@ -381,23 +355,23 @@ impl Connection {
         }
     }
 
-    /// Seals the packet and records it.
-    fn complete(&mut self, now: Instant, draft: Draft, buf: &mut Vec<u8>) -> bool {
+    /// Seals the packet and records it. Says whether it elicits an ACK.
+    fn complete(&mut self, now: Instant, draft: Draft, buf: &mut Vec<u8>) -> Option<bool> {
         if !self.seal_or_fail(now, &draft, buf) {
-            return false;
+            return None;
         }
         let bytes = (buf.len() - draft.start) as u32;
         debug_assert!(buf.len() <= draft.limit + TAG_BYTES, "a datagram longer than the path carries");
         if !draft.is_ack_eliciting {
             self.path.recovery.on_sent_untracked();
             self.trace_sent(now, (PacketSpace::Data, draft.number, bytes as usize), false, None);
-            return true;
+            return Some(false);
         }
         let largest_acked = draft.has_ack.then(|| self.received.largest()).flatten();
         self.path.recovery.on_sent(now, bytes, Carried { content: draft.content, largest_acked });
         self.trace_sent(now, (PacketSpace::Data, draft.number, bytes as usize), true, draft.content);
         self.on_eliciting_sent(now);
-        true
+        Some(true)
     }
 
     fn on_eliciting_sent(&mut self, now: Instant) {
@@ -405,7 +379,7 @@ impl Connection {
         self.liveness.on_eliciting_sent(now);
     }
 
-    fn seal_or_fail(&mut self, now: Instant, draft: &Draft, buf: &mut Vec<u8>) -> bool {
+    pub(super) fn seal_or_fail(&mut self, now: Instant, draft: &Draft, buf: &mut Vec<u8>) -> bool {
         let Err(error) = self.seal(draft, buf) else { return true };
         buf.truncate(draft.start);
         self.fail(now, TransportError::new(TransportErrorCode::KeyUpdate, error.to_string()));
@@ -419,8 +393,26 @@ impl Connection {
         }
     }
 
+    /// A packet with a mark alone, where marks were doubted. Returns its size.
+    pub(super) fn write_ecn_trial(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
+        if !self.path.is_validated() || !self.path.recovery.take_ecn_trial(now) {
+            return None;
+        }
+        let start = buf.len();
+        let draft = self.begin(buf, start, PACKET_BYTES_MIN)?;
+        frame::put_ping(buf);
+        buf.resize(draft.limit, 0);
+        self.seal_or_fail(now, &draft, buf).then(|| {
+            let bytes = buf.len() - start;
+            self.path.recovery.on_trial_sent(now, bytes as u32);
+            self.trace_sent(now, (PacketSpace::Data, draft.number, bytes), true, None);
+            self.on_eliciting_sent(now);
+            bytes
+        })
+    }
+
     /// A probe for a larger MTU, on a path in use. Returns its size.
-    fn write_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
+    pub(super) fn write_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<usize> {
         if !self.may_probe_mtu() {
             return None;
         }

@@ -176,7 +176,7 @@ impl<T: Copy> Recovery<T> {
         findings: &mut Findings<T>,
     ) -> Option<Acked<T>> {
         let mut newest: Option<Acked<T>> = None;
-        let (mut ect_packets, mut slots) = (0, FATES_MAX);
+        let (mut ect_packets, mut newest_ect, mut slots) = (0, None, FATES_MAX);
         let mut sent = std::mem::take(&mut self.sent);
         // Ranges descend, packets within one ascend.
         for (low, high) in ack.ranges().skip_while(|(low, _)| *low > upto) {
@@ -184,7 +184,10 @@ impl<T: Copy> Recovery<T> {
                 if newest.is_none_or(|newest| acked.number > newest.number) {
                     newest = Some(acked);
                 }
-                ect_packets += u64::from(acked.packet.is_ect);
+                if acked.packet.is_ect {
+                    ect_packets += 1;
+                    newest_ect = newest_ect.max(Some(acked.number));
+                }
                 self.apply_acked(now, ack.largest, &acked, findings);
             });
             if rest.is_some() {
@@ -194,7 +197,7 @@ impl<T: Copy> Recovery<T> {
         }
         self.sent = sent;
         if findings.is_newest && newest.is_some() {
-            let marked = self.ecn.on_ack(ect_packets, ack.ecn);
+            let marked = self.ecn.on_ack(ect_packets, newest_ect, ack.ecn);
             findings.feedback.ecn_ce_packets = u32::try_from(marked).unwrap_or(u32::MAX);
             self.stats.ecn_ce_packets += marked;
         }
@@ -288,6 +291,9 @@ impl<T: Copy> Recovery<T> {
 
     fn apply_lost(&mut self, lost: &Lost<T>, findings: &mut Findings<T>) {
         let bytes = lost.packet.bytes;
+        if lost.packet.is_ect {
+            self.ecn.on_lost(lost.number);
+        }
         let Cargo::Given(cargo) = lost.packet.cargo else {
             self.mtu.on_probe_lost(lost.number, self.loss_view.rate);
             return;
@@ -306,9 +312,6 @@ impl<T: Copy> Recovery<T> {
         event.bursts += u32::from(self.loss_runs.on_lost(lost.packet.ordinal));
         event.newest_sent_at = Some(lost.packet.sent_at);
         self.sampler.on_lost(u64::from(bytes));
-        if lost.packet.is_ect {
-            self.ecn.on_lost(1);
-        }
         if self.mtu.on_lost(lost.number, lost.packet.sent_at, bytes, self.rtt.smoothed()) {
             self.stats.black_holes += 1;
         }

@@ -238,6 +238,13 @@ impl<T: Copy> Recovery<T> {
         self.apply_budget(now);
     }
 
+    /// The peer is elsewhere, on what is the same path otherwise: silence so far tells nothing.
+    pub fn on_moved(&mut self) {
+        self.silence = Silence::default();
+        self.unheard_since = None;
+        (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
+    }
+
     /// The peer takes no datagrams beyond `bytes`.
     pub fn set_udp_payload_max(&mut self, bytes: u16) {
         self.mtu.set_limit(bytes);

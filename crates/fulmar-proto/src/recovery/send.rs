@@ -96,6 +96,32 @@ impl<T: Copy> Recovery<T> {
         self.ecn.mark()
     }
 
+    /// Packets are about to be made that leave together, with one codepoint. `first`: one of them is made already, with
+    /// a mark or without.
+    pub fn begin_batch(&mut self, first: Option<bool>) {
+        self.ecn.begin_batch(first);
+    }
+
+    /// They have left.
+    pub fn on_batch_sent(&mut self, now: Instant) {
+        self.ecn.on_batch_sent(now);
+    }
+
+    /// A packet with a mark and nothing else is to be tried now: [`Self::on_trial_sent`].
+    pub fn take_ecn_trial(&mut self, now: Instant) -> bool {
+        self.probe_expiries == 0 && self.ecn.take_trial(now)
+    }
+
+    /// It left as the packet with the next number. That it is lost says nothing of the path's rate.
+    pub fn on_trial_sent(&mut self, now: Instant, bytes: u32) {
+        self.record(now, bytes, Cargo::Trial);
+    }
+
+    /// The packets that follow in the same batch leave without a mark.
+    pub fn leave_batch_unmarked(&mut self) {
+        self.ecn.leave_batch_unmarked();
+    }
+
     /// The packet with the next number left, a datagram of `bytes` that elicits an ACK.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, cargo: T) {
         self.eliciting_sent = self.eliciting_sent.wrapping_add(1);
@@ -155,7 +181,7 @@ impl<T: Copy> Recovery<T> {
     /// The probe left as the packet with the next number.
     pub fn on_mtu_probe_sent(&mut self, now: Instant, probe: Probe) {
         let number: PacketNumber = self.sent.next_number();
-        self.record(now, u32::from(probe.bytes), Cargo::MtuProbe);
+        self.record(now, u32::from(probe.bytes), Cargo::Trial);
         self.mtu.on_probe_sent(number, probe);
     }
 

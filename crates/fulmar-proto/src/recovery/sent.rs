@@ -16,8 +16,8 @@ use crate::{Instant, PacketNumber};
 pub enum Cargo<T> {
     /// What the sender gave.
     Given(T),
-    /// A probe for a larger MTU: recovery's own, which nobody above hears of.
-    MtuProbe,
+    /// A probe for a larger MTU, or of marks: recovery's own, which nobody above hears of.
+    Trial,
 }
 
 /// One packet under way.

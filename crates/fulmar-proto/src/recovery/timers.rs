@@ -96,6 +96,7 @@ impl<T: Copy> Recovery<T> {
         }
         self.probe_expiries += 1;
         self.stats.probe_timeouts += 1;
+        self.ecn.on_silence(now, self.probe_expiries, self.sent.next_number());
         let gives_up = matches!(self.timeout, Timeout::Retransmission { .. });
         self.probes_pending = match (gives_up, is_awaiting) {
             (true, _) => 1,
@@ -165,6 +166,11 @@ impl<T: Copy> Recovery<T> {
             Timeout::Probe => ((0.5 + f64::from(self.probe_expiries) * GOLDEN).fract() - 0.5) / 4.0,
             Timeout::Retransmission { .. } => 0.0,
         }
+    }
+
+    /// Since when what left was not answered, if so many probe timeouts have passed since.
+    pub fn unanswered_since(&self, timeouts: u32) -> Option<Instant> {
+        self.unheard_since.filter(|_| self.probe_expiries >= timeouts)
     }
 
     fn probe_at(&self, is_awaiting: bool) -> Option<Instant> {

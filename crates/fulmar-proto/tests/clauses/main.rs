@@ -10,6 +10,7 @@ mod handshake;
 mod hostile;
 mod ids;
 mod limits;
+mod moves;
 mod path;
 mod recovery;
 mod streams;

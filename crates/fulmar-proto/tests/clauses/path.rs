@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar_net::{Datagram, Direction, Probability};
-use fulmar_proto::{Dir, TransportConfig};
+use fulmar_proto::{Dir, Instant, TransportConfig};
 
 use crate::common::World;
-use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
+use crate::work::{Download, PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
 
 fn elsewhere(place: u8) -> SocketAddr {
     SocketAddr::from(([10, 9, 8, place], 5555))
@@ -112,21 +112,22 @@ fn wire_5_5_2_no_more_than_thrice_what_came_goes_to_an_address_that_does_not_ans
     let before = world.server.only().stats().sent_bytes;
     world.ask_server(elsewhere(66), packet);
     world.server.only().write(server_id, &[5; 100_000]).expect("room");
-    let mut to_stranger = 0;
-    let mut buf = Vec::new();
+    let (mut to_stranger, mut to_client) = (0, 0);
     for _ in 0..100 {
-        buf.clear();
-        while let Some(transmit) = {
-            let now = world.now;
-            world.server.only().poll_transmit(now, 10, &mut buf)
-        } {
-            assert_eq!(transmit.destination, elsewhere(66));
-            to_stranger += transmit.bytes as u64;
+        let now = world.now;
+        let mut buf = Vec::new();
+        while let Some(transmit) = world.server.only().poll_transmit(now, 10, &mut buf) {
+            let is_his = transmit.destination == elsewhere(66);
+            *(if is_his { &mut to_stranger } else { &mut to_client }) += transmit.bytes as u64;
             buf.clear();
         }
+        // He gets his challenges again, and nothing else.
+        world.now += Duration::from_millis(10);
+        world.server.handle_timeouts(world.now);
     }
-    assert_eq!(world.server.only().stats().sent_bytes - before, to_stranger);
+    assert_eq!(world.server.only().stats().sent_bytes - before, to_stranger + to_client);
     assert!((1..=3 * len).contains(&to_stranger), "{to_stranger} bytes for {len}");
+    assert!(to_client > 10_000, "{to_client} bytes for the client, as before");
     // The client is heard again, and everything goes to it.
     world.client.only().ping();
     world.run_for(Duration::from_secs(3));
@@ -170,6 +171,105 @@ fn rfc_9000_13_4_2_a_path_that_bleaches_marks_is_found_out() {
         let transmit = world.client.only().poll_transmit(now, 1, &mut buf).expect("data");
         assert_eq!(transmit.ecn, None);
     }
+}
+
+/// Which packets with ECN bits a path drops, by direction.
+type Eater = fn(Direction, Instant) -> bool;
+
+const EATERS: [(&str, Eater); 3] = [
+    ("there", |direction, _| direction == Direction::Forward),
+    ("back", |direction, _| direction == Direction::Backward),
+    ("both ways", |_, _| true),
+];
+
+#[test]
+fn wire_5_3_6_a_path_that_drops_what_has_ecn_bits_is_no_path_without_a_connection() {
+    const RTT: Duration = Duration::from_millis(100);
+    for name in PROFILES {
+        for (which, eater) in EATERS {
+            for is_upload in [true, false] {
+                let mut world = World::new(1, link(20, 50), profile(name), profile(name));
+                world.eats_ecn = Some(eater);
+                let begin = world.now;
+                world.connected();
+                let (mut up, mut down) = (Upload::new(&mut world, 10), Download::new(10));
+                let is_done = world.run_until(Duration::from_secs(10), |w| {
+                    if is_upload { up.step(w) } else { down.step(w) }
+                });
+                let took = world.now - begin;
+                assert!(is_done && took <= RTT * 13, "{name}, {which}, upload {is_upload}: {took:?}");
+                // And what follows is not held up by marks that are tried again.
+                let (mut up, mut down) = (Upload::new(&mut world, 3_000_000), Download::new(3_000_000));
+                let begin = world.now;
+                let is_done = world.run_until(Duration::from_secs(20), |w| {
+                    if is_upload { up.step(w) } else { down.step(w) }
+                });
+                let took = world.now - begin;
+                // After two timeouts the yardsticks begin with next to no window, and grow it by a packet a round trip.
+                let limit = Duration::from_secs(if name == "auto" { 3 } else { 10 });
+                assert!(is_done && took < limit, "{name}, {which}, upload {is_upload}: {took:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wire_5_3_6_a_path_that_begins_to_drop_what_has_ecn_bits_stands_still_for_a_second_at_most() {
+    /// When it begins: a world does at 1 s.
+    const LATER: Instant = Instant::from_nanos(3_000_000_000);
+    const EATERS_LATER: [(&str, Eater); 4] = [
+        ("there", |direction, now| direction == Direction::Forward && now >= LATER),
+        ("back", |direction, now| direction == Direction::Backward && now >= LATER),
+        ("both ways", |_, now| now >= LATER),
+        ("for a while", |_, now| (LATER..LATER + Duration::from_secs(1)).contains(&now)),
+    ];
+    for name in PROFILES {
+        for (which, eater) in EATERS_LATER {
+            for is_upload in [true, false] {
+                let mut world = World::new(1, link(20, 50), profile(name), profile(name));
+                world.eats_ecn = Some(eater);
+                world.connected();
+                let (mut up, mut down) = (Upload::new(&mut world, 30_000_000), Download::new(30_000_000));
+                let (mut longest, mut last, mut read) = (Duration::ZERO, world.now, 0);
+                world.run_until(Duration::from_secs(9), |w| {
+                    let is_done = if is_upload { up.step(w) } else { down.step(w) };
+                    let now_read = up.read + down.read;
+                    if now_read > read {
+                        (longest, last, read) = (longest.max(w.now - last), w.now, now_read);
+                    }
+                    is_done
+                });
+                longest = longest.max(world.now - last);
+                assert!(longest < Duration::from_secs(1), "{name}, {which}, upload {is_upload}: {longest:?}");
+                let sender = if is_upload { world.client.only() } else { world.server.only() };
+                if which == "for a while" {
+                    assert!(sender.stats().is_ecn_capable, "{name}: marks are tried again");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rfc_8899_after_a_fall_a_path_that_is_whole_again_is_found_within_a_minute() {
+    let mut path = link(2, 20);
+    path.mtu_bytes = Some(1500);
+    let mut world = World::new(1, path.clone(), TransportConfig::default(), TransportConfig::default());
+    world.connected();
+    let mut work = Upload::new(&mut world, 100_000_000);
+    world.run_until(Duration::from_secs(5), |w| work.step(w));
+    assert_eq!(world.client.only().stats().mtu_bytes, 1472);
+    let mut narrow = path.clone();
+    narrow.mtu_bytes = Some(1300);
+    set_link(&mut world, Direction::Forward, narrow);
+    let has_fallen = world
+        .run_until(Duration::from_secs(10), |w| work.step(w) || w.client.only().stats().mtu_bytes < 1472);
+    assert!(has_fallen, "{}", world.describe());
+    world.run_until(Duration::from_secs(5), |w| work.step(w));
+    set_link(&mut world, Direction::Forward, path);
+    let is_whole = world
+        .run_until(Duration::from_secs(60), |w| work.step(w) || w.client.only().stats().mtu_bytes == 1472);
+    assert!(is_whole && work.done_at.is_none(), "{}", world.describe());
 }
 
 #[test]

@@ -106,6 +106,42 @@ impl Upload {
     }
 }
 
+/// A transfer from server to client, of bytes that are not looked at.
+pub struct Download {
+    id: Option<StreamId>,
+    bytes: u64,
+    written: u64,
+    pub read: u64,
+}
+
+impl Download {
+    pub fn new(bytes: u64) -> Self {
+        Self { id: None, bytes, written: 0, read: 0 }
+    }
+
+    /// Writes and reads what can be. True when all has been read.
+    pub fn step(&mut self, world: &mut World) -> bool {
+        if self.id.is_none() && !world.server.connections.is_empty() {
+            self.id = world.server.only().open(Dir::Uni);
+        }
+        let Some(id) = self.id else { return false };
+        let chunk = [9; 16 << 10];
+        while self.written < self.bytes {
+            let len = (self.bytes - self.written).min(chunk.len() as u64) as usize;
+            let Ok(taken) = world.server.only().write(id, &chunk[..len]) else { break };
+            self.written += taken as u64;
+        }
+        let now = world.now;
+        let client = world.client.only();
+        while client.accept(Dir::Uni).is_some() {}
+        let mut out = vec![0; 64 << 10];
+        while let Ok(Read::Data(len)) = client.read(now, id, &mut out) {
+            self.read += len as u64;
+        }
+        self.read == self.bytes
+    }
+}
+
 /// Sends `bytes` from client to server and returns how long it took.
 pub fn upload(world: &mut World, bytes: u64) -> Duration {
     upload_within(world, bytes, Duration::from_secs(120))

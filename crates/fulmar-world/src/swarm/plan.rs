@@ -53,6 +53,18 @@ pub(super) enum Change {
     Move,
     UpdateKeys(Side),
     Ping(Side),
+    /// Somebody copies one packet of the client in so many, ahead of it, from so many addresses, and may bring there
+    /// what is sent back.
+    Copying {
+        every: u32,
+        ahead: Duration,
+        addresses: u16,
+        relays: bool,
+    },
+    /// Each of the client's ports is closed after so long, and it takes others.
+    PortsLive(Duration),
+    /// What has ECN bits is dropped, on the way there and back.
+    EatsEcn([bool; 2]),
 }
 
 /// One stream.
@@ -125,7 +137,7 @@ impl Plan {
         let rate_bps = d.log_between(100_000, 1_000_000_000);
         let mtu = draw_mtu(&mut d);
         let [forward, backward] = draw_links(&mut d, rate_bps, mtu, faults_end);
-        let changes = draw_changes(&mut d, rate_bps, mtu, faults_end);
+        let mut changes = draw_changes(&mut d, rate_bps, mtu, faults_end);
         // A few seconds' worth at the bottleneck's rate, and little enough that a thousand runs are quick.
         let bytes_max = (rate_bps / 8 * 4).clamp(2000, if d.one_in(20) { 3_000_000 } else { 300_000 });
         let flows = draw_flows(&mut d, bytes_max, faults_end);
@@ -142,7 +154,9 @@ impl Plan {
         let segments_max = d.of(&[1, 2, 10, 64]);
         let checks_silence = d.one_in(2);
         let mut ends = [draw_end(&mut d), draw_end(&mut d)];
-        if changes.iter().any(|(_, change)| matches!(change, Change::Rebind)) {
+        changes.extend(draw_meddling(&mut d, faults_end));
+        changes.sort_by_key(|(at, _)| *at);
+        if changes.iter().any(|(_, change)| matches!(change, Change::Rebind | Change::PortsLive(_))) {
             // A client that only listens does not notice that its NAT has changed: it must say something now
             // and again.
             ends[0].transport.keep_alive(Some(d.millis(500, 10_000))).expect(IN_RANGE);
@@ -304,6 +318,25 @@ fn draw_changes(
         at(d, Change::Links(Box::new(links)));
     }
     changes.sort_by_key(|(at, _)| *at);
+    changes
+}
+
+/// What others on the way do; all but the last ends with the faults.
+fn draw_meddling(d: &mut Draw, faults_end: Duration) -> Vec<(Duration, Change)> {
+    let mut changes = Vec::new();
+    if d.one_in(6) {
+        let at = if d.one_in(2) { Duration::ZERO } else { d.before(faults_end) };
+        let (every, addresses) = (d.of(&[1, 2, 10]), d.of(&[1, 5, 100]));
+        let (ahead, relays) = (d.millis(0, 20), d.one_in(3));
+        changes.push((at, Change::Copying { every, ahead, addresses, relays }));
+    }
+    if d.one_in(8) {
+        changes.push((d.before(faults_end), Change::PortsLive(d.millis(1000, 6000))));
+    }
+    if d.one_in(8) {
+        let at = if d.one_in(2) { Duration::ZERO } else { d.before(faults_end) };
+        changes.push((at, Change::EatsEcn(d.of(&[[true, false], [false, true], [true, true]]))));
+    }
     changes
 }
 

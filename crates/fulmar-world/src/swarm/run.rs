@@ -7,7 +7,7 @@ use fulmar_proto::{Connection, ConnectionError, Instant, Side, TransportErrorCod
 
 use super::app::App;
 use super::plan::{Change, End, Plan};
-use crate::World;
+use crate::{Observer, World};
 
 /// How long a connection with nothing to do is watched.
 const IDLE: Duration = Duration::from_secs(20);
@@ -105,6 +105,10 @@ impl Run<'_> {
             let clean = self.world.path.link(direction).config().without_faults();
             let now = self.world.now;
             self.world.path.link_mut(direction).reconfigure(now, clean);
+        }
+        self.world.address_lives = None;
+        if let Some(observer) = &mut self.world.observer {
+            observer.every = 0;
         }
     }
 
@@ -214,6 +218,19 @@ fn apply(world: &mut World, change: &Change) {
             if let Some(connection) = connection(world, *side) {
                 connection.ping();
             }
+        }
+        Change::Copying { every, ahead, addresses, relays } => {
+            let mut observer = Observer::new(*every, *ahead);
+            (observer.addresses, observer.relays) = (*addresses, *relays);
+            world.observer = Some(observer);
+        }
+        Change::PortsLive(time) => (world.address_lives, world.takes_fresh_ports) = (Some(*time), true),
+        Change::EatsEcn(ways) => {
+            world.eats_ecn = Some(match ways {
+                [true, true] => |_, _| true,
+                [true, false] => |direction, _| direction == Direction::Forward,
+                _ => |direction, _| direction == Direction::Backward,
+            });
         }
     }
 }

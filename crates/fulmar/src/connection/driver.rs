@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -51,6 +52,8 @@ pub(crate) struct ConnectionDriver {
     share: Share,
     weighed_at: Option<Instant>,
     endpoint_events: Vec<EndpointEvent>,
+    /// Nothing is answered that was sent there.
+    silent: Option<SocketAddr>,
 }
 
 /// A batch the socket had no room for.
@@ -96,6 +99,7 @@ impl ConnectionDriver {
             alarm_at: None,
             blocked: None,
             endpoint_events: Vec::new(),
+            silent: None,
         }
     }
 
@@ -111,6 +115,9 @@ impl ConnectionDriver {
                 // They are rare: no room is kept for them.
                 let mut events = std::mem::take(&mut self.endpoint_events);
                 self.endpoint.take_events(self.handle, &self.connection, &mut events);
+            }
+            if let Some(remote) = self.silent.take() {
+                self.endpoint.renew_port(remote);
             }
             match step {
                 Step::Send(batch) => {
@@ -179,6 +186,9 @@ impl ConnectionDriver {
         let transmit = state.proto.poll_transmit(now, state.socket.segments_max(), &mut bytes);
         self.connection.take_events(state, wakers);
         take_endpoint_events(state, &mut self.endpoint_events);
+        if std::mem::take(&mut state.is_path_silent) {
+            self.silent = Some(state.proto.remote());
+        }
         if let Some(transmit) = transmit {
             return Step::Send(Batch { transmit, bytes, sent_bytes: 0 });
         }

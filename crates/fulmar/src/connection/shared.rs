@@ -71,6 +71,8 @@ pub(crate) struct State {
     pub(crate) is_given_up: bool,
     /// Nothing is left to be sent after the end.
     pub(crate) is_close_sent: bool,
+    /// Another port may help, as the endpoint has not heard yet.
+    pub(crate) is_path_silent: bool,
     /// When the connection is closed although not everything is delivered: set once nobody holds it any more.
     pub(crate) linger_until: Option<Instant>,
     /// What it holds of the endpoint's memory, once nobody drives it any more.
@@ -150,6 +152,7 @@ impl ConnectionShared {
                 failure: None,
                 is_given_up: false,
                 is_close_sent: false,
+                is_path_silent: false,
                 linger_until: None,
                 remains: None,
             }),
@@ -219,6 +222,7 @@ impl ConnectionShared {
                 Event::DatagramReceived => self.datagram_received.notify_waiters(),
                 Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
                 Event::Delivered => state.on_delivered(wakers),
+                Event::PathSilent => state.is_path_silent = true,
                 Event::Closed(_) => self.on_closed(state, wakers),
                 _ => {}
             }

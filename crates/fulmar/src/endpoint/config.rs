@@ -16,6 +16,7 @@ pub struct EndpointConfig {
     pub(super) sockets_max: usize,
     pub(super) memory_bytes: Option<usize>,
     pub(super) loss_ppm: u32,
+    pub(super) rebinds_on_silence: bool,
 }
 
 impl Default for EndpointConfig {
@@ -29,6 +30,7 @@ impl Default for EndpointConfig {
             sockets_max: usize::MAX,
             memory_bytes: None,
             loss_ppm: 0,
+            rebinds_on_silence: false,
         }
     }
 }
@@ -89,6 +91,17 @@ impl EndpointConfig {
 
     pub(super) fn memory(&self) -> usize {
         self.memory_bytes.unwrap_or_else(machine::half_of_memory)
+    }
+
+    /// Whether an endpoint that accepts no connections takes another port of its address, drawn by the system, when
+    /// nothing that one of its connections sends is answered any more: a NAT that has forgotten the old one, or a
+    /// firewall that has closed it, stops nothing for longer than some three seconds then. All of its connections move
+    /// with it. The first time after a second of silence or three probe timeouts, whichever is longer, then each time
+    /// after twice as long; never while the system knows no way to the peer, as when an interface is down. Default:
+    /// yes for [`Endpoint::client`](crate::Endpoint::client) with port 0, no for sockets that were bound elsewhere.
+    pub fn rebind_on_silence(&mut self, may_rebind: bool) -> &mut Self {
+        self.rebinds_on_silence = may_rebind;
+        self
     }
 
     /// Datagrams of a million that are thrown away where they were received, each drawn by itself: how an

@@ -47,9 +47,14 @@ impl Endpoint {
     /// An endpoint that opens connections, bound to `address`: usually port 0 of `[::]` or `0.0.0.0`. One
     /// bound to an IPv6 wildcard reaches IPv4 peers as well, where the system allows it.
     ///
+    /// With port 0 it takes another port where nothing is answered any more: see
+    /// [`EndpointConfig::rebind_on_silence`].
+    ///
     /// Must be called within a tokio runtime, as all that follow.
     pub fn client(address: SocketAddr) -> io::Result<Self> {
-        Self::new(&EndpointConfig::default(), None, socket::bind(address)?)
+        let mut config = EndpointConfig::default();
+        config.rebind_on_silence(address.port() == 0);
+        Self::new(&config, None, socket::bind(address)?)
     }
 
     /// An endpoint that accepts connections at `address`; it can open some as well.

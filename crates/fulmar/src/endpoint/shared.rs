@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_proto as proto;
@@ -26,7 +27,11 @@ use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
 use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
-use crate::socket::{Socket, siblings};
+use crate::socket::{self, Socket, siblings};
+
+/// A port that was taken because nothing was answered has so long to prove itself, whatever others want: less than
+/// any connection waits.
+const RENEWED_FOR: Duration = Duration::from_millis(900);
 
 /// Counts of an endpoint, from its beginning.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +94,8 @@ pub(super) struct EndpointState {
     /// By socket.
     drivers: Vec<Option<Waker>>,
     watch: Option<Watch>,
+    /// When another port was last taken because nothing was answered.
+    renewed_at: Option<proto::Instant>,
     pub(super) stats: EndpointStats,
 }
 
@@ -136,6 +143,7 @@ impl EndpointShared {
                 is_closed: false,
                 drivers: Vec::new(),
                 watch: None,
+                renewed_at: None,
                 stats: EndpointStats::default(),
             }),
             config: config.clone(),
@@ -231,7 +239,44 @@ impl EndpointShared {
         wake_all(&mut wakers);
     }
 
+    /// Nothing is answered that a connection sends to `remote`: goes on at another port, if that may help.
+    pub(crate) fn renew_port(self: &Arc<Self>, remote: SocketAddr) {
+        if !(self.is_client && self.config.rebinds_on_silence) {
+            return;
+        }
+        let now = clock::now();
+        let local = {
+            let mut state = self.lock();
+            let is_fresh = state.renewed_at.is_some_and(|at| now - at < RENEWED_FOR);
+            if is_fresh || state.is_closed {
+                // Another connection has wanted it for all.
+                return;
+            }
+            state.renewed_at = Some(now);
+            state.socket.local_addr()
+        };
+        let renewed = local.and_then(|local| {
+            socket::find_way(remote)?;
+            self.move_to(socket::bind(SocketAddr::new(local.ip(), 0))?, |proto| proto.handle_fresh_port())
+        });
+        match renewed {
+            Ok(()) => tracing::info!(%remote, "nothing is answered; going on from another port"),
+            Err(error) => {
+                tracing::debug!(%error, %remote, "nothing is answered, and another port would not help")
+            }
+        }
+    }
+
     pub(super) fn rebind(self: &Arc<Self>, socket: std::net::UdpSocket) -> io::Result<()> {
+        self.move_to(socket, |proto| proto.handle_path_change(clock::now()))
+    }
+
+    /// Goes on with another socket, and tells each connection.
+    fn move_to(
+        self: &Arc<Self>,
+        socket: std::net::UdpSocket,
+        tell: impl Fn(&mut proto::Connection),
+    ) -> io::Result<()> {
         let EndpointConfig { socket_buffer_bytes, may_segment, .. } = self.config;
         let socket = Arc::new(Socket::new(socket, socket_buffer_bytes, may_segment, self.is_client)?);
         let connections = {
@@ -245,7 +290,7 @@ impl EndpointShared {
         for connection in connections {
             connection.act(|state| {
                 state.socket = socket.clone();
-                state.proto.handle_path_change(clock::now());
+                tell(&mut state.proto);
             });
         }
         Ok(())

@@ -90,6 +90,11 @@ impl Cids {
         self.peers.current()
     }
 
+    /// What it will be addressed by after the next [`Self::change`]; `None` if it has given out no other id.
+    pub(super) fn peers_next(&self) -> Option<ConnectionId> {
+        self.peers.next()
+    }
+
     /// Length of all ids of this end, which packets do not tell.
     pub(super) fn own_bytes(&self) -> usize {
         self.own.wire_bytes()

@@ -39,6 +39,11 @@ impl PeerCids {
         self.current.1
     }
 
+    /// What they would be addressed to after a change.
+    pub(super) fn next(&self) -> Option<ConnectionId> {
+        self.spare.first().map(|spare| spare.cid)
+    }
+
     /// The handshake has another id for the peer.
     pub(super) fn set_first(&mut self, first: ConnectionId) {
         self.current.1 = first;

@@ -17,7 +17,8 @@ use super::super::draw::Draw;
 use super::super::plan::IN_RANGE;
 use super::budget::{Budget, Clock, RECEIVE_MEMORY_BYTES};
 use super::parameters;
-use crate::world::{Node, client_config, server_config};
+use crate::settings::{client_config, server_config};
+use crate::world::Node;
 
 /// The place of the server among the parties.
 pub(super) const SERVER: usize = 0;

@@ -1,0 +1,121 @@
+//! What a client does about silence: it asks for a sign of life where packets came steadily and come no more, and wants
+//! another port where nothing that it sends is answered. A NAT that has forgotten it, or a firewall that has closed its
+//! port, lets nothing through until it does one or the other; a server can do neither.
+
+use std::time::Duration;
+
+use crate::Instant;
+
+/// Packets come steadily if so many have come, each before the patience with the one before was over ..
+const STEADY_PACKETS: u32 = 8;
+/// .. for so many times that long.
+const STEADY_PATIENCES: u32 = 4;
+/// That patience is so many round trips, and at least as long as people would not notice.
+const PATIENCE_ROUNDS: u32 = 2;
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
+
+/// Another port is wanted after so many probe timeouts in vain ..
+pub(super) const TIMEOUTS_IN_VAIN: u32 = 3;
+/// .. and so long a silence, as long as so many probe timeouts at least; then each time after twice as long.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
+const SILENCE_TIMEOUTS: u32 = 3;
+/// It is doubled so often at most: a port in four minutes.
+const DOUBLINGS_MAX: u32 = 8;
+
+/// How long nothing was heard, and what was done about it.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    heard_at: Option<Instant>,
+    /// Since when packets come steadily, and how many came.
+    steady_since: Option<Instant>,
+    steady_packets: u32,
+    patience: Duration,
+    /// The silence that ports were wanted in, by its beginning.
+    silent_since: Option<Instant>,
+    ports: u32,
+}
+
+impl Quiet {
+    /// A packet came.
+    pub(super) fn on_heard(&mut self, now: Instant, rtt: Duration) {
+        if self.heard_at.is_none_or(|at| now - at > self.patience) {
+            (self.steady_since, self.steady_packets) = (Some(now), 0);
+        }
+        self.patience = PATIENCE_MIN.max(rtt * PATIENCE_ROUNDS);
+        self.heard_at = Some(now);
+        self.steady_packets = self.steady_packets.saturating_add(1);
+    }
+
+    /// When to ask for a sign of life.
+    pub(super) fn asks_at(&self) -> Option<Instant> {
+        let (heard_at, since) = (self.heard_at?, self.steady_since?);
+        let is_steady =
+            self.steady_packets >= STEADY_PACKETS && heard_at - since >= self.patience * STEADY_PATIENCES;
+        is_steady.then(|| heard_at + self.patience)
+    }
+
+    /// That time has come, and it is asked; once for a silence.
+    pub(super) fn on_asked(&mut self) {
+        (self.steady_since, self.steady_packets) = (None, 0);
+    }
+
+    /// When another port is wanted, in a silence that has lasted since `since` and for [`TIMEOUTS_IN_VAIN`].
+    pub(super) fn wants_port_at(&self, since: Option<Instant>, probe_timeout: Duration) -> Option<Instant> {
+        let since = since?;
+        let ports = if self.silent_since == Some(since) { self.ports } else { 0 };
+        let first = SILENCE_MIN.max(probe_timeout * SILENCE_TIMEOUTS);
+        Some(since + first * ((2 << ports.min(DOUBLINGS_MAX)) - 1))
+    }
+
+    /// That time has come.
+    pub(super) fn on_port_wanted(&mut self, since: Option<Instant>) {
+        if self.silent_since != since {
+            (self.silent_since, self.ports) = (since, 0);
+        }
+        self.ports += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn only_what_came_steadily_is_missed_and_once() {
+        let mut quiet = Quiet::default();
+        (0..100).for_each(|_| quiet.on_heard(at(0), RTT));
+        assert_eq!(quiet.asks_at(), None, "a burst");
+        (0..20).for_each(|n| quiet.on_heard(at(1000 + 200 * n), RTT));
+        assert_eq!(quiet.asks_at(), None, "now and then");
+        (0..20).for_each(|n| quiet.on_heard(at(10_000 + 50 * n), RTT));
+        assert_eq!(quiet.asks_at(), Some(at(10_950 + 100)));
+        quiet.on_asked();
+        assert_eq!(quiet.asks_at(), None);
+        quiet.on_heard(at(11_100), RTT);
+        assert_eq!(quiet.asks_at(), None);
+    }
+
+    #[test]
+    fn ports_are_wanted_ever_more_seldom_in_one_silence_and_soon_in_the_next() {
+        let mut quiet = Quiet::default();
+        for (since, timeout_ms) in [(at(5000), 60), (at(90_000), 1000)] {
+            let first = Duration::from_millis(timeout_ms * 3).max(SILENCE_MIN);
+            let mut wanted = Vec::new();
+            for _ in 0..4 {
+                let wanted_at = quiet.wants_port_at(Some(since), Duration::from_millis(timeout_ms)).unwrap();
+                wanted.push((wanted_at - since).as_millis() / first.as_millis());
+                quiet.on_port_wanted(Some(since));
+            }
+            assert_eq!(wanted, [1, 3, 7, 15]);
+        }
+        assert_eq!(quiet.wants_port_at(None, RTT), None);
+        (0..100).for_each(|_| quiet.on_port_wanted(Some(at(0))));
+        assert!(quiet.wants_port_at(Some(at(0)), RTT).is_some_and(|at| at > Instant::ZERO), "no overflow");
+    }
+}
