@@ -1,5 +1,5 @@
-//! Somebody on the way who cannot hold a packet up for good, but copies it: the copy comes from an address of his own,
-//! ahead of the packet.
+//! Somebody on the way who cannot hold a packet up for good, but copies it: the copy comes from an address of
+//! his own, ahead of the packet.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

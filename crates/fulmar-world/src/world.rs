@@ -125,7 +125,8 @@ pub struct World {
     client_addrs: Vec<SocketAddr>,
     /// Since when it has the last of them.
     address_since: Instant,
-    /// A NAT or a firewall lets packets from and to one of its addresses through for so long, and then never again.
+    /// A NAT or a firewall lets packets from and to one of its addresses through for so long, and then never
+    /// again.
     pub address_lives: Option<Duration>,
     /// The client takes another port when its connection asks for one.
     pub takes_fresh_ports: bool,

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 /// So long a port works.
 const LIFE: Duration = Duration::from_millis(1500);
 
-/// Two relays: this one takes what clients send, and each port of theirs has one of its own that brings the answers. Both
-/// stop for good when the port is closed. Returns where it listens, and counts ports.
+/// Two relays: this one takes what clients send, and each port of theirs has one of its own that brings the
+/// answers. Both stop for good when the port is closed. Returns where it listens, and counts ports.
 async fn nat(server: SocketAddr) -> (SocketAddr, Arc<AtomicU32>) {
     let outside = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
     let (address, ports) = (outside.local_addr().unwrap(), Arc::new(AtomicU32::new(0)));

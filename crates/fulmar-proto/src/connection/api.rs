@@ -338,8 +338,8 @@ impl Connection {
         }
     }
 
-    /// The same because nothing was answered ([`Event::PathSilent`](crate::Event::PathSilent)): that the port is another
-    /// does not make the peer alive, so the idle timeout goes on.
+    /// The same because nothing was answered ([`Event::PathSilent`](crate::Event::PathSilent)): that the port
+    /// is another does not make the peer alive, so the idle timeout goes on.
     pub fn handle_fresh_port(&mut self) {
         if matches!(self.state, State::Established) {
             self.is_ping_pending = true;

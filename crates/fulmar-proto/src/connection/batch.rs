@@ -1,20 +1,13 @@
 //! Datagrams out, as many of one size at a time as may leave: what one system call takes.
 
 use super::close::State;
+use super::stash::Stash;
 use super::{Connection, Transmit};
 use crate::Instant;
 use crate::recovery::Ecn;
 
 /// Most bytes in one batch of segments: what one UDP send with GSO takes.
 const BATCH_BYTES_MAX: usize = 65_000;
-
-/// A packet that was made for a batch and too long for it.
-#[derive(Debug)]
-pub(super) struct Stash {
-    datagram: Vec<u8>,
-    /// It counts as one that left with an ECN codepoint.
-    is_marked: bool,
-}
 
 impl Connection {
     /// Appends up to `segments_max` datagrams of equal size (the last may be shorter) to the empty `buf`.
@@ -96,7 +89,7 @@ impl Connection {
                 // Longer than the batch's segments: it opens the next batch.
                 Some(_) => {
                     let is_marked = is_ack_eliciting && self.path.recovery.mark().is_some();
-                    self.stash = Some(Stash { datagram: buf.split_off(start), is_marked });
+                    self.stash = Some(Box::new(Stash { datagram: buf.split_off(start), is_marked }));
                     break;
                 }
             }

@@ -1,36 +1,45 @@
 //! Where else the peer may be: addresses that its packets came from and that have proved nothing yet.
 //!
-//! Whoever sees a packet can send it on from any address, sooner than it comes by itself. So nothing but challenges
-//! goes to another address until it has answered, the path in use goes on meanwhile as if nothing had happened, and
-//! is asked too: as long as it answers and later packets come from there, it stays (RFC 9000 9.3.3). A NAT that has
-//! taken another port, or a client that has moved, lets neither happen.
+//! Whoever sees a packet can send it on from any address, sooner than it comes by itself. So nothing but
+//! challenges goes to another address until it has answered, the path in use goes on meanwhile as if nothing
+//! had happened, and is asked too: as long as it answers and later packets come from there, it stays (RFC
+//! 9000 9.3.3). A NAT that has taken another port, or a client that has moved, lets neither happen.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::DatagramMeta;
 use super::challenge::Challenge;
 use super::path::{AMPLIFICATION_MAX, Path};
 use crate::{ConnectionId, Instant, PacketNumber};
 
 /// So many addresses are asked at a time: whoever makes up more has every packet of his cost nothing.
 const CANDIDATES_MAX: usize = 4;
-/// An address, or the path in use, is asked so often ..
-const CHALLENGES_MAX: u32 = 8;
-/// .. so often of these at the same pace, twice in a round trip, then ever more seldom.
+/// An address is asked at the same pace so often, twice in a round trip of the path in use, then ever more
+/// seldom ..
 const CHALLENGES_EVEN: u32 = 4;
-/// Where so many are asked, one that has not answered for so many round trips makes room for another.
+/// .. no faster than this ..
+const PACE_MIN: Duration = Duration::from_millis(5);
+/// .. and for so long, or so many round trips: on the way there they may be far longer (RFC 9000 8.2.4).
+const ASKED_FOR: Duration = Duration::from_secs(3);
+const ASKED_ROUNDS: u32 = 16;
+/// The path in use is asked so often while others are.
+const CHALLENGES_MAX: u32 = 12;
+/// Where so many are asked, one that has not answered for so many round trips, and so long, makes room for
+/// another.
 const ROUNDS_KEPT: u32 = 2;
+const KEPT_FOR: Duration = Duration::from_millis(250);
 /// The path in use is not asked again so soon after it has answered, as long as packets come from there.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
-/// Where packets come from the path in use, it has so many graces for its answer: some of its challenges may be lost.
+/// Where packets come from the path in use, it has so many graces for its answer: some of its challenges may
+/// be lost.
 const GRACES_WHILE_HEARD: u32 = 4;
 /// Room for a packet with a challenge alone: 1 + 20 + 4 + 9 + 16.
 pub(super) const CHALLENGE_PACKET_BYTES_MAX: usize = 50;
 
 /// How long a challenge waits before it is repeated.
 fn wait(sent: u32, rtt: Duration) -> Duration {
-    rtt / 2 * (1 << sent.saturating_sub(CHALLENGES_EVEN - 1))
+    // From 5 ms twelve doublings are 20 s.
+    (rtt / 2).max(PACE_MIN) * (1 << sent.saturating_sub(CHALLENGES_EVEN - 1).min(12))
 }
 
 /// An address that the peer may have moved to.
@@ -115,7 +124,8 @@ impl Elsewhere {
         }
     }
 
-    /// Whether a packet from another address is a reason to ask: one that the path in use has not brought (yet).
+    /// Whether a packet from another address is a reason to ask: one that the path in use has not brought
+    /// (yet).
     pub(super) fn is_suspicious(
         &self,
         now: Instant,
@@ -131,7 +141,8 @@ impl Elsewhere {
 
     /// One that has not answered for so long that it makes room for another.
     fn overdue(&self, now: Instant, rtt: Duration) -> Option<usize> {
-        let is_overdue = |known: &Candidate| !known.is_answered && now - known.since > rtt * ROUNDS_KEPT;
+        let is_overdue =
+            |known: &Candidate| !known.is_answered && now - known.since > KEPT_FOR.max(rtt * ROUNDS_KEPT);
         self.candidates.iter().position(is_overdue)
     }
 
@@ -139,7 +150,7 @@ impl Elsewhere {
     pub(super) fn ask(
         &mut self,
         now: Instant,
-        meta: &DatagramMeta,
+        (remote, local_ip): (SocketAddr, Option<IpAddr>),
         (number, called): (PacketNumber, Option<ConnectionId>),
         bytes: u64,
         tokens: [u64; 2],
@@ -151,8 +162,8 @@ impl Elsewhere {
             self.candidates.remove(overdue);
         }
         self.candidates.push(Candidate {
-            remote: meta.remote,
-            local_ip: meta.local_ip,
+            remote,
+            local_ip,
             number,
             since: now,
             challenge: Challenge::new(tokens[0], now),
@@ -188,7 +199,8 @@ impl Elsewhere {
         self.answered_at = Some(now);
     }
 
-    /// Lets go of what the path in use has outlived, and returns where the connection is now, if that is elsewhere.
+    /// Lets go of what the path in use has outlived, and returns where the connection is now, if that is
+    /// elsewhere.
     /// `grace` is how long an answer on the path in use may take; none if it has not proved anything itself.
     pub(super) fn settle(&mut self, now: Instant, grace: Duration) -> Option<Candidate> {
         let (newest, answered_at) = (self.newest, self.answered_at);
@@ -232,9 +244,12 @@ impl Elsewhere {
     }
 
     /// Time has come: asks again, or not any more.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        self.candidates
-            .retain_mut(|known| known.is_answered || known.challenge.handle_timeout(now, CHALLENGES_MAX));
+    pub(super) fn handle_timeout(&mut self, now: Instant, rtt: Duration) {
+        let asked_for = ASKED_FOR.max(rtt * ASKED_ROUNDS);
+        self.candidates.retain_mut(|known| {
+            known.is_answered
+                || (now - known.since < asked_for && known.challenge.handle_timeout(now, u32::MAX))
+        });
         self.challenge.take_if(|challenge| !challenge.handle_timeout(now, CHALLENGES_MAX));
         if self.candidates.is_empty() {
             self.challenge = None;
@@ -267,8 +282,8 @@ impl Elsewhere {
         }
     }
 
-    /// In the handshake nobody knows yet which of several addresses is the peer's: each gets what is sent, as far as
-    /// what came from there allows. The one with the most room decides how much there is.
+    /// In the handshake nobody knows yet which of several addresses is the peer's: each gets what is sent, as
+    /// far as what came from there allows. The one with the most room decides how much there is.
     pub(super) fn prefer_roomiest(&mut self, path: &mut Path) {
         let Some(best) = self.candidates.iter_mut().max_by_key(|known| known.room_bytes()) else { return };
         if best.room_bytes() > path.room_bytes(0) as u64 {

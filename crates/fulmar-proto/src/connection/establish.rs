@@ -2,7 +2,6 @@
 
 use super::close::State;
 use super::handshake::Level;
-use super::path::Validation;
 use super::{Connection, EndpointEvent, Event};
 use crate::crypto::KeySchedule;
 use crate::wire::frame::{Frame, Frames};

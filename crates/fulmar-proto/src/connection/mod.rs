@@ -29,6 +29,7 @@ mod quiet;
 mod receive;
 mod rest_of_ack;
 mod setup;
+mod stash;
 mod stats;
 mod timers;
 mod trace;
@@ -53,7 +54,6 @@ use crate::profile::MakeContext;
 use crate::recovery::{AckPolicy, Ecn, Received, Recovery};
 use crate::stream::Streams;
 use crate::{ConnectionError, ConnectionId, Dir, Instant, Side, StreamId};
-use batch::Stash;
 pub(crate) use cids::CidSource;
 use cids::{CidNews, Cids};
 use close::{Shutdown, State};
@@ -67,6 +67,7 @@ use quiet::Quiet;
 use rest_of_ack::RestOfAck;
 pub(crate) use setup::Setup;
 use setup::{PeerLimits, local_parameters, path_limits, recovery_modules, stream_config};
+use stash::Stash;
 use stats::Counts;
 
 /// Where a datagram came from.
@@ -128,8 +129,9 @@ pub enum Event {
     DatagramsUnblocked,
     /// Everything written so far has reached the peer.
     Delivered,
-    /// Nothing that this client sends is answered any more. The path may be down; or a NAT or a firewall has closed it
-    /// for this port: another may help ([`Connection::handle_fresh_port`]). Comes again ever more seldom.
+    /// Nothing that this client sends is answered any more. The path may be down; or a NAT or a firewall has
+    /// closed it for this port: another may help ([`Connection::handle_fresh_port`]). Comes again ever more
+    /// seldom.
     PathSilent,
     /// The connection has ended.
     Closed(ConnectionError),
@@ -192,7 +194,7 @@ pub struct Connection {
     /// Since when there is something to do that packets led to and that was too much for one call.
     unsettled_at: Option<Instant>,
     /// A packet built for the batch before that was too long for it.
-    stash: Option<Stash>,
+    stash: Option<Box<Stash>>,
 
     /// What this end sends with.
     profile_name: String,

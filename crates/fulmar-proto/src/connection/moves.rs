@@ -27,7 +27,14 @@ impl Connection {
             self.elsewhere.on_in_use(now, number, called);
         } else if self.elsewhere.is_suspicious(now, meta.remote, number, rtt) {
             let tokens = [self.draw(), self.draw()];
-            self.elsewhere.ask(now, meta, (number, called), packet.len() as u64, tokens, rtt);
+            self.elsewhere.ask(
+                now,
+                (meta.remote, meta.local_ip),
+                (number, called),
+                packet.len() as u64,
+                tokens,
+                rtt,
+            );
         }
         self.settle_whereabouts(now);
     }
@@ -41,12 +48,12 @@ impl Connection {
             && self.elsewhere.is_suspicious(now, meta.remote, first, rtt)
         {
             let tokens = [self.draw(), self.draw()];
-            self.elsewhere.ask(now, meta, (first, None), bytes as u64, tokens, rtt);
+            self.elsewhere.ask(now, (meta.remote, meta.local_ip), (first, None), bytes as u64, tokens, rtt);
         }
     }
 
-    /// The handshake is over. Who was heard from one address only has proved that he receives there; of several
-    /// nobody knows which has.
+    /// The handshake is over. Who was heard from one address only has proved that he receives there; of
+    /// several nobody knows which has.
     pub(super) fn validate_after_handshake(&mut self, now: Instant) {
         if matches!(self.path.validation, Validation::ByHandshake) {
             self.path.validation = if self.elsewhere.is_empty() {

@@ -45,16 +45,16 @@ impl Path {
         Self { remote, local_ip, validation, recovery, received_bytes: 0, sent_bytes: 0 }
     }
 
-    /// The peer has another address, where it has answered. If only its port changed (NAT rebinding), what was
-    /// measured still holds (RFC 9000 9.4).
+    /// The peer has another address, where it has answered. If only its port changed (NAT rebinding), what
+    /// was measured still holds (RFC 9000 9.4).
     pub(super) fn rebind(&mut self, remote: SocketAddr, local_ip: Option<IpAddr>) {
         self.remote = remote;
         self.local_ip = local_ip;
         self.validation = Validation::Done;
     }
 
-    /// Another address takes the place of this one, with the bytes that came from there and went there. Returns this
-    /// one's.
+    /// Another address takes the place of this one, with the bytes that came from there and went there.
+    /// Returns this one's.
     pub(super) fn exchange(
         &mut self,
         remote: SocketAddr,

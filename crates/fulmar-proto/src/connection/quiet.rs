@@ -1,18 +1,24 @@
-//! What a client does about silence: it asks for a sign of life where packets came steadily and come no more, and wants
-//! another port where nothing that it sends is answered. A NAT that has forgotten it, or a firewall that has closed its
-//! port, lets nothing through until it does one or the other; a server can do neither.
+//! What a client does about silence: it asks for a sign of life where packets came steadily and come no more,
+//! and wants another port where nothing that it sends is answered. A NAT that has forgotten it, or a firewall
+//! that has closed its port, lets nothing through until it does one or the other; a server can do neither.
 
 use std::time::Duration;
 
 use crate::Instant;
 
-/// Packets come steadily if so many have come, each before the patience with the one before was over ..
-const STEADY_PACKETS: u32 = 8;
-/// .. for so many times that long.
+/// So many packets that elicit an ACK must have come since it asked last: what comes now and then, as what
+/// keeps a connection alive, is not worth a question each time.
+const UNASKED_PACKETS: u32 = 8;
+/// Packets come steadily if each came before the patience with the one before was over, for so many times
+/// that long.
 const STEADY_PATIENCES: u32 = 4;
-/// That patience is so many round trips, and at least as long as people would not notice.
+/// That patience is so many round trips, or of the mean gaps between packets, at least as long as people
+/// would not notice, and at most half of what they may call a standstill, which it is where packets do not
+/// come steadily.
 const PATIENCE_ROUNDS: u32 = 2;
+const PATIENCE_GAPS: u32 = 4;
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
+const PATIENCE_MAX: Duration = Duration::from_millis(1500);
 
 /// Another port is wanted after so many probe timeouts in vain ..
 pub(super) const TIMEOUTS_IN_VAIN: u32 = 3;
@@ -26,10 +32,12 @@ const DOUBLINGS_MAX: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     heard_at: Option<Instant>,
-    /// Since when packets come steadily, and how many came.
+    /// Since when packets come steadily.
     steady_since: Option<Instant>,
-    steady_packets: u32,
+    unasked_packets: u32,
     patience: Duration,
+    /// The mean gap between the last packets, each no longer than the patience can be.
+    gap: Duration,
     /// The silence that ports were wanted in, by its beginning.
     silent_since: Option<Instant>,
     ports: u32,
@@ -37,26 +45,30 @@ pub(super) struct Quiet {
 
 impl Quiet {
     /// A packet came.
-    pub(super) fn on_heard(&mut self, now: Instant, rtt: Duration) {
+    pub(super) fn on_heard(&mut self, now: Instant, rtt: Duration, is_ack_eliciting: bool) {
         if self.heard_at.is_none_or(|at| now - at > self.patience) {
-            (self.steady_since, self.steady_packets) = (Some(now), 0);
+            self.steady_since = Some(now);
         }
-        self.patience = PATIENCE_MIN.max(rtt * PATIENCE_ROUNDS);
+        if let Some(at) = self.heard_at {
+            self.gap = self.gap * 7 / 8 + (now - at).min(PATIENCE_MAX) / 8;
+        }
+        let rhythm = (self.gap * PATIENCE_GAPS).min(PATIENCE_MAX);
+        self.patience = PATIENCE_MIN.max(rtt * PATIENCE_ROUNDS).max(rhythm);
         self.heard_at = Some(now);
-        self.steady_packets = self.steady_packets.saturating_add(1);
+        self.unasked_packets = self.unasked_packets.saturating_add(u32::from(is_ack_eliciting));
     }
 
     /// When to ask for a sign of life.
     pub(super) fn asks_at(&self) -> Option<Instant> {
         let (heard_at, since) = (self.heard_at?, self.steady_since?);
-        let is_steady =
-            self.steady_packets >= STEADY_PACKETS && heard_at - since >= self.patience * STEADY_PATIENCES;
-        is_steady.then(|| heard_at + self.patience)
+        let is_steady = heard_at - since >= self.patience * STEADY_PATIENCES;
+        let patience = if is_steady { self.patience } else { self.patience.max(PATIENCE_MAX) };
+        (self.unasked_packets >= UNASKED_PACKETS).then(|| heard_at + patience)
     }
 
     /// That time has come, and it is asked; once for a silence.
     pub(super) fn on_asked(&mut self) {
-        (self.steady_since, self.steady_packets) = (None, 0);
+        self.unasked_packets = 0;
     }
 
     /// When another port is wanted, in a silence that has lasted since `since` and for [`TIMEOUTS_IN_VAIN`].
@@ -87,18 +99,21 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_steadily_is_missed_and_once() {
-        let mut quiet = Quiet::default();
-        (0..100).for_each(|_| quiet.on_heard(at(0), RTT));
-        assert_eq!(quiet.asks_at(), None, "a burst");
-        (0..20).for_each(|n| quiet.on_heard(at(1000 + 200 * n), RTT));
-        assert_eq!(quiet.asks_at(), None, "now and then");
-        (0..20).for_each(|n| quiet.on_heard(at(10_000 + 50 * n), RTT));
-        assert_eq!(quiet.asks_at(), Some(at(10_950 + 100)));
-        quiet.on_asked();
-        assert_eq!(quiet.asks_at(), None);
-        quiet.on_heard(at(11_100), RTT);
-        assert_eq!(quiet.asks_at(), None);
+    fn what_came_is_missed_by_its_rhythm_and_once() {
+        // Every so many milliseconds, a hundred times; after how long it is missed.
+        for (gap, missed_after) in [(0, 1500..=1500), (10, 100..=100), (200, 780..=820), (3000, 1500..=1500)]
+        {
+            let mut quiet = Quiet::default();
+            (0..100).for_each(|n| quiet.on_heard(at(gap * n), RTT, true));
+            let asks_after = quiet.asks_at().expect("much has come") - at(gap * 99);
+            assert!(missed_after.contains(&asks_after.as_millis()), "{asks_after:?} after gaps of {gap} ms");
+            quiet.on_asked();
+            // The answer, and a packet now and then, are not missed.
+            (0..100).for_each(|n| quiet.on_heard(at(400_000 + 5000 * n), RTT, false));
+            assert_eq!(quiet.asks_at(), None);
+            (0..7).for_each(|n| quiet.on_heard(at(1_000_000 + 5000 * n), RTT, true));
+            assert_eq!(quiet.asks_at(), None);
+        }
     }
 
     #[test]

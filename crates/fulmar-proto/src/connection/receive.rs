@@ -152,7 +152,8 @@ impl Connection {
             && self.elsewhere.is_empty()
             && matches!(self.path.validation, Validation::ByHandshake)
         {
-            // RFC 9000 8.1: the client can only have this key if it received at its address, the only one so far.
+            // RFC 9000 8.1: the client can only have this key if it received at its address, the only one so
+            // far.
             self.path.validation = Validation::Done;
         }
         if matches!(self.state, State::Handshaking) {
@@ -217,10 +218,10 @@ impl Connection {
         if self.state.is_closed() {
             return self.on_frames_while_closing(now, &bytes[opened.frames]);
         }
-        self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
+        let is_ack_eliciting = self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
         self.on_origin(now, meta, opened.number, bytes);
         if self.side.is_client() {
-            self.quiet.on_heard(now, self.path.recovery.rtt().smoothed());
+            self.quiet.on_heard(now, self.path.recovery.rtt().smoothed(), is_ack_eliciting);
         }
         self.liveness.on_heard(now);
         Ok(())

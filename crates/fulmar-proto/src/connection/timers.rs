@@ -76,10 +76,11 @@ impl Connection {
             self.rest(now);
         }
         if !self.path.handle_timeout(now) {
-            // Nothing has come from where the peer would have been heard: it is asked for as long as the connection lives.
+            // Nothing has come from where the peer would have been heard: it is asked for as long as the
+            // connection lives.
             self.path.validation = Validation::challenge(self.draw(), now);
         }
-        self.elsewhere.handle_timeout(now);
+        self.elsewhere.handle_timeout(now, self.path.recovery.rtt().smoothed());
         self.settle_whereabouts(now);
     }
 

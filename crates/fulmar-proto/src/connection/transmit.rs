@@ -126,7 +126,8 @@ impl Connection {
         short_header_bytes(self.cids.peer().wire_bytes()) + TAG_BYTES + 1 + 4
     }
 
-    /// One 1-RTT packet of at most `mtu` bytes. `None` if nothing is to be sent now; else whether it elicits an ACK.
+    /// One 1-RTT packet of at most `mtu` bytes. `None` if nothing is to be sent now; else whether it elicits
+    /// an ACK.
     pub(super) fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> Option<bool> {
         let start = buf.len();
         let room = mtu.min(self.path.room_bytes(start));
@@ -196,8 +197,8 @@ impl Connection {
         self.begin_to(self.cids.peer(), buf, start, bytes_max)
     }
 
-    /// The same for another address than the one in use. `is_renamed`: the peer has changed its name for this end on
-    /// the way there, so it is called something else too, if it may.
+    /// The same for another address than the one in use. `is_renamed`: the peer has changed its name for this
+    /// end on the way there, so it is called something else too, if it may.
     pub(super) fn begin_elsewhere(
         &mut self,
         buf: &mut Vec<u8>,

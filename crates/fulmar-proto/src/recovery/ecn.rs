@@ -18,9 +18,11 @@ pub enum Ecn {
 
 /// Packets sent with ECT(0) on a new path before any of them must have been reported.
 const TESTING_PACKETS: u32 = 10;
-/// After so many probe timeouts without an answer the marks are doubted: some paths drop every packet that has them.
+/// After so many probe timeouts without an answer the marks are doubted: some paths drop every packet that
+/// has them.
 const DOUBTED_AFTER_TIMEOUTS: u32 = 2;
-/// From then on a packet with a mark, and nothing else in it, is sent after so many batches that are answered ..
+/// From then on a packet with a mark, and nothing else in it, is sent after so many batches that are answered
+/// ..
 const TRIAL_AFTER_BATCHES: u32 = 32;
 /// .. and no sooner after the one before: what drops marks may be gone in a while.
 const TRIAL_AFTER: Duration = Duration::from_secs(1);
@@ -56,7 +58,8 @@ enum Phase {
     Testing { sent: u32, lost: u32 },
     /// Reports agree with what was sent.
     Capable,
-    /// Nothing was answered as long as packets were marked. Tried again with single packets; what was sent before
+    /// Nothing was answered as long as packets were marked. Tried again with single packets; what was sent
+    /// before
     /// `from` says nothing.
     Doubted { from: PacketNumber, trial: Trial, sent: u32, lost: u32 },
     /// The path or the peer does not do ECN.
@@ -81,8 +84,8 @@ impl EcnState {
         is_marked.then_some(Ecn::Ect0)
     }
 
-    /// Another batch begins, whose packets leave with one codepoint. `first`: its first packet is made already, with a
-    /// mark or without.
+    /// Another batch begins, whose packets leave with one codepoint. `first`: its first packet is made
+    /// already, with a mark or without.
     pub fn begin_batch(&mut self, first: Option<bool>) {
         self.batch = first.map_or(Batch::Usual, Batch::Marked);
     }
@@ -132,7 +135,8 @@ impl EcnState {
         }
     }
 
-    /// A packet sent with ECT(0) was lost. If all of the first ones are, the path may be dropping marked packets.
+    /// A packet sent with ECT(0) was lost. If all of the first ones are, the path may be dropping marked
+    /// packets.
     pub fn on_lost(&mut self, number: PacketNumber) {
         let from = if let Phase::Doubted { from, .. } = self.phase { from } else { PacketNumber(0) };
         if let Phase::Testing { sent, lost } | Phase::Doubted { sent, lost, .. } = &mut self.phase
@@ -146,8 +150,8 @@ impl EcnState {
     }
 
     /// An ACK that raised the largest acknowledged newly acknowledges `newly_acked_ect0` packets sent with
-    /// ECT(0), the newest of which is `newest_ect0`. Returns the packets newly reported as marked CE. RFC 9000
-    /// 13.4.2.1.
+    /// ECT(0), the newest of which is `newest_ect0`. Returns the packets newly reported as marked CE. RFC
+    /// 9000 13.4.2.1.
     pub fn on_ack(
         &mut self,
         newly_acked_ect0: u64,

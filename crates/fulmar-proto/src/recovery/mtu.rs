@@ -17,8 +17,8 @@ pub(crate) const BASE_BYTES: u16 = 1200;
 const TABLE_BYTES: [u16; 9] = [1280, 1350, 1400, 1440, 1452, 1472, 4000, 8952, 65_000];
 /// The search starts again after this long (RFC 8899 5.1.1: PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// After a fall the first time sooner, and twice as late each time: what made the path smaller may be gone soon, as a
-/// detour, and a search that finds nothing costs as many packets as it has sizes.
+/// After a fall the first time sooner, and twice as late each time: what made the path smaller may be gone
+/// soon, as a detour, and a search that finds nothing costs as many packets as it has sizes.
 const RAISE_AFTER_FALL: Duration = Duration::from_secs(45);
 /// Losses of a probe size before it is given up on a path without other loss (RFC 8899 5.1.2: MAX_PROBES).
 const PROBES_MAX: u32 = 3;

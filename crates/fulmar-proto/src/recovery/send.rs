@@ -96,8 +96,8 @@ impl<T: Copy> Recovery<T> {
         self.ecn.mark()
     }
 
-    /// Packets are about to be made that leave together, with one codepoint. `first`: one of them is made already, with
-    /// a mark or without.
+    /// Packets are about to be made that leave together, with one codepoint. `first`: one of them is made
+    /// already, with a mark or without.
     pub fn begin_batch(&mut self, first: Option<bool>) {
         self.ecn.begin_batch(first);
     }

@@ -3,16 +3,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fulmar_net::Direction;
 use fulmar_proto::stream::Read;
 use fulmar_proto::{Dir, TransportConfig};
 use fulmar_world::Observer;
 
 use crate::common::World;
-use crate::work::{Download, Upload, link, lossy};
+use crate::work::{Download, Upload, link, lossy, set_link};
 
 const RTT: Duration = Duration::from_millis(40);
 const AHEAD: Duration = Duration::from_millis(5);
-const BYTES: u64 = 6_000_000;
+const BYTES: u64 = 4_000_000;
 
 /// How somebody copies.
 #[derive(Copy, Clone, Debug)]
@@ -96,8 +97,8 @@ fn wire_5_5_2_a_nat_that_rebinds_is_followed_within_a_round_trip_of_its_first_pa
         let is_followed =
             world.run_until(Duration::from_secs(5), |w| step(w) || w.server.only().remote() == addr);
         let took = world.now - begin;
-        // Half a round trip there, the challenge and its answer, and what the old path may take to answer longer; each
-        // with the link's queue.
+        // Half a round trip there, the challenge and its answer, and what the old path may take to answer
+        // longer; each with the link's queue.
         assert!(is_followed && took <= RTT * 4, "upload {is_upload}: {took:?}");
         assert!(world.run_until(Duration::from_secs(30), &mut step), "{}", world.describe());
         assert_eq!(world.server.only().stats().path_changes, 1);
@@ -241,5 +242,31 @@ fn wire_5_5_5_a_client_that_hears_nothing_any_more_asks_where_a_nat_has_rebound(
             (w.now - begin > Duration::from_secs(2), read)
         });
         assert!(longest <= Duration::from_millis(300), "after {at_ms} ms: {longest:?}");
+    }
+}
+
+/// What was measured on the path in use says nothing of the way elsewhere.
+#[test]
+fn wire_5_5_2_a_client_that_moves_a_thousand_times_as_far_away_is_followed() {
+    for is_renamed in [false, true] {
+        let mut path = link(50, 20);
+        path.delay = Duration::from_micros(30);
+        let mut world = World::new(1, path, TransportConfig::default(), TransportConfig::default());
+        world.connected();
+        let mut up = Upload::new(&mut world, 3_000_000);
+        world.run_until(Duration::from_millis(100), |w| up.step(w));
+        for direction in Direction::BOTH {
+            set_link(&mut world, direction, link(50, 30));
+        }
+        let addr = SocketAddr::from(([10, 9, 8, 7], 5555));
+        world.move_client(addr);
+        if is_renamed {
+            let now = world.now;
+            world.client.only().handle_path_change(now);
+        }
+        let begin = world.now;
+        assert!(world.run_until(Duration::from_secs(30), |w| up.step(w)), "{}", world.describe());
+        let took = world.now - begin;
+        assert!(took < Duration::from_secs(5) && world.server.only().remote() == addr, "{took:?}");
     }
 }

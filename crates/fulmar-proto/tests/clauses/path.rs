@@ -205,7 +205,8 @@ fn wire_5_3_6_a_path_that_drops_what_has_ecn_bits_is_no_path_without_a_connectio
                     if is_upload { up.step(w) } else { down.step(w) }
                 });
                 let took = world.now - begin;
-                // After two timeouts the yardsticks begin with next to no window, and grow it by a packet a round trip.
+                // After two timeouts the yardsticks begin with next to no window, and grow it by a packet a
+                // round trip.
                 let limit = Duration::from_secs(if name == "auto" { 3 } else { 10 });
                 assert!(is_done && took < limit, "{name}, {which}, upload {is_upload}: {took:?}");
             }
@@ -223,7 +224,7 @@ fn wire_5_3_6_a_path_that_begins_to_drop_what_has_ecn_bits_stands_still_for_a_se
         ("both ways", |_, now| now >= LATER),
         ("for a while", |_, now| (LATER..LATER + Duration::from_secs(1)).contains(&now)),
     ];
-    for name in PROFILES {
+    for name in ["auto", "cubic"] {
         for (which, eater) in EATERS_LATER {
             for is_upload in [true, false] {
                 let mut world = World::new(1, link(20, 50), profile(name), profile(name));

@@ -53,8 +53,8 @@ pub(super) enum Change {
     Move,
     UpdateKeys(Side),
     Ping(Side),
-    /// Somebody copies one packet of the client in so many, ahead of it, from so many addresses, and may bring there
-    /// what is sent back.
+    /// Somebody copies one packet of the client in so many, ahead of it, from so many addresses, and may
+    /// bring there what is sent back.
     Copying {
         every: u32,
         ahead: Duration,

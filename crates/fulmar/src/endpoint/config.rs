@@ -93,12 +93,13 @@ impl EndpointConfig {
         self.memory_bytes.unwrap_or_else(machine::half_of_memory)
     }
 
-    /// Whether an endpoint that accepts no connections takes another port of its address, drawn by the system, when
-    /// nothing that one of its connections sends is answered any more: a NAT that has forgotten the old one, or a
-    /// firewall that has closed it, stops nothing for longer than some three seconds then. All of its connections move
-    /// with it. The first time after a second of silence or three probe timeouts, whichever is longer, then each time
-    /// after twice as long; never while the system knows no way to the peer, as when an interface is down. Default:
-    /// yes for [`Endpoint::client`](crate::Endpoint::client) with port 0, no for sockets that were bound elsewhere.
+    /// Whether an endpoint that accepts no connections takes another port of its address, drawn by the
+    /// system, when nothing that one of its connections sends is answered any more: a NAT that has forgotten
+    /// the old one, or a firewall that has closed it, stops nothing for longer than some three seconds then.
+    /// All of its connections move with it. The first time after a second of silence or three probe timeouts,
+    /// whichever is longer, then each time after twice as long; never while the system knows no way to the
+    /// peer, as when an interface is down. Default: yes for [`Endpoint::client`](crate::Endpoint::client)
+    /// with port 0, no for sockets that were bound elsewhere.
     pub fn rebind_on_silence(&mut self, may_rebind: bool) -> &mut Self {
         self.rebinds_on_silence = may_rebind;
         self

@@ -29,8 +29,8 @@ use crate::connection::Incoming;
 use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
 use crate::socket::{self, Socket, siblings};
 
-/// A port that was taken because nothing was answered has so long to prove itself, whatever others want: less than
-/// any connection waits.
+/// A port that was taken because nothing was answered has so long to prove itself, whatever others want: less
+/// than any connection waits.
 const RENEWED_FOR: Duration = Duration::from_millis(900);
 
 /// Counts of an endpoint, from its beginning.
