@@ -64,7 +64,8 @@ impl Observer {
 
     /// The next packet that comes by itself.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Datagram> {
-        self.held.pop_front_if(|(at, _)| *at <= now).map(|(_, packet)| packet)
+        self.timeout().filter(|at| *at <= now)?;
+        self.held.pop_front().map(|(_, packet)| packet)
     }
 
     pub(crate) fn timeout(&self) -> Option<Instant> {

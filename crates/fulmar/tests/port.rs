@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,14 +27,16 @@ async fn nat(server: SocketAddr) -> (SocketAddr, Arc<AtomicU32>) {
         let mut known: HashMap<SocketAddr, (Arc<UdpSocket>, Instant)> = HashMap::new();
         let mut datagram = vec![0; 1 << 16];
         while let Ok((bytes, from)) = outside.recv_from(&mut datagram).await {
-            if !known.contains_key(&from) {
-                let inside = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
-                let closes_at = Instant::now() + LIFE;
-                known.insert(from, (inside.clone(), closes_at));
-                count.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(bring_back(inside, outside.clone(), from, closes_at));
-            }
-            let (inside, closes_at) = &known[&from];
+            let (inside, closes_at) = match known.entry(from) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let inside = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+                    let closes_at = Instant::now() + LIFE;
+                    count.fetch_add(1, Ordering::Relaxed);
+                    tokio::spawn(bring_back(inside.clone(), outside.clone(), from, closes_at));
+                    new.insert((inside, closes_at))
+                }
+            };
             if Instant::now() < *closes_at {
                 let _ = inside.send_to(&datagram[..bytes], server).await;
             }

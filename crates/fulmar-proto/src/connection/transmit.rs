@@ -142,7 +142,7 @@ impl Connection {
         if payload.is_nothing() && !is_ack_due && !has_control {
             return None;
         }
-        let Some(mut draft) = self.begin(buf, start, room) else { return None };
+        let mut draft = self.begin(buf, start, room)?;
         self.put_control(now, &mut draft, buf);
         // Only a new symbol can be cut to fit beside an ACK, and only a small datagram fits as it is. Everything else
         // gets a packet of its own after it: nothing is booked before it is in a packet, so the policy is simply

@@ -33,8 +33,7 @@ fn world(seed: u64) -> World {
 /// What a transfer takes from the beginning of the handshake, beside somebody who copies.
 fn transfer(copying: Option<Copying>, is_upload: bool) -> (Duration, World) {
     let mut world = world(1);
-    let observer = |every| Some(Observer::new(every, AHEAD));
-    world.observer = observer(0);
+    world.observer = Some(Observer::new(0, AHEAD));
     let begin_copying = |world: &mut World| {
         let Some(Copying { every, copies_max, addresses, relays, .. }) = copying else { return };
         let observer = world.observer.as_mut().expect("there is one");
