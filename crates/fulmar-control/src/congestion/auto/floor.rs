@@ -219,7 +219,7 @@ impl Floor {
 }
 
 /// By how much bursts as long as the path's widen the variance of a number of losses at loss rate `rate`.
-fn stretch(rate: f64, loss: &LossView) -> f64 {
+pub(super) fn stretch(rate: f64, loss: &LossView) -> f64 {
     Channel::new(&LossView { rate, ..*loss }).variance_stretch()
 }
 

@@ -25,6 +25,7 @@ use super::{CongestionController, Cubic, CubicConfig, SendBudget};
 use crate::{Feedback, PathView};
 
 mod ablation;
+mod backlog;
 mod beside_bbr;
 mod bunches;
 mod carried;
@@ -57,6 +58,7 @@ mod trough;
 
 pub use ablation::Mechanism;
 
+use backlog::Backlog;
 use bunches::Bunches;
 use carried::Carried;
 use crowd::Crowd;
@@ -127,6 +129,7 @@ pub struct Auto {
     congested_at: Option<Instant>,
     bunches: Bunches,
     carried: Carried,
+    backlog: Backlog,
     policer: Policer,
     drains: Drains,
     /// When the queue was last drained to see whose it is.
@@ -177,6 +180,7 @@ impl Auto {
             congested_at: None,
             bunches: Bunches::default(),
             carried: Carried::new(),
+            backlog: Backlog::default(),
             policer: Policer::default(),
             drains: Drains::new(),
             tested_round: None,
@@ -348,14 +352,19 @@ impl CongestionController for Auto {
     fn on_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         self.mtu_bytes = path.mtu_bytes;
         if let Some(rtt) = feedback.rtt {
-            self.on_rtt(feedback.now, rtt);
             let of_path = rtt.saturating_sub(feedback.ack_delay);
-            self.model.on_packet_rtt(feedback.now, of_path, feedback.newest_acked_bytes, path.mtu_bytes);
+            let is_shortest = self.model.rtt_min().is_none_or(|min| rtt <= min);
+            if is_shortest || !self.backlog.has_waited(feedback) {
+                self.on_rtt(feedback.now, rtt);
+                self.model.on_packet_rtt(feedback.now, of_path, feedback.newest_acked_bytes, path.mtu_bytes);
+            }
+            self.watch_backlog(feedback, of_path, path);
             self.watch_early(feedback, of_path, path);
         }
         self.on_acks_after_blackout(feedback);
         self.watch_ack_gap(feedback);
-        if let Some(sample) = &feedback.rate_sample {
+        if let Some(sample) = feedback.rate_sample.map(|sample| self.backlog.limited(feedback.now, sample)) {
+            let sample = &sample;
             let floor = self.compensated(feedback.now);
             let link_rate = if self.counts_rounds() {
                 self.model.link_rate(sample, floor)

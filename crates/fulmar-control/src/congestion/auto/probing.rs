@@ -18,10 +18,15 @@ use super::schedule::{KIN_RTT_PROBE_AGE, RTT_PROBE_AGE, STUBBORN_RTT_PROBE_AGE};
 use super::startup::{Queue, Verdict};
 use super::tally::Tally;
 use super::{Auto, Mechanism};
-use crate::PathView;
+use crate::{Feedback, PathView};
 
 /// A queue that stretches every round trip by this factor leaves no doubt.
 const LONG_QUEUE: f64 = 1.5;
+/// Round trips longer than the empty path's by this factor have waited for a whole path's worth: no jitter's, and no
+/// probe's (1.25).
+const BACKLOG: f64 = 2.0;
+/// A link that carries less than this part of its rate is another: others who come do not take so much within a cycle.
+const FALLEN: f64 = 0.25;
 /// Rounds of cruising between probes, before variation: with two up and one or two down, a cycle of about
 /// ten.
 const CRUISE_ROUNDS: u64 = 6;
@@ -179,6 +184,30 @@ impl Auto {
         }
         let next = self.resumed(now).unwrap_or_else(Phase::cruise);
         self.enter(next);
+    }
+
+    /// The link carries less than it did: rounds are too long to wait for their end.
+    pub(super) fn watch_backlog(&mut self, feedback: &Feedback, rtt: Duration, path: &PathView) {
+        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0);
+        if path.in_flight_bytes <= bdp_bytes {
+            self.backlog.on_drained(feedback.now);
+        }
+        let (Some(empty), Some(rate)) = (self.model.empty_rtt(), self.model.rate()) else { return };
+        let is_long = rtt > empty.mul_f64(BACKLOG) + self.queue_slack();
+        let Some((arrived, lost_share)) = self.backlog.on_ack(feedback, is_long, empty, &path.loss) else {
+            return;
+        };
+        let most = arrived.scaled(1.0 / (1.0 - lost_share.min(self.compensated(feedback.now))));
+        match &self.phase {
+            Phase::Compete(_) | Phase::Fill(_) | Phase::Startup(_) => return,
+            // That queue was there before, and is somebody else's.
+            Phase::Cruise { foreign_rounds, .. } if *foreign_rounds > 1 => return,
+            _ if most >= rate.scaled(FALLEN) => return,
+            Phase::Slow { .. } => {}
+            Phase::Cruise { .. } | Phase::Up(_) => self.enter(Phase::slow(Slow::Brief)),
+        }
+        self.backlog.on_lowered(feedback.now, arrived);
+        self.model.lower(most);
     }
 
     /// The queue of a probe that had the path alone is gone within a round.

@@ -1,0 +1,183 @@
+//! A link that has become slower than what is under way.
+//!
+//! The rate is a maximum over cycles, and cycles end with rounds. Where the link falls to a tenth the queue that its old
+//! rate left makes the next round last tens of round trips, and as long nothing is learned. But where packets wait the link
+//! is busy: what arrives of ours, in whatever stretch of time, is all that it carries of ours. So while every round trip
+//! is far longer than the empty path's, each stretch as long as that one is a measurement, with the error of its number
+//! of packets, and a rate that is above it by more than the error comes down at once.
+//!
+//! A sample of the delivery rate that began before that is of the old link, and a round trip whose packet left behind
+//! the old queue says nothing of the path.
+
+use core::time::Duration;
+
+use fulmar_units::{Instant, Rate};
+
+use super::floor::stretch as variance_stretch;
+use crate::{Feedback, LossView, RateSample};
+
+/// A stretch of fewer packets measures nothing.
+const PACKETS_MIN: u32 = 4;
+/// The rate is above what arrived by so many standard errors: those of a number of packets, and of its losses.
+const SIGMAS: f64 = 3.0;
+
+/// For longer than this, or so many round trips, no queue is drained.
+const WAITED_MAX: Duration = Duration::from_secs(10);
+const WAITED_ROUNDS: u32 = 3;
+
+/// A stretch of time in which all that arrived had waited.
+#[derive(Copy, Clone, Debug)]
+struct Stretch {
+    started_at: Instant,
+    acked_bytes: u64,
+    acked_packets: u32,
+    lost_packets: u32,
+}
+
+/// What a link that is behind carries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Backlog {
+    stretch: Option<Stretch>,
+    /// When the rate last came down, and what arrived then.
+    lowered: Option<(Instant, Rate)>,
+    /// What had been queued by then is gone since then.
+    drained_at: Option<Instant>,
+}
+
+impl Backlog {
+    /// Takes an ACK whose round trip is far longer than the empty path's `rtt_min` if `is_long`. Returns the most that
+    /// may arrive of ours, and the share that was lost, at the end of a stretch.
+    pub(super) fn on_ack(
+        &mut self,
+        feedback: &Feedback,
+        is_long: bool,
+        rtt_min: Duration,
+        loss: &LossView,
+    ) -> Option<(Rate, f64)> {
+        if !is_long {
+            self.stretch = None;
+            return None;
+        }
+        let now = feedback.now;
+        let begin = Stretch { started_at: now, acked_bytes: 0, acked_packets: 0, lost_packets: 0 };
+        let Some(stretch) = &mut self.stretch else {
+            self.stretch = Some(begin);
+            return None;
+        };
+        stretch.acked_bytes += feedback.acked_bytes;
+        stretch.acked_packets += feedback.acked_packets;
+        stretch.lost_packets += feedback.lost.packets;
+        let elapsed = now - stretch.started_at;
+        if elapsed < rtt_min || stretch.acked_packets < PACKETS_MIN {
+            return None;
+        }
+        let done = core::mem::replace(stretch, begin);
+        let (acked, lost) = (f64::from(done.acked_packets), f64::from(done.lost_packets));
+        let rate = Rate::from_bytes_in(done.acked_bytes, elapsed)?;
+        let spread = 1.0 + loss.rate * variance_stretch(loss.rate, loss);
+        Some((rate.scaled(1.0 + SIGMAS * libm::sqrt(spread / acked)), lost / (acked + lost)))
+    }
+
+    /// The rate came down: no more than `arrived` arrives.
+    pub(super) fn on_lowered(&mut self, now: Instant, arrived: Rate) {
+        self.lowered = Some((now, arrived));
+        self.drained_at = None;
+    }
+
+    /// No more is under way than fills the path.
+    pub(super) fn on_drained(&mut self, now: Instant) {
+        if self.lowered.is_some() {
+            self.drained_at.get_or_insert(now);
+        }
+    }
+
+    /// What a sample of the delivery rate that ends now is worth.
+    pub(super) fn limited(&self, now: Instant, mut sample: RateSample) -> RateSample {
+        if let Some((at, arrived)) = self.lowered
+            && now - at < sample.interval
+        {
+            sample.rate = sample.rate.min(arrived);
+        }
+        sample
+    }
+
+    /// The packet that gave this round trip left behind the old queue, or was it.
+    pub(super) fn has_waited(&self, feedback: &Feedback) -> bool {
+        let Some((at, _)) = self.lowered else { return false };
+        // A route that became longer is believed in the end.
+        if feedback.now - at > WAITED_MAX.max(feedback.rtt.unwrap_or_default() * WAITED_ROUNDS) {
+            return false;
+        }
+        let left_at = feedback.newest_acked_sent_at.unwrap_or(at);
+        self.drained_at.is_none_or(|drained_at| left_at < drained_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const RTT_MIN: Duration = Duration::from_millis(100);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn ack(millis: u64, sent_millis: u64) -> Feedback {
+        let mut feedback = Feedback::at(at(millis));
+        (feedback.acked_packets, feedback.acked_bytes) = (1, 1000);
+        feedback.newest_acked_sent_at = Some(at(sent_millis));
+        feedback.rtt = Some(Duration::from_millis(millis - sent_millis));
+        feedback
+    }
+
+    #[test]
+    fn while_all_waits_what_arrives_is_what_the_link_carries() {
+        let mut backlog = Backlog::default();
+        let found: Vec<Rate> = (0..=60)
+            .filter_map(|i| backlog.on_ack(&ack(1000 + 10 * i, 500), true, RTT_MIN, &LossView::default()))
+            .map(|(rate, lost)| {
+                assert_eq!(lost, 0.0);
+                rate
+            })
+            .collect();
+        // A packet of 1000 bytes each 10 ms, and three standard errors of ten packets.
+        let most = 100_000.0 * (1.0 + 3.0 / 10_f64.sqrt());
+        assert_eq!(found.len(), 6);
+        assert!(
+            found.iter().all(|rate| (rate.bytes_per_second() as f64 / most - 1.0).abs() < 0.01),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn one_round_trip_that_did_not_wait_ends_it() {
+        let mut backlog = Backlog::default();
+        for i in 0..60 {
+            assert_eq!(
+                backlog.on_ack(&ack(1000 + 10 * i, 500), i % 9 != 0, RTT_MIN, &LossView::default()),
+                None,
+                "{i}"
+            );
+        }
+    }
+
+    #[test]
+    fn samples_of_the_old_link_are_limited_and_round_trips_behind_its_queue_do_not_count() {
+        let mut backlog = Backlog::default();
+        assert!(!backlog.has_waited(&ack(2000, 1500)));
+        backlog.on_lowered(at(2000), Rate::from_bytes_per_second(1000));
+        let rate = |backlog: &Backlog, now| {
+            backlog.limited(at(now), RateSample::new(10_000, Duration::from_secs(1))).rate.bytes_per_second()
+        };
+        assert_eq!((rate(&backlog, 2500), rate(&backlog, 3000)), (1000, 10_000));
+        assert!(backlog.has_waited(&ack(3000, 2500)));
+        backlog.on_drained(at(3000));
+        assert!(backlog.has_waited(&ack(3500, 2900)) && !backlog.has_waited(&ack(3500, 3000)));
+        // A route that became longer is believed in the end.
+        backlog.on_lowered(at(4000), Rate::from_bytes_per_second(1000));
+        assert!(backlog.has_waited(&ack(13_000, 12_500)) && !backlog.has_waited(&ack(14_100, 13_500)));
+    }
+}

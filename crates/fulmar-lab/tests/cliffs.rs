@@ -1,0 +1,46 @@
+//! One step beside paths that hold: what falls off a cliff there is held here, with bounds that can fail.
+#![allow(missing_docs)]
+
+use std::time::Duration;
+
+use fulmar_lab::link::LinkSpec;
+use fulmar_lab::outcome::Outcome;
+use fulmar_lab::scenario::{FlowSpec, Scenario};
+use fulmar_lab::sim;
+use fulmar_proto::Profile;
+
+fn auto_over(settings: &[(&str, &str)], seconds: u64, seed: u64) -> Outcome {
+    let mut link = LinkSpec::default();
+    for (key, value) in settings {
+        link.set(key, value).unwrap();
+    }
+    let flow = FlowSpec::new(Profile::parse("auto").unwrap(), "bulk".parse().unwrap());
+    let mut scenario = Scenario::over(link, vec![flow], Duration::from_secs(seconds));
+    scenario.sample_interval = Some(Duration::from_secs(1));
+    sim::run(&scenario, seed).unwrap().0
+}
+
+/// What arrived in each second, in Mb/s.
+fn by_second(outcome: &Outcome) -> Vec<f64> {
+    let received: Vec<u64> = outcome.series.iter().map(|sample| sample.received_bytes).collect();
+    let before = std::iter::once(0).chain(received.iter().copied());
+    received.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8e-6).collect()
+}
+
+/// The rate was kept for cycles of rounds that each took as long as the queue: nothing arrived in order for seconds.
+#[test]
+fn a_rate_that_falls() {
+    for (rate, rtt, queue_bdp, new) in
+        [("50M,5s:2M", "80ms", "2", 2.0), ("100M,5s:1M", "50ms", "1", 1.0), ("40M,5s:4M", "600ms", "1", 4.0)]
+    {
+        let outcome = auto_over(&[("rate", rate), ("rtt", rtt), ("queue_bdp", queue_bdp)], 22, 1);
+        let seconds = by_second(&outcome);
+        // What was queued at the old rate has left by then, twice.
+        let late = &seconds[17..];
+        assert!(late.iter().all(|&mbps| mbps > 0.85 * new), "{rate}: {seconds:?}");
+        assert!(late.iter().sum::<f64>() < 1.2 * new * late.len() as f64, "{rate}: {seconds:?}");
+        let link = &outcome.links[0];
+        let dropped = link.dropped as f64 / link.offered as f64;
+        assert!(dropped < 0.12, "{rate}: {dropped}");
+    }
+}
