@@ -40,6 +40,7 @@ pub mod trust;
 #[cfg(target_os = "linux")]
 pub mod tun;
 pub mod tunnel;
+pub mod turned_away;
 pub mod units;
 
 /// The README's example is compiled with the documentation tests.

@@ -21,7 +21,7 @@ use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
 use crate::tunnel::gateway::Gateway;
 use crate::tunnel::halves::{CUT_OFF, Prefixed};
 use crate::tunnel::report::{Observed, ObservedGateway};
-use crate::units;
+use crate::{turned_away, units};
 
 /// How long a stream may take to show what it is for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
@@ -153,7 +153,7 @@ async fn accept_files(
                         Served::refuse(&mut writer).await;
                     }
                 }
-                Err(failure) => tracing::warn!("turned away: {failure}"),
+                Err(failure) => turned_away::log(&failure),
             }
         });
     }
@@ -167,7 +167,7 @@ pub async fn accept_both(listener: &Listener, served: &Arc<Served>, gateway: &Ar
         tokio::spawn(async move {
             match incoming.await {
                 Ok(session) => serve_both(session, &served, &gateway, is_json).await,
-                Err(failure) => tracing::warn!("turned away: {failure}"),
+                Err(failure) => turned_away::log(&failure),
             }
         });
     }

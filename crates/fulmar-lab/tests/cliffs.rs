@@ -37,8 +37,10 @@ fn a_rate_that_falls() {
         let seconds = by_second(&outcome);
         // What was queued at the old rate has left by then, twice.
         let late = &seconds[17..];
-        assert!(late.iter().all(|&mbps| mbps > 0.85 * new), "{rate}: {seconds:?}");
-        assert!(late.iter().sum::<f64>() < 1.2 * new * late.len() as f64, "{rate}: {seconds:?}");
+        let mean = late.iter().sum::<f64>() / late.len() as f64;
+        assert!((0.85 * new..1.2 * new).contains(&mean), "{rate}: {seconds:?}");
+        // What waited for a hole arrives in the second after it.
+        assert!(late.iter().all(|&mbps| mbps > 0.6 * new), "{rate}: {seconds:?}");
         let link = &outcome.links[0];
         let dropped = link.dropped as f64 / link.offered as f64;
         assert!(dropped < 0.12, "{rate}: {dropped}");

@@ -14,7 +14,7 @@ use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::gateway::Gateway;
 use crate::tunnel::report::{Observed, ObservedGateway};
-use crate::units;
+use crate::{turned_away, units};
 use fulmar::AllowedProfiles;
 
 /// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and
@@ -98,7 +98,7 @@ pub async fn accept(listener: &Listener, gateway: &Arc<Gateway>) {
         tokio::spawn(async move {
             match incoming.await {
                 Ok(session) => gateway.serve(session).await,
-                Err(failure) => tracing::warn!("turned away: {failure}"),
+                Err(failure) => turned_away::log(&failure),
             }
         });
     }

@@ -64,9 +64,9 @@ impl Backlog {
             self.stretch = Some(begin);
             return None;
         };
-        stretch.acked_bytes += feedback.acked_bytes;
-        stretch.acked_packets += feedback.acked_packets;
-        stretch.lost_packets += feedback.lost.packets;
+        stretch.acked_bytes = stretch.acked_bytes.saturating_add(feedback.acked_bytes);
+        stretch.acked_packets = stretch.acked_packets.saturating_add(feedback.acked_packets);
+        stretch.lost_packets = stretch.lost_packets.saturating_add(feedback.lost.packets);
         let elapsed = now - stretch.started_at;
         if elapsed < rtt_min || stretch.acked_packets < PACKETS_MIN {
             return None;
