@@ -72,8 +72,12 @@ impl Target {
                     Ok(())
                 }
             }
-            Self::Unix(path) if !path.starts_with('/') || path.contains('\0') => {
+            Self::Unix(path) if !path.starts_with('/') => {
                 Err("the path of a socket begins with a slash".into())
+            }
+            // Such a path would reach terminals and logs as it is.
+            Self::Unix(path) if path.chars().any(char::is_control) => {
+                Err("the path of a socket has no control characters".into())
             }
             Self::Unix(path) if path.len() > PATH_BYTES_MAX => {
                 Err(format!("a path of {} bytes is too long for a socket", path.len()))
@@ -166,5 +170,8 @@ mod tests {
         }
         assert!(Target::Unix("/".repeat(200)).check().is_err());
         assert!(Target::Unix("relative".into()).check().is_err());
+        // An escape in a path would act on the terminal that it is shown on.
+        assert!(Target::Unix("/run/\u{1b}[2J".into()).check().is_err());
+        assert!(Target::Unix("/run/two\nlines".into()).check().is_err());
     }
 }
