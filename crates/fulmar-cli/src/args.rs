@@ -57,7 +57,7 @@ enum Command {
     Transparent(crate::transparent::Args),
     /// Carry IP packets of any protocol to a gateway, by a TUN device
     #[cfg(target_os = "linux")]
-    Tun(crate::tun::command::Args),
+    Tun(crate::packets::command::Args),
     /// Forward ports through a gateway, in ssh's manner: -L, -R, -D
     Forward(commands::forward::Args),
     /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
@@ -134,7 +134,7 @@ impl Cli {
             #[cfg(target_os = "linux")]
             Command::Transparent(args) => block_on_to_its_end(crate::transparent::run(args)),
             #[cfg(target_os = "linux")]
-            Command::Tun(args) => block_on(crate::tun::command::run(args)),
+            Command::Tun(args) => block_on(crate::packets::command::run(args)),
             #[cfg(target_os = "linux")]
             Command::Run(args) => match crate::run::command::run(&args) {
                 Ok(code) => return code,

@@ -9,6 +9,7 @@
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
 //! | [`perf`] | measuring; docs/perf-protocol.md |
 //! | [`tunnel`] | other programs' connections; docs/tunnel-protocol.md |
+//! | `packets`, `transparent`, `run` | IP packets, all TCP of a machine, one program through it (Linux) |
 //! | [`demo`], [`relay`] | a lossy path on one machine |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,8 @@ pub mod keygen;
 pub mod listen;
 pub mod log;
 pub mod network;
+#[cfg(target_os = "linux")]
+pub mod packets;
 pub mod perf;
 pub mod profiles;
 pub mod qlog;
@@ -37,8 +40,6 @@ pub mod system;
 #[cfg(target_os = "linux")]
 pub mod transparent;
 pub mod trust;
-#[cfg(target_os = "linux")]
-pub mod tun;
 pub mod tunnel;
 pub mod turned_away;
 pub mod units;

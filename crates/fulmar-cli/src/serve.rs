@@ -18,9 +18,9 @@ use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::session::Session;
 use crate::tunnel::commands;
 use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
-use crate::tunnel::gateway::Gateway;
-use crate::tunnel::halves::{CUT_OFF, Prefixed};
-use crate::tunnel::report::{Observed, ObservedGateway};
+use crate::tunnel::far::gateway::Gateway;
+use crate::tunnel::flow::halves::{CUT_OFF, Prefixed};
+use crate::tunnel::watch::report::{Observed, ObservedGateway};
 use crate::{turned_away, units};
 
 /// How long a stream may take to show what it is for.
@@ -48,7 +48,7 @@ pub struct Args {
     watch: WatchArgs,
     #[cfg(target_os = "linux")]
     #[command(flatten)]
-    tun: crate::tun::far::TunArgs,
+    tun: crate::packets::offer::TunArgs,
     /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
     profile: String,

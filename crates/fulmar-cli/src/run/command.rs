@@ -12,9 +12,9 @@ use super::errno::Errno;
 use super::{child, left, program};
 use crate::exit::Failure;
 use crate::tunnel::commands::{ClientArgs, raise_descriptor_limit};
-use crate::tunnel::pump::pump;
-use crate::tunnel::tcp::boxed_tcp;
-use crate::tunnel::traffic::{Traffic, Way};
+use crate::tunnel::flow::pump::pump;
+use crate::tunnel::flow::tcp::boxed_tcp;
+use crate::tunnel::flow::traffic::{Traffic, Way};
 use crate::tunnel::{Client, Flow, Place, Target};
 use crate::units::printable;
 

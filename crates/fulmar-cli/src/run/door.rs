@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockFilter, SockRef, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::tunnel::tcp::reset_on_close;
+use crate::tunnel::flow::tcp::reset_on_close;
 
 /// BPF: return 0, which takes no byte of any packet.
 const TAKE_NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);

@@ -16,10 +16,10 @@ use crate::exit::Failure;
 use crate::system::{self, Changed};
 use crate::tunnel::commands::watch::WatchArgs;
 use crate::tunnel::commands::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
-use crate::tunnel::pump::pump;
-use crate::tunnel::report::ObservedClient;
-use crate::tunnel::tcp::{Carried, reset_on_close};
-use crate::tunnel::traffic::Way;
+use crate::tunnel::flow::pump::pump;
+use crate::tunnel::flow::tcp::{Carried, reset_on_close};
+use crate::tunnel::flow::traffic::Way;
+use crate::tunnel::watch::report::ObservedClient;
 use crate::tunnel::{Client, OpenError, Place, Target};
 use rules::{Mode, Rules};
 

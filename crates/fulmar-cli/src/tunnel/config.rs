@@ -13,16 +13,18 @@ use fulmar::identity::Host;
 use serde::Deserialize;
 
 use super::config_values as values;
-use super::forward::Spec;
-use super::login::Login;
-use super::target::Place;
+use super::near::forward::Spec;
+use super::near::login::Login;
+#[cfg(target_os = "linux")]
+use super::wire::packets::Delivery;
+use super::wire::target::Place;
 use crate::exit::Failure;
 #[cfg(target_os = "linux")]
 use crate::network::Network;
 #[cfg(target_os = "linux")]
-use crate::transparent::rules::{Mode, Rules};
+use crate::packets::{near::Wanted, route::Route};
 #[cfg(target_os = "linux")]
-use crate::tun::{carry::Delivery, near::Wanted, route::Route};
+use crate::transparent::rules::{Mode, Rules};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -93,9 +95,9 @@ pub struct GatewayConfig {
 impl GatewayConfig {
     /// What it says of tunnels for packets.
     #[cfg(target_os = "linux")]
-    pub fn tun(&self) -> crate::tun::far::TunArgs {
+    pub fn tun(&self) -> crate::packets::offer::TunArgs {
         let pool = self.tun.as_ref().and_then(|text| text.parse().ok());
-        crate::tun::far::TunArgs::new(pool, self.tun_nat, self.tun_inbound)
+        crate::packets::offer::TunArgs::new(pool, self.tun_nat, self.tun_inbound)
     }
 }
 
@@ -325,7 +327,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             (config.tun[0].wanted().device.as_str(), config.tun[0].routes.len()),
-            (crate::tun::near::DEVICE, 2)
+            (crate::packets::near::DEVICE, 2)
         );
         assert_eq!((config.tun[1].mtu, config.tun[1].delivery), (9000, Delivery::InOrder));
         assert!(config.tun[1].wanted().inbound && !config.tun[0].wanted().inbound);

@@ -7,15 +7,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-use super::forward::parse_port;
-use super::login::Login;
-use super::target::Place;
+use super::near::forward::parse_port;
+use super::near::login::Login;
+#[cfg(target_os = "linux")]
+use super::wire::packets::Delivery;
+use super::wire::target::Place;
 use crate::listen::parse_listen;
+#[cfg(target_os = "linux")]
+use crate::packets::near;
 use crate::reach;
 #[cfg(target_os = "linux")]
 use crate::transparent::rules;
-#[cfg(target_os = "linux")]
-use crate::tun::{carry::Delivery, near};
 use crate::units;
 
 pub(super) fn listen_default() -> SocketAddr {
@@ -96,7 +98,7 @@ pub(super) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 /// A network for tunnels, as it is written: where it is used, it is a pool of addresses that are taken.
 #[cfg(target_os = "linux")]
 pub(super) fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let same = |text: &str| text.parse::<crate::tun::pool::Pool>().map(|_| text.to_owned());
+    let same = |text: &str| text.parse::<crate::packets::pool::Pool>().map(|_| text.to_owned());
     checked(deserializer, same).map(Some)
 }
 

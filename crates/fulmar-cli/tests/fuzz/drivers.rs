@@ -10,11 +10,13 @@ use std::task::{Context, Poll, Waker};
 use fast_socks5::parse_udp_request;
 use fulmar_cli::perf::protocol as perf;
 use fulmar_cli::tunnel::config::Config;
-use fulmar_cli::tunnel::forward::Spec;
-use fulmar_cli::tunnel::login::Login;
-use fulmar_cli::tunnel::message::{self, Answer, Request};
-use fulmar_cli::tunnel::pattern::{ListenPattern, Pattern};
-use fulmar_cli::tunnel::{Place, Target, address, http, socks, socks_udp};
+use fulmar_cli::tunnel::near::forward::Spec;
+use fulmar_cli::tunnel::near::login::Login;
+use fulmar_cli::tunnel::near::{http, socks, socks_udp};
+use fulmar_cli::tunnel::policy::address;
+use fulmar_cli::tunnel::policy::pattern::{ListenPattern, Pattern};
+use fulmar_cli::tunnel::wire::message::{self, Answer, Request};
+use fulmar_cli::tunnel::{Place, Target};
 use fulmar_cli::{frames, units};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -122,7 +124,7 @@ fn judged(pattern: &Pattern, place: &Place, ip: IpAddr) {
     if pattern.names(place, ip) {
         assert!(pattern.matches(place, ip));
     }
-    if let Pattern::Place(fulmar_cli::tunnel::pattern::HostPattern::Network(network), _) = pattern {
+    if let Pattern::Place(fulmar_cli::tunnel::policy::pattern::HostPattern::Network(network), _) = pattern {
         // A reference that is slow and plain: bit by bit.
         let bits = |ip: IpAddr| -> Vec<bool> {
             let bytes = match ip {
@@ -175,7 +177,7 @@ pub fn http_shapes(data: &[u8]) {
 /// IP packets of a tunnel. The first two bytes are the MTU.
 #[cfg(target_os = "linux")]
 pub fn ip_packets(data: &[u8]) {
-    use fulmar_cli::tun::clamp::clamp;
+    use fulmar_cli::packets::clamp::clamp;
     let Some(([high, low], packet)) = data.split_first_chunk::<2>().map(|(head, rest)| (*head, rest)) else {
         return;
     };

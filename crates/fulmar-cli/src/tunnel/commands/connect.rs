@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 
 use super::{Asked, ClientArgs, until};
 use crate::exit::Failure;
-use crate::tunnel::client::Client;
-use crate::tunnel::error::{Code, OpenError};
-use crate::tunnel::halves::{RecvHalf, SendHalf};
-use crate::tunnel::pump::{Outcome, pump};
-use crate::tunnel::target::Target;
-use crate::tunnel::traffic::Way;
+use crate::tunnel::flow::halves::{RecvHalf, SendHalf};
+use crate::tunnel::flow::pump::{Outcome, pump};
+use crate::tunnel::flow::traffic::Way;
+use crate::tunnel::near::client::Client;
+use crate::tunnel::wire::error::{Code, OpenError};
+use crate::tunnel::wire::target::Target;
 
 /// Connects standard input and output with a target beyond a gateway.
 ///

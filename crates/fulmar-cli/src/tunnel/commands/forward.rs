@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::watch::WatchArgs;
 use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
-use crate::tunnel::client::Client;
-use crate::tunnel::error::{Code, OpenError};
-use crate::tunnel::forward::{Entrance, Spec, parse_port, serve_all};
-use crate::tunnel::report::ObservedClient;
-use crate::tunnel::reverses::Reverse;
-use crate::tunnel::target::Place;
+use crate::tunnel::near::client::Client;
+use crate::tunnel::near::forward::{Entrance, Spec, parse_port, serve_all};
+use crate::tunnel::near::reverses::Reverse;
+use crate::tunnel::watch::report::ObservedClient;
+use crate::tunnel::wire::error::{Code, OpenError};
+use crate::tunnel::wire::target::Place;
 
 /// Forwards ports through a gateway, in ssh's manner; several at once.
 ///

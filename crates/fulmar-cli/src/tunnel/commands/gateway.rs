@@ -12,8 +12,8 @@ use crate::listen::parse_listen;
 use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::trust;
 use crate::tunnel::config::Config;
-use crate::tunnel::gateway::Gateway;
-use crate::tunnel::report::{Observed, ObservedGateway};
+use crate::tunnel::far::gateway::Gateway;
+use crate::tunnel::watch::report::{Observed, ObservedGateway};
 use crate::{turned_away, units};
 use fulmar::AllowedProfiles;
 
@@ -44,7 +44,7 @@ pub struct Args {
     watch: WatchArgs,
     #[cfg(target_os = "linux")]
     #[command(flatten)]
-    tun: crate::tun::far::TunArgs,
+    tun: crate::packets::offer::TunArgs,
     /// Report as JSON on standard output, a line for each event
     #[arg(long)]
     pub json: bool,

@@ -16,11 +16,11 @@ use fulmar::identity::Host;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::client::Client;
 use crate::exit::Failure;
 use crate::reach::{self, Manner};
 use crate::trust;
 use crate::tunnel::config::Config;
+use crate::tunnel::near::client::Client;
 use crate::units::parse_seconds;
 
 /// What every client of a gateway can be told.

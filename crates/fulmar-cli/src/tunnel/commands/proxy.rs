@@ -10,10 +10,10 @@ use super::{ClientArgs, gateway_name, raise_descriptor_limit, say_ready, until_t
 use crate::exit::Failure;
 use crate::listen::parse_listen_here;
 use crate::reach::cannot_listen;
-use crate::tunnel::login::Login;
-use crate::tunnel::proxy;
-use crate::tunnel::report::ObservedClient;
-use crate::tunnel::tcp;
+use crate::tunnel::flow::tcp;
+use crate::tunnel::near::login::Login;
+use crate::tunnel::near::proxy;
+use crate::tunnel::watch::report::ObservedClient;
 
 /// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on
 /// one port.

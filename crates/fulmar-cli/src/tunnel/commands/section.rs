@@ -13,21 +13,22 @@ use crate::cp::server::Served;
 use crate::exit::Failure;
 use crate::reach::{self, Listener, Manner, ServerArgs};
 use crate::serve;
-use crate::tunnel::client::Client;
 use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
 #[cfg(target_os = "linux")]
 use crate::tunnel::config::{TransparentConfig, TunConfig};
-use crate::tunnel::forward::{Entrance, serve_all};
-use crate::tunnel::login::Login;
-use crate::tunnel::proxy;
-use crate::tunnel::report::{Observed, ObservedClient, ObservedGateway};
-use crate::tunnel::reverses::Reverse;
-use crate::tunnel::tcp;
+use crate::tunnel::flow::tcp;
+use crate::tunnel::near::client::Client;
+use crate::tunnel::near::forward::{Entrance, serve_all};
+use crate::tunnel::near::login::Login;
+use crate::tunnel::near::proxy;
+use crate::tunnel::near::reverses::Reverse;
+use crate::tunnel::watch::report::{Observed, ObservedClient, ObservedGateway};
 #[cfg(target_os = "linux")]
 use crate::{
+    packets::near::Near,
     system::Changed,
     transparent::{self, rules::Rules},
-    tun::{far::Grant, near::Near},
+    tunnel::wire::packets::Grant,
 };
 
 /// Pause before a gateway that did not answer is tried again.

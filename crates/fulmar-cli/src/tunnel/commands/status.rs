@@ -13,8 +13,8 @@ use ratatui::{DefaultTerminal, Frame};
 
 use crate::exit::Failure;
 use crate::trust;
-use crate::tunnel::control::{Answer, ask_all};
-use crate::tunnel::report::{ConnectionReport, Report};
+use crate::tunnel::watch::control::{Answer, ask_all};
+use crate::tunnel::watch::report::{ConnectionReport, Report};
 use crate::units;
 
 /// How often the picture is drawn anew.

@@ -14,7 +14,7 @@ use super::{raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
 use crate::trust;
 use crate::tunnel::config::Config;
-use crate::tunnel::report::{Observed, Report};
+use crate::tunnel::watch::report::{Observed, Report};
 
 /// Runs everything that config.toml names, in one process: a gateway, proxies, forwards, tunnels
 /// for packets, connections that Linux hands over.

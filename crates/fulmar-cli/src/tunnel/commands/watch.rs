@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use crate::exit::Failure;
 use crate::listen::parse_listen_here;
 use crate::trust;
-use crate::tunnel::control::Socket;
-use crate::tunnel::metrics;
-use crate::tunnel::report::Observed;
+use crate::tunnel::watch::control::Socket;
+use crate::tunnel::watch::metrics;
+use crate::tunnel::watch::report::Observed;
 
 /// What every long-running command can be told about being watched.
 #[derive(Debug, Clone, Default, clap::Args)]
