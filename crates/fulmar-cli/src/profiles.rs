@@ -1,7 +1,7 @@
 //! `fulmar profiles`: which there are, and what can be set.
 
 use fulmar::ProfileBuilder;
-use fulmar::profile::{FAMILIES, SETTINGS, Setting, Value};
+use fulmar::modules::{FAMILIES, SETTINGS, Setting, Value};
 use serde_json::json;
 
 use crate::exit::Failure;

@@ -390,7 +390,7 @@ pub mod private {
         AllowedProfiles, Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, ServerArgs,
         Service, Session, SocketAddr, UdpSocket, Windows, crypto,
     };
-    use crate::trust::OnlyKey;
+    use fulmar::crypto::TrustKeys;
 
     /// A key for each end.
     #[derive(Debug)]
@@ -408,7 +408,7 @@ pub mod private {
 
     /// Listens for the one client.
     pub fn listen(keys: &Keys, socket: UdpSocket) -> Result<Listener, Failure> {
-        let only = Arc::new(OnlyKey(keys.client.public_key()));
+        let only = Arc::new(TrustKeys::new([keys.client.public_key()]));
         let crypto =
             crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
         let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
@@ -426,7 +426,7 @@ pub mod private {
     ) -> Result<Session, Failure> {
         let endpoint = Endpoint::new(&EndpointConfig::default(), None, socket)
             .map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
-        let only = Arc::new(OnlyKey(keys.server.public_key()));
+        let only = Arc::new(TrustKeys::new([keys.server.public_key()]));
         let crypto =
             crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
         let time_max = Duration::from_secs(60);

@@ -51,16 +51,6 @@ pub fn authorized_clients(identity: &Identity) -> Result<Arc<dyn VerifyPeer>, Fa
     Ok(Arc::new(clients))
 }
 
-/// Trusts one key, whatever the name.
-#[derive(Debug)]
-pub struct OnlyKey(pub PublicKey);
-
-impl VerifyPeer for OnlyKey {
-    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.0 { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
-}
-
 /// Trusts the server that `known_hosts` names, and this identity itself; remembers why it did not trust
 /// another.
 #[derive(Debug)]
@@ -154,17 +144,4 @@ fn prompt(question: &str) -> bool {
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "yes" | "Yes" | "YES")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_one_key_is_trusted() {
-        let (a, b) = (Identity::from_seed(&[1; 32]), Identity::from_seed(&[2; 32]));
-        let only = OnlyKey(a.public_key());
-        assert_eq!(only.verify(&a.public_key(), ""), Ok(()));
-        assert!(only.verify(&b.public_key(), "").is_err());
-    }
 }

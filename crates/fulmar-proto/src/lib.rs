@@ -27,7 +27,8 @@ pub use connection::{
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};
-pub use fulmar_control::{Favor, LossView};
+pub use fulmar_control::{self as control, Favor, LossView};
+pub use fulmar_fec as fec;
 pub use fulmar_units::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;

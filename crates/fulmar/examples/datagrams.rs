@@ -7,24 +7,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar::crypto::{self, Identity, TrustKeys};
 use fulmar::{ClientConfig, Endpoint, ServerConfig};
-
-/// Trusts one key.
-#[derive(Debug)]
-struct Only(PublicKey);
-
-impl VerifyPeer for Only {
-    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.0 { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
-}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let count: u32 = std::env::args().nth(1).map_or(Ok(100), |text| text.parse())?;
     let (sensor, display) = (Identity::generate(), Identity::generate());
-    let let_in = Arc::new(Only(sensor.public_key()));
+    let let_in = Arc::new(TrustKeys::new([sensor.public_key()]));
     let config = ServerConfig::new(Arc::new(crypto::ServerConfig::raw_key(&display, Some(let_in))));
     let server = Endpoint::server(config, "127.0.0.1:0".parse()?)?;
     let address = server.local_addr()?;
@@ -32,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let showing = tokio::spawn(show(server, began));
 
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
-    let trust = Arc::new(Only(display.public_key()));
+    let trust = Arc::new(TrustKeys::new([display.public_key()]));
     client
         .set_client_config(ClientConfig::new(Arc::new(crypto::ClientConfig::raw_key(Some(&sensor), trust))));
     let connection = client.connect(address, "localhost")?.await?;

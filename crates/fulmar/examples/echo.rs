@@ -5,18 +5,8 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar::crypto::{self, Identity, TrustKeys};
 use fulmar::{ClientConfig, Endpoint, ServerConfig};
-
-/// Trusts one key: the simplest policy there is. Programs that people use want `fulmar::identity` instead.
-#[derive(Debug)]
-struct Only(PublicKey);
-
-impl VerifyPeer for Only {
-    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.0 { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
-}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (alice, bob) = (Identity::generate(), Identity::generate());
 
     // Bob serves, and lets only Alice in.
-    let let_in = Arc::new(Only(alice.public_key()));
+    let let_in = Arc::new(TrustKeys::new([alice.public_key()]));
     let config = ServerConfig::new(Arc::new(crypto::ServerConfig::raw_key(&bob, Some(let_in))));
     let server = Endpoint::server(config, "127.0.0.1:0".parse()?)?;
     let address = server.local_addr()?;
@@ -32,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Alice connects, and expects Bob.
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
-    let trust = Arc::new(Only(bob.public_key()));
+    let trust = Arc::new(TrustKeys::new([bob.public_key()]));
     client.set_client_config(ClientConfig::new(Arc::new(crypto::ClientConfig::raw_key(Some(&alice), trust))));
     let connection = client.connect(address, "localhost")?.await?;
     println!("connected to {address}, {:?}", connection.peer_identity());
@@ -54,7 +44,12 @@ async fn serve(endpoint: Endpoint) -> Result<(), fulmar::ConnectionError> {
     let Some(incoming) = endpoint.accept().await else { return Ok(()) };
     let connection = incoming.await?;
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        tokio::spawn(async move { tokio::io::copy(&mut receive, &mut send).await });
+        tokio::spawn(async move {
+            // Without its end, the client sees that the answer is not complete.
+            if tokio::io::copy(&mut receive, &mut send).await.is_ok() {
+                let _ = send.finish();
+            }
+        });
     }
     println!("server: {}", connection.closed().await);
     Ok(())

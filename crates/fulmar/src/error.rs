@@ -20,9 +20,18 @@ pub enum ConnectError {
     /// Nothing can be sent to this address from the endpoint's socket.
     #[error("{0} cannot be reached from this endpoint")]
     InvalidAddress(SocketAddr),
-    /// The handshake cannot begin, for instance because the server's name is no name.
-    #[error(transparent)]
-    Start(#[from] proto::ConnectError),
+    /// The server's name is neither a DNS name nor an IP address, or the configuration of TLS makes no handshake.
+    #[error("{0}")]
+    Handshake(String),
+}
+
+impl From<proto::ConnectError> for ConnectError {
+    fn from(error: proto::ConnectError) -> Self {
+        match error {
+            proto::ConnectError::InvalidAddress(address) => Self::InvalidAddress(address),
+            error => Self::Handshake(error.to_string()),
+        }
+    }
 }
 
 /// Why a write took nothing.

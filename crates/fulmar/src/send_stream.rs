@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -14,10 +15,10 @@ use crate::error::{ClosedStream, FinishError, WriteError};
 
 /// Sends bytes, in order, to the peer's [`RecvStream`](crate::RecvStream).
 ///
-/// **Dropping** one that was neither finished nor reset finishes it, as quinn does: the peer sees a regular
-/// end after what was written, and gets all of that. In a thread that panics it is reset with code 0 instead.
-/// A sender for which the end means "complete" should therefore [`reset`](Self::reset) on its error paths, or
-/// let the peer check lengths.
+/// **Call [`finish`](Self::finish) (or tokio's `shutdown`) when everything is written.** Dropping a stream that was
+/// not finished resets it with code 0: the peer's reads fail, and bytes that have not arrived yet may be lost. So a
+/// write that was cancelled or failed half-way never looks like a complete one to the peer. (quinn finishes
+/// dropped streams; [`Connection::finish_dropped_streams`](crate::Connection::finish_dropped_streams) does so here.)
 #[derive(Debug)]
 pub struct SendStream {
     connection: Handle,
@@ -162,13 +163,14 @@ impl AsyncWrite for SendStream {
 impl Drop for SendStream {
     fn drop(&mut self) {
         let (id, is_over) = (self.id, self.is_over);
+        let finishes = self.connection.finishes_dropped.load(Ordering::Relaxed) && !std::thread::panicking();
         self.connection.act(|state| {
             state.forget_sending(id);
             // A stream that is closed already is fine.
-            let _ = match (is_over, std::thread::panicking()) {
+            let _ = match (is_over, finishes) {
                 (true, _) => Ok(()),
-                (false, false) => state.proto.finish(id).map_err(|_| ClosedStream),
-                (false, true) => state.proto.reset(id, 0).map_err(|_| ClosedStream),
+                (false, true) => state.proto.finish(id).map_err(|_| ClosedStream),
+                (false, false) => state.proto.reset(id, 0).map_err(|_| ClosedStream),
             };
         });
     }

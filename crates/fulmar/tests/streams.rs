@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use common::{Pair, connect, echo, noise, soon};
 use fulmar::{
-    ConnectionError, EndpointConfig, FinishError, Profile, ReadError, ReadToEndError, SendDatagramError,
-    TransportConfig, WriteError,
+    ClientConfig, ConnectionError, EndpointConfig, FinishError, Profile, ReadError, ReadToEndError,
+    SendDatagramError, ServerConfig, TransportConfig, WriteError, crypto,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -202,15 +205,68 @@ async fn reset_stop_and_limits() {
     assert_eq!(error, ReadToEndError::TooLong { limit_bytes: 99 });
 }
 
+/// A part never looks like the whole: neither where the sender drops the stream, nor where a write of it is cancelled.
 #[tokio::test]
-async fn dropped_streams_end() {
+async fn streams_dropped_before_their_end_are_reset() {
     let c = Pair::new().connect().await;
     let (mut send, receive) = soon(c.client.open_bi()).await.unwrap();
-    soon(send.write_all(b"all of it")).await.unwrap();
+    soon(send.write_all(b"a part of it")).await.unwrap();
     drop((send, receive));
     let (mut back, mut receive) = soon(c.server.accept_bi()).await.unwrap();
-    assert_eq!(soon(receive.read_to_end(100)).await.unwrap(), b"all of it");
+    let error = soon(receive.read_to_end(100)).await.unwrap_err();
+    assert_eq!(error, ReadToEndError::Read(ReadError::Reset(0)));
     assert_eq!(soon(back.stopped()).await, Ok(Some(0)));
+
+    let mut send = soon(c.client.open_uni()).await.unwrap();
+    let upload = async {
+        let endless = vec![0; 1 << 20];
+        loop {
+            send.write_all(&endless).await.unwrap();
+        }
+    };
+    // Nobody reads: it stands still, and is given up.
+    assert!(tokio::time::timeout(Duration::from_millis(50), upload).await.is_err());
+    drop(send);
+    let mut receive = soon(c.server.accept_uni()).await.unwrap();
+    let error = soon(receive.read_to_end(usize::MAX)).await.unwrap_err();
+    assert_eq!(error, ReadToEndError::Read(ReadError::Reset(0)));
+
+    // Finished ones are delivered.
+    let mut send = soon(c.client.open_uni()).await.unwrap();
+    soon(send.write_all(b"all of it")).await.unwrap();
+    send.finish().unwrap();
+    drop(send);
+    let mut receive = soon(c.server.accept_uni()).await.unwrap();
+    assert_eq!(soon(receive.read_to_end(100)).await.unwrap(), b"all of it");
+}
+
+/// The way of quinn, where it is asked for.
+#[tokio::test]
+async fn dropped_streams_end_where_the_connection_says_so() {
+    let c = Pair::new().connect().await;
+    c.client.finish_dropped_streams(true);
+    let mut send = soon(c.client.open_uni()).await.unwrap();
+    soon(send.write_all(b"all of it")).await.unwrap();
+    drop(send);
+    let mut receive = soon(c.server.accept_uni()).await.unwrap();
+    assert_eq!(soon(receive.read_to_end(100)).await.unwrap(), b"all of it");
+}
+
+#[tokio::test]
+async fn both_ends_know_the_protocol_that_was_agreed_on() {
+    let pair = Pair::new();
+    let server = pair.server();
+    let names: [&[u8]; 2] = [b"test/2", b"test/1"];
+    let with = |config: &crypto::ServerConfig| Arc::new(config.clone().with_alpn(&names));
+    let config = pair.server_config();
+    server.set_server_config(Some(ServerConfig { crypto: with(&config.crypto), ..config }));
+    let client = pair.client();
+    let config = pair.client_config();
+    let crypto = Arc::new(config.crypto.as_ref().clone().with_alpn(&[b"test/1"]));
+    client.set_client_config(ClientConfig { crypto, ..config });
+    let (near, far) = connect(&client, &server).await;
+    assert_eq!((near.alpn().as_deref(), far.alpn().as_deref()), (Some(&b"test/1"[..]), Some(&b"test/1"[..])));
+    assert_eq!(far.server_name(), None);
 }
 
 #[tokio::test]

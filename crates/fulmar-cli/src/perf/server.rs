@@ -61,6 +61,8 @@ where
     };
     if let Err(why) = check {
         say(say_to, &Control::Refused(why.clone())).await?;
+        // A stream that is dropped before its end may take its last words with it.
+        let _ = tokio::io::AsyncWriteExt::shutdown(say_to).await;
         return Err(Failure::Other(why));
     }
     say(say_to, &Control::Ready { machine: clock::machine() }).await?;

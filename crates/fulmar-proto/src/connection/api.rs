@@ -304,6 +304,16 @@ impl Connection {
         self.handshake.session.peer_identity()
     }
 
+    /// The application protocol agreed on (RFC 7301), once known.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.handshake.session.alpn()
+    }
+
+    /// The name that an X.509 client asked for (RFC 6066); with raw keys none is sent.
+    pub fn server_name(&self) -> Option<&str> {
+        self.handshake.session.server_name()
+    }
+
     /// Smoothed RTT.
     pub fn rtt(&self) -> Duration {
         self.path.recovery.rtt().smoothed()

@@ -13,15 +13,16 @@ use super::exporter::Listening;
 use super::identity::Identity;
 use super::suites;
 use super::verify::{ClientKeyVerifier, ServerKeyVerifier, VerifyPeer};
+use super::x509::{Told, WallClock, X509Identity, X509Roots};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::UnixTime;
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
-use rustls::{KeyLogFile, NoKeyLog, RootCertStore, SignatureScheme};
+use rustls::{KeyLogFile, NoKeyLog, SignatureScheme};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,15 +40,6 @@ pub enum ConfigError {
     /// The certificates to be trusted cannot be used.
     #[error("trusted certificates: {0}")]
     Roots(String),
-}
-
-/// An end's X.509 certificates, its own first, with its private key.
-#[derive(Debug)]
-pub struct X509Identity {
-    /// The chain.
-    pub chain: Vec<CertificateDer<'static>>,
-    /// The key of the first certificate.
-    pub key: PrivateKeyDer<'static>,
 }
 
 /// A client's side of the handshake. Cloning is cheap.
@@ -83,17 +75,14 @@ impl ClientConfig {
     /// With certificates: the server's has to lead to one of `roots` and to have the right name, by the time
     /// `clock` tells; the client shows `identity` to a server that asks.
     pub fn x509(
-        roots: RootCertStore,
+        roots: X509Roots,
         identity: Option<X509Identity>,
-        clock: Arc<dyn TimeProvider>,
+        clock: WallClock,
     ) -> Result<Self, ConfigError> {
-        if roots.is_empty() {
-            return Err(ConfigError::Roots("there is none".into()));
-        }
-        let builder = rustls::ClientConfig::builder_with_details(provider(), clock)
+        let builder = rustls::ClientConfig::builder_with_details(provider(), Arc::new(Told(clock)))
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has suites of TLS 1.3")
-            .with_root_certificates(roots);
+            .with_root_certificates(roots.into_store());
         let tls = match identity {
             Some(X509Identity { chain, key }) => {
                 builder.with_client_auth_cert(chain, key).map_err(identity_error)?
@@ -163,16 +152,17 @@ impl ServerConfig {
     /// certificate that leads to one of them, by the time `clock` tells.
     pub fn x509(
         identity: X509Identity,
-        client_roots: Option<RootCertStore>,
-        clock: Arc<dyn TimeProvider>,
+        client_roots: Option<X509Roots>,
+        clock: WallClock,
     ) -> Result<Self, ConfigError> {
         let provider = provider();
-        let builder = rustls::ServerConfig::builder_with_details(provider.clone(), clock)
+        let builder = rustls::ServerConfig::builder_with_details(provider.clone(), Arc::new(Told(clock)))
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has suites of TLS 1.3");
         let builder = match client_roots {
             Some(roots) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                let roots = Arc::new(roots.into_store());
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
                 builder.with_client_cert_verifier(
                     verifier.map_err(|error| ConfigError::Roots(error.to_string()))?,
                 )

@@ -6,7 +6,7 @@
 //!
 //! | question | answered by |
 //! |---|---|
-//! | who is this end, and whom does it let in? | [`ClientConfig`], [`ServerConfig`], [`Identity`], [`VerifyPeer`] |
+//! | who is this end, and whom does it let in? | [`ClientConfig`], [`ServerConfig`], [`Identity`], [`VerifyPeer`], [`TrustKeys`] |
 //! | how does the handshake go on? | [`Session`] |
 //! | is this packet authentic? | [`PacketKeys`], [`KeySchedule`] |
 //! | does the client own its address? | [`TokenKey`], [`retry`] |
@@ -32,18 +32,17 @@ mod session;
 mod suites;
 mod token;
 mod verify;
+mod x509;
 
-pub use config::{ALPN_DEFAULT, ClientConfig, ConfigError, ServerConfig, X509Identity};
+pub use config::{ALPN_DEFAULT, ClientConfig, ConfigError, ServerConfig};
 pub use identity::{Fingerprint, Identity, KeyParseError, PublicKey};
 pub use keys::{OpenError, PacketKeys, SealError};
 pub use reset::{RESET_BYTES_MIN, RESET_BYTES_USUAL, ResetKey, ResetToken};
-pub use rustls::RootCertStore;
-pub use rustls::pki_types;
-pub use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 pub use schedule::{KeySchedule, Opened, UpdateTooEarly};
 pub use session::{KeyChange, PeerIdentity, Session, StartError, describe_alert};
 pub use token::{TokenKey, TokenRefusal, ValidatedToken};
-pub use verify::{Refusal, VerifyPeer};
+pub use verify::{Refusal, TrustKeys, VerifyPeer};
+pub use x509::{WallClock, X509Identity, X509Roots};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use super::verify::Refusal;
 use crate::error::{TransportError, TransportErrorCode};
 use crate::ids::Side;
 use rustls::crypto::tls13::OkmBlock;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Connection, ServerConnection};
 use rustls::{AlertDescription, CertificateError, OtherError};
 use std::fmt;
@@ -48,8 +48,8 @@ pub enum KeyChange {
 pub enum PeerIdentity {
     /// The holder of this key (RFC 7250).
     RawKey(PublicKey),
-    /// The subject of the first of these certificates.
-    X509(Vec<CertificateDer<'static>>),
+    /// The subject of the first of these certificates, each in DER.
+    X509(Vec<Vec<u8>>),
 }
 
 /// The TLS side of one connection.
@@ -264,7 +264,7 @@ impl UnderWay {
         if self.uses_raw_keys {
             return PublicKey::from_spki(chain.first()?).map(PeerIdentity::RawKey);
         }
-        Some(PeerIdentity::X509(chain.iter().map(|certificate| certificate.clone().into_owned()).collect()))
+        Some(PeerIdentity::X509(chain.iter().map(|certificate| certificate.to_vec()).collect()))
     }
 
     fn server_name(&self) -> Option<&str> {

@@ -356,26 +356,35 @@ proptest! {
     }
 }
 
+#[test]
+fn only_the_keys_named_are_trusted() {
+    let [a, b, c] = [1, 2, 3].map(|seed| Identity::from_seed(&[seed; 32]).public_key());
+    let trusted = TrustKeys::new([a.clone(), b.clone()]);
+    assert_eq!((trusted.verify(&a, ""), trusted.verify(&b, "any")), (Ok(()), Ok(())));
+    assert_eq!(trusted.verify(&c, ""), Err(Refusal::UnknownKey(c.fingerprint())));
+    assert!(TrustKeys::new([]).verify(&a, "").is_err());
+}
+
 mod x509 {
     use super::*;
     use rcgen::{
         BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     };
-    use rustls::pki_types::{PrivateKeyDer, UnixTime};
     use std::time::Duration;
 
     /// rcgen's certificates are valid from 1975 to 4096.
-    #[derive(Debug)]
-    struct Year2026;
+    fn in_2026() -> WallClock {
+        Arc::new(|| Duration::from_secs(1_780_000_000))
+    }
 
-    impl TimeProvider for Year2026 {
-        fn current_time(&self) -> Option<UnixTime> {
-            Some(UnixTime::since_unix_epoch(Duration::from_secs(1_780_000_000)))
-        }
+    fn pem(what: &str, der: &[u8]) -> Vec<u8> {
+        use base64::Engine;
+        let text = base64::engine::general_purpose::STANDARD.encode(der);
+        format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n").into_bytes()
     }
 
     struct Authority {
-        roots: RootCertStore,
+        roots: X509Roots,
         issuer: Issuer<'static, KeyPair>,
     }
 
@@ -386,8 +395,7 @@ mod x509 {
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             let key = KeyPair::generate().unwrap();
             let certificate = params.self_signed(&key).unwrap();
-            let mut roots = RootCertStore::empty();
-            roots.add(certificate.der().clone()).unwrap();
+            let roots = X509Roots::from_pem(&pem("CERTIFICATE", certificate.der())).unwrap();
             Self { roots, issuer: Issuer::new(params, key) }
         }
 
@@ -397,17 +405,17 @@ mod x509 {
                 vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
             let key = KeyPair::generate().unwrap();
             let certificate = params.signed_by(&key, &self.issuer).unwrap();
-            let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-            X509Identity { chain: vec![certificate.der().clone()], key }
+            let chain = pem("CERTIFICATE", certificate.der());
+            X509Identity::from_pem(&chain, &pem("PRIVATE KEY", &key.serialize_der())).unwrap()
         }
 
         fn client(&self, identity: Option<X509Identity>) -> ClientConfig {
-            ClientConfig::x509(self.roots.clone(), identity, Arc::new(Year2026)).unwrap()
+            ClientConfig::x509(self.roots.clone(), identity, in_2026()).unwrap()
         }
 
         fn server(&self, name: &str, asks: bool) -> ServerConfig {
             let roots = asks.then(|| self.roots.clone());
-            ServerConfig::x509(self.issue(name), roots, Arc::new(Year2026)).unwrap()
+            ServerConfig::x509(self.issue(name), roots, in_2026()).unwrap()
         }
     }
 
@@ -416,7 +424,7 @@ mod x509 {
     fn certificates_on_both_sides() {
         let authority = Authority::new("one");
         let identity = authority.issue("client.example");
-        let chain = identity.chain.clone();
+        let chain = identity.chain.iter().map(|certificate| certificate.to_vec()).collect();
         let mut pair =
             Pair::new(&authority.client(Some(identity)), &authority.server("server.example", true));
         pair.run().unwrap();
@@ -454,9 +462,14 @@ mod x509 {
         let authority = Authority::new("one");
         let mut identity = authority.issue("server.example");
         identity.key = Identity::from_seed(&[1; 32]).private_key_der();
-        let error = ServerConfig::x509(identity, None, Arc::new(Year2026)).unwrap_err();
+        let error = ServerConfig::x509(identity, None, in_2026()).unwrap_err();
         assert!(matches!(error, ConfigError::Identity(_)));
-        let error = ClientConfig::x509(RootCertStore::empty(), None, Arc::new(Year2026)).unwrap_err();
-        assert!(matches!(error, ConfigError::Roots(_)));
+        for roots in [X509Roots::from_pem(b"no PEM"), X509Roots::from_der([b"no certificate"])] {
+            assert!(matches!(roots, Err(ConfigError::Roots(_))), "{roots:?}");
+        }
+        for (chain, key) in [("no PEM", ""), ("", "no PEM")] {
+            let identity = X509Identity::from_pem(chain.as_bytes(), key.as_bytes());
+            assert!(matches!(identity, Err(ConfigError::Identity(_))), "{identity:?}");
+        }
     }
 }

@@ -27,6 +27,30 @@ pub trait VerifyPeer: fmt::Debug + Send + Sync {
     fn verify(&self, key: &PublicKey, name: &str) -> Result<(), Refusal>;
 }
 
+/// Trusts the holders of certain keys and nobody else: the policy of an end that knows its peers' keys.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use fulmar_proto::crypto::{ClientConfig, Identity, TrustKeys};
+/// # let (own, server) = (Identity::from_seed(&[1; 32]), Identity::from_seed(&[2; 32]));
+/// let config = ClientConfig::raw_key(Some(&own), Arc::new(TrustKeys::new([server.public_key()])));
+/// ```
+#[derive(Clone, Debug)]
+pub struct TrustKeys(Vec<PublicKey>);
+
+impl TrustKeys {
+    /// Trusts the holders of `keys`, whatever name they answer to.
+    pub fn new(keys: impl IntoIterator<Item = PublicKey>) -> Self {
+        Self(keys.into_iter().collect())
+    }
+}
+
+impl VerifyPeer for TrustKeys {
+    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
+        if self.0.contains(key) { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
+    }
+}
+
 /// Why a peer's key was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

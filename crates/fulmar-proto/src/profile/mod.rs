@@ -42,24 +42,34 @@ pub use settings::SETTINGS;
 pub use values::Values;
 
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
+///
+/// The fields that are modules are hidden from the documentation, since their traits may change with any release;
+/// `fulmar::modules` has them.
 #[derive(Clone)]
 pub struct Profile {
     /// What it was made from, `name:setting=value,..`: on the command line, in statistics, and for a server
     /// to follow.
     pub name: String,
     /// The erasure code.
+    #[doc(hidden)]
     pub code: Arc<dyn Code>,
     /// The congestion controller.
+    #[doc(hidden)]
     pub congestion: Make<dyn CongestionController>,
     /// The loss-rate estimator.
+    #[doc(hidden)]
     pub loss: Make<dyn LossEstimator>,
     /// The redundancy policy.
+    #[doc(hidden)]
     pub redundancy: Make<dyn RedundancyPolicy>,
     /// How long blocks are, where the code has blocks.
+    #[doc(hidden)]
     pub sizing: Make<dyn Sizing>,
     /// Loss detection and timeouts.
+    #[doc(hidden)]
     pub recovery: RecoveryConfig,
     /// When a flight of the handshake is repeated; `None`: early, and at an even pace (docs/wire.md 5.2).
+    #[doc(hidden)]
     pub handshake_timer: Option<HandshakeTimer>,
     /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a
     /// client's wish without being told that it may ([`AllowedProfiles`]).

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar::crypto::{self, Identity, TrustKeys};
 use fulmar::{
     ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, Profile, RecvStream, SendStream,
     ServerConfig, TransportConfig,
@@ -13,28 +13,18 @@ use fulmar::{
 use crate::library::{self, Client, Server};
 use crate::run::{DatagramBytes, NAME, Plan, Result, Running, Sides, udp_socket};
 
-/// Trusts one key.
-#[derive(Debug)]
-struct Only(PublicKey);
-
-impl VerifyPeer for Only {
-    fn verify(&self, key: &PublicKey, _name: &str) -> std::result::Result<(), Refusal> {
-        if *key == self.0 { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
-}
-
 pub(crate) fn start(plan: &Plan, sides: &Sides, running: &Running) -> Result<DatagramBytes> {
     let mut transport = TransportConfig::default();
     transport.profile(Profile::parse(&plan.profile)?).mtu_max_bytes(plan.mtu_bytes)?;
     let transport = Arc::new(transport);
     let (alice, bob) = (Identity::generate(), Identity::generate());
-    let server_crypto = crypto::ServerConfig::raw_key(&bob, Some(Arc::new(Only(alice.public_key()))));
+    let server_crypto = crypto::ServerConfig::raw_key(&bob, Some(Arc::new(TrustKeys::new([alice.public_key()]))));
     let mut server_config =
         ServerConfig { transport: transport.clone(), ..ServerConfig::new(Arc::new(server_crypto)) };
     server_config.retry_above_handshakes = usize::MAX;
     server_config.handshakes_max = usize::MAX;
     server_config.handshakes_per_network_max = usize::MAX;
-    let client_crypto = crypto::ClientConfig::raw_key(Some(&alice), Arc::new(Only(bob.public_key())));
+    let client_crypto = crypto::ClientConfig::raw_key(Some(&alice), Arc::new(TrustKeys::new([bob.public_key()])));
     let mut lossy = EndpointConfig::default();
     lossy.lose_received_ppm(plan.loss_ppm);
     let server =

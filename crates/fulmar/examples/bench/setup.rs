@@ -5,21 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar::crypto::{self, Identity, TrustKeys};
 use fulmar::{ClientConfig, Endpoint, Profile, ServerConfig, TransportConfig};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::Options;
-
-/// Trusts one key.
-#[derive(Debug)]
-struct Only(PublicKey);
-
-impl VerifyPeer for Only {
-    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if *key == self.0 { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
-}
 
 /// A server and a client, each in a runtime of its own.
 pub(crate) struct Sides {
@@ -37,13 +27,15 @@ impl Sides {
         transport.idle_timeout(Some(Duration::from_secs(600)))?;
         let transport = Arc::new(transport);
         let (alice, bob) = (Identity::generate(), Identity::generate());
-        let server_crypto = crypto::ServerConfig::raw_key(&bob, Some(Arc::new(Only(alice.public_key()))));
+        let server_crypto =
+            crypto::ServerConfig::raw_key(&bob, Some(Arc::new(TrustKeys::new([alice.public_key()]))));
         let mut server_config =
             ServerConfig { transport: transport.clone(), ..ServerConfig::new(Arc::new(server_crypto)) };
         server_config.retry_above_handshakes = usize::MAX;
         server_config.handshakes_max = usize::MAX;
         server_config.handshakes_per_network_max = usize::MAX;
-        let client_crypto = crypto::ClientConfig::raw_key(Some(&alice), Arc::new(Only(bob.public_key())));
+        let client_crypto =
+            crypto::ClientConfig::raw_key(Some(&alice), Arc::new(TrustKeys::new([bob.public_key()])));
         let (server_runtime, client_runtime) =
             (runtime("server", options.cores)?, runtime("client", options.cores)?);
         let loopback = "127.0.0.1:0".parse()?;

@@ -8,6 +8,7 @@ mod trace;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,8 +28,8 @@ use crate::{RecvStream, SendStream};
 /// A connection: streams and datagrams to one peer, encrypted and authenticated.
 ///
 /// Cloning gives another handle to the same connection. When the last handle is gone, and with it the last
-/// stream, the connection ends in order, with code 0: what was written is still delivered, for at most 30
-/// seconds, as long as the runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
+/// stream, the connection ends in order, with code 0: [finished](SendStream::finish) streams are still delivered, for at
+/// most 30 seconds, as long as the runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
 #[derive(Clone)]
 pub struct Connection(Handle);
 
@@ -128,6 +129,18 @@ impl Connection {
         self.0.act(|state| state.proto.limit_streams(Dir::Bi, count));
     }
 
+    /// As [`limit_bi_streams`](Self::limit_bi_streams), for streams on which only the peer sends.
+    pub fn limit_uni_streams(&self, count: u64) {
+        self.0.act(|state| state.proto.limit_streams(Dir::Uni, count));
+    }
+
+    /// Whether dropping a [`SendStream`] that was neither finished nor reset finishes it, as quinn does, in place of
+    /// resetting it. For all streams of this connection that are dropped from now on; in a thread that panics they are
+    /// reset all the same. Default: no.
+    pub fn finish_dropped_streams(&self, finishes: bool) {
+        self.0.finishes_dropped.store(finishes, Ordering::Relaxed);
+    }
+
     /// Says that the application holds so many bytes for this connection, for one of its streams say: they count as
     /// what the connection holds itself ([`EndpointConfig::memory_bytes`](crate::EndpointConfig::memory_bytes)),
     /// until what is returned is dropped. `None` if nothing is left: whatever it was wanted for is to be refused.
@@ -183,6 +196,17 @@ impl Connection {
     /// Who the peer has proved to be; `None` for a client that was let in without showing a key.
     pub fn peer_identity(&self) -> Option<PeerIdentity> {
         self.0.lock().proto.peer_identity()
+    }
+
+    /// The application protocol that both ends agreed on (ALPN, RFC 7301): one of
+    /// [`with_alpn`](crate::crypto::ClientConfig::with_alpn), or [`ALPN_DEFAULT`](crate::crypto::ALPN_DEFAULT).
+    pub fn alpn(&self) -> Option<Vec<u8>> {
+        self.0.lock().proto.alpn().map(<[u8]>::to_vec)
+    }
+
+    /// The name that a client with X.509 asked for (RFC 6066). With raw keys none is sent.
+    pub fn server_name(&self) -> Option<String> {
+        self.0.lock().proto.server_name().map(str::to_owned)
     }
 
     /// The round-trip time, smoothed.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -46,6 +46,8 @@ pub(crate) struct ConnectionShared {
     pub(crate) ended: Notify,
     /// `Connection`s and streams the application holds.
     handles: AtomicUsize,
+    /// Streams that are dropped unfinished end regularly.
+    pub(crate) finishes_dropped: AtomicBool,
     /// What the endpoint's connections hold together.
     memory: Arc<Memory>,
     /// Bytes of it that the application has taken for this one.
@@ -164,6 +166,7 @@ impl ConnectionShared {
             datagrams_unblocked: Notify::new(),
             ended: Notify::new(),
             handles: AtomicUsize::new(0),
+            finishes_dropped: AtomicBool::new(false),
             memory,
             taken_bytes: AtomicUsize::new(0),
         }

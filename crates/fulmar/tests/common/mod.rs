@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar::crypto::{self, Identity, TrustKeys};
 use fulmar::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 
 /// No test takes nearly as long on any machine.
@@ -15,16 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// `future`, which must not take for ever.
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("done long before")
-}
-
-/// Trusts the holders of certain keys.
-#[derive(Debug)]
-pub struct Only(pub Vec<PublicKey>);
-
-impl VerifyPeer for Only {
-    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
-        if self.0.contains(key) { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
 }
 
 /// Two people who trust each other, and how they talk.
@@ -46,13 +36,13 @@ impl Pair {
     }
 
     pub fn server_config(&self) -> ServerConfig {
-        let trust = Arc::new(Only(vec![self.client_identity.public_key()]));
+        let trust = Arc::new(TrustKeys::new([self.client_identity.public_key()]));
         let crypto = crypto::ServerConfig::raw_key(&self.server_identity, Some(trust));
         ServerConfig { transport: Arc::new(self.transport.clone()), ..ServerConfig::new(Arc::new(crypto)) }
     }
 
     pub fn client_config(&self) -> ClientConfig {
-        let trust = Arc::new(Only(vec![self.server_identity.public_key()]));
+        let trust = Arc::new(TrustKeys::new([self.server_identity.public_key()]));
         let crypto = crypto::ClientConfig::raw_key(Some(&self.client_identity), trust);
         ClientConfig { crypto: Arc::new(crypto), transport: Arc::new(self.transport.clone()) }
     }
@@ -123,6 +113,9 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
 /// Sends back whatever comes on streams, until the connection ends.
 pub async fn echo(connection: Connection) {
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        tokio::spawn(async move { tokio::io::copy(&mut receive, &mut send).await });
+        tokio::spawn(async move {
+            tokio::io::copy(&mut receive, &mut send).await?;
+            send.finish().map_err(std::io::Error::from)
+        });
     }
 }

@@ -160,6 +160,8 @@ async fn write(mut stream: SendStream, mut outbox: mpsc::Receiver<(Report, Vec<u
             return reason;
         }
     }
+    // Dropped before its end, it would take what has not arrived yet with it.
+    let _ = stream.finish();
     "all is said".into()
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fulmar::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
+use fulmar::crypto::{self, Identity, PublicKey, Refusal, TrustKeys, VerifyPeer};
 use fulmar::identity::{Host, KnownHosts, Verdict};
 use fulmar::{ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ServerConfig, TransportConfig};
 
@@ -21,16 +21,6 @@ const WINDOW_BYTES: u64 = 256 << 20;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a port of an earlier transfer is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(10);
-
-/// Trusts one key.
-#[derive(Debug)]
-struct Only(PublicKey);
-
-impl VerifyPeer for Only {
-    fn verify(&self, key: &PublicKey, _: &str) -> Result<(), Refusal> {
-        if *key == self.0 { Ok(()) } else { Err(Refusal::UnknownKey(key.fingerprint())) }
-    }
-}
 
 fn transport(job: &Job) -> Result<Arc<TransportConfig>, String> {
     let mut transport = roomy().map_err(|error| error.to_string())?;
@@ -52,7 +42,8 @@ fn roomy() -> Result<TransportConfig, ConfigError> {
 /// Listens for the other agent. The endpoint of the transfer before has the port until it has taken leave of
 /// its peer, three probe timeouts: where a queue holds seconds, that takes seconds.
 pub(super) async fn listen(ground: &Ground, identity: &Identity, job: &Job) -> Result<Endpoint, String> {
-    let crypto = crypto::ServerConfig::raw_key(identity, Some(Arc::new(Only(parse_key(&job.peer_key)?))));
+    let crypto =
+        crypto::ServerConfig::raw_key(identity, Some(Arc::new(TrustKeys::new([parse_key(&job.peer_key)?]))));
     let server = ServerConfig { transport: transport(job)?, ..ServerConfig::new(Arc::new(crypto)) };
     let until = Instant::now() + PORT_WAIT;
     let socket = loop {
@@ -84,7 +75,8 @@ pub(super) async fn connect(
     job: &Job,
     to: SocketAddr,
 ) -> Result<Outlet, String> {
-    let crypto = crypto::ClientConfig::raw_key(Some(identity), Arc::new(Only(parse_key(&job.peer_key)?)));
+    let crypto =
+        crypto::ClientConfig::raw_key(Some(identity), Arc::new(TrustKeys::new([parse_key(&job.peer_key)?])));
     let client = ClientConfig { transport: transport(job)?, ..ClientConfig::new(Arc::new(crypto)) };
     let socket = ground.udp(job.network, 0).map_err(|error| error.to_string())?;
     let endpoint =
