@@ -239,7 +239,7 @@ export interface Picture {
   progressive: boolean;
 }
 
-export type Verdict = "reproduced" | "differs" | "not comparable" | "not measured";
+export type Verdict = "reproduced" | "in kind" | "open" | "differs" | "not comparable" | "not measured";
 
 export interface Results {
   sources: { id: string; title: string; reproduced: number; differs: number; not_comparable: number }[];

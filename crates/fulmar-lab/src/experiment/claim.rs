@@ -52,6 +52,12 @@ pub enum Statistic {
 }
 
 impl Statistic {
+    /// That number, and half of its 95 % interval where one is known: that of a mean of several runs.
+    fn with_error(self, summary: &Summary) -> (f64, f64) {
+        let half = if self == Self::Mean { summary.ci95 } else { 0.0 };
+        (self.of(summary), half)
+    }
+
     /// That number.
     pub fn of(self, summary: &Summary) -> f64 {
         match self {
@@ -63,13 +69,30 @@ impl Statistic {
     }
 }
 
+/// A ratio of two numbers with the halves of their 95 % intervals: relative errors add up in squares. None
+/// against none is as much.
+fn ratio((value, half): (f64, f64), (other, other_half): (f64, f64)) -> (f64, f64) {
+    if value == other {
+        return (1.0, relative(half, value).hypot(relative(other_half, other)));
+    }
+    let ratio = value / other;
+    (ratio, ratio.abs() * relative(half, value).hypot(relative(other_half, other)))
+}
+
+fn relative(half: f64, value: f64) -> f64 {
+    if half == 0.0 { 0.0 } else { (half / value).abs() }
+}
+
 /// How a claim fared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
     /// It holds in every cell it speaks of; with the smallest and the largest value.
     Holds(f64, f64),
     /// It holds in those that were measured, with the smallest and the largest value; these were not.
-    Open(f64, f64, Vec<String>),
+    Partly(f64, f64, Vec<String>),
+    /// Nothing contradicts it, but in these cells a bound lies within the 95 % interval of the mean: more runs
+    /// would have to tell.
+    Open(Vec<String>),
     /// It does not: in which cells, in words.
     Fails(Vec<String>),
     /// No cell it speaks of was measured.
@@ -129,11 +152,10 @@ impl Claim {
         measured: impl Fn(Option<&str>, &Cell, &str) -> Option<Summary>,
     ) -> Finding {
         let measure = self.measure.as_deref().unwrap_or(first_measure);
-        let number =
-            |place: Option<&str>, cell: &Cell| Some(self.statistic.of(&measured(place, cell, measure)?));
-        // None against none is as much.
-        let ratio = |value: f64, other: f64| if other == value { 1.0 } else { value / other };
-        let (mut found, mut fails, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        let number = |place: Option<&str>, cell: &Cell| {
+            Some(self.statistic.with_error(&measured(place, cell, measure)?))
+        };
+        let (mut found, mut fails, mut open, mut missing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for cell in cells.iter().filter(|cell| self.matches(cell)) {
             let Some((min, max)) = self.bounds(cell, published) else { continue };
             let own = number(None, cell);
@@ -143,24 +165,33 @@ impl Claim {
                 }
                 None => own,
             };
-            let Some(value) = value else {
-                open.push(cell.label());
+            let Some((value, half)) = value else {
+                missing.push(cell.label());
                 continue;
             };
             found.push(value);
             // What is no number is within no bounds.
             let is_within = min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max);
-            if !is_within {
+            let is_in_interval = |bound: f64| (value - bound).abs() < half;
+            if min.into_iter().chain(max).any(is_in_interval) {
+                let error = interval_digits(half, value);
+                open.push(format!("{}: {} +- {error} ({})", cell.label(), digits(value), range(min, max)));
+            } else if !is_within {
                 fails.push(format!("{}: {} ({})", cell.label(), digits(value), range(min, max)));
             }
         }
         let low = found.iter().copied().fold(f64::INFINITY, f64::min);
         let high = found.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        match (found.is_empty(), fails.is_empty(), open.is_empty()) {
-            (true, ..) => Finding::Unmeasured,
-            (false, false, _) => Finding::Fails(fails),
-            (false, true, true) => Finding::Holds(low, high),
-            (false, true, false) => Finding::Open(low, high, open),
+        if found.is_empty() {
+            Finding::Unmeasured
+        } else if !fails.is_empty() {
+            Finding::Fails(fails)
+        } else if !open.is_empty() {
+            Finding::Open(open)
+        } else if !missing.is_empty() {
+            Finding::Partly(low, high, missing)
+        } else {
+            Finding::Holds(low, high)
         }
     }
 
@@ -263,18 +294,40 @@ mod tests {
         assert_eq!(judge(&elsewhere, 12.0), Finding::Unmeasured);
         let everywhere = Claim { at: at(&[("sender", "ctcp")]), ..ratio };
         let label = cell("ctcp", "1%").label();
-        assert_eq!(judge(&everywhere, 12.0), Finding::Open(12.0, 12.0, vec![label]));
+        assert_eq!(judge(&everywhere, 12.0), Finding::Partly(12.0, 12.0, vec![label]));
     }
 
     #[test]
     fn the_worst_run_may_count() {
         let claim = |statistic| Claim { min: Some(0.9), statistic, ..Claim::default() };
         let found = |statistic| {
-            let runs = Summary::of(&[0.8, 1.0, 1.0]);
+            let runs = Summary::of(&[0.85, 0.98, 0.99, 1.0, 1.0, 0.99, 0.98, 1.0]);
             claim(statistic).judge(&[cell("a", "0%")], &[], "x", |_, _, _| runs)
         };
         assert!(matches!(found(Statistic::Mean), Finding::Holds(..)));
         assert!(matches!(found(Statistic::Min), Finding::Fails(_)));
+    }
+
+    /// A coin is no evidence: neither for a claim nor against it.
+    #[test]
+    fn a_bound_within_the_interval_decides_nothing() {
+        let claim = Claim { min: Some(1.0), max: Some(2.0), ..Claim::default() };
+        let found = |runs: &[f64]| {
+            let runs = Summary::of(runs);
+            claim.judge(&[cell("a", "0%")], &[], "x", |_, _, _| runs)
+        };
+        assert!(matches!(found(&[1.4, 1.5, 1.6]), Finding::Holds(..)));
+        assert!(matches!(found(&[0.5, 1.2, 1.9]), Finding::Open(_)), "as often below as not");
+        assert!(matches!(found(&[0.4, 0.9, 1.4]), Finding::Open(_)), "its mean alone is outside");
+        assert!(matches!(found(&[2.4, 2.5, 2.6]), Finding::Fails(_)));
+        let ratio = Claim { at: at(&[("sender", "a")]), over: Some(at(&[("sender", "b")])), ..claim };
+        let of_two = |a: &[f64], b: &[f64]| {
+            let (a, b) = (Summary::of(a), Summary::of(b));
+            let cells = [cell("a", "0%"), cell("b", "0%")];
+            ratio.judge(&cells, &[], "x", |_, cell, _| if cell.value("sender") == Some("a") { a } else { b })
+        };
+        assert!(matches!(of_two(&[15.0, 15.1], &[10.0, 10.0]), Finding::Holds(..)));
+        assert!(matches!(of_two(&[11.0, 11.0], &[8.0, 12.0]), Finding::Open(_)));
     }
 
     #[test]

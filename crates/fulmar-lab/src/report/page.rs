@@ -93,13 +93,14 @@ fn claims(page: &mut String, chapter: &Chapter) {
     for (claim, finding) in &chapter.findings {
         let found = match finding {
             Finding::Holds(low, high) => format!("holds: {}", span(*low, *high)),
-            Finding::Open(low, high, open) => {
+            Finding::Partly(low, high, missing) => {
                 format!(
                     "holds where it was measured: {}; not measured: {}",
                     span(*low, *high),
-                    open.join("; ")
+                    missing.join("; ")
                 )
             }
+            Finding::Open(places) => format!("*open*, a bound is within the interval: {}", places.join("; ")),
             Finding::Fails(places) => format!("**does not hold**: {}", places.join("; ")),
             Finding::Unmeasured => "not measured".into(),
         };

@@ -65,7 +65,7 @@ fn a_report_has_everything_in_it() {
         "There was no time",
         "| X1 | flies | partly |",
         "| X2 | walks | yes |",
-        "1 reproduced, 1 differ, 1 absent.",
+        "1 reproduced, 0 in kind, 0 open, 1 differs, 1 absent, 0 not judged.",
     ] {
         assert!(verdicts.contains(expected), "{expected} in {verdicts}");
     }

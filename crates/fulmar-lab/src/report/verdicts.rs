@@ -63,6 +63,16 @@ pub struct Item {
     /// Why it differs, as measured, or why it is absent.
     #[serde(default)]
     pub why: String,
+    /// Whether the source gives no number for it (a figure that is lost or has no scale): its bounds are ours,
+    /// and it agrees in kind at best.
+    #[serde(default)]
+    pub in_kind: bool,
+    /// Why there is nothing to judge: its claims hold by definition, or no bound can be had. Empty if there is.
+    #[serde(default)]
+    pub unjudged: String,
+    /// Another item of the same source that the same runs and claims serve: both count once.
+    #[serde(default)]
+    pub counted_with: Option<String>,
 }
 
 /// One row of what the five systems must do.
@@ -97,21 +107,34 @@ pub enum State {
 /// What became of a published result.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every claim that was measured holds, each in all of its cells.
+    /// Every claim holds, each in all of its cells.
     Reproduced,
-    /// A claim does not hold, or was not measured in some of its cells.
+    /// The same, where the source gives no number: the bounds are ours.
+    InKind,
+    /// No claim fails, but some is undecided: a bound lies within the 95 % interval, or a cell was not measured.
+    Open,
+    /// A claim does not hold.
     Differs,
-    /// There is no result.
+    /// There is no result of this engine.
     Absent,
+    /// There is nothing to judge.
+    Unjudged,
 }
 
 impl Verdict {
-    /// The one word.
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 6] =
+        [Self::Reproduced, Self::InKind, Self::Open, Self::Differs, Self::Absent, Self::Unjudged];
+
+    /// The one word, or two.
     pub fn word(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
+            Self::InKind => "in kind",
+            Self::Open => "open",
             Self::Differs => "differs",
             Self::Absent => "absent",
+            Self::Unjudged => "not judged",
         }
     }
 }
@@ -126,19 +149,24 @@ pub struct Judgement {
     holds: usize,
     /// What those say that do not hold.
     fails: Vec<String>,
+    /// What those say that are undecided.
+    open: Vec<String>,
 }
 
 impl Judgement {
     /// How many claims hold, and which do not.
     fn in_words(&self) -> String {
-        match (self.claims, &self.fails[..]) {
-            (0, _) => String::new(),
-            (1, []) => "its claim holds".into(),
-            (claims, []) => format!("all {claims} claims hold"),
-            (claims, fails) => {
-                format!("{} of {claims} claims hold, not: {}", self.holds, fails.join("; "))
-            }
-        }
+        let all = match (self.claims, self.holds) {
+            (0, _) => return String::new(),
+            (1, 1) => "its claim holds".into(),
+            (claims, holds) if claims == holds => format!("all {claims} claims hold"),
+            (claims, holds) => format!("{holds} of {claims} claims hold"),
+        };
+        let part = |word: &str, claims: &[String]| match claims {
+            [] => String::new(),
+            claims => format!(", {word}: {}", claims.join("; ")),
+        };
+        all + &part("not", &self.fails) + &part("open", &self.open)
     }
 }
 
@@ -149,50 +177,72 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
     let findings = chapters.iter().filter(is_named).flat_map(|chapter| &chapter.findings);
     let is_about = |claim: &Claim| item.is_none_or(|item| claim.is_about(item));
     let judged = findings.filter(|(claim, finding)| is_about(claim) && *finding != Finding::Unmeasured);
-    let (mut claims, mut holds, mut fails) = (0, 0, Vec::new());
+    let mut all =
+        Judgement { verdict: Verdict::Absent, claims: 0, holds: 0, fails: Vec::new(), open: Vec::new() };
     for (claim, finding) in judged {
-        claims += 1;
-        let fail = match finding {
-            Finding::Fails(_) => claim.says.clone(),
-            Finding::Open(_, _, open) => format!("{} (cells not measured: {})", claim.says, open.len()),
-            _ => {
-                holds += 1;
+        all.claims += 1;
+        let (list, words) = match finding {
+            Finding::Fails(_) => (&mut all.fails, claim.says.clone()),
+            Finding::Open(_) => (&mut all.open, claim.says.clone()),
+            Finding::Partly(_, _, missing) => {
+                (&mut all.open, format!("{} (cells not measured: {})", claim.says, missing.len()))
+            }
+            Finding::Holds(..) | Finding::Unmeasured => {
+                all.holds += 1;
                 continue;
             }
         };
-        if !fails.contains(&fail) {
-            fails.push(fail);
+        if !list.contains(&words) {
+            list.push(words);
         }
     }
-    let verdict = match (claims, fails.is_empty()) {
-        (0, _) => Verdict::Absent,
-        (_, true) => Verdict::Reproduced,
-        (_, false) => Verdict::Differs,
+    all.verdict = match (all.claims, all.fails.is_empty(), all.open.is_empty()) {
+        (0, ..) => Verdict::Absent,
+        (_, false, _) => Verdict::Differs,
+        (_, true, false) => Verdict::Open,
+        (_, true, true) => Verdict::Reproduced,
     };
-    Judgement { verdict, claims, holds, fails }
+    all
+}
+
+/// What became of an item: its claims judge, but for what the source leaves out.
+fn verdict_of(item: &Item, judged: Verdict) -> Verdict {
+    match judged {
+        _ if !item.unjudged.is_empty() => Verdict::Unjudged,
+        Verdict::Reproduced if item.in_kind => Verdict::InKind,
+        other => other,
+    }
 }
 
 /// The page of verdicts.
 pub fn page(register: &Register, chapters: &[Chapter]) -> String {
     let mut page = String::from(
         "# Results\n\nMade by `fulmar-lab report`. Every table and figure with results in the five sources, and what came of it here: \
-         *reproduced* if every claim of its experiments that was measured holds in all of its cells, *differs* if one does not, *absent* if there is no result. \
-         The claims are bounds in the experiment files, on the quantity the source speaks of; what was found for each of them stands in the pages: ",
+         *reproduced* if every claim of its experiments holds in all of its cells; *in kind* if so, but the source gives no number and the bounds are ours; \
+         *open* if none fails but one is undecided, because a bound lies within the 95 % interval of the mean or a cell was not measured; \
+         *differs* if a claim does not hold; *absent* if there is no result of this engine; *not judged* if the claims hold by definition or no bound can be had. \
+         Items that the same runs and claims serve count once. The claims are bounds in the experiment files, on the quantity the source speaks of; what was found for each of them stands in the pages: ",
     );
     let links = register.source.iter().map(|source| format!("[{0}]({0}.md)", source.key));
     page.push_str(&links.collect::<Vec<_>>().join(", "));
     page.push_str(".\n\n## Published tables and figures\n\n");
     page.push_str("| source | published | verdict | what it shows | evidence |\n|---|---|---|---|---|\n");
-    let mut counts = [0; 3];
+    let mut counts = [0; Verdict::ALL.len()];
     for source in &register.source {
         for item in &source.item {
             let judgement = judge(Some(&item.name), &item.experiments, chapters);
-            let verdict = judgement.verdict;
-            counts[verdict as usize] += 1;
+            let verdict = verdict_of(item, judgement.verdict);
+            let counted_with = item.counted_with.as_ref().map(|other| format!("Counts once with {other}"));
+            if counted_with.is_none() {
+                counts[verdict as usize] += 1;
+            }
             let reason = if verdict == Verdict::Reproduced { "" } else { item.why.as_str() };
             let found = judgement.in_words();
-            let parts: Vec<&str> =
-                [found.as_str(), reason].into_iter().filter(|part| !part.is_empty()).collect();
+            let counted_with = counted_with.unwrap_or_default();
+            let parts: Vec<&str> = [&found, &item.unjudged, &counted_with, reason]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect();
             let evidence = match (parts.is_empty(), item.experiments.is_empty()) {
                 (false, _) => parts.join(". "),
                 (true, false) => "has an experiment, was not run".into(),
@@ -212,8 +262,8 @@ pub fn page(register: &Register, chapters: &[Chapter]) -> String {
             );
         }
     }
-    let [reproduced, differs, absent] = counts;
-    let _ = write!(page, "\n{reproduced} reproduced, {differs} differ, {absent} absent.\n");
+    let counted = Verdict::ALL.map(|verdict| format!("{} {}", counts[verdict as usize], verdict.word()));
+    let _ = write!(page, "\n{}.\n", counted.join(", "));
     rows(&mut page, register, chapters);
     page
 }
@@ -227,7 +277,7 @@ fn rows(page: &mut String, register: &Register, chapters: &[Chapter]) {
         let verdict = judgement.verdict;
         // Code alone does not make a claim true.
         let state = match (row.state, verdict) {
-            (State::Yes, Verdict::Differs) => State::Partly,
+            (State::Yes, Verdict::Differs | Verdict::Open) => State::Partly,
             (State::Yes, Verdict::Absent) if !row.experiments.is_empty() => State::Partly,
             (state, _) => state,
         };
@@ -235,9 +285,9 @@ fn rows(page: &mut String, register: &Register, chapters: &[Chapter]) {
         let experiments =
             row.experiments.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let claims = match verdict {
-            Verdict::Differs | Verdict::Reproduced => cell(&judgement.in_words()),
             Verdict::Absent if row.experiments.is_empty() => String::new(),
             Verdict::Absent => "not run".into(),
+            _ => cell(&judgement.in_words()),
         };
         let parts = [cell(&row.evidence), experiments, claims];
         let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

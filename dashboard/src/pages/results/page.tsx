@@ -11,6 +11,8 @@ import { RatioPlot, ratioWords } from "./ratio.tsx";
 
 const signs: Record<Verdict, string> = {
   reproduced: "✓",
+  "in kind": "≈",
+  open: "?",
   differs: "≠",
   "not comparable": "○",
   "not measured": "–",

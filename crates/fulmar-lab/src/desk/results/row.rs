@@ -27,6 +27,10 @@ pub(in crate::desk) fn source(name: &str) -> &'static str {
 pub(in crate::desk) enum Verdict {
     #[serde(rename = "reproduced")]
     Reproduced,
+    #[serde(rename = "in kind")]
+    InKind,
+    #[serde(rename = "open")]
+    Open,
     #[serde(rename = "differs")]
     Differs,
     #[serde(rename = "not comparable")]

@@ -30,10 +30,12 @@ fn line(line: &str) -> Option<Line<'_>> {
     let (about, evidence) = (columns.next()?, columns.next()?);
     let verdict = match word {
         "reproduced" => Verdict::Reproduced,
+        "in kind" => Verdict::InKind,
+        "open" => Verdict::Open,
         "differs" => Verdict::Differs,
         // Nothing to run is another thing than something that was not run.
         "absent" if evidence.contains('`') => Verdict::NotMeasured,
-        "absent" => Verdict::NotComparable,
+        "absent" | "not judged" => Verdict::NotComparable,
         _ => return None,
     };
     Some(Line { source, place, verdict, about, evidence })
