@@ -19,7 +19,7 @@ demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=.
 	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
 # The page first: the program that has it inside is built once.
-test: fmt-check dashboard clippy no-std doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test
+test: fmt-check dashboard clippy no-std engine-alone doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -41,6 +41,12 @@ examples: toolchain ## every example builds
 
 no-std: toolchain ## the lower crates build without the standard library
 	@for crate in $(NO_STD); do echo "no_std: $$crate"; $(CARGO) check -p $$crate --no-default-features --locked; done
+
+# As a library user or a router has it: the feature `systems` off.
+.PHONY: engine-alone
+engine-alone: toolchain ## the engine without the published systems: builds, refuses them, and gets on with peers that have them
+	$(CARGO) check -p fulmar-cli --no-default-features --locked
+	$(CARGO) test -p fulmar --no-default-features --test engine_alone --locked
 
 deny: ## licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources

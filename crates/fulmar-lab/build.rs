@@ -6,11 +6,13 @@
 use std::process::Command;
 
 /// What decides what a run does, from this crate.
-const DECISIVE: [&str; 16] = [
+const DECISIVE: [&str; 18] = [
     "../fulmar-units/src",
     "../fulmar-gf/src",
     "../fulmar-fec/src",
     "../fulmar-control/src",
+    "../fulmar-profile/src",
+    "../fulmar-systems/src",
     "../fulmar-net/src",
     "../fulmar-proto/src",
     "src/sim",

@@ -1,7 +1,7 @@
 //! `fulmar profiles`: which there are, and what can be set.
 
 use fulmar::ProfileBuilder;
-use fulmar::modules::{FAMILIES, SETTINGS, Setting, Value};
+use fulmar::modules::{self, Setting, Value};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -35,12 +35,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn settings(spec: &str) -> Result<Vec<(&'static Setting, Value)>, Failure> {
     let values = ProfileBuilder::parse(spec).and_then(|builder| builder.values());
     let values = values.map_err(|e| Failure::Usage(e.to_string()))?;
-    Ok(SETTINGS.iter().filter_map(|setting| Some((setting, values.of(setting.name)?))).collect())
+    Ok(modules::settings().iter().filter_map(|setting| Some((setting, values.of(setting.name)?))).collect())
 }
 
 fn all() -> String {
     let families: String =
-        FAMILIES.iter().map(|family| format!("{:<20}{}\n", family.name, family.summary)).collect();
+        modules::families().map(|family| format!("{:<20}{}\n", family.name, family.summary)).collect();
     format!(
         "{families}\n`fulmar profiles NAME` shows what can be set: --profile NAME:setting=value,setting=value"
     )
@@ -57,7 +57,7 @@ fn one(rows: &[(&Setting, Value)]) -> String {
 }
 
 fn all_json() -> serde_json::Value {
-    FAMILIES.iter().map(|family| json!({ "name": family.name, "summary": family.summary })).collect()
+    modules::families().map(|family| json!({ "name": family.name, "summary": family.summary })).collect()
 }
 
 fn settings_json(rows: &[(&Setting, Value)]) -> serde_json::Value {
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn every_profile_is_listed_and_has_settings() {
         let text = all();
-        for name in fulmar::PROFILE_NAMES {
+        for name in fulmar::profile_names() {
             assert!(text.contains(name), "{name}");
             assert!(settings(name).unwrap().len() >= 9, "{name}");
         }

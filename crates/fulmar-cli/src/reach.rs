@@ -448,6 +448,6 @@ mod tests {
         assert_eq!(favors("auto").unwrap().name, "auto:favor=latency");
         assert_eq!(favors("auto:reordering=5").unwrap().name, "auto:reordering=5,favor=latency");
         assert!(favors("cubic").unwrap_err().to_string().contains("favor"));
-        assert!(fulmar::PROFILE_NAMES.iter().all(|name| transport(name, Windows::Few).is_ok()));
+        assert!(fulmar::profile_names().iter().all(|name| transport(name, Windows::Few).is_ok()));
     }
 }

@@ -261,10 +261,18 @@ impl TransportConfig {
     /// What a server takes of the profile that its client names.
     pub(crate) fn adopting(&self, profile: &str) -> Adopted {
         let is_other = self.follows_peer_profile && !profile.is_empty() && profile != self.profile.name;
-        match is_other.then(|| Profile::parse(profile).ok()).flatten() {
-            None => Adopted::Nothing,
-            Some(profile) if self.allowed_profiles.allows(&profile) => Adopted::All(profile),
-            Some(profile) => Adopted::Coding(profile),
+        if !is_other {
+            return Adopted::Nothing;
+        }
+        match Profile::parse(profile) {
+            Ok(profile) if self.allowed_profiles.allows(&profile) => Adopted::All(profile),
+            Ok(profile) => Adopted::Coding(profile),
+            Err(error) => {
+                // Of the peer: whatever is in it is shown, not printed.
+                let reason = error.to_string();
+                tracing::info!(?reason, "the client's profile is not followed");
+                Adopted::Nothing
+            }
         }
     }
 }

@@ -32,5 +32,5 @@ pub use fulmar_fec as fec;
 pub use fulmar_units::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
-pub use profile::{AllowedProfiles, Make, MakeContext, PROFILE_NAMES, Profile, ProfileBuilder, ProfileError};
+pub use profile::{AllowedProfiles, Make, MakeContext, Profile, ProfileBuilder, ProfileError, profile_names};
 pub use recovery::{Ecn, RecoveryConfig, Timeout};

@@ -105,6 +105,9 @@
 //!
 //! # Features
 //!
+//! `systems`, on by default: the profiles of five published systems, as the program has them. Off, there are `auto` and the
+//! yardsticks; whoever asks for another is told that it is not built in, and a peer can ask for less.
+//!
 //! `unstable`: the module `modules`, with the congestion controllers, codes and settings of the engine, and their
 //! traits for modules of one's own. It may change with any release. All else follows semantic versioning.
 #![forbid(unsafe_code)]
@@ -136,9 +139,9 @@ pub use fulmar_proto::coding::{Content, ReceiverStats, SenderStats};
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir, Favor,
-    Instant, LossView, PROFILE_NAMES, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics,
-    Profile, ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig,
-    TransportError, TransportErrorCode,
+    Instant, LossView, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, Profile,
+    ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig, TransportError,
+    TransportErrorCode, profile_names,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

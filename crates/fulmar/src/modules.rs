@@ -52,6 +52,6 @@
 //! module gets a name, for the program and the laboratory.
 
 pub use fulmar_proto::profile::{
-    FAMILIES, Family, HandshakeTimer, Kind, Make, MakeContext, SETTINGS, Setting, Value, Values,
+    Family, HandshakeTimer, Kind, Make, MakeContext, Setting, Value, Values, families, settings,
 };
 pub use fulmar_proto::{control, fec};

@@ -131,7 +131,7 @@ async fn without_segmentation_offload() {
 
 #[tokio::test]
 async fn with_every_profile() {
-    for name in fulmar::PROFILE_NAMES {
+    for name in fulmar::profile_names() {
         let mut transport = TransportConfig::default();
         transport.profile(Profile::parse(name).unwrap());
         transfer(Pair::with(transport), EndpointConfig::default(), 1 << 20).await;

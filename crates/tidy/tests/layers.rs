@@ -14,7 +14,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar-carry", &[]),
     ("fulmar-preload", &["fulmar-carry"]),
     ("fulmar-net", &["fulmar-units"]),
-    ("fulmar-proto", &["fulmar-control", "fulmar-fec", "fulmar-gf", "fulmar-units"]),
+    ("fulmar-profile", &["fulmar-control", "fulmar-fec"]),
+    ("fulmar-systems", &["fulmar-control", "fulmar-fec", "fulmar-profile", "fulmar-units"]),
+    (
+        "fulmar-proto",
+        &["fulmar-control", "fulmar-fec", "fulmar-gf", "fulmar-profile", "fulmar-systems", "fulmar-units"],
+    ),
     ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec", "fulmar-units"]),
     ("fulmar", &["fulmar-proto"]),
     ("fulmar-lab", &["fulmar", "fulmar-world", "fulmar-net", "fulmar-proto"]),
@@ -24,8 +29,16 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// No I/O, no clock, no global random numbers, no threads in these.
-const CORE: &[&str] =
-    &["fulmar-units", "fulmar-gf", "fulmar-fec", "fulmar-control", "fulmar-net", "fulmar-proto"];
+const CORE: &[&str] = &[
+    "fulmar-units",
+    "fulmar-gf",
+    "fulmar-fec",
+    "fulmar-control",
+    "fulmar-profile",
+    "fulmar-systems",
+    "fulmar-net",
+    "fulmar-proto",
+];
 
 /// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc and rustls are allowed:
 /// the engine drives their QUIC interface, which has neither; the keys they make are the one thing that must

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use fulmar_proto::PROFILE_NAMES;
+use fulmar_proto::profile_names;
 
 use super::side::Side;
 
@@ -55,7 +55,7 @@ impl Workshop {
     /// The full name of a commit.
     fn commit(&self, revision: &str) -> Result<String, String> {
         let neither = |why: &str| {
-            format!("'{revision}' is no profile (there are {}), and {why}", PROFILE_NAMES.join(", "))
+            format!("'{revision}' is no profile (there are {}), and {why}", profile_names().join(", "))
         };
         let root = self.git(["rev-parse", "--show-toplevel"]).map_err(|reason| {
             neither(&format!(

@@ -1,7 +1,6 @@
 //! What can be chosen on the page.
 
-use fulmar_proto::PROFILE_NAMES;
-use fulmar_proto::profile::FAMILIES;
+use fulmar_proto::profile::families;
 use serde::Serialize;
 
 use super::types::{Amount, Driver, DriverName, Kind, Link, Order, Path, Spec};
@@ -100,7 +99,7 @@ fn transports() -> Vec<TransportChoice> {
     });
     let profile = |name: &str| TransportChoice {
         name: name.to_owned(),
-        title: FAMILIES.iter().find(|family| family.name == name).map_or("", |family| family.summary).into(),
+        title: families().find(|family| family.name == name).map_or("", |family| family.summary).into(),
         kind: "profile",
         drivers: all.clone(),
         missing: String::new(),
@@ -108,7 +107,7 @@ fn transports() -> Vec<TransportChoice> {
     let mut choices: Vec<_> = first.iter().map(|name| profile(name)).collect();
     choices.extend(kernel);
     choices.extend(
-        PROFILE_NAMES.iter().filter(|name| !first.iter().any(|f| f == *name)).map(|name| profile(name)),
+        families().map(|family| family.name).filter(|name| !first.iter().any(|f| f == name)).map(profile),
     );
     for peer in Peer::all(&spec::peers_folder()).unwrap_or_default() {
         let missing = peer.check_installed().err().unwrap_or_default();

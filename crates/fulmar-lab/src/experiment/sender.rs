@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use fulmar_proto::{PROFILE_NAMES, Profile};
+use fulmar_proto::{Profile, profile_names};
 
 /// Whether a sender is named like a profile, whatever its settings.
 pub fn is_profile(sender: &str) -> bool {
-    PROFILE_NAMES.contains(&sender.split(':').next().unwrap_or_default())
+    profile_names().contains(&sender.split(':').next().unwrap_or_default())
 }
 
 /// Whether a sender is kernel TCP, and with which congestion control.

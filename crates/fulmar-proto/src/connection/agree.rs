@@ -73,7 +73,12 @@ impl Connection {
 
     /// Makes the sender and the receiver of symbols.
     fn agree_on_codes(&mut self, peer: &Parameters) -> Result<(), TransportError> {
-        let sent = self.code_to_send(peer)?.or_none(peer, &self.config);
+        let wished = self.code_to_send(peer)?;
+        let id = wished.code.shape().id;
+        let sent = wished.or_none(peer, &self.config);
+        if sent.code.shape().id != id {
+            tracing::info!(code = id.0, "the peer cannot decode this code: sending without");
+        }
         // A code that fills up every block makes too much of a few ids: they wait for company.
         self.cids.on_agreed(peer.cids_kept, sent.code.shape().is_systematic);
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fulmar_fec::{Code, CodeId, DecoderLimits, Geometry, NoCode};
+use fulmar_fec::{Code, DecoderLimits, Geometry, NoCode};
 
 use super::cids::{CidSource, Cids, KEPT};
 use super::path::Validation;
 use crate::config::TransportConfig;
 use crate::crypto::ResetToken;
 use crate::params::Parameters;
-use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS};
+use crate::profile::{MakeContext, Profile, WINDOW_SYMBOLS, code_ids, code_numbered};
 use crate::recovery::{self, AckPolicy};
 use crate::stream::StreamConfig;
 use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
@@ -107,11 +107,6 @@ impl PeerLimits {
     }
 }
 
-/// Codes this implementation can decode: all of its own.
-pub(super) fn codes_decoded() -> Vec<CodeId> {
-    (0..fulmar_fec::NAMES.len()).map(|number| CodeId(number as u8)).collect()
-}
-
 /// A code as both ends make it, and the length of its symbols.
 #[derive(Clone, Debug)]
 pub(super) struct AgreedCode {
@@ -129,10 +124,15 @@ impl AgreedCode {
         Self { code: code.clone(), symbol_bytes }
     }
 
-    /// The code that the peer's parameters name first.
+    /// The code that the peer's parameters name first; none if this end cannot decode it, for then the peer
+    /// sends without (wire 7.1).
     pub(super) fn of_peer(peer: &Parameters, config: &TransportConfig) -> Result<Self, TransportError> {
         let Some(&id) = peer.codes_sent.first() else { return Ok(Self::own(&none(), config)) };
-        let code = fulmar_fec::from_parameters(id, &peer.code_parameters)
+        let Some(row) = code_numbered(id) else {
+            tracing::info!(code = id.0, profile = ?peer.profile, "the peer's code is not built in: it sends without");
+            return Ok(Self::own(&none(), config));
+        };
+        let code = (row.from_parameters)(&peer.code_parameters)
             .map_err(|error| TransportError::parameters(format!("code {}: {error}", id.0)))?;
         let mtu = config.mtu_max_bytes.max(config.initial_mtu_bytes);
         let longest = symbol_bytes(mtu, ConnectionId::LEN_MIN);
@@ -216,7 +216,7 @@ pub(super) fn local_parameters(
     }
     parameters.symbol_bytes = fixed_symbol_bytes(config) as u64;
     parameters.cids_kept = KEPT;
-    parameters.codes_decoded = codes_decoded();
+    parameters.codes_decoded = code_ids();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);
     #[cfg(feature = "forge")]

@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use super::{PROFILE_NAMES, Profile, ProfileError};
+use super::table::TABLE;
+use super::{Profile, ProfileError};
 
 /// Profiles that a server follows its clients in, besides those that obey congestion. Some of the published
 /// ones do not, and settings can keep any from it: a client that names such a one has the server flood
@@ -40,10 +41,8 @@ impl FromStr for AllowedProfiles {
             return Ok(Self::All);
         }
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        match names.iter().find(|name| !PROFILE_NAMES.contains(&name.as_str())) {
-            Some(unknown) => Err(ProfileError::UnknownProfile { name: unknown.clone() }),
-            None => Ok(Self::Named(names)),
-        }
+        names.iter().try_for_each(|name| TABLE.family(name).map(drop))?;
+        Ok(Self::Named(names))
     }
 }
 
@@ -72,7 +71,7 @@ mod tests {
         }
         assert!(allows(&some, "cubic") && allows(&some, "dfcp:rate=2000"));
         assert!(matches!("cubic,vegas".parse::<AllowedProfiles>(),
-            Err(ProfileError::UnknownProfile { name }) if name == "vegas"));
+            Err(ProfileError::UnknownProfile { name, .. }) if name == "vegas"));
         assert_eq!("all".parse(), Ok(AllowedProfiles::All));
     }
 }

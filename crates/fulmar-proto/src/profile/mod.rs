@@ -14,32 +14,24 @@ use std::sync::Arc;
 
 use fulmar_control::{CongestionController, Favor, LossEstimator, RedundancyPolicy, Sizing};
 use fulmar_fec::Code;
+use fulmar_profile::Table;
 
 use crate::recovery::RecoveryConfig;
 
 mod allowed;
-mod choice;
-mod codes;
-mod conflicts;
-mod controllers;
-mod error;
-mod families;
-mod kind;
-mod make;
-mod modules;
-mod policies;
-mod settings;
-mod values;
+mod engine;
+mod from_values;
+mod table;
 
 pub use allowed::AllowedProfiles;
-pub(crate) use codes::WINDOW_SYMBOLS;
-pub use error::ProfileError;
-pub use families::{FAMILIES, Family, PROFILE_NAMES};
-pub use kind::{Kind, Setting, Value};
-pub use make::{Make, MakeContext};
-pub use modules::HandshakeTimer;
-pub use settings::SETTINGS;
-pub use values::Values;
+pub(crate) use engine::WINDOW_SYMBOLS;
+pub use fulmar_profile::{
+    Family, HandshakeTimer, Kind, Make, MakeContext, ProfileError, Setting, Value, Values,
+};
+pub(crate) use table::{code_ids, code_numbered};
+pub use table::{families, profile_names, settings};
+
+use table::TABLE;
 
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
 ///
@@ -105,22 +97,29 @@ impl Profile {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ProfileBuilder {
+    table: &'static Table,
     family: &'static Family,
-    given: Vec<(&'static Setting, String)>,
+    given: Vec<(&'static str, String)>,
 }
 
 impl ProfileBuilder {
     /// The profile of that name, as it is.
     pub fn new(name: &str) -> Result<Self, ProfileError> {
-        let family = FAMILIES.iter().find(|family| family.name == name);
-        let family = family.ok_or_else(|| ProfileError::UnknownProfile { name: name.into() })?;
-        Ok(Self { family, given: Vec::new() })
+        Self::of(&TABLE, name)
+    }
+
+    fn of(table: &'static Table, name: &str) -> Result<Self, ProfileError> {
+        Ok(Self { table, family: table.family(name)?, given: Vec::new() })
     }
 
     /// A profile with settings, as [`Profile::parse`] takes it.
     pub fn parse(spec: &str) -> Result<Self, ProfileError> {
+        Self::parse_of(&TABLE, spec)
+    }
+
+    fn parse_of(table: &'static Table, spec: &str) -> Result<Self, ProfileError> {
         let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
-        let mut builder = Self::new(name.trim())?;
+        let mut builder = Self::of(table, name.trim())?;
         for part in settings.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (setting, value) =
                 part.split_once('=').ok_or_else(|| ProfileError::NoValue { part: part.into() })?;
@@ -132,49 +131,44 @@ impl ProfileBuilder {
     /// One setting. An error if there is none of that name, if it was set before, or if the value is out of
     /// its range.
     pub fn set(mut self, setting: &str, value: impl fmt::Display) -> Result<Self, ProfileError> {
-        let known = SETTINGS.iter().find(|known| known.name == setting);
-        let known = known.ok_or_else(|| ProfileError::UnknownSetting { setting: setting.into() })?;
-        if self.given.iter().any(|(given, _)| given.name == setting) {
+        let known = self.table.setting(setting)?;
+        if self.given.iter().any(|(given, _)| *given == known.name) {
             return Err(ProfileError::Twice { setting: known.name });
         }
         let value = value.to_string();
-        known.kind.read(&value).ok_or_else(|| ProfileError::BadValue {
-            setting: known.name,
-            value: value.clone(),
-            kind: known.kind,
-        })?;
-        self.given.push((known, value));
+        self.table.read(known, &value)?;
+        self.given.push((known.name, value));
         Ok(self)
     }
 
     /// All settings with their values. An error if one belongs to a module that was not chosen, or if they do
     /// not go together.
     pub fn values(&self) -> Result<Values, ProfileError> {
-        let values = Values::resolve(self.family, &self.given)?;
-        conflicts::check(&values)?;
-        Ok(values)
+        self.table.values(self.family, &self.given)
     }
 
     /// The profile.
     pub fn build(self) -> Result<Profile, ProfileError> {
-        let values = self.values()?;
-        let settings = self.given.iter().map(|(setting, value)| format!("{}={value}", setting.name));
+        let (table, values) = (self.table, self.values()?);
+        let settings = self.given.iter().map(|(setting, value)| format!("{setting}={value}"));
         let settings = settings.collect::<Vec<_>>().join(",");
         let separator = if settings.is_empty() { "" } else { ":" };
         let name = format!("{}{separator}{settings}", self.family.name);
         if name.len() > ProfileError::NAME_BYTES_MAX {
             return Err(ProfileError::TooLong { bytes: name.len() });
         }
+        let code = table.code(&values);
         Ok(Profile {
             name,
-            code: codes::make(&values)?,
-            congestion: controllers::congestion(&values),
-            loss: modules::loss(&values),
-            redundancy: policies::make(&values),
-            sizing: modules::sizing(&values),
-            recovery: modules::recovery(&values),
-            handshake_timer: modules::handshake_timer(&values),
-            obeys_congestion: controllers::obeys(&values),
+            code: (code.make)(&values)
+                .map_err(|error| ProfileError::Conflict(format!("code={}: {error}", code.name)))?,
+            congestion: from_values::congestion(table, &values),
+            loss: (table.estimator(&values).make)(&values),
+            redundancy: (table.policy(&values).make)(&values),
+            sizing: (table.sizing(&values).make)(&values),
+            recovery: from_values::recovery(&values),
+            handshake_timer: table.handshake_timer(&values),
+            obeys_congestion: from_values::obeys(table, &values),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fulmar_control::{Feedback, PathView};
 
+use super::table::ENGINE_ALONE;
 use super::*;
 use crate::Instant;
 use crate::recovery::Timeout;
@@ -18,7 +19,7 @@ fn value(spec: &str, setting: &str) -> Option<String> {
 
 #[test]
 fn every_name_is_a_profile_and_no_other() {
-    for name in PROFILE_NAMES {
+    for name in profile_names() {
         let profile = Profile::parse(name).unwrap();
         assert_eq!(profile.name, name);
         let context = MakeContext::new(1200, 1);
@@ -29,15 +30,17 @@ fn every_name_is_a_profile_and_no_other() {
 
 #[test]
 fn every_setting_has_a_sound_default_and_an_owner_that_stands_before_it() {
-    for (index, setting) in SETTINGS.iter().enumerate() {
+    for (index, setting) in settings().iter().enumerate() {
+        let before = &settings()[..index];
         assert!(setting.kind.read(setting.default).is_some(), "{}", setting.name);
-        assert!(SETTINGS[..index].iter().all(|before| before.name != setting.name), "{} twice", setting.name);
+        assert!(before.iter().all(|before| before.name != setting.name), "{} twice", setting.name);
         if let Some((selector, words)) = setting.belongs_to {
-            let owner = SETTINGS[..index].iter().find(|before| before.name == selector).expect(setting.name);
+            let owner = before.iter().find(|before| before.name == selector).expect(setting.name);
             assert!(words.iter().all(|word| owner.kind.read(word).is_some()), "{}", setting.name);
+            assert!(!words.is_empty(), "{} belongs to nothing", setting.name);
         }
     }
-    for family in &FAMILIES {
+    for family in families() {
         for (setting, expected) in family.values {
             assert_eq!(value(family.name, setting).as_deref(), Some(*expected), "{}: {setting}", family.name);
         }
@@ -214,10 +217,10 @@ fn random_settings_are_a_profile_or_refused() {
         "interleaved",
         "ecn-only",
     ]);
-    let setting =
-        (0..SETTINGS.len(), values).prop_map(|(index, value)| format!("{}={value}", SETTINGS[index].name));
-    let spec = (0..FAMILIES.len(), prop::collection::vec(setting, 0..6))
-        .prop_map(|(family, settings)| format!("{}:{}", FAMILIES[family].name, settings.join(",")));
+    let setting = (prop::sample::select(settings()), values)
+        .prop_map(|(setting, value)| format!("{}={value}", setting.name));
+    let spec = (prop::sample::select(profile_names()), prop::collection::vec(setting, 0..6))
+        .prop_map(|(family, settings)| format!("{family}:{}", settings.join(",")));
     proptest!(|(spec in spec, noise in ".{0,40}")| {
         let _ = Profile::parse(&noise);
         if let Ok(profile) = Profile::parse(&spec) {
@@ -249,7 +252,7 @@ fn both_readings_of_algorithm_1_run() {
 
 /// The settings that apply to a profile, as its page lists them.
 fn table(profile: &str) -> String {
-    let rows = SETTINGS.iter().filter_map(|setting| {
+    let rows = settings().iter().filter_map(|setting| {
         let value = value(profile, setting.name)?;
         let Setting { name, kind, text, source, .. } = setting;
         Some(format!("| `{name}` | {value} | {kind} | {text} | {source} |\n"))
@@ -264,7 +267,7 @@ fn table(profile: &str) -> String {
 #[test]
 fn the_pages_tell_the_settings() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/profiles");
-    for name in PROFILE_NAMES {
+    for name in profile_names() {
         let path = folder.join(name).with_extension("md");
         let page = std::fs::read_to_string(&path).expect(name);
         let (prose, _) = page.split_once("\n## Settings\n").unwrap_or((&page, ""));
@@ -277,5 +280,54 @@ fn the_pages_tell_the_settings() {
                 "{name}: cargo test -p fulmar-proto pages with FULMAR_WRITE_DOCS=1 writes it"
             );
         }
+    }
+}
+
+fn refused_by_engine_alone(spec: &str) -> String {
+    let built = ProfileBuilder::parse_of(&ENGINE_ALONE, spec).and_then(ProfileBuilder::build);
+    built.expect_err(spec).to_string()
+}
+
+/// Without the feature `systems`, whatever is asked for of them is refused and the refusal says why.
+#[test]
+fn the_engine_alone_refuses_the_systems_and_says_that_they_are_not_built_in() {
+    let own = ["auto", "newreno", "cubic", "bbr", "reno"];
+    for name in profile_names() {
+        let built = ProfileBuilder::parse_of(&ENGINE_ALONE, name).and_then(ProfileBuilder::build);
+        assert_eq!(built.is_ok(), own.contains(&name), "{name}");
+    }
+    for spec in
+        ["lt-tcp", "dfcp:rate=9", "auto:cc=unlimited", "auto:code=raptorq", "reno:policy=tcp-nc", "auto:k=9"]
+    {
+        let reason = refused_by_engine_alone(spec);
+        assert!(reason.contains("not built into this program"), "{spec}: {reason}");
+    }
+    assert!(!refused_by_engine_alone("cubic:iw=0").contains("not built"));
+    assert!(!refused("vegas").contains("not built"), "nothing is left out here");
+}
+
+/// What the systems' parts say of the engine's settings: none is lost when parts are put together.
+#[test]
+fn the_engine_s_settings_are_taken_by_the_systems_rows() {
+    let owners = |name: &str| {
+        let setting = settings().iter().find(|setting| setting.name == name).expect(name);
+        setting.belongs_to.map(|(_, words)| words.join(" ")).unwrap_or_default()
+    };
+    assert_eq!(owners("iw"), "cubic newreno reno ecn-only grow-only tcp-fec ctcp");
+    assert_eq!(owners("sack"), "arq tcp-fec tcp-nc tcp-nc-adaptive");
+    assert_eq!(owners("rescue"), "arq tcp-fec");
+}
+
+/// The table's names of codes are the registry's, by their numbers on the wire.
+#[test]
+fn codes_have_the_names_of_their_numbers() {
+    let codes = code_ids();
+    assert_eq!(codes.len(), fulmar_fec::NAMES.len());
+    for id in codes {
+        let row = code_numbered(id).expect("listed");
+        assert_eq!(row.name, fulmar_fec::NAMES[usize::from(id.0)]);
+        let code = fulmar_fec::by_name(row.name, 32).expect("every code");
+        let again = (row.from_parameters)(&code.parameters()).expect("its own parameters");
+        assert_eq!(again.shape(), code.shape());
     }
 }

@@ -8,7 +8,7 @@ use fulmar_proto::stream::Read;
 use fulmar_proto::wire::frame;
 use fulmar_proto::wire::symbol::SymbolFrame;
 use fulmar_proto::{
-    AllowedProfiles, ConnectionError, Dir, PROFILE_NAMES, PacketNumber, Profile, TransportConfig,
+    AllowedProfiles, ConnectionError, Dir, PacketNumber, Profile, TransportConfig, profile_names,
 };
 
 use crate::common::World;
@@ -63,7 +63,7 @@ fn wire_6_4_a_credit_smaller_than_before_is_ignored() {
 
 #[test]
 fn a_peer_s_word_selects_only_what_obeys_congestion_unless_more_is_allowed() {
-    for name in PROFILE_NAMES {
+    for name in profile_names() {
         let obeys = !["bbr", "no-cc", "lt-tcp", "dfcp", "dfcp-raptorq"].contains(&name);
         assert_eq!(Profile::parse(name).unwrap().obeys_congestion, obeys, "{name}");
         for (allowed, is_followed) in [

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fulmar_net::{Direction, Intervals, Jitter, LinkConfig, Loss, Order, Probability, TwoState};
-use fulmar_proto::{PROFILE_NAMES, TransportConfig};
+use fulmar_proto::{TransportConfig, profile_names};
 
 use crate::common::World;
 use crate::work::{PROFILES, Upload, connected, link, lossy, profile, set_link, upload};
@@ -41,7 +41,7 @@ fn nothing_is_sent_twice_on_a_path_that_loses_nothing() {
 fn every_profile_brings_everything_over_a_path_that_loses_in_bursts() {
     let burst = TwoState::new(Probability::from_percent(5), 2000).expect("a chain");
     let path = link(20, 20).with_loss(Loss::TwoState(burst));
-    for name in PROFILE_NAMES {
+    for name in profile_names() {
         let name = if name.starts_with("dfcp") { format!("{name}:rate=15") } else { name.to_owned() };
         let mut world = World::new(5, path.clone(), profile(&name), profile(&name));
         world.connected();

@@ -1,17 +1,20 @@
 //! Why some text is no profile.
 
-use super::families::PROFILE_NAMES;
-use super::kind::Kind;
+use crate::kind::Kind;
 
 /// Why some text is no profile.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// There is no profile of that name.
-    #[error("there is no profile '{name}'; there are {}", PROFILE_NAMES.join(", "))]
+    #[error("there is no profile '{name}'; there are {known}{hint}")]
     UnknownProfile {
         /// As it was given.
         name: String,
+        /// Those that there are.
+        known: String,
+        /// That more are left out of this program; empty if none are.
+        hint: &'static str,
     },
     /// A part of the settings without a value.
     #[error("'{part}' has no value: settings are name=value, with commas between")]
@@ -20,10 +23,12 @@ pub enum ProfileError {
         part: String,
     },
     /// There is no setting of that name.
-    #[error("there is no setting '{setting}'")]
+    #[error("there is no setting '{setting}'{hint}")]
     UnknownSetting {
         /// As it was given.
         setting: String,
+        /// As above.
+        hint: &'static str,
     },
     /// A setting was given twice.
     #[error("'{setting}' is given twice")]
@@ -32,7 +37,7 @@ pub enum ProfileError {
         setting: &'static str,
     },
     /// A value out of range, or of the wrong kind.
-    #[error("'{setting}' cannot be '{value}': it takes {kind}")]
+    #[error("'{setting}' cannot be '{value}': it takes {kind}{hint}")]
     BadValue {
         /// Its name.
         setting: &'static str,
@@ -40,6 +45,8 @@ pub enum ProfileError {
         value: String,
         /// What it takes.
         kind: Kind,
+        /// As above, where it is a word.
+        hint: &'static str,
     },
     /// A setting of a module that was not chosen.
     #[error(

@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 /// One setting.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
 pub struct Setting {
     /// Its name: the source's, where the source gives one.
     pub name: &'static str,
@@ -50,6 +50,26 @@ pub struct Setting {
     pub text: &'static str,
     /// Where it comes from.
     pub source: &'static str,
+}
+
+impl Setting {
+    /// A setting that always applies.
+    pub const fn new(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        text: &'static str,
+        source: &'static str,
+    ) -> Self {
+        Self { name, kind, default, belongs_to: None, text, source }
+    }
+
+    /// The same, belonging to the modules that `selector` chooses by one of `words`. Rows that take it
+    /// ([`ControllerRow`](crate::ControllerRow), [`PolicyRow`](crate::PolicyRow)) add theirs.
+    #[must_use]
+    pub const fn of(self, selector: &'static str, words: &'static [&'static str]) -> Self {
+        Self { belongs_to: Some((selector, words)), ..self }
+    }
 }
 
 impl Kind {

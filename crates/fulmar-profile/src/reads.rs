@@ -1,0 +1,38 @@
+//! What modules of several parts read from the settings that they share.
+
+use fulmar_control::{Retransmissions, WindowConfig};
+
+use crate::values::Values;
+
+/// Block length of codes that have no longest of their own.
+const BLOCK_SYMBOLS: u32 = 128;
+
+/// The longest block that `values` ask for.
+pub fn block_symbols_max(values: &Values) -> u32 {
+    // Each belongs to a `sizing` of its own.
+    let asked = ["kmax", "k"].into_iter().find(|setting| values.of(setting).is_some());
+    asked.map_or(BLOCK_SYMBOLS, |setting| values.integer_u32(setting))
+}
+
+/// What a retransmission timeout is left to find is not found sooner. No where the setting does not apply.
+pub fn awaits_timeout(values: &Values) -> bool {
+    values.of("rescue").is_some() && !values.flag("rescue")
+}
+
+/// TCP's window, for a row that takes [`WINDOW_SETTINGS`](crate::WINDOW_SETTINGS).
+pub fn window(values: &Values) -> WindowConfig {
+    let mut window = WindowConfig::default();
+    window.initial_packets = values.integer_u32("iw");
+    window.min_packets = values.integer_u32("wmin");
+    window.is_paced = values.flag("paced");
+    window.is_timeout_final = values.word("timeout") == "rto";
+    window
+}
+
+/// How holes are filled, for a row that takes `sack`, and `rescue` where lost copies may wait for a timeout.
+pub fn retransmissions(values: &Values) -> Retransmissions {
+    Retransmissions {
+        one_each_round: !values.flag("sack"),
+        await_timeout: awaits_timeout(values).then(|| values.integer("rwnd")),
+    }
+}
