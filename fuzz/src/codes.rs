@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fulmar_fec::{Code, CodeError, Cover, DecoderLimits, Geometry, RepairKey, SymbolId, Window, by_name};
+use fulmar_fec::{Code, CodeError, Cover, DecoderLimits, Geometry, RepairKey, SymbolId, Window};
+use fulmar_systems::codes::by_name;
 
 const SYMBOL: usize = 24;
 const COUNT: usize = 64;

@@ -131,7 +131,7 @@ impl Feedback {
     }
 
     /// Some packet moved the first symbol not seen: TCP/NC's receiver acknowledges anew.
-    pub(crate) fn advances_seen(&self) -> bool {
+    pub fn advances_seen(&self) -> bool {
         self.dof_delivered.saturating_add(self.dof_redundant) > self.duplicate_acks
     }
 

@@ -2,7 +2,8 @@
 //! policies, and the pacer that obeys them.
 //!
 //! Everything here knows numbers and time, and no bytes: no packet contents, no codec, no socket, no clock.
-//! Each algorithm is one file behind one small trait, chosen per connection at run time. All of them are fed
+//! Each algorithm is one file behind one small trait, chosen per connection at run time; those of published
+//! systems are in `fulmar-systems`. All of them are fed
 //! by one record, [`Feedback`], which carries what several papers need side by side: raw loss, loss that a
 //! code repaired, congestion marks, degrees of freedom. An algorithm may ignore a signal; the engine never
 //! hides one (RFC 9265).
@@ -22,16 +23,15 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    AboveCode, Auto, Bbr, CongestionController, Ctcp, Cubic, CubicConfig, EcnOnly, GrowOnly, Mechanism,
-    NewReno, ReceiveWindow, Reno, SendBudget, TcpFec, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig,
+    AboveCode, Auto, Bbr, CongestionController, Cubic, CubicConfig, Mechanism, NewReno, ReceiveWindow, Reno,
+    SendBudget, WindowConfig,
 };
 pub use feedback::{Feedback, LossEvent, PathView, RateSample};
-pub use loss::{Autoregressive, AutoregressiveConfig, Ewma, LossEstimator, LossView, Oracle, Pooled};
+pub use loss::{LossEstimator, LossView, Pooled};
 pub use pacer::Pacer;
 pub use redundancy::{
-    AdaptiveConfig, AdaptiveRedundancy, Arq, AutoRedundancy, BlockView, Channel, Choice, CtcpHybrid, Favor,
-    FixedRate, Fountain, FountainConfig, GroupSize, InsuredSet, LtTcp, LtTcpConfig, OftenLost, Opportunity,
-    Reading, RedundancyPolicy, RepairReason, Retransmissions, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    Arq, AutoRedundancy, BlockView, Channel, Choice, Favor, FixedRate, InsuredSet, OftenLost, Opportunity,
+    RedundancyPolicy, RepairReason, Retransmissions,
 };
 pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
-pub use sizing::{FixedSizing, Sizing, WindowSizing};
+pub use sizing::{FixedSizing, Sizing};

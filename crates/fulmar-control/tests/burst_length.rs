@@ -3,9 +3,8 @@
 
 use std::collections::VecDeque;
 
-use fulmar_control::{
-    Autoregressive, AutoregressiveConfig, Ewma, Feedback, LossEstimator, LossEvent, Pooled,
-};
+use fulmar_control::{Feedback, LossEstimator, LossEvent, Pooled};
+use fulmar_systems::lt_tcp::{Autoregressive, AutoregressiveConfig, Ewma};
 use fulmar_units::Instant;
 
 const PACKETS: u32 = 20_000;

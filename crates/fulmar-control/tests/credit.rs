@@ -4,9 +4,13 @@
 use core::time::Duration;
 
 use fulmar_control::{
-    AdaptiveConfig, Arq, AutoRedundancy, Choice, CtcpHybrid, FixedRate, Fountain, FountainConfig, GroupSize,
-    LossView, LtTcp, Opportunity, PathView, RedundancyPolicy, TcpFecGroups, TcpNcCombinations, TcpNcConfig,
+    Arq, AutoRedundancy, Choice, FixedRate, LossView, Opportunity, PathView, RedundancyPolicy,
 };
+use fulmar_systems::ctcp::CtcpHybrid;
+use fulmar_systems::dfcp::{Fountain, FountainConfig};
+use fulmar_systems::lt_tcp::LtTcp;
+use fulmar_systems::tcp_fec::{GroupSize, TcpFecGroups};
+use fulmar_systems::tcp_nc::{AdaptiveConfig, TcpNcCombinations, TcpNcConfig};
 use fulmar_units::Instant;
 
 const BLOCK_SYMBOLS: u32 = 8;

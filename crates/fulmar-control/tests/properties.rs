@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use fulmar_control::{
-    AboveCode, AdaptiveConfig, Arq, Auto, AutoRedundancy, Autoregressive, AutoregressiveConfig, Bbr,
-    BlockView, Choice, CongestionController, Ctcp, CtcpHybrid, Cubic, CubicConfig, EcnOnly, Ewma, Feedback,
-    FixedRate, FixedSizing, Fountain, FountainConfig, GroupSize, GrowOnly, InsuredSet, LossEstimator,
-    LossEvent, LossView, LtTcp, LtTcpConfig, NewReno, OftenLost, Opportunity, Oracle, Pacer, PathView,
-    Pooled, RateSample, ReceiveWindow, RedundancyPolicy, Reno, Sizing, TcpFec, TcpFecGroups,
-    TcpNcCombinations, TcpNcConfig, TokenBucket, Unlimited, UnlimitedConfig, WindowConfig, WindowSizing,
+    AboveCode, Arq, Auto, AutoRedundancy, Bbr, BlockView, Choice, CongestionController, Cubic, CubicConfig,
+    Feedback, FixedRate, FixedSizing, InsuredSet, LossEstimator, LossEvent, LossView, NewReno, OftenLost,
+    Opportunity, Pacer, PathView, Pooled, RateSample, ReceiveWindow, RedundancyPolicy, Reno, Sizing,
+    WindowConfig,
 };
+use fulmar_systems::ctcp::{ByQueue, CtcpHybrid};
+use fulmar_systems::dfcp::{Fountain, FountainConfig, TokenBucket, Unlimited, UnlimitedConfig};
+use fulmar_systems::lt_tcp::{
+    Autoregressive, AutoregressiveConfig, Ewma, LtTcp, LtTcpConfig, Never, OnMarks, Oracle, WindowSizing,
+};
+use fulmar_systems::tcp_fec::{Gently, GroupSize, TcpFecGroups};
+use fulmar_systems::tcp_nc::{AdaptiveConfig, TcpNcCombinations, TcpNcConfig};
 use fulmar_units::{Instant, Rate};
 
 const MTU: u32 = 1200;
@@ -52,10 +57,10 @@ fn controllers() -> Vec<Box<dyn CongestionController>> {
         Box::new(Unlimited::at_rate(MTU, Rate::ZERO)),
         Box::new(Auto::new(MTU)),
         Box::new(Bbr::new(MTU)),
-        Box::new(EcnOnly::new(MTU, WindowConfig::default())),
-        Box::new(Ctcp::new(MTU, WindowConfig::default())),
-        Box::new(TcpFec::new(MTU, WindowConfig::default(), 0.7)),
-        Box::new(GrowOnly::new(MTU, WindowConfig::default())),
+        Box::new(OnMarks::controller(MTU, WindowConfig::default())),
+        Box::new(ByQueue::controller(MTU, WindowConfig::default())),
+        Box::new(Gently::controller(MTU, WindowConfig::default(), 0.7)),
+        Box::new(Never::controller(MTU, WindowConfig::default())),
         Box::new(AboveCode::new(Box::new(Reno::new(MTU, WindowConfig::default())))),
         Box::new(ReceiveWindow::new(MTU, Box::new(Cubic::new(MTU, CubicConfig::default())), 65_535)),
         Box::new(Unlimited::with_tokens(

@@ -116,7 +116,7 @@ impl DecoderLimits {
     }
 
     /// A share of the memory, in eighths.
-    pub(crate) fn memory_eighths(self, eighths: usize) -> usize {
+    pub fn memory_eighths(self, eighths: usize) -> usize {
         self.memory_bytes_max.max(Self::MEMORY_BYTES_MIN) / 8 * eighths
     }
 }

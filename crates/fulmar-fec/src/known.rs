@@ -11,7 +11,7 @@ pub const REACH: u64 = 1 << 20;
 
 /// A set of ids that starts full below `below` and grows.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub struct Known {
     /// Every id below this one is in the set, and this one is not.
     below: u64,
     /// Bit i of word w stands for id `64 * (below / 64 + w) + i`. The last word is not zero.
@@ -20,18 +20,18 @@ pub(crate) struct Known {
 
 impl Known {
     /// The lowest id that is not in the set.
-    pub(crate) fn below(&self) -> u64 {
+    pub fn below(&self) -> u64 {
         self.below
     }
 
     /// Whether `id` is near enough to be entered.
-    pub(crate) fn is_in_reach(&self, id: u64) -> bool {
+    pub fn is_in_reach(&self, id: u64) -> bool {
         id.checked_sub(self.below).is_none_or(|ahead| ahead < REACH)
     }
 
     /// What a source symbol of `len` bytes is to a decoder of symbols of at most `symbol_bytes`: it is to be
     /// entered if it is innovative.
-    pub(crate) fn judge(&self, id: u64, len: usize, symbol_bytes: usize) -> Result<Innovation, CodeError> {
+    pub fn judge(&self, id: u64, len: usize, symbol_bytes: usize) -> Result<Innovation, CodeError> {
         if len > symbol_bytes {
             Err(CodeError::TooLong)
         } else if self.contains(id) {
@@ -43,12 +43,13 @@ impl Known {
         }
     }
 
-    pub(crate) fn contains(&self, id: u64) -> bool {
+    /// Whether `id` is in the set.
+    pub fn contains(&self, id: u64) -> bool {
         id < self.below || self.word(id / 64) >> (id % 64) & 1 != 0
     }
 
     /// Enters an id that is in reach. Amortised O(1).
-    pub(crate) fn insert(&mut self, id: u64) {
+    pub fn insert(&mut self, id: u64) {
         debug_assert!(self.is_in_reach(id));
         if id < self.below {
             return;
@@ -64,7 +65,7 @@ impl Known {
     }
 
     /// How many ids of the window are missing.
-    pub(crate) fn missing_in(&self, window: Window) -> u32 {
+    pub fn missing_in(&self, window: Window) -> u32 {
         let (first, end) = (window.first.0.max(self.below), window.end().0);
         if first >= end {
             return 0;
@@ -77,12 +78,12 @@ impl Known {
     }
 
     /// Words of 64 ids that a query may have to read.
-    pub(crate) fn words(&self) -> usize {
+    pub fn words(&self) -> usize {
         self.words.len()
     }
 
     /// Bytes of memory held now.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.words.capacity() * 8
     }
 
@@ -123,7 +124,7 @@ fn ones(n: u64) -> u64 {
 
 impl Known {
     /// The lowest id from `from` on that is not in the set.
-    pub(crate) fn next_missing(&self, from: SymbolId) -> SymbolId {
+    pub fn next_missing(&self, from: SymbolId) -> SymbolId {
         let mut id = from.0.max(self.below);
         loop {
             let run = u64::from((!(self.word(id / 64) >> (id % 64))).trailing_zeros());

@@ -4,8 +4,8 @@
 //! shorter one counts as padded with zeros, and a recovered one comes back padded to the longest symbol its
 //! equations covered. Nothing here knows time, packets or connections.
 //!
-//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`], [`DfcpRaptor`] and, with the
-//! feature `raptorq`, `RaptorQ`; [`by_name`] makes any of them. [`restore`] decodes a whole block from
+//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`] and, with the feature
+//! `raptorq`, `RaptorQ` (DFCP's code is in `fulmar-systems`); [`by_name`] makes any of them. [`restore`] decodes a whole block from
 //! slices, [`Linear`] is the plain reference. Which one when, and at what cost, is said in `docs/codes.md` of
 //! the repository.
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -14,7 +14,6 @@
 extern crate alloc;
 
 mod code;
-pub mod dfcp;
 mod encode;
 mod known;
 mod linear;
@@ -32,11 +31,18 @@ mod sliding;
 mod work;
 mod xor;
 
+/// What decoders are made of, for codes that live in another crate.
+pub mod parts {
+    pub use crate::known::Known;
+    pub use crate::recovered::Recovered;
+    pub use crate::rows::check_cover;
+    pub use crate::work::{STEP, Work};
+}
+
 pub use code::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, Innovation,
     RepairKey, SymbolId, Symbols, Window,
 };
-pub use dfcp::DfcpRaptor;
 pub use known::REACH;
 pub use linear::{Linear, LinearDecoder};
 pub use none::NoCode;

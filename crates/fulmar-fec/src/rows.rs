@@ -24,7 +24,7 @@ pub trait Rows: Debug + Send + Sync {
 
 /// Checks what all codes demand of a cover: not empty, ascending, no id beyond the end of the space. Returns
 /// its length.
-pub(crate) fn check_cover(cover: Cover<'_>) -> Result<usize, CodeError> {
+pub fn check_cover(cover: Cover<'_>) -> Result<usize, CodeError> {
     match cover {
         Cover::Window(Window { first, len }) => match first.0.checked_add(u64::from(len)) {
             Some(end) if len > 0 && end < u64::MAX => Ok(len as usize),

@@ -8,22 +8,25 @@ use core::cell::Cell;
 pub const WORK_MAX: u64 = 16 << 20;
 
 /// Work for one symbol id looked up, or one edge followed.
-pub(crate) const STEP: usize = 8;
+pub const STEP: usize = 8;
 
 /// A counter that queries may advance as well.
 #[derive(Debug, Default)]
-pub(crate) struct Work(Cell<u64>);
+pub struct Work(Cell<u64>);
 
 impl Work {
-    pub(crate) fn add(&self, units: usize) {
+    /// Counts so many units.
+    pub fn add(&self, units: usize) {
         self.0.set(self.0.get() + units as u64);
     }
 
-    pub(crate) fn total(&self) -> u64 {
+    /// All so far.
+    pub fn total(&self) -> u64 {
         self.0.get()
     }
 
-    pub(crate) fn take(&self) -> u64 {
+    /// All so far, counted anew from 0.
+    pub fn take(&self) -> u64 {
         self.0.take()
     }
 }

@@ -1,6 +1,7 @@
 //! Peers that mean harm: bounded work for every call, bounded memory, and errors that say what is wrong.
 
 use fulmar_fec::*;
+use fulmar_systems::codes::{NAMES, by_name, from_parameters};
 
 mod common;
 use common::Draw;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fulmar_fec::*;
+use fulmar_systems::codes::by_name;
 use proptest::prelude::*;
 
 mod common;

@@ -11,6 +11,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use fulmar_fec::*;
+use fulmar_systems::codes::{NAMES, by_name};
 
 const SYMBOL: usize = 16;
 const COUNT: usize = 12;

@@ -12,12 +12,14 @@
 //! the engine alone leaves that feature off, and has none of this in the program.
 #![forbid(unsafe_code)]
 
-mod ctcp;
-mod dfcp;
-mod lt_tcp;
+mod block_repair;
+pub mod codes;
+pub mod ctcp;
+pub mod dfcp;
+pub mod lt_tcp;
 mod needs;
-mod tcp_fec;
-mod tcp_nc;
+pub mod tcp_fec;
+pub mod tcp_nc;
 
 use fulmar_profile::System;
 

@@ -15,12 +15,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fulmar-preload", &["fulmar-carry"]),
     ("fulmar-net", &["fulmar-units"]),
     ("fulmar-profile", &["fulmar-control", "fulmar-fec"]),
-    ("fulmar-systems", &["fulmar-control", "fulmar-fec", "fulmar-profile", "fulmar-units"]),
+    ("fulmar-systems", &["fulmar-control", "fulmar-fec", "fulmar-gf", "fulmar-profile", "fulmar-units"]),
     (
         "fulmar-proto",
         &["fulmar-control", "fulmar-fec", "fulmar-gf", "fulmar-profile", "fulmar-systems", "fulmar-units"],
     ),
-    ("fulmar-world", &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec", "fulmar-units"]),
+    (
+        "fulmar-world",
+        &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec", "fulmar-systems", "fulmar-units"],
+    ),
     ("fulmar", &["fulmar-proto"]),
     ("fulmar-lab", &["fulmar", "fulmar-world", "fulmar-net", "fulmar-proto"]),
     ("fulmar-cli", &["fulmar", "fulmar-carry", "fulmar-lab", "fulmar-net", "fulmar-units"]),

@@ -10,8 +10,10 @@ use alloc::boxed::Box;
 use fulmar_units::{Instant, Rate};
 
 use super::{CongestionController, SendBudget};
-use crate::redundancy::DUPLICATE_ACKS_OF_LOSS;
 use crate::{Feedback, LossEvent, PathView};
+
+/// RFC 5681 3.2: so many duplicate ACKs are a loss.
+pub const DUPLICATE_ACKS_OF_LOSS: u32 = 3;
 
 /// A controller that sees the path through a code.
 #[derive(Debug)]

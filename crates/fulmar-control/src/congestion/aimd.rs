@@ -13,7 +13,7 @@ use super::window::{Epoch, WindowConfig, pacing_rtt};
 use crate::{Feedback, PathView};
 
 /// RFC 5681 (4), RFC 9002 B.1 kLossReductionFactor.
-pub(super) const REDUCTION: f64 = 0.5;
+pub const REDUCTION: f64 = 0.5;
 
 /// Window and threshold.
 #[derive(Copy, Clone, Debug)]
@@ -62,10 +62,35 @@ impl Aimd {
 
     /// A congestion event: the window times `factor`. With `is_loss`, all of its losses coming back undoes
     /// it.
-    pub(super) fn reduce(&mut self, feedback: &Feedback, factor: f64, is_loss: bool) {
+    pub fn reduce(&mut self, feedback: &Feedback, factor: f64, is_loss: bool) {
         self.epoch.start(feedback, self.windows, is_loss);
         self.recoveries += u64::from(is_loss);
         self.shrink(factor);
+    }
+
+    /// Do losses begin a new event? Those of packets sent before the last one belong to that.
+    pub fn is_new_loss(&mut self, feedback: &Feedback) -> bool {
+        self.epoch.is_new_loss(feedback)
+    }
+
+    /// Do marks (RFC 3168: once per window)?
+    pub fn is_new_mark(&self, feedback: &Feedback) -> bool {
+        self.epoch.is_new_mark(feedback)
+    }
+
+    /// Do packets that a code could not repair?
+    pub fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
+        self.epoch.is_new_unrepairable(feedback)
+    }
+
+    /// Do losses that a code repaired?
+    pub fn is_new_repair(&self, feedback: &Feedback) -> bool {
+        self.epoch.is_new_repair(feedback)
+    }
+
+    /// A reduction without `is_loss` that counts as fast recovery all the same.
+    pub fn enter_recovery(&mut self) {
+        self.recoveries += 1;
     }
 
     fn shrink(&mut self, factor: f64) {
@@ -77,14 +102,14 @@ impl Aimd {
 
     /// Growth by what was acknowledged, unless it was sent before the last reduction or the application was
     /// the limit.
-    pub(super) fn grow(&mut self, feedback: &Feedback) {
+    pub fn grow(&mut self, feedback: &Feedback) {
         if !self.epoch.covers(feedback.newest_acked_sent_at) {
             self.grow_in_recovery_too(feedback);
         }
     }
 
     /// The same, also in the round after a reduction.
-    pub(super) fn grow_in_recovery_too(&mut self, feedback: &Feedback) {
+    pub fn grow_in_recovery_too(&mut self, feedback: &Feedback) {
         if !feedback.is_window_limited {
             return;
         }
@@ -105,7 +130,7 @@ impl Aimd {
     }
 
     /// Packets declared lost came back: the event may be undone.
-    pub(super) fn on_spurious(&mut self, packets: u32) {
+    pub fn on_spurious(&mut self, packets: u32) {
         if packets == 0 {
             return;
         }
@@ -136,7 +161,7 @@ impl Aimd {
     }
 
     /// Has this timeout, the `count`th in a row, told of congestion?
-    pub(super) fn on_timeout(&mut self, count: u32) {
+    pub fn on_timeout(&mut self, count: u32) {
         if count == self.config.collapse_timeouts() {
             self.collapse();
         }

@@ -10,31 +10,23 @@ mod above_code;
 mod aimd;
 mod auto;
 mod bbr;
-mod ctcp;
 mod cubic;
-mod ecn_only;
-mod grow_only;
 mod hystart;
 mod receive_window;
 mod reno;
 mod response;
-mod tcp_fec;
-#[cfg(test)]
-mod told;
-mod unlimited;
+#[cfg(any(test, feature = "told"))]
+pub mod told;
 mod window;
 
-pub use above_code::AboveCode;
+pub use above_code::{AboveCode, DUPLICATE_ACKS_OF_LOSS};
+pub use aimd::{Aimd, REDUCTION};
 pub use auto::{Auto, Mechanism};
 pub use bbr::Bbr;
-pub use ctcp::Ctcp;
 pub use cubic::{Cubic, CubicConfig};
-pub use ecn_only::EcnOnly;
-pub use grow_only::GrowOnly;
 pub use receive_window::ReceiveWindow;
 pub use reno::{NewReno, Reno};
-pub use tcp_fec::TcpFec;
-pub use unlimited::{TokenBucket, Unlimited, UnlimitedConfig};
+pub use response::{Response, WindowController};
 pub use window::WindowConfig;
 
 /// What a controller allows: a window, a pace, and how far the pace may be run ahead of.

@@ -37,8 +37,19 @@ pub struct WindowController<R> {
 }
 
 impl<R: Response> WindowController<R> {
-    pub(super) fn with_response(mtu_bytes: u32, config: WindowConfig, response: R) -> Self {
+    /// A controller for a path of `mtu_bytes`.
+    pub fn with_response(mtu_bytes: u32, config: WindowConfig, response: R) -> Self {
         Self { window: Aimd::new(mtu_bytes, config), response }
+    }
+
+    /// What answers.
+    pub fn response(&self) -> &R {
+        &self.response
+    }
+
+    /// The same, to set.
+    pub fn response_mut(&mut self) -> &mut R {
+        &mut self.response
     }
 }
 

@@ -15,13 +15,14 @@ const MEMORY_BURSTS: f64 = 256.0;
 
 /// Losses and the runs they came in, with exponential forgetting.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bursts {
+pub struct Bursts {
     lost_packets: f64,
     bursts: f64,
 }
 
 impl Bursts {
-    pub(super) fn count(&mut self, feedback: &Feedback) {
+    /// Counts what the record tells.
+    pub fn count(&mut self, feedback: &Feedback) {
         let kept = libm::exp(-f64::from(feedback.lost.bursts) / MEMORY_BURSTS);
         self.lost_packets = self.lost_packets * kept + f64::from(feedback.lost.packets);
         self.bursts = self.bursts * kept + f64::from(feedback.lost.bursts);
@@ -35,7 +36,7 @@ impl Bursts {
     }
 
     /// Mean length in packets; 0 before the first burst.
-    pub(super) fn mean_packets(&self) -> f64 {
+    pub fn mean_packets(&self) -> f64 {
         if self.bursts > 0.0 { self.lost_packets / self.bursts } else { 0.0 }
     }
 }

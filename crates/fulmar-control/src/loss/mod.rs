@@ -4,17 +4,11 @@ use core::fmt::Debug;
 
 use crate::Feedback;
 
-mod autoregressive;
 mod bursts;
-mod ewma;
-mod oracle;
 mod pooled;
-mod rounds;
 mod view;
 
-pub use autoregressive::{Autoregressive, AutoregressiveConfig};
-pub use ewma::{Ewma, STATIC_GAIN};
-pub use oracle::Oracle;
+pub use bursts::Bursts;
 pub use pooled::Pooled;
 pub use view::LossView;
 

@@ -61,7 +61,7 @@ impl RedundancyPolicy for Arq {
 }
 
 /// The order every policy keeps where it has nothing to add.
-pub(super) fn asked_or_source(opportunity: &Opportunity) -> Choice {
+pub fn asked_or_source(opportunity: &Opportunity) -> Choice {
     if opportunity.missing > 0 {
         Choice::Recover
     } else if opportunity.has_new_data {

@@ -11,31 +11,17 @@ use crate::{Feedback, PathView};
 
 mod arq;
 mod auto;
-mod block_repair;
 mod channel;
-mod ctcp;
 mod favor;
 mod fixed;
-mod fountain;
-mod lt_tcp;
 mod retransmit;
-mod tcp_fec;
-mod tcp_nc;
-mod vegas;
 
-pub use arq::Arq;
+pub use arq::{Arq, asked_or_source};
 pub use auto::AutoRedundancy;
 pub use channel::Channel;
-pub use ctcp::CtcpHybrid;
 pub use favor::Favor;
 pub use fixed::FixedRate;
-pub use fountain::{DFCP_BLOCK_BYTES, Fountain, FountainConfig};
-pub use lt_tcp::{LtTcp, LtTcpConfig};
-pub use retransmit::Retransmissions;
-pub use tcp_fec::{GroupSize, TcpFecGroups};
-pub(crate) use tcp_nc::DUPLICATE_ACKS_OF_LOSS;
-pub use tcp_nc::{TcpNcCombinations, TcpNcConfig};
-pub use vegas::{AdaptiveConfig, AdaptiveRedundancy, Reading};
+pub use retransmit::{Pace, Retransmissions};
 
 /// Why a repair symbol is sent; statistics are kept per reason.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

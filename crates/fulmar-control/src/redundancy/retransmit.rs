@@ -31,7 +31,7 @@ pub struct Retransmissions {
 
 /// When the next hole may be filled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace {
+pub struct Pace {
     rule: Retransmissions,
     last: Option<Instant>,
     is_after_timeout: bool,
@@ -41,12 +41,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(rule: Retransmissions) -> Self {
+    /// By this rule.
+    pub fn new(rule: Retransmissions) -> Self {
         Self { rule, ..Self::default() }
     }
 
     /// When it was too early now. A block that lacks symbols has no holes that TCP would know of.
-    pub(super) fn held_until(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
+    pub fn held_until(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
         let has_blocks = opportunity.block != BlockView::default();
         if !self.rule.one_each_round || self.is_after_timeout || has_blocks {
             return None;
@@ -54,7 +55,8 @@ impl Pace {
         self.last.map(|last| last + path.rtt_smoothed).filter(|next| *next > opportunity.now)
     }
 
-    pub(super) fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity) {
+    /// A packet has left that carries `choice`.
+    pub fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity) {
         if choice == Choice::Recover {
             self.last = Some(opportunity.now);
             if core::mem::replace(&mut self.has_begun, true) {
@@ -66,12 +68,12 @@ impl Pace {
     }
 
     /// A lost retransmission is found as any packet is.
-    pub(super) fn finds_lost_copies(&self) -> bool {
+    pub fn finds_lost_copies(&self) -> bool {
         self.rule.await_timeout.is_none()
     }
 
     /// New data fits TCP's receive window, which begins at the oldest hole.
-    pub(super) fn has_room(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+    pub fn has_room(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         let ahead = u64::from(opportunity.unacked_symbols) + u64::from(opportunity.missing_symbols);
         match self.rule.await_timeout {
             None | Some(0) => true,
@@ -79,12 +81,13 @@ impl Pace {
         }
     }
 
-    pub(super) fn on_timeout(&mut self) {
+    /// A timeout expired.
+    pub fn on_timeout(&mut self) {
         (self.is_after_timeout, self.partial_at) = (true, None);
     }
 
     /// Since when a timer runs that the ACKs that come do not start again.
-    pub(super) fn impatient_since(&self) -> Option<Instant> {
+    pub fn impatient_since(&self) -> Option<Instant> {
         let is_one_by_one = self.rule.one_each_round && !self.is_after_timeout;
         self.partial_at.filter(|_| is_one_by_one)
     }

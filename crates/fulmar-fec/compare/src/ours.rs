@@ -1,9 +1,10 @@
 //! Our codes: whole blocks from slices, and streams through the decoder that a transport uses.
 
 use fulmar_fec::{
-    Code, Cover, DecoderLimits, Density, DfcpRaptor, Present, ReedSolomon, RepairKey, RlcBlock, RlcWindow,
-    Rows, SymbolId, Window, XorGroups, dfcp, restore,
+    Code, Cover, DecoderLimits, Density, Present, ReedSolomon, RepairKey, RlcBlock, RlcWindow,
+    Rows, SymbolId, Window, XorGroups, restore,
 };
+use fulmar_systems::dfcp::{self, DfcpRaptor};
 
 use crate::measure::{Report, Row, SYMBOL, gb_per_s, mb_per_s, symbols};
 

@@ -1,6 +1,7 @@
 //! How often a block is not decoded although as many symbols arrived as it has, and what more it takes.
 
-use fulmar_fec::{Code, Cover, DecoderLimits, RaptorQ, RepairKey, RlcBlock, SymbolId, Window, dfcp};
+use fulmar_fec::{Code, Cover, DecoderLimits, RaptorQ, RepairKey, RlcBlock, SymbolId, Window};
+use fulmar_systems::dfcp;
 
 use crate::measure::{Report, Row, symbols};
 

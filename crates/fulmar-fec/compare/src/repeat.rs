@@ -1,8 +1,9 @@
 //! One thing so many times and nothing else, so that counted instructions can be divided by it.
 
 use fulmar_fec::{
-    Code, Cover, DecoderLimits, Present, ReedSolomon, RepairKey, RlcWindow, SymbolId, Window, dfcp, restore,
+    Code, Cover, DecoderLimits, Present, ReedSolomon, RepairKey, RlcWindow, SymbolId, Window, restore,
 };
+use fulmar_systems::dfcp;
 
 use crate::measure::{SYMBOL, symbols};
 

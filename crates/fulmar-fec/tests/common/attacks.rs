@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use fulmar_fec::*;
+use fulmar_systems::codes::{by_name, from_parameters};
+use fulmar_systems::dfcp::DfcpRaptor;
 
 use super::Draw;
 use super::probe::Probe;

@@ -2,6 +2,7 @@
 //! order. Fuzz targets and an ordinary test call it.
 
 use fulmar_fec::*;
+use fulmar_systems::codes::from_parameters;
 
 use super::probe::Probe;
 

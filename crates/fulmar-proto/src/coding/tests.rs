@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_control::{
-    Choice, FixedSizing, InsuredSet, PathView, RepairReason, TcpNcCombinations, TcpNcConfig,
-};
+use fulmar_control::{Choice, FixedSizing, InsuredSet, PathView, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId, XorGroups};
+use fulmar_systems::tcp_nc::{TcpNcCombinations, TcpNcConfig};
 use fulmar_units::Instant;
 
 use super::strategy::Strategy;

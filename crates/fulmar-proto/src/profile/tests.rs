@@ -96,7 +96,7 @@ fn settings_reach_their_modules() {
 #[test]
 fn offline_encoding_has_blocks_of_the_same_length() {
     let code = |spec: &str| Profile::parse(spec).unwrap().code;
-    let length = |spec: &str| code(spec).len_max(fulmar_fec::DfcpRaptor::SEGMENT_BYTES);
+    let length = |spec: &str| code(spec).len_max(fulmar_systems::dfcp::DfcpRaptor::SEGMENT_BYTES);
     assert_eq!(length("dfcp:coding=0,decoding=0"), length("dfcp"));
     assert_ne!(code("dfcp:coding=0,decoding=0").shape().id, code("dfcp").shape().id);
 }
@@ -322,11 +322,11 @@ fn the_engine_s_settings_are_taken_by_the_systems_rows() {
 #[test]
 fn codes_have_the_names_of_their_numbers() {
     let codes = code_ids();
-    assert_eq!(codes.len(), fulmar_fec::NAMES.len());
+    assert_eq!(codes.len(), fulmar_systems::codes::NAMES.len());
     for id in codes {
         let row = code_numbered(id).expect("listed");
-        assert_eq!(row.name, fulmar_fec::NAMES[usize::from(id.0)]);
-        let code = fulmar_fec::by_name(row.name, 32).expect("every code");
+        assert_eq!(row.name, fulmar_systems::codes::NAMES[usize::from(id.0)]);
+        let code = fulmar_systems::codes::by_name(row.name, 32).expect("every code");
         let again = (row.from_parameters)(&code.parameters()).expect("its own parameters");
         assert_eq!(again.shape(), code.shape());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_control::{
-    Choice, Feedback, FixedSizing, Opportunity, PathView, Pooled, RedundancyPolicy, RepairReason, Unlimited,
+    Choice, Feedback, FixedSizing, Opportunity, PathView, Pooled, RedundancyPolicy, RepairReason,
 };
 use fulmar_fec::{Code, DecoderLimits, SymbolId, Window};
 use fulmar_net::{Datagram, Direction, LinkConfig};
@@ -19,6 +19,7 @@ use fulmar_proto::wire::frame::{
 use fulmar_proto::wire::packet;
 use fulmar_proto::wire::symbol::SymbolFrames;
 use fulmar_proto::{ConnectionId, Dir, Instant, PacketNumber, Parameters, Rate, Side, TransportConfig};
+use fulmar_systems::dfcp::Unlimited;
 
 use crate::common::World;
 
@@ -249,8 +250,8 @@ fn send(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut
 
 /// Every code there is, small.
 fn code(number: u8) -> Arc<dyn Code> {
-    let name = fulmar_fec::NAMES[usize::from(number) % fulmar_fec::NAMES.len()];
-    fulmar_fec::by_name(name, 16).expect("every code")
+    let name = fulmar_systems::codes::NAMES[usize::from(number) % fulmar_systems::codes::NAMES.len()];
+    fulmar_systems::codes::by_name(name, 16).expect("every code")
 }
 
 /// Symbols, pieces and combinations of a peer that says anything.

@@ -1,8 +1,14 @@
 //! Coded TCP (Leith, Medard et al.): blocks of 32 with repair at the loss rate, and a backoff by RTTmin / RTT.
 
+mod controller;
+mod hybrid;
+
+pub use controller::{ByQueue, Ctcp};
+pub use hybrid::CtcpHybrid;
+
 use std::sync::Arc;
 
-use fulmar_control as control;
+use fulmar_control::FixedSizing;
 use fulmar_fec::RlcBlock;
 use fulmar_profile::{
     CodeRow, ControllerRow, Cover, Family, Kind, PolicyRow, Setting, SizingRow, System, WINDOW_SETTINGS,
@@ -44,7 +50,7 @@ pub(crate) static CTCP: System = System {
         takes: WINDOW_SETTINGS,
         make: |values| {
             let window = window(values);
-            Arc::new(move |context| Box::new(control::Ctcp::new(context.mtu_bytes, window)))
+            Arc::new(move |context| Box::new(ByQueue::controller(context.mtu_bytes, window)))
         },
     }],
     policies: &[PolicyRow {
@@ -55,14 +61,14 @@ pub(crate) static CTCP: System = System {
         is_asked_by_tcp: |_| false,
         make: |values| {
             let proactive = values.number("proactive");
-            Arc::new(move |_| Box::new(control::CtcpHybrid::new(proactive)))
+            Arc::new(move |_| Box::new(CtcpHybrid::new(proactive)))
         },
     }],
     sizings: &[SizingRow {
         name: "fixed",
         make: |values| {
             let symbols = values.integer_u32("k");
-            Arc::new(move |_| Box::new(control::FixedSizing::new(symbols)))
+            Arc::new(move |_| Box::new(FixedSizing::new(symbols)))
         },
     }],
     ..System::NOTHING

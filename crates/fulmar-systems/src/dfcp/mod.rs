@@ -1,11 +1,18 @@
 //! DFCP, the Digital Fountain based Communication Protocol (Solymos, BME 2014): its Raptor code, no congestion
 //! control, a token bucket. `dfcp-raptorq` is the same with RaptorQ (RFC 6330) over packets.
 
+mod fountain;
+mod raptor;
+mod unlimited;
+
+pub use fountain::{DFCP_BLOCK_BYTES, Fountain, FountainConfig};
+pub use raptor::{CHECK_BYTES, DfcpBlock, DfcpRaptor, DfcpReceiver, MESSAGE_BYTES, Taus88, ldpc_state};
+pub use unlimited::{TokenBucket, Unlimited, UnlimitedConfig};
+
 use std::sync::Arc;
 
-use fulmar_control as control;
 use fulmar_control::{CongestionController, RedundancyPolicy};
-use fulmar_fec::{Code, CodeError, DfcpRaptor, RaptorQ, RlcBlock, dfcp::Taus88};
+use fulmar_fec::{Code, CodeError, RaptorQ, RlcBlock};
 use fulmar_profile::{
     CodeRow, ControllerRow, Cover, Family, HandshakeTimer, Kind, Make, PolicyRow, ProfileError, Setting,
     System, Values, block_symbols_max,
@@ -25,8 +32,8 @@ pub(crate) static DFCP: System = System {
             name: "dfcp",
             cover: Cover::Fountain,
             block_max: None,
-            make: code,
-            from_parameters: |parameters| fulmar_fec::from_parameters(DfcpRaptor::ID, parameters),
+            make: make_code,
+            from_parameters: |parameters| Ok(Arc::new(DfcpRaptor::from_parameters(parameters)?)),
         },
         CodeRow {
             id: RaptorQ::ID,
@@ -37,14 +44,14 @@ pub(crate) static DFCP: System = System {
             from_parameters: |parameters| fulmar_fec::from_parameters(RaptorQ::ID, parameters),
         },
     ],
-    controllers: &[ControllerRow { name: "unlimited", obeys: false, takes: &[], make: unlimited }],
+    controllers: &[ControllerRow { name: "unlimited", obeys: false, takes: &[], make: make_controller }],
     policies: &[PolicyRow {
         name: "fountain",
         covers: &[Cover::Block, Cover::Fountain],
         needs: "a code over blocks: dfcp, raptorq, rlc-block or reed-solomon",
         takes: &[],
         is_asked_by_tcp: |_| false,
-        make: fountain,
+        make: make_policy,
     }],
     check,
     handshake_timer: |values| {
@@ -203,7 +210,7 @@ fn is_offline(values: &Values) -> bool {
     values.word("policy") == "fountain" && !values.flag("coding")
 }
 
-fn code(values: &Values) -> Result<Arc<dyn Code>, CodeError> {
+fn make_code(values: &Values) -> Result<Arc<dyn Code>, CodeError> {
     if is_offline(values) {
         let sources = DfcpRaptor::len_max(DfcpRaptor::SEGMENT_BYTES);
         return Ok(Arc::new(RlcBlock::new(sources)?));
@@ -212,29 +219,28 @@ fn code(values: &Values) -> Result<Arc<dyn Code>, CodeError> {
 }
 
 /// Its token bucket, or none.
-fn unlimited(values: &Values) -> Make<dyn CongestionController> {
-    let by_rate = control::TokenBucket::inctokens_for(values.number("rate"));
+fn make_controller(values: &Values) -> Make<dyn CongestionController> {
+    let by_rate = TokenBucket::inctokens_for(values.number("rate"));
     let inctokens = match values.integer("inctokens") {
         0 => by_rate,
         inctokens => inctokens,
     };
     if inctokens == 0 {
-        return Arc::new(|context| Box::new(control::Unlimited::new(context.mtu_bytes, Default::default())));
+        return Arc::new(|context| Box::new(Unlimited::new(context.mtu_bytes, Default::default())));
     }
     let maxtokens = match values.integer("maxtokens") {
         0 => inctokens,
         maxtokens => maxtokens,
     };
     let inttokens = values.integer_u32("inttokens");
-    let bucket =
-        control::TokenBucket { maxtokens, numtokens: values.integer("numtokens"), inctokens, inttokens };
-    Arc::new(move |context| Box::new(control::Unlimited::with_tokens(context.mtu_bytes, bucket)))
+    let bucket = TokenBucket { maxtokens, numtokens: values.integer("numtokens"), inctokens, inttokens };
+    Arc::new(move |context| Box::new(Unlimited::with_tokens(context.mtu_bytes, bucket)))
 }
 
-fn fountain(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let mut config = control::FountainConfig::default();
+fn make_policy(values: &Values) -> Make<dyn RedundancyPolicy> {
+    let mut config = FountainConfig::default();
     config.window_blocks = values.integer_u32("window");
     config.is_persistent = values.flag("persistent");
     config.redundancy_bytes = values.integer_u32("redundancy");
-    Arc::new(move |_| Box::new(control::Fountain::new(config)))
+    Arc::new(move |_| Box::new(Fountain::new(config)))
 }

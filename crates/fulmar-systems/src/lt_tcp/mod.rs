@@ -1,9 +1,25 @@
 //! LT-TCP, the loss-tolerant TCP (Hourt, RPI 2014): proactive and reactive FEC per block, congestion by ECN
 //! alone, four estimators of the loss rate. `no-cc` is the TCP without congestion control of its section 2.3.
 
+mod autoregressive;
+mod ecn_only;
+mod ewma;
+mod grow_only;
+mod oracle;
+mod policy;
+mod rounds;
+mod sizing;
+
+pub use autoregressive::{Autoregressive, AutoregressiveConfig};
+pub use ecn_only::{EcnOnly, OnMarks};
+pub use ewma::{Ewma, STATIC_GAIN};
+pub use grow_only::{GrowOnly, Never};
+pub use oracle::Oracle;
+pub use policy::{LtTcp, LtTcpConfig};
+pub use sizing::WindowSizing;
+
 use std::sync::Arc;
 
-use fulmar_control as control;
 use fulmar_control::RedundancyPolicy;
 use fulmar_fec::ReedSolomon;
 use fulmar_profile::{
@@ -41,13 +57,13 @@ pub(crate) static LT_TCP: System = System {
         needs: crate::needs::BLOCKS,
         takes: &[],
         is_asked_by_tcp: |_| false,
-        make: policy,
+        make: make_policy,
     }],
     sizings: &[SizingRow {
         name: "window",
         make: |values| {
             let [blocks, min, max] = ["blocks", "kmin", "kmax"].map(|name| values.integer_u32(name));
-            Arc::new(move |_| Box::new(control::WindowSizing::new(blocks, min, max)))
+            Arc::new(move |_| Box::new(WindowSizing::new(blocks, min, max)))
         },
     }],
     check,
@@ -81,7 +97,7 @@ const CONTROLLERS: &[ControllerRow] = &[
         takes: WINDOW_SETTINGS,
         make: |values| {
             let window = window(values);
-            Arc::new(move |context| Box::new(control::EcnOnly::new(context.mtu_bytes, window)))
+            Arc::new(move |context| Box::new(OnMarks::controller(context.mtu_bytes, window)))
         },
     },
     ControllerRow {
@@ -90,7 +106,7 @@ const CONTROLLERS: &[ControllerRow] = &[
         takes: WINDOW_SETTINGS,
         make: |values| {
             let window = window(values);
-            Arc::new(move |context| Box::new(control::GrowOnly::new(context.mtu_bytes, window)))
+            Arc::new(move |context| Box::new(Never::controller(context.mtu_bytes, window)))
         },
     },
 ];
@@ -100,23 +116,23 @@ const ESTIMATORS: &[EstimatorRow] = &[
         name: "static-ewma",
         make: |values| {
             let gain = values.number("alpha");
-            Arc::new(move |_| Box::new(control::Ewma::with_gain(gain)))
+            Arc::new(move |_| Box::new(Ewma::with_gain(gain)))
         },
     },
-    EstimatorRow { name: "dynamic-ewma", make: |_| Arc::new(|_| Box::new(control::Ewma::dynamic())) },
+    EstimatorRow { name: "dynamic-ewma", make: |_| Arc::new(|_| Box::new(Ewma::dynamic())) },
     EstimatorRow {
         name: "autoregressive",
         make: |values| {
-            let mut config = control::AutoregressiveConfig::default();
+            let mut config = AutoregressiveConfig::default();
             (config.order, config.forgetting) = (values.integer_u32("order"), values.number("forgetting"));
-            Arc::new(move |_| Box::new(control::Autoregressive::new(config)))
+            Arc::new(move |_| Box::new(Autoregressive::new(config)))
         },
     },
     EstimatorRow {
         name: "oracle",
         make: |values| {
             let (rate, burst) = (values.number("p"), values.number("E"));
-            Arc::new(move |_| Box::new(control::Oracle::new(rate, burst)))
+            Arc::new(move |_| Box::new(Oracle::new(rate, burst)))
         },
     },
 ];
@@ -178,12 +194,12 @@ fn check(values: &Values) -> Result<(), ProfileError> {
     Ok(())
 }
 
-fn policy(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let mut config = control::LtTcpConfig::default();
+fn make_policy(values: &Values) -> Make<dyn RedundancyPolicy> {
+    let mut config = LtTcpConfig::default();
     (config.target, config.has_bursts) = (values.number("target"), values.flag("bursts"));
     if values.word("code") == REED_SOLOMON {
         let repairs = ReedSolomon::SYMBOLS_MAX.saturating_sub(block_symbols_max(values) as usize);
         config.repairs_max = u32::try_from(repairs).unwrap_or(u32::MAX);
     }
-    Arc::new(move |_| Box::new(control::LtTcp::new(config)))
+    Arc::new(move |_| Box::new(LtTcp::new(config)))
 }

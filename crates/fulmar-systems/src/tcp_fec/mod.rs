@@ -1,10 +1,15 @@
 //! TCP-FEC (Sato, Kitakyushu 2019): XOR repair per group of the congestion window, with interleaving and a
 //! gentle answer to repaired losses (chapter 5), or with neither (chapters 3 and 4).
 
+mod controller;
+mod groups;
+
+pub use controller::{Gently, TcpFec};
+pub use groups::{GroupSize, TcpFecGroups};
+
 use std::sync::Arc;
 
-use fulmar_control as control;
-use fulmar_control::{CongestionController, GroupSize};
+use fulmar_control::CongestionController;
 use fulmar_fec::XorGroups;
 use fulmar_profile::{
     CodeRow, ControllerRow, Cover, Family, Kind, Make, PolicyRow, ProfileError, Setting, System, Values,
@@ -28,7 +33,12 @@ pub(crate) static TCP_FEC: System = System {
         },
         from_parameters: |parameters| fulmar_fec::from_parameters(XorGroups::ID, parameters),
     }],
-    controllers: &[ControllerRow { name: "tcp-fec", obeys: true, takes: WINDOW_SETTINGS, make: controller }],
+    controllers: &[ControllerRow {
+        name: "tcp-fec",
+        obeys: true,
+        takes: WINDOW_SETTINGS,
+        make: make_controller,
+    }],
     policies: &[PolicyRow {
         name: "tcp-fec",
         covers: &[Cover::Groups, Cover::Window],
@@ -38,7 +48,7 @@ pub(crate) static TCP_FEC: System = System {
         make: |values| {
             let (size, suppresses) = (group_size(values), values.flag("suppress"));
             let pace = retransmissions(values);
-            Arc::new(move |_| Box::new(control::TcpFecGroups::new(size).asking(suppresses, pace)))
+            Arc::new(move |_| Box::new(TcpFecGroups::new(size).asking(suppresses, pace)))
         },
     }],
     check: |values| {
@@ -120,14 +130,14 @@ fn group_size(values: &Values) -> GroupSize {
 }
 
 /// Chapters 3 and 4 have groups without interleaving, and no notice of what was repaired.
-fn controller(values: &Values) -> Make<dyn CongestionController> {
+fn make_controller(values: &Values) -> Make<dyn CongestionController> {
     let (window, reduction) = (window(values), values.number("r"));
     let is_notified = reduction < 1.0 || values.word("group") == "interleaved";
     Arc::new(move |context| {
         let mtu_bytes = context.mtu_bytes;
         Box::new(match is_notified {
-            true => control::TcpFec::new(mtu_bytes, window, reduction),
-            false => control::TcpFec::unnotified(mtu_bytes, window),
+            true => Gently::controller(mtu_bytes, window, reduction),
+            false => Gently::unnotified(mtu_bytes, window),
         })
     })
 }

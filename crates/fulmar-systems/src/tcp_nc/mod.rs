@@ -1,10 +1,15 @@
 //! TCP/NC (Medina-Ruiz, Kieffer, Pesquet-Popescu, NetCod 2012): R combinations per packet below Reno, with R as
 //! it is set or adapted by their Algorithm 1.
 
+mod combinations;
+mod vegas;
+
+pub use combinations::{TcpNcCombinations, TcpNcConfig};
+pub use vegas::{AdaptiveConfig, AdaptiveRedundancy, Reading};
+
 use std::sync::Arc;
 
-use fulmar_control as control;
-use fulmar_control::{Reading, RedundancyPolicy};
+use fulmar_control::RedundancyPolicy;
 use fulmar_profile::{Cover, Family, Kind, Make, PolicyRow, Setting, System, Values, retransmissions};
 
 pub(crate) static TCP_NC: System =
@@ -51,7 +56,7 @@ const POLICIES: &[PolicyRow] = &[
         is_asked_by_tcp,
         make: |values| {
             let (config, redundancy) = (combinations(values), values.number("R"));
-            Arc::new(move |_| Box::new(control::TcpNcCombinations::new(config, redundancy)))
+            Arc::new(move |_| Box::new(TcpNcCombinations::new(config, redundancy)))
         },
     },
     PolicyRow {
@@ -135,8 +140,8 @@ fn is_asked_by_tcp(values: &Values) -> bool {
     values.word("ask") == "tcp"
 }
 
-fn combinations(values: &Values) -> control::TcpNcConfig {
-    let mut config = control::TcpNcConfig::default();
+fn combinations(values: &Values) -> TcpNcConfig {
+    let mut config = TcpNcConfig::default();
     (config.window_packets, config.is_systematic) = (values.integer_u32("W"), values.flag("systematic"));
     config.retransmissions = retransmissions(values);
     config.asks_by_tcp = is_asked_by_tcp(values);
@@ -145,10 +150,10 @@ fn combinations(values: &Values) -> control::TcpNcConfig {
 
 fn adaptive(values: &Values) -> Make<dyn RedundancyPolicy> {
     let config = combinations(values);
-    let mut adaptive = control::AdaptiveConfig::default();
+    let mut adaptive = AdaptiveConfig::default();
     adaptive.initial = values.number("R");
     (adaptive.alpha, adaptive.beta) = (values.number("vegas_alpha"), values.number("vegas_beta"));
     (adaptive.step, adaptive.redundancy_max) = (values.number("step"), values.number("rmax"));
     adaptive.reading = if values.word("reading") == "text" { Reading::Text } else { Reading::Printed };
-    Arc::new(move |_| Box::new(control::TcpNcCombinations::adaptive(config, adaptive)))
+    Arc::new(move |_| Box::new(TcpNcCombinations::adaptive(config, adaptive)))
 }

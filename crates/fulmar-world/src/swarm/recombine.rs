@@ -5,8 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control as control;
-use fulmar_control::{GroupSize, RedundancyPolicy, Retransmissions};
+use fulmar_control::{RedundancyPolicy, Retransmissions};
 use fulmar_proto::{Make, Profile, RecoveryConfig, Timeout};
+use fulmar_systems::codes;
+use fulmar_systems::ctcp::{ByQueue, CtcpHybrid};
+use fulmar_systems::dfcp::{Fountain, FountainConfig, Unlimited};
+use fulmar_systems::lt_tcp::{Autoregressive, Ewma, LtTcp, OnMarks, Oracle};
+use fulmar_systems::tcp_fec::{Gently, GroupSize, TcpFecGroups};
+use fulmar_systems::tcp_nc::{TcpNcCombinations, TcpNcConfig};
 use fulmar_units::Rate;
 
 use super::draw::Draw;
@@ -19,7 +25,7 @@ const ESTIMATORS: [&str; 5] = ["static", "dynamic", "oracle", "autoregressive", 
 
 /// A random recombination. Its name says what it is made of.
 pub(super) fn draw_profile(d: &mut Draw) -> Profile {
-    let code = d.of(&fulmar_fec::NAMES);
+    let code = d.of(&codes::NAMES);
     let len_max = d.between(1, 64) as u32;
     let (congestion, redundancy, loss) = (d.of(&CONTROLLERS), d.of(&POLICIES), d.of(&ESTIMATORS));
     let recovery = draw_recovery(d);
@@ -27,7 +33,7 @@ pub(super) fn draw_profile(d: &mut Draw) -> Profile {
     let mut profile = Profile::auto();
     profile.name = format!("{code}/{len_max} {congestion} {redundancy} {loss} {block} {recovery:?}");
     profile.name.truncate(200);
-    profile.code = fulmar_fec::by_name(code, len_max).expect("every code has such a length");
+    profile.code = codes::by_name(code, len_max).expect("every code has such a length");
     profile.congestion = draw_congestion(d, congestion);
     profile.redundancy = draw_redundancy(d, redundancy, recovery.is_by_packets_alone);
     profile.loss = draw_loss(d, loss);
@@ -66,14 +72,14 @@ fn draw_congestion(d: &mut Draw, name: &'static str) -> Make<dyn control::Conges
             "newreno" => Box::new(control::NewReno::new(mtu, window)),
             "cubic" => Box::new(control::Cubic::new(mtu, Default::default())),
             "bbr" => Box::new(control::Bbr::new(mtu)),
-            "ecn-only" => Box::new(control::EcnOnly::new(mtu, window)),
-            "ctcp" => Box::new(control::Ctcp::new(mtu, window)),
-            "tcp-fec" => Box::new(control::TcpFec::new(mtu, window, reduction)),
+            "ecn-only" => Box::new(OnMarks::controller(mtu, window)),
+            "ctcp" => Box::new(ByQueue::controller(mtu, window)),
+            "tcp-fec" => Box::new(Gently::controller(mtu, window, reduction)),
             "tcp-nc" => {
                 let reno = control::AboveCode::new(Box::new(control::Reno::new(mtu, window)));
                 Box::new(control::ReceiveWindow::new(mtu, Box::new(reno), 65_535))
             }
-            "no-cc" => Box::new(control::Unlimited::at_rate(mtu, rate)),
+            "no-cc" => Box::new(Unlimited::at_rate(mtu, rate)),
             _ => Box::new(control::Auto::new(mtu)),
         }
     })
@@ -94,22 +100,20 @@ fn draw_redundancy(d: &mut Draw, name: &'static str, awaits_timeout: bool) -> Ma
         _ => GroupSize::Interleaved { groups: 1 + packets as u16 % 5, limit: packets % 40 },
     };
     Arc::new(move |_| {
-        let mut combinations = control::TcpNcConfig::default();
+        let mut combinations = TcpNcConfig::default();
         (combinations.window_packets, combinations.is_systematic) = (packets, is_systematic);
         (combinations.asks_by_tcp, combinations.retransmissions) = (asks_by_tcp, pace);
-        let mut fountain = control::FountainConfig::default();
+        let mut fountain = FountainConfig::default();
         (fountain.window_blocks, fountain.is_persistent) = (packets, is_persistent);
         match name {
             "arq" => Box::new(control::Arq::with(pace)),
             "fixed" => Box::new(control::FixedRate::new(share, packets)),
-            "lt-tcp" => Box::new(control::LtTcp::new(Default::default())),
-            "ctcp" => Box::new(control::CtcpHybrid::new(share)),
-            "fountain" => Box::new(control::Fountain::new(fountain)),
-            "tcp-fec" => Box::new(control::TcpFecGroups::new(size).asking(suppresses, pace)),
-            "tcp-nc" => Box::new(control::TcpNcCombinations::new(combinations, 1.0 + share / 4.0)),
-            "tcp-nc-adaptive" => {
-                Box::new(control::TcpNcCombinations::adaptive(combinations, Default::default()))
-            }
+            "lt-tcp" => Box::new(LtTcp::new(Default::default())),
+            "ctcp" => Box::new(CtcpHybrid::new(share)),
+            "fountain" => Box::new(Fountain::new(fountain)),
+            "tcp-fec" => Box::new(TcpFecGroups::new(size).asking(suppresses, pace)),
+            "tcp-nc" => Box::new(TcpNcCombinations::new(combinations, 1.0 + share / 4.0)),
+            "tcp-nc-adaptive" => Box::new(TcpNcCombinations::adaptive(combinations, Default::default())),
             _ => Box::new(control::AutoRedundancy::new()),
         }
     })
@@ -118,10 +122,10 @@ fn draw_redundancy(d: &mut Draw, name: &'static str, awaits_timeout: bool) -> Ma
 fn draw_loss(d: &mut Draw, name: &'static str) -> Make<dyn control::LossEstimator> {
     let rate = d.between(0, 100) as f64 / 100.0;
     Arc::new(move |_| match name {
-        "static" => Box::new(control::Ewma::fixed()),
-        "dynamic" => Box::new(control::Ewma::dynamic()),
-        "oracle" => Box::new(control::Oracle::new(rate, 1.0 + rate)),
-        "autoregressive" => Box::new(control::Autoregressive::new(Default::default())),
+        "static" => Box::new(Ewma::fixed()),
+        "dynamic" => Box::new(Ewma::dynamic()),
+        "oracle" => Box::new(Oracle::new(rate, 1.0 + rate)),
+        "autoregressive" => Box::new(Autoregressive::new(Default::default())),
         _ => Box::new(control::Pooled::new()),
     })
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fulmar_fec::{DecoderLimits, DfcpRaptor, RaptorQ, ReedSolomon, RlcBlock};
+use fulmar_fec::{DecoderLimits, RaptorQ, ReedSolomon, RlcBlock};
+use fulmar_systems::dfcp::{DfcpRaptor, Taus88};
 
 use super::*;
 use crate::coding::SymbolReceiver;
@@ -86,7 +87,7 @@ fn codes() -> Vec<Arc<dyn Code>> {
         Arc::new(ReedSolomon::new(32, 8).unwrap()),
         Arc::new(RlcBlock::new(32).unwrap()),
         Arc::new(RlcBlock::new(32).unwrap().not_systematic()),
-        Arc::new(DfcpRaptor::new(fulmar_fec::dfcp::Taus88::seeded(7))),
+        Arc::new(DfcpRaptor::new(Taus88::seeded(7))),
         Arc::new(RaptorQ::new(32).unwrap()),
     ]
 }
@@ -172,7 +173,7 @@ fn a_block_lacks_what_neither_arrived_nor_is_under_way() {
 /// once, not one packet a round trip.
 #[test]
 fn a_block_that_does_not_decode_lacks_all_that_the_receiver_says() {
-    let mut pair = Pair::new(Arc::new(DfcpRaptor::new(fulmar_fec::dfcp::Taus88::seeded(7))), 64);
+    let mut pair = Pair::new(Arc::new(DfcpRaptor::new(Taus88::seeded(7))), 64);
     pair.sender.plan_block(64);
     let mut sent = vec![pair.emit(Choice::Source).unwrap().1];
     let needed = 1 + pair.look().missing;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fulmar_fec::{NAMES, WORK_MAX};
+use fulmar_fec::WORK_MAX;
 use fulmar_proto::Connection;
+use fulmar_systems::codes::NAMES;
 
 /// Bytes that a peer can make a connection hold beyond flow control, at these settings.
 pub(super) const RECEIVE_MEMORY_BYTES: usize = 16 << 20;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use fulmar_fec::{CodeId, NAMES, by_name, from_parameters};
+use fulmar_fec::CodeId;
 use fulmar_proto::{ConnectionId, Parameters, Profile, Side, TransportConfig};
+use fulmar_systems::codes::{NAMES, by_name, from_parameters};
 
 use super::super::draw::Draw;
 use super::super::plan::IN_RANGE;

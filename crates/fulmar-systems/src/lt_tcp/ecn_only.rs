@@ -10,10 +10,8 @@
 //! Inputs: bytes acknowledged, marks, when the newest packet acknowledged was sent. Losses are not read.
 //! Invariant: window >= 2 packets.
 
-use super::aimd::{Aimd, REDUCTION};
-use super::response::{Response, WindowController};
-use super::window::WindowConfig;
-use crate::{Feedback, PathView};
+use fulmar_control::congestion::{Aimd, REDUCTION, Response, WindowController};
+use fulmar_control::{Feedback, PathView, WindowConfig};
 
 /// Reno that hears marks and timeouts, and is deaf to losses.
 pub type EcnOnly = WindowController<OnMarks>;
@@ -22,10 +20,10 @@ pub type EcnOnly = WindowController<OnMarks>;
 #[derive(Clone, Debug)]
 pub struct OnMarks;
 
-impl EcnOnly {
+impl OnMarks {
     /// A controller for a path of `mtu_bytes`.
-    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self::with_response(mtu_bytes, config, OnMarks)
+    pub fn controller(mtu_bytes: u32, config: WindowConfig) -> EcnOnly {
+        WindowController::with_response(mtu_bytes, config, OnMarks)
     }
 }
 
@@ -33,7 +31,7 @@ impl Response for OnMarks {
     const NAME: &'static str = "ecn-only";
 
     fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
-        if window.epoch.is_new_mark(feedback) {
+        if window.is_new_mark(feedback) {
             window.reduce(feedback, REDUCTION, false);
         } else {
             window.grow(feedback);
@@ -43,13 +41,13 @@ impl Response for OnMarks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::{MTU, acked, at, lost, path, ssthresh, window};
-    use super::super::{CongestionController, NewReno, Reno};
     use super::*;
+    use fulmar_control::congestion::told::{MTU, acked, at, forty_packets, lost, path, ssthresh, window};
+    use fulmar_control::{CongestionController, NewReno, Reno};
 
     #[test]
     fn losses_change_nothing_and_acks_go_on_counting() {
-        let mut controller = EcnOnly::new(MTU, WindowConfig::default());
+        let mut controller = OnMarks::controller(MTU, WindowConfig::default());
         controller.on_feedback(&lost(100, 50, 9), &path());
         assert_eq!(window(&controller), 10_000);
         controller.on_feedback(&acked(100, 50, 10_000), &path());
@@ -58,8 +56,7 @@ mod tests {
 
     #[test]
     fn a_mark_halves_once_per_window() {
-        let mut controller =
-            EcnOnly::new(MTU, WindowConfig { initial_packets: 40, ..WindowConfig::default() });
+        let mut controller = OnMarks::controller(MTU, forty_packets());
         let mark = |now, sent| {
             let mut feedback = acked(now, sent, 1_000);
             feedback.ecn_ce_packets = 1;
@@ -78,7 +75,7 @@ mod tests {
     #[test]
     fn on_marks_alone_it_is_reno() {
         let config = WindowConfig::default();
-        let mut ours = EcnOnly::new(MTU, config);
+        let mut ours = OnMarks::controller(MTU, config);
         let (mut reno, mut newreno) = (Reno::new(MTU, config), NewReno::new(MTU, config));
         for round in 1..60 {
             let mut feedback = acked(100 * round, 100 * round - 100, window(&ours));
@@ -93,8 +90,9 @@ mod tests {
 
     #[test]
     fn a_retransmission_timeout_begins_slow_start() {
-        let config = WindowConfig { is_timeout_final: true, ..WindowConfig::default() };
-        let mut controller = EcnOnly::new(MTU, config);
+        let mut config = WindowConfig::default();
+        config.is_timeout_final = true;
+        let mut controller = OnMarks::controller(MTU, config);
         controller.on_timeout(at(1000), 1, &path());
         assert_eq!((window(&controller), ssthresh(&controller)), (2_000, Some(5_000)));
         assert_eq!(controller.phase(), "slow start");

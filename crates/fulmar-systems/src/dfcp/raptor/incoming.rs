@@ -1,15 +1,13 @@
 //! A block of DFCP on its way in: its segments as they came, and, once it is its turn, the receiver that
 //! decodes them.
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use std::collections::VecDeque;
 
 use super::block::DfcpReceiver;
 use super::layout::segment_state;
 use super::ldpc::CHECK_BYTES;
 use super::taus88::Taus88;
-use crate::{CodeError, RepairKey};
+use fulmar_fec::{CodeError, RepairKey};
 
 /// Coded bytes that a block may collect. The most that one of a thousand needed is 71,500; one that needs
 /// more begins again.

@@ -7,9 +7,6 @@
 //! bits: the XOR of the indices of its unknown bytes, the XOR of the values, and their number. A known byte
 //! is taken out without looking at the others.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use super::lt::INPUTS;
 
 /// A list's end.
@@ -72,7 +69,7 @@ struct Edges {
 
 impl Peeling {
     /// All bytes are unknown but those in `zeros`.
-    pub(super) fn new(zeros: core::ops::Range<usize>) -> Self {
+    pub(super) fn new(zeros: std::ops::Range<usize>) -> Self {
         let mut bytes = vec![0; INPUTS];
         bytes[zeros.clone()].fill(KNOWN);
         Self {
@@ -96,7 +93,7 @@ impl Peeling {
 
     /// Edges entered or taken out since the last call.
     pub(super) fn take_followed(&mut self) -> usize {
-        core::mem::take(&mut self.followed)
+        std::mem::take(&mut self.followed)
     }
 
     pub(super) fn unknown(&self) -> usize {

@@ -3,8 +3,7 @@
 //! Source: LT-TCP section 2.3, where it shows what estimation errors cost. Useful wherever the channel is
 //! known.
 
-use super::{LossEstimator, LossView};
-use crate::Feedback;
+use fulmar_control::{Feedback, LossEstimator, LossView};
 
 /// Says what it was told.
 #[derive(Clone, Debug)]

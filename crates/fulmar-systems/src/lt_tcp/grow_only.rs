@@ -5,10 +5,8 @@
 //! retransmission alone reaches when no loss is taken for congestion. The receiver's window is all that
 //! bounds it.
 
-use super::aimd::Aimd;
-use super::response::{Response, WindowController};
-use super::window::WindowConfig;
-use crate::{Feedback, PathView};
+use fulmar_control::congestion::{Aimd, Response, WindowController};
+use fulmar_control::{Feedback, PathView, WindowConfig};
 
 /// Slow start for ever.
 pub type GrowOnly = WindowController<Never>;
@@ -17,10 +15,10 @@ pub type GrowOnly = WindowController<Never>;
 #[derive(Clone, Debug)]
 pub struct Never;
 
-impl GrowOnly {
+impl Never {
     /// A controller for a path of `mtu_bytes`.
-    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self::with_response(mtu_bytes, config, Never)
+    pub fn controller(mtu_bytes: u32, config: WindowConfig) -> GrowOnly {
+        WindowController::with_response(mtu_bytes, config, Never)
     }
 }
 
@@ -36,13 +34,13 @@ impl Response for Never {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CongestionController;
-    use super::super::told::{MTU, acked, at, lost, path, window};
     use super::*;
+    use fulmar_control::CongestionController;
+    use fulmar_control::congestion::told::{MTU, acked, at, lost, path, window};
 
     #[test]
     fn nothing_shrinks_it() {
-        let mut controller = GrowOnly::new(MTU, WindowConfig::default());
+        let mut controller = Never::controller(MTU, WindowConfig::default());
         let mut feedback = lost(100, 50, 5);
         feedback.ecn_ce_packets = 3;
         controller.on_feedback(&feedback, &path());

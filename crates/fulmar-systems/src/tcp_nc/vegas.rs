@@ -25,11 +25,11 @@
 //! is a packet that did not move the first symbol not seen, or one the code could not make good; they are
 //! counted from ACK to ACK until one advances.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use fulmar_units::Instant;
 
-use crate::Feedback;
+use fulmar_control::Feedback;
 
 /// Which of its two descriptions of the algorithm to follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

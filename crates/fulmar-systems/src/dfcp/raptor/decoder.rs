@@ -6,17 +6,13 @@
 //! has as many coded bytes as it takes at least, so that it does not keep one for a round trip for want of the
 //! last segments; all that they lead to then takes some twenty calls, of which most are [`Decoder::go_on`].
 
-use alloc::collections::BTreeMap;
-use alloc::vec;
-use alloc::vec::Vec;
+use std::collections::BTreeMap;
 
 use super::incoming::Incoming;
 use super::layout::{CODED_BYTES_EXPECTED, block_of, ldpc_state};
 use super::taus88::Taus88;
-use crate::known::Known;
-use crate::recovered::Recovered;
-use crate::work::{STEP, Work};
-use crate::{CodeError, Cover, Decoder, DecoderLimits, Innovation, RepairKey, SymbolId, Window};
+use fulmar_fec::parts::{Known, Recovered, STEP, Work};
+use fulmar_fec::{CodeError, Cover, Decoder, DecoderLimits, Innovation, RepairKey, SymbolId, Window};
 
 /// What a receiver holds when its block is about to be decoded.
 const RECEIVER_BYTES: usize = 11 << 18;
@@ -283,7 +279,7 @@ impl Decoder for DfcpDecoder {
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        if self.recovered.len() == 0 && core::mem::take(&mut self.is_news) {
+        if self.recovered.len() == 0 && std::mem::take(&mut self.is_news) {
             self.failure = self.advance(None, POLL_SLICE).err();
         }
         self.recovered.poll(out)

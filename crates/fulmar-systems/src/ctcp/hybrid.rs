@@ -12,9 +12,9 @@
 //!
 //! Inputs: the loss estimate, the newest block, what is missing. Invariant: 0 <= carry < 1.
 
-use super::block_repair::BlockRepair;
-use super::{Choice, Opportunity, RedundancyPolicy};
-use crate::{Feedback, PathView};
+use fulmar_control::{Choice, Feedback, Opportunity, PathView, RedundancyPolicy};
+
+use crate::block_repair::BlockRepair;
 
 /// More loss than this is not planned for.
 const LOSS_MAX: f64 = 0.9;
@@ -83,17 +83,17 @@ impl RedundancyPolicy for CtcpHybrid {
 mod tests {
     use fulmar_units::Instant;
 
-    use super::super::BlockView;
     use super::*;
+    use fulmar_control::BlockView;
 
     /// Repair symbols of each of `blocks` blocks of 32.
-    fn repairs(proactive: f64, rate: f64, blocks: usize) -> alloc::vec::Vec<u32> {
+    fn repairs(proactive: f64, rate: f64, blocks: usize) -> Vec<u32> {
         let mut path = PathView::unknown(1200);
         path.loss.rate = rate;
         let mut policy = CtcpHybrid::new(proactive);
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         opportunity.has_new_data = true;
-        let mut counts = alloc::vec::Vec::new();
+        let mut counts = Vec::new();
         while counts.len() <= blocks {
             let choice = policy.choose(&opportunity, &path);
             policy.on_emitted(choice, &opportunity, &path);

@@ -8,10 +8,10 @@
 //! Of burst lengths the source measures none; they are averaged as everywhere here (`bursts`).
 //! Invariants: the rate stays within 0 and 1; a round without packets is no sample.
 
-use super::bursts::Bursts;
+use fulmar_control::loss::Bursts;
+use fulmar_control::{Feedback, LossEstimator, LossView};
+
 use super::rounds::{Rounds, Sample};
-use super::{LossEstimator, LossView};
-use crate::Feedback;
 
 /// LT-TCP 3.1: weight of the newest sample.
 pub const STATIC_GAIN: f64 = 0.6;
@@ -94,13 +94,12 @@ mod tests {
     use fulmar_units::Instant;
 
     use super::*;
-    use crate::LossEvent;
 
     fn round(estimator: &mut Ewma, round: u64, acked: u32, lost: u32, bursts: u32) {
         let mut feedback = Feedback::at(Instant::ZERO);
         feedback.round = round;
         feedback.acked_packets = acked;
-        feedback.lost = LossEvent { packets: lost, bursts, ..LossEvent::default() };
+        (feedback.lost.packets, feedback.lost.bursts) = (lost, bursts);
         estimator.on_feedback(&feedback);
     }
 

@@ -12,14 +12,17 @@
 //!
 //! Invariant: combinations sent <= R * packets + 1, beside those asked for.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use fulmar_units::Instant;
 
-use super::retransmit::Pace;
+use fulmar_control::congestion::DUPLICATE_ACKS_OF_LOSS;
+use fulmar_control::redundancy::Pace;
+use fulmar_control::{
+    BlockView, Choice, Feedback, Opportunity, PathView, RedundancyPolicy, RepairReason, Retransmissions,
+};
+
 use super::vegas::{AdaptiveConfig, AdaptiveRedundancy};
-use super::{BlockView, Choice, Opportunity, RedundancyPolicy, RepairReason, Retransmissions};
-use crate::{Feedback, PathView};
 
 /// Settings of TCP/NC's sender.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -84,9 +87,6 @@ pub struct TcpNcCombinations {
 
 /// RFC 6298 2.4.
 const RTO_MIN: Duration = Duration::from_secs(1);
-
-/// RFC 5681 3.2: so many duplicate ACKs are a loss.
-pub(crate) const DUPLICATE_ACKS_OF_LOSS: u32 = 3;
 
 impl TcpNcCombinations {
     /// R fixed at `redundancy`, at least 1.
@@ -263,12 +263,12 @@ mod tests {
 
     /// What leaves in `packets` chances: C for a combination in a packet's place, s for a plain packet, r for
     /// one more.
-    fn line(redundancy: f64, is_systematic: bool, packets: u32) -> alloc::string::String {
+    fn line(redundancy: f64, is_systematic: bool, packets: u32) -> String {
         let config = TcpNcConfig { window_packets: 4, is_systematic, ..TcpNcConfig::default() };
         let (mut policy, path) = (TcpNcCombinations::new(config, redundancy), PathView::unknown(1000));
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.has_new_data, opportunity.window_max) = (true, 64);
-        let mut line = alloc::string::String::new();
+        let mut line = String::new();
         for _ in 0..packets {
             let choice = policy.choose(&opportunity, &path);
             policy.on_emitted(choice, &opportunity, &path);

@@ -1,8 +1,6 @@
 //! The inner code: which of the 65536 input bytes are XORed to one coded byte (thesis, section 3.7.3 and
 //! Table 3.1).
 
-use alloc::boxed::Box;
-
 use super::taus88::{Draws, Taus88};
 
 /// Input bytes of the inner code.

@@ -2,8 +2,8 @@
 
 use super::ldpc::MESSAGE_BYTES;
 use super::taus88::Taus88;
-use crate::rows::check_cover;
-use crate::{CodeError, Cover, RepairKey, Window};
+use fulmar_fec::parts::check_cover;
+use fulmar_fec::{CodeError, Cover, RepairKey, Window};
 
 /// Coded bytes with which nearly every block decodes; measured, see `docs/codes.md`.
 pub(super) const CODED_BYTES_EXPECTED: usize = 69_000;

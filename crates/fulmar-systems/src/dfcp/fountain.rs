@@ -15,8 +15,7 @@
 //!
 //! Invariant: never more blocks under way than the window.
 
-use super::{Choice, Opportunity, RedundancyPolicy, RepairReason};
-use crate::{Feedback, PathView};
+use fulmar_control::{Choice, Feedback, Opportunity, PathView, RedundancyPolicy, RepairReason};
 
 /// Bytes of a block after its outer code (Solymos 2014, section 3.7.1): the unit of `redundancy_bytes`.
 pub const DFCP_BLOCK_BYTES: u32 = 65_536;
@@ -96,8 +95,8 @@ impl RedundancyPolicy for Fountain {
 mod tests {
     use fulmar_units::Instant;
 
-    use super::super::BlockView;
     use super::*;
+    use fulmar_control::BlockView;
 
     fn opportunity(undecoded: u32) -> Opportunity {
         let mut opportunity = Opportunity::idle(Instant::ZERO);

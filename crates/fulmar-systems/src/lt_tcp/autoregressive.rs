@@ -14,10 +14,10 @@
 //! Until there are m samples, the estimate is their mean. Burst lengths are a mean over many (`bursts`).
 //! Cost: O(m^2) per round. Invariants: the rate stays within 0 and 1; P stays bounded and symmetric.
 
-use super::bursts::Bursts;
+use fulmar_control::loss::Bursts;
+use fulmar_control::{Feedback, LossEstimator, LossView};
+
 use super::rounds::{Rounds, Sample};
-use super::{LossEstimator, LossView};
-use crate::Feedback;
 
 /// Highest order.
 const ORDER_MAX: usize = 8;
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_constant_channel_does_not_wind_it_up() {
         let mut estimator = estimator(8, 0.5);
-        learn(&mut estimator, core::iter::repeat_n(0.05, 100_000));
+        learn(&mut estimator, std::iter::repeat_n(0.05, 100_000));
         assert!((estimator.view().rate - 0.05).abs() < 1e-6, "{:?}", estimator.view());
         learn(&mut estimator, [0.9, 0.9, 0.9]);
         assert!((0.0..=1.0).contains(&estimator.view().rate));

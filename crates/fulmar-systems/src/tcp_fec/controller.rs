@@ -11,16 +11,14 @@
 //! could not tell from it. Slow start ends with it, as
 //! with any ECN-echo, also with r = 1, which reduces nothing: where it went on, the first queue that
 //! overflows took hundreds of packets, and Table 5.3 had 0.6 instead of 24 Mb/s. Chapters 3 and 4 have no
-//! notice at all ([`TcpFec::unnotified`]). Losses that wait for their group's repair are not answered: that
+//! notice at all ([`Gently::unnotified`]). Losses that wait for their group's repair are not answered: that
 //! is the suppression of duplicate ACKs. Nothing is undone: reordering has no effect here unless repair had
 //! to be asked for.
 //!
 //! Inputs: packets repaired and not repairable, marks. Invariant: window >= 2 packets.
 
-use super::aimd::{Aimd, REDUCTION};
-use super::response::{Response, WindowController};
-use super::window::WindowConfig;
-use crate::{Feedback, PathView};
+use fulmar_control::congestion::{Aimd, REDUCTION, Response, WindowController};
+use fulmar_control::{Feedback, PathView, WindowConfig};
 
 /// NewReno below an erasure code that reports what it repaired.
 pub type TcpFec = WindowController<Gently>;
@@ -32,18 +30,18 @@ pub struct Gently {
     reduction: Option<f64>,
 }
 
-impl TcpFec {
+impl Gently {
     /// A controller for a path of `mtu_bytes` with reduction factor `reduction`, the source's r, above 0 and
     /// at most 1.
-    pub fn new(mtu_bytes: u32, config: WindowConfig, reduction: f64) -> Self {
+    pub fn controller(mtu_bytes: u32, config: WindowConfig, reduction: f64) -> TcpFec {
         let is_sound = reduction.is_finite() && reduction > 0.0;
         let reduction = if is_sound { reduction.min(1.0) } else { REDUCTION };
-        Self::with_response(mtu_bytes, config, Gently { reduction: Some(reduction) })
+        WindowController::with_response(mtu_bytes, config, Gently { reduction: Some(reduction) })
     }
 
     /// TCP-FEC of chapters 3 and 4: a repaired loss is not seen.
-    pub fn unnotified(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self::with_response(mtu_bytes, config, Gently { reduction: None })
+    pub fn unnotified(mtu_bytes: u32, config: WindowConfig) -> TcpFec {
+        WindowController::with_response(mtu_bytes, config, Gently { reduction: None })
     }
 }
 
@@ -51,10 +49,10 @@ impl Response for Gently {
     const NAME: &'static str = "tcp-fec";
 
     fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, _path: &PathView) {
-        let is_notice = window.epoch.is_new_repair(feedback) || window.epoch.is_new_mark(feedback);
-        if window.epoch.is_new_unrepairable(feedback) {
+        let is_notice = window.is_new_repair(feedback) || window.is_new_mark(feedback);
+        if window.is_new_unrepairable(feedback) {
             window.reduce(feedback, REDUCTION, false);
-            window.recoveries += 1;
+            window.enter_recovery();
         } else if let Some(reduction) = self.reduction.filter(|_| is_notice) {
             window.reduce(feedback, reduction, false);
         } else {
@@ -65,12 +63,12 @@ impl Response for Gently {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CongestionController;
-    use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
+    use fulmar_control::CongestionController;
+    use fulmar_control::congestion::told::{MTU, acked, at, forty_packets, lost, path, window};
 
     fn controller(reduction: f64) -> TcpFec {
-        TcpFec::new(MTU, WindowConfig { initial_packets: 40, ..WindowConfig::default() }, reduction)
+        Gently::controller(MTU, forty_packets(), reduction)
     }
 
     fn repaired(now: u64, sent: u64) -> Feedback {
@@ -104,7 +102,7 @@ mod tests {
         for (now, sent, expected) in [(400, 180, 20_000), (600, 190, 20_000), (800, 300, 14_000)] {
             let mut feedback = acked(now, now - 50, 0);
             feedback.repaired_packets = 1;
-            feedback.repaired_sent_at = Some(super::super::told::at(sent));
+            feedback.repaired_sent_at = Some(at(sent));
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
         }
@@ -113,13 +111,14 @@ mod tests {
     /// RFC 6582 3.2 (4): `recover` is what had been sent at the timeout; no loss from before it counts anew.
     #[test]
     fn what_was_lost_before_a_timeout_costs_no_more_than_the_timeout() {
-        let config = WindowConfig { initial_packets: 40, is_timeout_final: true, ..WindowConfig::default() };
-        let mut controller = TcpFec::new(MTU, config, 0.7);
-        controller.on_timeout(super::super::told::at(500), 1, &path());
+        let mut config = forty_packets();
+        config.is_timeout_final = true;
+        let mut controller = Gently::controller(MTU, config, 0.7);
+        controller.on_timeout(at(500), 1, &path());
         for (now, sent, expected) in [(600, 450, 2_000), (700, 550, 2_000)] {
             let mut feedback = acked(now, now - 50, 0);
             feedback.unrepairable_packets = 1;
-            feedback.unrepairable_sent_at = Some(super::super::told::at(sent));
+            feedback.unrepairable_sent_at = Some(at(sent));
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
             assert_eq!(controller.recoveries(), Some(u64::from(sent > 500)));
@@ -135,8 +134,8 @@ mod tests {
 
     #[test]
     fn without_notice_a_repaired_loss_is_not_seen() {
-        let config = WindowConfig { initial_packets: 40, ..WindowConfig::default() };
-        let mut controller = TcpFec::unnotified(MTU, config);
+        let config = forty_packets();
+        let mut controller = Gently::unnotified(MTU, config);
         controller.on_feedback(&repaired(200, 150), &path());
         assert_eq!((window(&controller), controller.phase()), (41_000, "slow start"));
     }
@@ -161,7 +160,7 @@ mod tests {
             // Acknowledged is what was sent a round trip ago, after the last halving.
             let mut feedback = acked(now, now - 100, 0);
             feedback.unrepairable_packets = 1;
-            feedback.unrepairable_sent_at = Some(super::super::told::at(sent));
+            feedback.unrepairable_sent_at = Some(at(sent));
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
         }

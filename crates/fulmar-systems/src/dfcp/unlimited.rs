@@ -10,8 +10,7 @@
 
 use fulmar_units::{Instant, Rate};
 
-use super::{CongestionController, SendBudget};
-use crate::{Feedback, PathView};
+use fulmar_control::{CongestionController, Feedback, PathView, SendBudget};
 
 /// Settings of no congestion control.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -134,7 +133,6 @@ impl CongestionController for Unlimited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossEvent;
 
     #[test]
     fn nothing_moves_it() {
@@ -143,7 +141,7 @@ mod tests {
         assert_eq!(before.pacing, Some(Rate::from_bytes_per_second(1_000_000)));
         let path = PathView::unknown(1200);
         let mut feedback = Feedback::at(Instant::ZERO);
-        feedback.lost = LossEvent { bytes: 120_000, packets: 100, bursts: 1, ..LossEvent::default() };
+        (feedback.lost.bytes, feedback.lost.packets, feedback.lost.bursts) = (120_000, 100, 1);
         feedback.ecn_ce_packets = 50;
         controller.on_feedback(&feedback, &path);
         controller.on_timeout(Instant::ZERO, 9, &path);

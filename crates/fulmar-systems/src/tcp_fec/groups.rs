@@ -15,10 +15,10 @@
 
 use fulmar_units::Instant;
 
-use super::block_repair::ended_at;
-use super::retransmit::Pace;
-use super::{Choice, Opportunity, RedundancyPolicy, Retransmissions};
-use crate::{Feedback, PathView};
+use fulmar_control::redundancy::Pace;
+use fulmar_control::{Choice, Feedback, Opportunity, PathView, RedundancyPolicy, Retransmissions};
+
+use crate::block_repair::ended_at;
 
 /// How long a group is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl RedundancyPolicy for TcpFecGroups {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
+    use std::time::Duration;
 
     use fulmar_units::Instant;
 
@@ -217,11 +217,11 @@ mod tests {
     }
 
     /// What leaves in `packets` chances: s for a source, digits for the repair of a group.
-    fn line(size: GroupSize, window_packets: u64, packets: u32) -> alloc::string::String {
+    fn line(size: GroupSize, window_packets: u64, packets: u32) -> String {
         let (mut policy, path) = (TcpFecGroups::new(size), path(window_packets));
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         (opportunity.has_new_data, opportunity.window_max) = (true, 256);
-        let mut line = alloc::string::String::new();
+        let mut line = String::new();
         for _ in 0..packets {
             let choice = policy.choose(&opportunity, &path);
             policy.on_emitted(choice, &opportunity, &path);

@@ -11,9 +11,9 @@
 //!
 //! Inputs: the loss estimate, the newest block, what is missing. Invariant: n - k is at most `repairs_max`.
 
-use super::block_repair::BlockRepair;
-use super::{Channel, Choice, Opportunity, RedundancyPolicy};
-use crate::{Feedback, LossView, PathView};
+use fulmar_control::{Channel, Choice, Feedback, LossView, Opportunity, PathView, RedundancyPolicy};
+
+use crate::block_repair::BlockRepair;
 
 /// Longest block for which the probability is summed.
 const SUMMED_SYMBOLS_MAX: u32 = 512;
@@ -95,12 +95,12 @@ impl RedundancyPolicy for LtTcp {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
+    use std::time::Duration;
 
     use fulmar_units::Instant;
 
-    use super::super::{BlockView, RepairReason};
     use super::*;
+    use fulmar_control::{BlockView, RepairReason};
 
     fn loss(rate: f64, burst_packets: f64) -> LossView {
         LossView { rate, burst_packets, weight_packets: 1000.0 }
@@ -145,7 +145,7 @@ mod tests {
         let mut opportunity = Opportunity::idle(Instant::ZERO);
         opportunity.has_new_data = true;
         opportunity.block = BlockView::default();
-        let mut line = alloc::string::String::new();
+        let mut line = String::new();
         for step in 0..14 {
             // Two packets of the second block are known lost while its PFEC is still due.
             opportunity.missing = u32::from(step == 9 || step == 10);

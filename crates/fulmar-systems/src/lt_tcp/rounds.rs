@@ -1,6 +1,6 @@
 //! Loss samples by packet-timed rounds.
 
-use crate::Feedback;
+use fulmar_control::Feedback;
 
 /// What one round showed.
 #[derive(Copy, Clone, Debug, PartialEq)]

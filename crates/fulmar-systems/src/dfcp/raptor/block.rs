@@ -1,14 +1,11 @@
 //! One block of DFCP: from 63536 bytes to segments, and back.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use super::ldpc::{CHECK_BYTES, MESSAGE_BYTES, checks, for_each_message_byte};
 use super::lt::{Associations, DEGREE_MAX, INPUTS, Visitor};
 use super::peel::{Contradiction, Peeling};
 use super::taus88::Taus88;
-use crate::CodeError;
-use crate::work::Work;
+use fulmar_fec::CodeError;
+use fulmar_fec::parts::Work;
 
 /// A block ready to be sent: message, zeros up to 63536 bytes, and check bytes.
 #[derive(Debug)]
@@ -284,7 +281,7 @@ impl Visitor for Collect<'_> {
 /// would only be carried along.
 const UNKNOWN_EACH: usize = 8;
 /// Kinds of coded bytes that wait: up to degree 19, up to 66. Those below 10 do not.
-const WAITING: [core::ops::RangeInclusive<usize>; 2] = [10..=19, 20..=DEGREE_MAX];
+const WAITING: [std::ops::RangeInclusive<usize>; 2] = [10..=19, 20..=DEGREE_MAX];
 
 /// Values, degrees and indices that wait, at most; 220,000 do before a block is decoded.
 const WAITING_MAX: usize = 400_000;
@@ -318,7 +315,7 @@ impl Waiting {
 
     /// Coded bytes that need not wait any more.
     fn give_due(&mut self, unknown: usize) -> Option<Vec<u16>> {
-        self.due(unknown).map(|kind| core::mem::take(&mut self.0[kind]))
+        self.due(unknown).map(|kind| std::mem::take(&mut self.0[kind]))
     }
 
     fn len(&self) -> usize {

@@ -6,12 +6,12 @@
 //! because the core cannot know that a writer will not come back, it waits a fraction of a round trip for
 //! more.
 
-use core::time::Duration;
+use std::time::Duration;
 
 use fulmar_units::Instant;
 
-use super::{Choice, Opportunity, RepairReason};
-use crate::PathView;
+use fulmar_control::redundancy::asked_or_source;
+use fulmar_control::{Choice, Opportunity, PathView, RepairReason};
 
 /// An unfinished block or group waits this share of a round trip for more data before its repair is sent.
 const PAUSE_PER_RTT: u32 = 8;
@@ -19,14 +19,14 @@ const PAUSE_PER_RTT: u32 = 8;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// When data have ended for all we can tell: nothing new for a while after the newest source symbol.
-pub(super) fn ended_at(opportunity: &Opportunity, path: &PathView) -> Instant {
+pub(crate) fn ended_at(opportunity: &Opportunity, path: &PathView) -> Instant {
     let newest = opportunity.newest_source.unwrap_or(opportunity.now);
     newest + (path.rtt_smoothed / PAUSE_PER_RTT).max(PAUSE_MIN)
 }
 
 /// The newest block's proactive repair.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BlockRepair {
+pub(crate) struct BlockRepair {
     /// Source symbols sent when the plan was made, and the repair symbols planned.
     planned: Option<(u64, u32)>,
 }
@@ -34,7 +34,7 @@ pub(super) struct BlockRepair {
 impl BlockRepair {
     /// The next packet. `plan` gives the number of proactive repair symbols of a block of so many source
     /// symbols.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         &self,
         opportunity: &Opportunity,
         path: &PathView,
@@ -46,7 +46,7 @@ impl BlockRepair {
         if opportunity.block.repairs < self.planned(opportunity, plan) {
             return proactive(opportunity);
         }
-        super::arq::asked_or_source(opportunity)
+        asked_or_source(opportunity)
     }
 
     fn within_block(
@@ -74,7 +74,7 @@ impl BlockRepair {
 
     /// A packet leaves. The first after the newest block's last source symbol settles the plan for it, which
     /// stands until another source symbol is sent. `plan` as above, asked once per block.
-    pub(super) fn on_emitted(
+    pub(crate) fn on_emitted(
         &mut self,
         choice: Choice,
         opportunity: &Opportunity,

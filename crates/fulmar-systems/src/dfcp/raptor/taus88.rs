@@ -5,8 +5,6 @@
 //! is linear over GF(2): its words also satisfy recurrences that reach far back, of which many steps can be
 //! taken at once ([`LAGS`]).
 
-use alloc::boxed::Box;
-
 use fulmar_gf as gf;
 
 /// State of the generator: what a DFCP header carries as S1, S2 and S3 (thesis, section 3.8.3).

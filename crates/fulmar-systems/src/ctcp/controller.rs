@@ -15,12 +15,10 @@
 //! where it keeps the window. Inputs: losses on the wire whether repaired or not ("never ignores packet
 //! loss"), RTTs. Invariant: window >= 2 packets.
 
-use core::time::Duration;
+use std::time::Duration;
 
-use super::aimd::{Aimd, REDUCTION};
-use super::response::{Response, WindowController};
-use super::window::WindowConfig;
-use crate::{Feedback, PathView};
+use fulmar_control::congestion::{Aimd, REDUCTION, Response, WindowController};
+use fulmar_control::{Feedback, PathView, WindowConfig};
 
 /// Packets of so many eighths of the largest are full.
 const FULL_EIGHTHS: u64 = 7;
@@ -28,10 +26,10 @@ const FULL_EIGHTHS: u64 = 7;
 /// AIMD with the backoff RTTmin / RTT.
 pub type Ctcp = WindowController<ByQueue>;
 
-impl Ctcp {
+impl ByQueue {
     /// A controller for a path of `mtu_bytes`.
-    pub fn new(mtu_bytes: u32, config: WindowConfig) -> Self {
-        Self::with_response(mtu_bytes, config, ByQueue::default())
+    pub fn controller(mtu_bytes: u32, config: WindowConfig) -> Ctcp {
+        WindowController::with_response(mtu_bytes, config, ByQueue::default())
     }
 }
 
@@ -79,9 +77,9 @@ impl Response for ByQueue {
     fn on_feedback(&mut self, window: &mut Aimd, feedback: &Feedback, path: &PathView) {
         self.measure(feedback, path);
         window.on_spurious(feedback.spurious_packets);
-        if window.epoch.is_new_loss(feedback) {
+        if window.is_new_loss(feedback) {
             window.reduce(feedback, self.backoff(path), true);
-        } else if window.epoch.is_new_mark(feedback) {
+        } else if window.is_new_mark(feedback) {
             window.reduce(feedback, REDUCTION, false);
         } else {
             window.grow_in_recovery_too(feedback);
@@ -95,9 +93,9 @@ impl Response for ByQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CongestionController;
-    use super::super::told::{MTU, acked, lost, path, window};
     use super::*;
+    use fulmar_control::CongestionController;
+    use fulmar_control::congestion::told::{MTU, acked, forty_packets, lost, path, window};
 
     fn path_with(rtt_min: u64) -> PathView {
         let mut path = path();
@@ -106,7 +104,7 @@ mod tests {
     }
 
     fn controller() -> Ctcp {
-        Ctcp::new(MTU, WindowConfig { initial_packets: 40, ..WindowConfig::default() })
+        ByQueue::controller(MTU, forty_packets())
     }
 
     fn lost_at(rtt: Option<u64>, now: u64, sent: u64) -> Feedback {
@@ -136,7 +134,7 @@ mod tests {
             (feedback.round, feedback.rtt) = (round, Some(Duration::from_millis(rtt)));
             controller.on_feedback(&feedback, &path_with(25));
             let expected = if round < 2 { 1.0 } else { 0.5 };
-            assert!((controller.response.backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
+            assert!((controller.response().backoff(&path_with(25)) - expected).abs() < 1e-9, "{round}");
         }
     }
 
@@ -152,8 +150,8 @@ mod tests {
             (feedback.round, feedback.rtt, feedback.acked_packets) = (u64::from(bytes > 50), Some(rtt), 1);
             controller.on_feedback(&feedback, &path);
         }
-        controller.response.least[0] = None;
-        assert!((controller.response.backoff(&path) - 1.0).abs() < 1e-9);
+        controller.response_mut().least[0] = None;
+        assert!((controller.response().backoff(&path) - 1.0).abs() < 1e-9);
     }
 
     #[test]

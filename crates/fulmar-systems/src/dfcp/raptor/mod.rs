@@ -20,11 +20,8 @@ mod lt;
 mod peel;
 mod taus88;
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 pub use block::{DfcpBlock, DfcpReceiver};
 pub use layout::ldpc_state;
@@ -33,7 +30,7 @@ pub use taus88::Taus88;
 
 use layout::{CODED_BYTES_EXPECTED, block_of, segment_state};
 
-use crate::{
+use fulmar_fec::{
     Code, CodeError, CodeId, CodeShape, Cover, Decoder, DecoderLimits, Encoder, Geometry, RepairKey,
     SymbolId, Symbols, Window,
 };
@@ -45,7 +42,8 @@ const BLOCKS_READY_MAX: usize = 32;
 ///
 /// ```
 /// # use fulmar_fec::*;
-/// let code = DfcpRaptor::new(dfcp::Taus88::seeded(1));
+/// # use fulmar_systems::dfcp::{DfcpRaptor, Taus88};
+/// let code = DfcpRaptor::new(Taus88::seeded(1));
 /// let source: Vec<Vec<u8>> = (0..44).map(|i| vec![i; 1420]).collect();
 /// let cover = Cover::Window(Window { first: SymbolId(0), len: 44 });
 /// let (mut encoder, mut segment) = (code.encoder(1420), [0; 1420]);
@@ -78,6 +76,14 @@ impl DfcpRaptor {
     /// The code of a connection on which `initial` was exchanged.
     pub fn new(initial: Taus88) -> Self {
         Self { initial }
+    }
+
+    /// The same from [`Code::parameters`].
+    pub fn from_parameters(parameters: &[u32]) -> Result<Self, CodeError> {
+        match *parameters {
+            [s1, s2, s3] => Ok(Self::new(Taus88::from_parts(s1, s2, s3))),
+            _ => Err(CodeError::BadParameters),
+        }
     }
 
     /// Most symbols in a block: at most 1024, and none where symbols are longer than 2048 bytes.
@@ -199,7 +205,7 @@ mod tests {
         };
         let [one, other] = [(); 2].map(|()| code.for_connection(&mut draw).expect("a fountain draws"));
         assert_ne!(one.parameters(), other.parameters());
-        let again = crate::from_parameters(one.shape().id, &one.parameters()).expect("what was told");
+        let again = crate::codes::from_parameters(one.shape().id, &one.parameters()).expect("what was told");
         assert_eq!(again.parameters(), one.parameters());
         // Zeros would stay zeros for ever.
         let worst = code.for_connection(&mut || 0).expect("a fountain draws");

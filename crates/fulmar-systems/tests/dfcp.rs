@@ -1,8 +1,9 @@
 //! DFCP's Raptor: decodes, at the overhead its degree distribution was made for, and never gives up.
 
-use fulmar_fec::dfcp::{DfcpBlock, DfcpReceiver, MESSAGE_BYTES, Taus88, ldpc_state};
 use fulmar_fec::*;
+use fulmar_systems::dfcp::{DfcpBlock, DfcpRaptor, DfcpReceiver, MESSAGE_BYTES, Taus88, ldpc_state};
 
+#[path = "../../fulmar-fec/tests/common/mod.rs"]
 mod common;
 use common::{Draw, block, drain, is_padded, source};
 
