@@ -97,6 +97,18 @@ siege: toolchain ## the real server besieged: make siege [MINUTES=30] [SEED=1]
 	$(CARGO) build --release --locked -p fulmar-cli -p fulmar-siege
 	target/release/fulmar-siege --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
 
+.PHONY: c c-test c-header
+c: toolchain ## the library for C, optimised: target/release/libfulmar_c.so and .a, fulmar.h and fulmar.pc in target/c
+	$(CARGO) rustc --release --locked -p fulmar-c --crate-type cdylib
+	$(CARGO) rustc --release --locked -p fulmar-c --crate-type staticlib
+	scripts/c-package target/release target/c
+
+c-test: toolchain ## the C and C++ programs of crates/fulmar-c, compiled and run (under valgrind and sanitizers where there are some)
+	$(CARGO) test --workspace --locked --test c --test header
+
+c-header: toolchain ## crates/fulmar-c/include/fulmar.h anew, from the sources
+	FULMAR_C_HEADER=write $(CARGO) test --workspace --locked --test header
+
 fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
 	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)
 

@@ -13,7 +13,6 @@ use crate::{Intervals, LinkRate, Loss, Policer, Probability, QueueConfig, QueueL
 /// (rate), random marking, black-outs, loss if it strikes on the wire, corruption, duplication, delay,
 /// stalls, jitter.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LinkConfig {
     /// How fast the transmitter empties the queue.
     pub rate: LinkRate,
@@ -99,7 +98,6 @@ impl LinkConfig {
 
 /// Delay that varies from packet to packet. Draws are independent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Jitter {
     /// None.
     #[default]
@@ -119,7 +117,6 @@ pub enum Jitter {
 
 /// Whether packets may overtake each other.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Order {
     /// Never: a packet that would overtake comes out together with the one before it.
     #[default]
@@ -130,7 +127,6 @@ pub enum Order {
 
 /// Where packets are lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum LossPlace {
     /// After the queue: lost packets have used the link's rate, as on a radio link.
     #[default]

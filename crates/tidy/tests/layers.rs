@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["fulmar-net", "fulmar-proto", "fulmar-control", "fulmar-fec", "fulmar-systems", "fulmar-units"],
     ),
     ("fulmar", &["fulmar-proto"]),
+    ("fulmar-c", &["fulmar", "fulmar-proto"]),
     ("fulmar-lab", &["fulmar", "fulmar-world", "fulmar-net", "fulmar-proto"]),
     ("fulmar-cli", &["fulmar", "fulmar-carry", "fulmar-lab", "fulmar-net", "fulmar-units"]),
     ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-units"]),

@@ -3,7 +3,6 @@
 
 mod cell;
 mod claim;
-mod content;
 mod definition;
 mod file;
 mod key;

@@ -7,7 +7,6 @@ use crate::stats::Backlog;
 
 /// How much a queue may hold.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum QueueLimit {
     /// Bytes of whole IP packets.
     Bytes(u64),

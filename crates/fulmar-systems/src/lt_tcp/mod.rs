@@ -123,10 +123,8 @@ const ESTIMATORS: &[EstimatorRow] = &[
     EstimatorRow {
         name: "autoregressive",
         make: |values| {
-            let config = AutoregressiveConfig {
-                order: values.integer_u32("order"),
-                forgetting: values.number("forgetting"),
-            };
+            let mut config = AutoregressiveConfig::default();
+            (config.order, config.forgetting) = (values.integer_u32("order"), values.number("forgetting"));
             Arc::new(move |_| Box::new(Autoregressive::new(config)))
         },
     },
@@ -197,11 +195,8 @@ fn check(values: &Values) -> Result<(), ProfileError> {
 }
 
 fn make_policy(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let mut config = LtTcpConfig {
-        target: values.number("target"),
-        has_bursts: values.flag("bursts"),
-        ..LtTcpConfig::default()
-    };
+    let mut config = LtTcpConfig::default();
+    (config.target, config.has_bursts) = (values.number("target"), values.flag("bursts"));
     if values.word("code") == REED_SOLOMON {
         let repairs = ReedSolomon::SYMBOLS_MAX.saturating_sub(block_symbols_max(values) as usize);
         config.repairs_max = u32::try_from(repairs).unwrap_or(u32::MAX);
