@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulmar_control::{Feedback, PathView};
 
-use super::{Acked, Cargo, Lost, Recovery, Silence, Timeout};
+use super::{Acked, Cargo, Lost, Recovery};
 use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, TransportError};
 
@@ -87,13 +87,7 @@ impl<T: Copy> Recovery<T> {
         findings.has_news = newest.is_some();
         if let Some(newest) = newest {
             self.on_newest_acked(now, ack, &newest, &mut findings);
-            (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
-            // RFC 6298 5.7: a timeout that was too short stays doubled until a packet is acknowledged within
-            // it.
-            if !(newest.was_lost && matches!(self.timeout, Timeout::Retransmission { .. })) {
-                self.silence = Silence::default();
-            }
-            self.unheard_since = None;
+            self.silence.on_heard(newest.was_lost);
         }
         if findings.rest.is_none() && (findings.has_news || self.is_rest_left) {
             self.detect_losses(now, &mut findings);
@@ -107,11 +101,8 @@ impl<T: Copy> Recovery<T> {
     /// now.
     pub fn finish(&mut self, findings: Findings<T>, news: News) -> (Feedback, PathView) {
         let mut feedback = findings.feedback;
-        self.impatient_since = news.impatient_since;
-        if self.impatient_since.is_some_and(|since| since > self.impatient_expired_at) {
-            self.impatient_expiries = 0;
-        }
-        self.fates_found += findings.fates.len() as u64;
+        self.impatience.on_told(news.impatient_since);
+        self.stats.fates_found += findings.fates.len() as u64;
         self.scratch = findings.fates;
         feedback.repaired_packets = news.repaired_packets;
         feedback.unrepairable_packets = news.unrepairable_packets;
@@ -119,25 +110,17 @@ impl<T: Copy> Recovery<T> {
         feedback.unrepairable_sent_at = news.unrepairable_sent_at;
         feedback.dof_delivered = news.dof_delivered;
         (feedback.dof_redundant, feedback.duplicate_acks) = (news.dof_redundant, news.duplicate_acks);
-        feedback.is_window_limited = std::mem::take(&mut self.is_window_limited);
+        feedback.is_window_limited = self.control.take_is_limiting();
         feedback.check();
-        self.tell_estimator(&feedback);
+        self.forward.on_feedback(&feedback);
         let view = self.view();
-        let recoveries = self.congestion.recoveries();
-        self.congestion.on_feedback(&feedback, &view);
-        if let (Some(before), Some(after)) = (recoveries, self.congestion.recoveries()) {
-            self.stats.recoveries += after.saturating_sub(before);
-        }
-        self.apply_budget(feedback.now);
-        self.learn_burst_room();
-        self.pacer_at = None;
+        self.stats.recoveries += self.control.on_feedback(&feedback, &view);
+        self.burst_room.learn(self.control.controller().bandwidth(), &self.forward, self.packet_bytes());
         if self.rtt.has_sample() {
-            let window_packets = self.budget.window_bytes / u64::from(self.mtu.current_bytes());
+            let window_packets = self.budget().window_bytes / self.packet_bytes();
             // Beside TCP's timer ACKs are TCP's, which open the window, and no more than is known to be needed.
-            let way_back = match self.timeout {
-                Timeout::Probe => self.way_back.at_worst(),
-                Timeout::Retransmission { .. } => self.way_back.channel(),
-            };
+            let way_back =
+                if self.silence.gives_up() { self.way_back.channel() } else { self.way_back.at_worst() };
             self.acks.update(window_packets, &self.rtt, &way_back, &mut self.back_rate);
         }
         self.sent.forget_front(feedback.now, self.rtt.conservative() * 3);
@@ -153,8 +136,8 @@ impl<T: Copy> Recovery<T> {
     /// A round trip was measured during the handshake.
     pub fn on_handshake_rtt(&mut self, now: Instant, rtt: Duration) {
         self.on_rtt(now, rtt, Duration::ZERO);
-        self.congestion.on_handshake_rtt(&self.view());
-        self.apply_budget(now);
+        let view = self.view();
+        self.control.tell(now, |controller| controller.on_handshake_rtt(&view));
     }
 
     pub(super) fn findings(&mut self, now: Instant) -> Findings<T> {
@@ -257,13 +240,13 @@ impl<T: Copy> Recovery<T> {
 
     fn on_rtt(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
         self.rtt.on_sample(now, latest, ack_delay);
-        self.probe_base = self.timeout.base(&self.rtt);
+        self.silence.on_rtt(&self.rtt);
     }
 
     /// Finds losses by packets and by time, and sets the time of the next look.
     pub(super) fn detect_losses(&mut self, now: Instant, findings: &mut Findings<T>) {
         let rtt = self.rtt.conservative();
-        self.loss_at = loop {
+        let due_at = loop {
             if findings.fates.len() >= FATES_MAX {
                 break Some(now);
             }
@@ -272,6 +255,7 @@ impl<T: Copy> Recovery<T> {
                 Err(next) => break next,
             }
         };
+        self.detector.look_again(due_at);
     }
 
     /// Every packet under way counts as having left. The estimator hears of it, for it will hear of those
@@ -280,13 +264,8 @@ impl<T: Copy> Recovery<T> {
         while let Some(lost) = self.sent.declare_oldest_lost() {
             self.apply_lost(&lost, findings);
         }
-        self.tell_estimator(&findings.feedback);
-        self.loss_at = None;
-    }
-
-    fn tell_estimator(&mut self, feedback: &Feedback) {
-        self.loss.on_feedback(feedback);
-        self.loss_view = self.loss.view();
+        self.forward.on_feedback(&findings.feedback);
+        self.detector.look_again(None);
     }
 
     fn apply_lost(&mut self, lost: &Lost<T>, findings: &mut Findings<T>) {
@@ -295,7 +274,7 @@ impl<T: Copy> Recovery<T> {
             self.ecn.on_lost(lost.number);
         }
         let Cargo::Given(cargo) = lost.packet.cargo else {
-            self.mtu.on_probe_lost(lost.number, self.loss_view.rate);
+            self.mtu.on_probe_lost(lost.number, self.forward.view().rate);
             return;
         };
         self.stats.lost_packets += 1;
@@ -303,13 +282,13 @@ impl<T: Copy> Recovery<T> {
             log.push((lost.number, bytes));
         }
         if lost.number >= self.recovery_below {
-            self.stats.recoveries += u64::from(self.congestion.recoveries().is_none());
+            self.stats.recoveries += u64::from(self.control.controller().recoveries().is_none());
             self.recovery_below = self.sent.next_number();
         }
         let event = &mut findings.feedback.lost;
         event.bytes += u64::from(bytes);
         event.packets += 1;
-        event.bursts += u32::from(self.loss_runs.on_lost(lost.packet.ordinal));
+        event.bursts += u32::from(self.forward.on_lost(lost.packet.ordinal));
         event.newest_sent_at = Some(lost.packet.sent_at);
         self.sampler.on_lost(u64::from(bytes));
         if self.mtu.on_lost(lost.number, lost.packet.sent_at, bytes, self.rtt.smoothed()) {

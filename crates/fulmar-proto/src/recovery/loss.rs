@@ -37,6 +37,8 @@ pub struct LossDetector {
     /// Round in which reordering was last seen.
     reordered_in_round: u64,
     is_by_packets_alone: bool,
+    /// When time decides the next loss.
+    due_at: LossTime,
 }
 
 impl LossDetector {
@@ -50,6 +52,7 @@ impl LossDetector {
             window_eighths: WINDOW_MIN_EIGHTHS,
             reordered_in_round: 0,
             is_by_packets_alone: false,
+            due_at: None,
         }
     }
 
@@ -67,6 +70,16 @@ impl LossDetector {
     /// of the latest and the smoothed RTT.
     pub fn delay(&self, rtt: Duration) -> Duration {
         (rtt * self.window_eighths / 8).max(GRANULARITY)
+    }
+
+    /// When to look for losses again, as [`Self::look_again`] was told last.
+    pub fn due_at(&self) -> LossTime {
+        self.due_at
+    }
+
+    /// Losses are to be looked for at `at`.
+    pub fn look_again(&mut self, at: LossTime) {
+        self.due_at = at;
     }
 
     /// Declares the next packet lost that is lost at `now`; where there is none, says when time will decide

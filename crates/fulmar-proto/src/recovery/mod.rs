@@ -18,17 +18,18 @@
 
 use std::time::Duration;
 
-use fulmar_control::{
-    CongestionController, LossEstimator, LossView, Pacer, PathView, RttEstimator, SendBudget,
-};
+use fulmar_control::{CongestionController, LossEstimator, PathView, RttEstimator, SendBudget};
 
 use crate::chance::Chance;
 use crate::{Instant, PacketNumber};
 
 mod ack_spacing;
 mod back_rate;
+mod burst_room;
 mod config;
+mod control;
 mod ecn;
+mod impatience;
 mod learn;
 mod loss;
 mod loss_runs;
@@ -38,21 +39,25 @@ mod rate_sample;
 mod received;
 mod send;
 mod sent;
+mod silence;
 mod skips;
 mod stats;
 mod timers;
 mod way_back;
+mod way_forward;
 
 #[cfg(test)]
 mod tests;
 
 pub use ack_spacing::AckSpacing;
 use back_rate::BackRate;
+use burst_room::BurstRoom;
 pub use config::{RecoveryConfig, Timeout};
+use control::Control;
 pub use ecn::{Ecn, EcnState};
+use impatience::Impatience;
 pub use learn::{FATES_MAX, Fate, Findings, News};
 pub use loss::{LossDetector, LossTime};
-use loss_runs::LossRuns;
 pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
@@ -60,11 +65,12 @@ pub use rate_sample::{RateSampler, Stamp};
 pub use received::{AckPolicy, Arrival, Awaits, Received};
 pub use send::Permit;
 pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
+pub use silence::ProbeCargo;
+use silence::Silence;
 use skips::Skips;
 pub use stats::RecoveryStats;
-pub use timers::ProbeCargo;
-use timers::Silence;
 pub use way_back::WayBack;
+use way_forward::WayForward;
 
 /// The modules that a profile picks for recovery, made for one path.
 #[derive(Debug)]
@@ -92,56 +98,28 @@ pub struct PathLimits {
 #[derive(Debug)]
 pub struct Recovery<T> {
     limits: PathLimits,
+    /// No packet is made longer.
+    packet_bytes_max: Option<u16>,
     sent: SentPackets<T>,
     /// Numbers that no packet has; none are skipped without.
     skips: Option<Skips>,
-    /// When the first packet left of those after the last ACK that told something.
-    unheard_since: Option<Instant>,
     /// Packets that elicited an ACK, probes for a larger MTU left out.
     eliciting_sent: u32,
     detector: LossDetector,
-    loss_runs: LossRuns,
     /// A loss of a packet below this belongs to a recovery that has begun.
     recovery_below: PacketNumber,
     sampler: RateSampler,
     rtt: RttEstimator,
-    timeout: Timeout,
-    /// [`Self::probe_timeout`] without ACK delay or doubling. Asked for far more often than the RTT changes.
-    probe_base: Duration,
+    silence: Silence,
+    impatience: Impatience,
     ecn: EcnState,
     mtu: MtuDiscovery,
-    /// No packet is made longer.
-    packet_bytes_max: Option<u16>,
-    loss: Box<dyn LossEstimator>,
-    /// What it says, which is asked for several times a packet and changes with an ACK.
-    loss_view: LossView,
-    congestion: Box<dyn CongestionController>,
-    budget: SendBudget,
-    pacer: Pacer,
-    acks: AckSpacing,
+    forward: WayForward,
     way_back: WayBack,
     back_rate: BackRate,
-    /// The window or the pacer held something back since the last feedback.
-    is_window_limited: bool,
-    /// Probes that a timeout has earned and that have not left yet.
-    probes_pending: u32,
-    /// When the next of them may.
-    next_probe_at: Option<Instant>,
-    probe_expiries: u32,
-    silence: Silence,
-    /// What may leave beyond the window, so that something outlives a burst.
-    burst_room_bytes: u64,
-    /// When time decides the next loss.
-    loss_at: LossTime,
-    pacer_at: Option<Instant>,
-    last_eliciting_at: Instant,
-    /// As the layer above said last.
-    impatient_since: Option<Instant>,
-    /// When that timer last expired, and how often in a row without anything new since.
-    impatient_expired_at: Instant,
-    impatient_expiries: u32,
-    /// Packets whose fate was settled.
-    fates_found: u64,
+    control: Control,
+    burst_room: BurstRoom,
+    acks: AckSpacing,
     /// An ACK has not been looked at in full: it is too early to tell what is lost.
     is_rest_left: bool,
     /// Room for the next findings.
@@ -154,45 +132,28 @@ pub struct Recovery<T> {
 impl<T: Copy> Recovery<T> {
     /// A path of which nothing is known.
     pub fn new(now: Instant, modules: Modules, limits: PathLimits) -> Self {
-        let rtt = RttEstimator::new().with_variation(modules.config.variation);
-        let budget = modules.congestion.budget();
+        let config = modules.config;
+        let rtt = RttEstimator::new().with_variation(config.variation);
         Self {
             limits,
+            packet_bytes_max: config.packet_bytes_max,
             sent: SentPackets::default(),
             skips: None,
-            unheard_since: None,
             eliciting_sent: 0,
-            detector: detector(&modules.config),
-            loss_runs: LossRuns::default(),
+            detector: detector(&config),
             recovery_below: PacketNumber(0),
             sampler: RateSampler::default(),
-            timeout: modules.config.timeout,
-            probe_base: modules.config.timeout.base(&rtt),
+            silence: Silence::new(now, config.timeout, &rtt),
+            impatience: Impatience::default(),
             rtt,
             ecn: EcnState::new(limits.is_ecn_enabled),
-            mtu: MtuDiscovery::held_to(&limits, modules.config.packet_bytes_max),
-            packet_bytes_max: modules.config.packet_bytes_max,
-            loss_view: modules.loss.view(),
-            loss: modules.loss,
-            congestion: modules.congestion,
-            budget,
-            pacer: Pacer::new(now, budget),
-            acks: AckSpacing::default(),
+            mtu: MtuDiscovery::held_to(&limits, config.packet_bytes_max),
+            forward: WayForward::new(modules.loss),
             way_back: WayBack::default(),
             back_rate: BackRate::default(),
-            is_window_limited: false,
-            probes_pending: 0,
-            next_probe_at: None,
-            probe_expiries: 0,
-            silence: Silence::default(),
-            burst_room_bytes: 0,
-            loss_at: None,
-            pacer_at: None,
-            last_eliciting_at: now,
-            impatient_since: None,
-            impatient_expired_at: Instant::ZERO,
-            impatient_expiries: 0,
-            fates_found: 0,
+            control: Control::new(now, modules.congestion),
+            burst_room: BurstRoom::default(),
+            acks: AckSpacing::default(),
             is_rest_left: false,
             scratch: Vec::new(),
             lost: None,
@@ -207,42 +168,34 @@ impl<T: Copy> Recovery<T> {
 
     /// Other modules, before anything was measured for the old ones.
     pub fn adopt(&mut self, now: Instant, modules: Modules) {
-        self.congestion = modules.congestion;
-        self.loss = modules.loss;
-        self.loss_view = self.loss.view();
-        self.detector = detector(&modules.config);
-        self.timeout = modules.config.timeout;
-        self.rtt = self.rtt.clone().with_variation(modules.config.variation);
-        self.packet_bytes_max = modules.config.packet_bytes_max;
+        let config = modules.config;
+        self.forward.adopt(modules.loss);
+        self.detector = detector(&config);
+        self.rtt = self.rtt.clone().with_variation(config.variation);
+        self.packet_bytes_max = config.packet_bytes_max;
         self.mtu = MtuDiscovery::held_to(&self.limits, self.packet_bytes_max);
-        self.probe_base = self.timeout.base(&self.rtt);
-        if self.rtt.has_sample() {
-            self.congestion.on_handshake_rtt(&self.view());
-        }
-        self.budget = self.congestion.budget();
-        self.pacer = Pacer::new(now, self.budget);
+        self.silence.adopt(config.timeout, &self.rtt);
+        let view = self.rtt.has_sample().then(|| self.view());
+        self.control.adopt(now, modules.congestion, view.as_ref());
     }
 
     /// What was measured belongs to another path: begin anew. `udp_payload_max` is the peer's limit.
     pub fn on_path_change(&mut self, now: Instant, udp_payload_max: Option<u16>) {
         let view = PathView::unknown(u32::from(self.mtu.current_bytes()));
         self.rtt.reset();
-        self.probe_base = self.timeout.base(&self.rtt);
-        self.congestion.on_path_change(now, &view);
+        self.silence.on_rtt(&self.rtt);
+        self.control.tell(now, |controller| controller.on_path_change(now, &view));
         self.mtu = MtuDiscovery::held_to(&self.limits, self.packet_bytes_max);
         if let Some(limit) = udp_payload_max {
             self.mtu.set_limit(limit);
         }
         self.ecn = EcnState::new(self.limits.is_ecn_enabled);
         (self.way_back, self.back_rate) = (WayBack::default(), BackRate::default());
-        self.apply_budget(now);
     }
 
     /// The peer is elsewhere, on what is the same path otherwise: silence so far tells nothing.
     pub fn on_moved(&mut self) {
-        self.silence = Silence::default();
-        self.unheard_since = None;
-        (self.probe_expiries, self.probes_pending, self.next_probe_at) = (0, 0, None);
+        self.silence.on_heard(false);
     }
 
     /// The peer takes no datagrams beyond `bytes`.
@@ -255,19 +208,19 @@ impl<T: Copy> Recovery<T> {
         let mut view = PathView::unknown(u32::from(self.mtu.current_bytes()));
         self.rtt.fill(&mut view);
         view.in_flight_bytes = self.sent.in_flight_bytes();
-        view.window_bytes = self.budget.window_bytes;
-        view.loss = self.way_back.in_place_of(self.loss_view);
+        view.window_bytes = self.budget().window_bytes;
+        view.loss = self.way_back.in_place_of(self.forward.view());
         view
     }
 
     /// What the congestion controller allows now.
     pub fn budget(&self) -> SendBudget {
-        self.budget
+        self.control.budget()
     }
 
     /// The congestion controller.
     pub fn congestion(&self) -> &dyn CongestionController {
-        &*self.congestion
+        self.control.controller()
     }
 
     /// The RTT estimate.
@@ -302,7 +255,7 @@ impl<T: Copy> Recovery<T> {
 
     /// Packets whose fate was settled so far: what ACKs and losses have cost.
     pub fn fates_found(&self) -> u64 {
-        self.fates_found
+        self.stats.fates_found
     }
 
     /// Nothing is sent and nothing arrives any more: what is under way is forgotten.
@@ -368,12 +321,6 @@ impl<T: Copy> Recovery<T> {
     /// Counts so far.
     pub fn stats(&self) -> &RecoveryStats {
         &self.stats
-    }
-
-    /// The controller was told something: its budget may be another.
-    fn apply_budget(&mut self, now: Instant) {
-        self.budget = self.congestion.budget();
-        self.pacer.on_budget(now, self.budget);
     }
 }
 

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use super::timers::{PROBES_LOST, ProbeCargo, WEIGHT_MIN};
-use super::{Cargo, Ecn, Probe, Recovery, SentPacket};
+use super::{Cargo, Ecn, Probe, ProbeCargo, Recovery, SentPacket};
 use crate::{Instant, PacketNumber};
 
 /// Probes are sent no faster.
 const PROBES_PER_ROUND: u32 = 16;
-
-/// No more packets than these may leave beyond the window ..
-const BURST_ROOM_PACKETS_MAX: u32 = 40;
-/// .. and more than these only in silence.
-pub(super) const BURST_ROOM_PACKETS_OPEN: u32 = 9;
 
 /// After so many probe timeouts without a word nothing leaves but probes.
 const BLIND_AFTER_TIMEOUTS: u32 = 4;
@@ -40,7 +34,7 @@ impl<T: Copy> Recovery<T> {
             return Permit::Blocked;
         }
         let in_flight = self.sent.in_flight_bytes();
-        let beyond = (in_flight + bytes).saturating_sub(self.budget.window_bytes);
+        let beyond = (in_flight + bytes).saturating_sub(self.budget().window_bytes);
         if in_flight > 0 && beyond > 0 {
             match self.room_at(beyond) {
                 None => return Permit::Blocked,
@@ -48,42 +42,36 @@ impl<T: Copy> Recovery<T> {
                 Some(_) => {}
             }
         }
-        self.pacer.poll(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
+        self.control.poll_pace(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
     }
 
     /// Nothing was heard of what left for so long that only probes may follow, whatever the congestion
     /// controller says: the peer may be gone, or never have been there.
     fn is_blind(&self, now: Instant) -> bool {
-        self.unheard_since.is_some_and(|since| {
+        self.silence.since().is_some_and(|since| {
             now - since > self.probe_timeout(self.acks.delay_max(), 0) * BLIND_AFTER_TIMEOUTS
         })
     }
 
-    /// When a packet may leave with which so many bytes beyond the window are under way; `None`: it may not. A burst of
-    /// losses may take all that a window lets leave, on a path that holds few packets: then nothing that follows shows
-    /// that it is over. Where the controller knows the path's rate, so many more may leave as probably outlive a burst,
-    /// no faster than the path carries them, and all but a few of them once nothing was heard for half a round trip.
+    /// When a packet may leave with which so many bytes beyond the window are under way; `None`: it may not.
     fn room_at(&self, beyond_bytes: u64) -> Option<Instant> {
-        if beyond_bytes > self.burst_room_bytes {
-            return None;
-        }
-        let mtu_bytes = u64::from(self.mtu.current_bytes());
-        let carried_at = self.last_eliciting_at + self.congestion.bandwidth()?.time_for(mtu_bytes);
-        if beyond_bytes <= u64::from(BURST_ROOM_PACKETS_OPEN) * mtu_bytes {
-            return Some(carried_at);
-        }
-        let silent_since = self.unheard_since.unwrap_or(self.last_eliciting_at);
-        Some(carried_at.max(silent_since + self.rtt.smoothed() / 2))
+        let rate = || self.control.controller().bandwidth();
+        self.burst_room.opens_at(beyond_bytes, self.packet_bytes(), rate, &self.silence, self.rtt.smoothed())
+    }
+
+    /// A full packet.
+    pub(super) fn packet_bytes(&self) -> u64 {
+        u64::from(self.mtu.current_bytes())
     }
 
     /// A packet would have left if window and pacer had let it.
     pub fn on_held_back(&mut self) {
-        self.is_window_limited = true;
+        self.control.on_held_back();
     }
 
     /// A packet will be wanted when the pacer lets one leave; `None`: it will not.
     pub fn wake_for_pacer(&mut self, at: Option<Instant>) {
-        self.pacer_at = at;
+        self.control.wake_for_pacer(at);
     }
 
     /// A packet could leave, and there was nothing to send.
@@ -109,7 +97,7 @@ impl<T: Copy> Recovery<T> {
 
     /// A packet with a mark and nothing else is to be tried now: [`Self::on_trial_sent`].
     pub fn take_ecn_trial(&mut self, now: Instant) -> bool {
-        self.probe_expiries == 0 && self.ecn.take_trial(now)
+        self.silence.expiries() == 0 && self.ecn.take_trial(now)
     }
 
     /// It left as the packet with the next number. That it is lost says nothing of the path's rate.
@@ -143,24 +131,19 @@ impl<T: Copy> Recovery<T> {
         let stamp = self.sampler.on_sent(now, u64::from(bytes), in_flight);
         let ordinal = self.eliciting_sent;
         self.sent.push(SentPacket { sent_at: now, bytes, cargo, is_ect, ordinal, stamp });
-        self.unheard_since.get_or_insert(now);
+        self.silence.on_sent(now);
         if let Some(skips) = &mut self.skips
             && skips.on_sent()
         {
             skips.on_skipped(self.sent.next_number());
             self.sent.push_untracked();
         }
-        if before == 0 {
-            self.congestion.on_flight_begun();
-            self.budget = self.congestion.budget();
-        }
-        self.pacer.on_sent(now, u64::from(bytes));
-        self.last_eliciting_at = now;
+        self.control.on_sent(now, u64::from(bytes), before == 0);
     }
 
-    /// When the last packet left that elicits an ACK.
+    /// When the last packet left that elicits an ACK, or the timeout after it expired.
     pub fn last_eliciting_at(&self) -> Instant {
-        self.last_eliciting_at
+        self.silence.counts_from()
     }
 
     /// The path is in use, and known to carry the smallest size.
@@ -187,30 +170,19 @@ impl<T: Copy> Recovery<T> {
 
     /// A probe that a timeout earned is to leave, whatever window and pacer say. What it carries.
     pub fn probe_due(&self, now: Instant) -> Option<ProbeCargo> {
-        (self.probes_pending > 0 && self.next_probe_at.is_none_or(|at| at <= now)).then(|| self.probe_cargo())
+        self.silence.probe_due(now)
     }
 
     /// No faster than the path carries them: a queue may be too short for all.
     fn probe_spacing(&self) -> Duration {
         let spacing = self.rtt.smoothed() / PROBES_PER_ROUND;
-        let mtu_bytes = u64::from(self.mtu.current_bytes());
-        let paced = self.budget.pacing.map(|rate| rate.time_for(mtu_bytes));
+        let paced = self.budget().pacing.map(|rate| rate.time_for(self.packet_bytes()));
         spacing.max(paced.unwrap_or_default()).min(self.rtt.smoothed())
-    }
-
-    /// How much may leave beyond the window, so that something outlives a burst.
-    pub(super) fn learn_burst_room(&mut self) {
-        self.burst_room_bytes = 0;
-        if self.congestion.bandwidth().is_some() && self.loss_view.weight_packets >= WEIGHT_MIN {
-            let packets = self.forward_in_burst().probes_for(PROBES_LOST, BURST_ROOM_PACKETS_MAX) - 1;
-            self.burst_room_bytes = u64::from(packets) * u64::from(self.mtu.current_bytes());
-        }
     }
 
     /// Such a probe is about to leave. The next follows at a distance: a queue may be too short for all of
     /// them.
     pub fn take_probe(&mut self, now: Instant) {
-        self.probes_pending = self.probes_pending.saturating_sub(1);
-        self.next_probe_at = (self.probes_pending > 0).then(|| now + self.probe_spacing());
+        self.silence.take_probe(now, self.probe_spacing());
     }
 }

@@ -18,6 +18,8 @@ pub struct RecoveryStats {
     pub probe_timeouts: u64,
     /// MTU probes that arrived.
     pub mtu_probes_passed: u64,
+    /// Packets whose fate was settled: what ACKs and losses have cost.
+    pub fates_found: u64,
     /// Times the path was found to carry less than before.
     pub black_holes: u64,
 }

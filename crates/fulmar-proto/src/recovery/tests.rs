@@ -6,7 +6,6 @@ use fulmar_control::{CongestionController, Feedback, NewReno, PathView, Pooled, 
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::send::BURST_ROOM_PACKETS_OPEN;
 use super::*;
 use crate::Rate;
 use crate::wire::frame::{self, Frame, Frames};
@@ -159,7 +158,7 @@ fn what_outlives_a_burst_may_leave_beyond_the_window_at_the_paths_pace_and_most_
     path.now += MS * 40;
     path.arrive(number);
     path.ack();
-    path.recovery.burst_room_bytes = 15 * u64::from(BYTES);
+    path.recovery.burst_room = BurstRoom::of(15 * u64::from(BYTES));
     let begin = path.now;
     let mut left_ms = Vec::new();
     loop {
@@ -172,7 +171,7 @@ fn what_outlives_a_burst_may_leave_beyond_the_window_at_the_paths_pace_and_most_
             Permit::Blocked => break,
         }
     }
-    let open = (0..=BURST_ROOM_PACKETS_OPEN).map(u128::from);
+    let open = (0..=burst_room::PACKETS_OPEN).map(u128::from);
     let silent = 20..26;
     assert_eq!(left_ms, [0; 3].into_iter().chain(open).chain(silent).collect::<Vec<_>>());
 }
@@ -322,10 +321,10 @@ fn the_estimator_hears_of_what_a_timeout_declares_lost() {
     let findings = path.recovery.on_probe_timer(path.now, true).expect("a timeout");
     assert_eq!(findings.fates.len(), 10);
     path.recovery.drop_findings(findings);
-    let after_timeout = path.recovery.loss_view.rate;
+    let after_timeout = path.recovery.forward.view().rate;
     assert!(after_timeout > 0.05, "{after_timeout}");
     silent[5..].iter().for_each(|&number| path.arrive(number));
     path.ack();
-    let after_return = path.recovery.loss_view.rate;
+    let after_return = path.recovery.forward.view().rate;
     assert!((0.02..after_timeout).contains(&after_return), "{after_return} of {after_timeout}");
 }
