@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
+.PHONY: help demo demo-tcp test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
 	bench-loopback bench-instructions comparison applications operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
@@ -17,6 +17,10 @@ help: ## this list
 # FILE=path copies that file instead of 100 MB made up on the spot; ARGS="--loss 20 --rtt 250" changes the path.
 demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=...] [ARGS="--loss 20 --rtt 250"]
 	$(CARGO) run --release --locked -p fulmar-cli -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
+
+# ARGS="--tcp=bbr,cubic" names congestion controls of the kernel.
+demo-tcp: toolchain ## the same beside the kernel's TCP; root, or user namespaces: make demo-tcp [FILE=...] [ARGS="--tcp=bbr"]
+	$(CARGO) run --release --locked -p fulmar-lab -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
 # The page first: the program that has it inside is built once.
 test: fmt-check dashboard clippy no-std engine-alone doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test

@@ -19,7 +19,7 @@ const DECISIVE: [&str; 18] = [
     "src/tcp",
     "src/bridge",
     "src/peer",
-    "src/relay",
+    "../fulmar-relay/src",
     "src/link",
     "src/traffic.rs",
     "src/scenario.rs",

@@ -114,7 +114,7 @@ impl Cli {
             Command::Up(args) => args.json,
             Command::Status(args) => args.json,
             Command::Reload(args) => args.json,
-            Command::Demo(args) => args.json,
+            Command::Demo(args) => args.show.json,
             Command::Profiles(args) => args.json,
             Command::Completions { .. } | Command::Manual => false,
         };
@@ -143,7 +143,7 @@ impl Cli {
             Command::Up(args) => block_on_to_its_end(commands::up::run(args)),
             Command::Status(args) => block_on(commands::status::run(args)),
             Command::Reload(args) => block_on(commands::status::reload(args)),
-            Command::Demo(args) => args.prepare().and_then(|()| block_on(demo::run(args))),
+            Command::Demo(args) => block_on(demo::run(args)),
             Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {
                 let mut command = Self::command();

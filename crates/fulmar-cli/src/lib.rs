@@ -2,7 +2,7 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | [`args`], [`exit`], [`log`], [`listen`], [`network`], [`units`] | what people and scripts say and hear |
+//! | [`args`], [`closed_pipe`], [`exit`], [`log`], [`listen`], [`network`], [`units`] | what people and scripts say and hear |
 //! | [`descriptors`] | how many files and sockets clients may have open |
 //! | [`reach`], [`trust`], [`session`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod closed_pipe;
 pub mod cp;
 pub mod demo;
 pub mod descriptors;
@@ -29,8 +30,6 @@ pub mod perf;
 pub mod profiles;
 pub mod qlog;
 pub mod reach;
-#[cfg(unix)]
-pub use fulmar_lab::relay;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod serve;
@@ -43,6 +42,8 @@ pub mod trust;
 pub mod tunnel;
 pub mod turned_away;
 pub mod units;
+
+pub use fulmar_relay as relay;
 
 /// The README's example is compiled with the documentation tests.
 #[cfg(doctest)]

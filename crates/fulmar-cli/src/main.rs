@@ -6,6 +6,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    fulmar_lab::commands::closed_pipe::end_quietly();
+    fulmar_cli::closed_pipe::end_quietly();
     fulmar_cli::args::Cli::parse().run()
 }

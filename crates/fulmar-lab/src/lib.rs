@@ -12,7 +12,9 @@ mod better;
 #[cfg(target_os = "linux")]
 pub mod bridge;
 pub mod compare;
-#[cfg(all(feature = "desk", target_os = "linux"))]
+#[cfg(target_os = "linux")]
+pub mod demo;
+#[cfg(target_os = "linux")]
 pub mod desk;
 pub mod experiment;
 mod fairness;
@@ -23,8 +25,6 @@ pub mod peer;
 #[cfg(target_os = "linux")]
 pub mod programs;
 pub mod random;
-#[cfg(unix)]
-pub mod relay;
 pub mod report;
 pub mod sample;
 pub mod scenario;

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use fulmar_lab::commands::{Cli, closed_pipe};
+use fulmar_cli::closed_pipe;
+use fulmar_lab::commands::Cli;
 
 fn main() -> ExitCode {
     closed_pipe::end_quietly();

@@ -249,7 +249,6 @@ pub(crate) fn prefer_session(process: u32) {
 }
 
 /// The command is killed when the calling thread ends.
-#[cfg(feature = "desk")]
 pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure calls async-signal-safe functions and allocates nothing.

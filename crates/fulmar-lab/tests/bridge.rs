@@ -224,3 +224,24 @@ fn a_peer_that_says_nothing_is_no_result_and_one_that_is_missing_says_how_to_get
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && errors.contains("needs no-such-program: apt install it"), "{errors}");
 }
+
+/// Fulmar's copy of a file beside the kernel's TCP, each over a path of its own.
+#[test]
+fn the_demo_shows_fulmar_beside_the_kernels_tcp() {
+    // Longer than the second after which TCP tries again to connect: the path is the same each time, and may
+    // lose that.
+    let path = "--rate 50M --rtt 10ms --loss 5 --size 16M";
+    let Some(output) = lab(&format!("demo --json --tcp=cubic,reno {path}")) else { return };
+    let report = json(&output);
+    let runs = report["runs"].as_array().unwrap();
+    let names: Vec<_> = runs.iter().map(|run| run["profile"].as_str().unwrap()).collect();
+    assert_eq!(names, ["auto", "tcp-cubic", "tcp-reno"]);
+    assert_eq!(runs[0]["is_complete"], true);
+    for tcp in &runs[1..] {
+        assert!(number(tcp, "/bytes") > 0.0 && number(tcp, "/sender/data_segments") > 0.0, "{tcp}");
+        assert!(number(tcp, "/path/lost_packets") > 0.0, "a path of its own that loses: {tcp}");
+    }
+    let refused = lab("demo --tcp=nothing --size 1k").unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("congestion control 'nothing'"), "{why}");
+}

@@ -40,7 +40,7 @@ mod system {
             }
         }
 
-        /// Waits for errors; the addresses at which nobody listens.
+        /// Waits for errors; the addresses at which nobody listens, as the socket knows them.
         pub(crate) async fn next(socket: &UdpSocket) -> io::Result<Vec<SocketAddr>> {
             socket.ready(Interest::ERROR).await?;
             let mut refused = Vec::new();
@@ -70,13 +70,12 @@ mod system {
             }
             _ => false,
         });
-        Ok(message.address.filter(|_| is_refusal).and_then(|address| plain(&address)))
+        Ok(message.address.filter(|_| is_refusal).and_then(|address| address_of(&address)))
     }
 
-    fn plain(address: &SockaddrStorage) -> Option<SocketAddr> {
+    fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {
         let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::from((v4.ip(), v4.port())));
         v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::from((v6.ip(), v6.port()))))
-            .map(crate::socket::plain)
     }
 }
 

@@ -143,7 +143,7 @@ impl Socket {
 
     /// Waits until the network says that nobody listens at some addresses; for ever if it was not asked to.
     pub(crate) async fn refusals(&self) -> io::Result<Vec<SocketAddr>> {
-        Refusals::next(&self.io).await
+        Ok(Refusals::next(&self.io).await?.into_iter().map(plain).collect())
     }
 
     /// Segments that one batch may have.

@@ -1,6 +1,7 @@
-//! No circles of files inside a crate: where file A uses an item that file B defines and the reverse, neither
-//! can be read alone. A parent that only declares or re-exports its children does not count. Tests may look
-//! anywhere.
+//! No circles of files inside a crate: where each of some files can only be read after another of them, none
+//! can be read alone. Circles of any length count: they are the strongly connected parts of the graph in which
+//! an arrow leads from a file to the one that defines an item it names. Modules inside of files count as their
+//! files. A parent that only declares or re-exports its children does not count. Tests may look anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,10 +38,44 @@ fn module_of(inside: &str) -> Path {
     module
 }
 
-/// Without comments and without what follows `#[cfg(test)]`.
+/// Without comments, and without the items that are compiled for tests only.
 fn code_of(text: &str) -> String {
-    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
-    lines.map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    let mut kept = Vec::new();
+    let mut lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            kept.push(line);
+            continue;
+        }
+        // The item ends with its line, or with a brace that is closed as far to the left as it began.
+        let margin = line.len() - line.trim_start().len();
+        let is_end = |line: &str| {
+            let indent = line.len() - line.trim_start().len();
+            let closes = line.trim_start().starts_with('}') || line.ends_with(';') || line.ends_with("{}");
+            indent == margin && closes
+        };
+        lines.by_ref().find(|line| is_end(line.trim_end()));
+    }
+    kept.join("\n")
+}
+
+/// The modules inside of a file, with their code at the left margin, and what is left of the file.
+fn inner_modules(code: &str) -> (String, Vec<(String, String)>) {
+    let (mut outside, mut modules) = (Vec::new(), Vec::new());
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [.., "mod", name, "{"] if !line.starts_with(' ') => {
+                let inside: Vec<_> = lines.by_ref().take_while(|line| *line != "}").collect();
+                let inside = inside.iter().map(|line| line.strip_prefix("    ").unwrap_or(line));
+                modules.push(((*name).to_owned(), inside.collect::<Vec<_>>().join("\n")));
+                outside.push(format!("mod {name};"));
+            }
+            _ => outside.push(line.to_owned()),
+        }
+    }
+    (outside.join("\n"), modules)
 }
 
 /// The item that a line at the left margin defines.
@@ -110,9 +145,18 @@ fn chains(code: &str) -> Vec<Path> {
 }
 
 impl Source {
-    fn new(name: &str, inside: &str, text: &str) -> Self {
-        let code = code_of(text);
-        let mut source = Self { name: name.to_owned(), module: module_of(inside), ..Self::default() };
+    /// What a file says of itself, and each module inside of it.
+    fn of_file(name: &str, inside: &str, text: &str) -> Vec<Self> {
+        let module = module_of(inside);
+        let (outside, modules) = inner_modules(&code_of(text));
+        let inner = modules
+            .iter()
+            .map(|(inner, code)| Self::new(name, [&module[..], std::slice::from_ref(inner)].concat(), code));
+        inner.chain([Self::new(name, module.clone(), &outside)]).collect()
+    }
+
+    fn new(name: &str, module: Path, code: &str) -> Self {
+        let mut source = Self { name: name.to_owned(), module, ..Self::default() };
         source.items = code.lines().filter_map(item).collect();
         let children: BTreeSet<&str> = code
             .lines()
@@ -199,18 +243,39 @@ fn definer<'a>(sources: &'a [Source], path: &[String], hops: usize) -> Option<&'
     None
 }
 
-/// Pairs of files of one crate that use each other.
-fn circles(sources: &[Source]) -> BTreeSet<(String, String)> {
-    let mut arrows = BTreeSet::new();
+/// What each file of one crate needs before it can be read.
+fn arrows(sources: &[Source]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for source in sources {
         let used = source.mentions.iter().filter_map(|path| definer(sources, path, HOPS_MAX));
-        arrows.extend(used.filter(|name| *name != source.name).map(|name| (source.name.as_str(), name)));
+        arrows.entry(&source.name).or_default().extend(used.filter(|name| *name != source.name));
     }
-    let mutual = arrows.iter().filter(|(a, b)| a < b && arrows.contains(&(b, a)));
-    mutual.map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    arrows
 }
 
-fn circles_of_workspace() -> BTreeSet<String> {
+/// Where one gets along the arrows.
+fn reach<'a>(arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &str) -> BTreeSet<&'a str> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(next) = open.pop() {
+        let fresh = arrows.get(next).into_iter().flatten().filter(|name| found.insert(**name));
+        open.extend(fresh.copied().collect::<Vec<_>>());
+    }
+    found
+}
+
+/// Sets of files of one crate of which each needs each.
+fn circles(sources: &[Source]) -> BTreeSet<BTreeSet<String>> {
+    let arrows = arrows(sources);
+    let reached: BTreeMap<_, _> = arrows.keys().map(|name| (*name, reach(&arrows, name))).collect();
+    let on_circles = reached.iter().filter(|(name, there)| there.contains(*name));
+    let circle = |(name, there): (&&str, &BTreeSet<&str>)| {
+        let back = there.iter().filter(|other| reached[**other].contains(name));
+        back.map(|other| (*other).to_owned()).collect::<BTreeSet<_>>()
+    };
+    on_circles.map(circle).collect()
+}
+
+fn circles_of_workspace() -> BTreeSet<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let crates = std::fs::read_dir(root().join("crates")).expect("the crates");
     for folder in crates.map(|entry| entry.expect("a readable folder").file_name()) {
@@ -219,31 +284,77 @@ fn circles_of_workspace() -> BTreeSet<String> {
             .iter()
             .filter_map(|path| Some((path, path.strip_prefix(folder.as_str())?)))
             .filter(|(_, inside)| !inside.contains("tests"))
-            .map(|(path, inside)| Source::new(path, inside, &read(path)))
+            .flat_map(|(path, inside)| Source::of_file(path, inside, &read(path)))
             .collect();
-        found.extend(circles(&sources).into_iter().map(|(a, b)| format!("{a} {b}")));
+        found.extend(circles(&sources));
     }
     found
 }
 
+/// Circles that there still are, each with its folder, its files and the reason. The list may only shrink.
+const KNOWN: &[(&str, &[&str], &str)] = &[
+    (
+        "crates/fulmar-control/src/congestion/auto",
+        &["evidence", "jitter", "mod", "restless"],
+        "auto is measured anew; its parts will be one way",
+    ),
+    (
+        "crates/fulmar-proto/src/connection",
+        &["elsewhere", "feedback", "mod", "path", "setup"],
+        "what a path carries (Carried) is defined beside those who ask the whole connection",
+    ),
+    ("crates/fulmar-proto/src/recovery", &["learn", "mod", "mtu"], "Recovery is being cut into parts"),
+];
+
+/// As many as there were when circles of any length were first looked for, less those that are gone.
+const KNOWN_MAX: usize = 3;
+
 #[test]
 fn files_do_not_go_in_circles() {
-    let found: Vec<_> = circles_of_workspace().into_iter().collect();
-    assert!(found.is_empty(), "circles: move what both need below both:\n{}", found.join("\n"));
+    let known = KNOWN.iter().map(|(folder, names, _)| {
+        names.iter().map(|name| format!("{folder}/{name}.rs")).collect::<BTreeSet<_>>()
+    });
+    let known: BTreeSet<_> = known.collect();
+    let found = circles_of_workspace();
+    let show = |circles: Vec<&BTreeSet<String>>| {
+        let lines = circles.iter().map(|circle| circle.iter().cloned().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let new: Vec<_> = found.iter().filter(|circle| !known.iter().any(|k| circle.is_subset(k))).collect();
+    assert!(new.is_empty(), "circles: move what all need below all:\n{}", show(new));
+    let gone: Vec<_> = known.iter().filter(|k| !found.iter().any(|circle| circle.is_subset(k))).collect();
+    assert!(gone.is_empty(), "no circles any more: shorten KNOWN\n{}", show(gone));
+    assert!(KNOWN.len() <= KNOWN_MAX, "the list of known circles grows");
 }
 
 #[test]
 fn a_circle_is_seen_and_a_parent_that_re_exports_is_none() {
-    let pairs = |texts: &[(&str, &str)]| {
-        let sources: Vec<_> = texts.iter().map(|(name, text)| Source::new(name, name, text)).collect();
-        circles(&sources).len()
-    };
     let parent = ("x/mod.rs", "mod a;\nmod b;\npub use a::{A, C};\npub(crate) use b::B;");
     let b = ("x/b.rs", "use super::A;\npub struct B;");
-    assert_eq!(pairs(&[parent, ("x/a.rs", "pub struct A(super::B);"), b]), 1, "through the parent's exports");
-    assert_eq!(pairs(&[parent, ("x/a.rs", "use super::b;\npub struct A(b::B);"), b]), 1, "through an alias");
-    assert_eq!(pairs(&[parent, ("x/a.rs", "pub struct A;\n// super::B\n"), b]), 0, "one way");
-    assert_eq!(pairs(&[parent, ("x/a.rs", "pub struct A;\n#[cfg(test)]\nuse super::B;"), b]), 0, "in tests");
+    let a = |text| ("x/a.rs", text);
+    assert_eq!(count(&[parent, a("pub struct A(super::B);"), b]), 1, "through the parent's exports");
+    assert_eq!(count(&[parent, a("use super::b;\npub struct A(b::B);"), b]), 1, "through an alias");
+    assert_eq!(count(&[parent, a("pub struct A;\n// super::B\n"), b]), 0, "one way");
     let using = ("x/mod.rs", "mod a;\npub struct P(a::A);");
-    assert_eq!(pairs(&[using, ("x/a.rs", "use super::P;\npub struct A;")]), 1, "with a parent that uses it");
+    assert_eq!(count(&[using, a("use super::P;\npub struct A;")]), 1, "with a parent that uses it");
+}
+
+#[test]
+fn a_circle_of_many_is_one_and_tests_close_none() {
+    let [a, b] = [("a.rs", "use crate::b::B;\npub struct A;"), ("b.rs", "use crate::c::C;\npub struct B;")];
+    let c = |text| ("c.rs", text);
+    assert_eq!(count(&[a, b, c("pub struct C(crate::a::A);")]), 1, "of three");
+    assert_eq!(count(&[a, b, c("pub struct C;")]), 0, "a row");
+    assert_eq!(count(&[a, b, c("pub struct C;\n#[cfg(test)]\nuse crate::a::A;")]), 0, "in tests");
+    let later = "#[cfg(test)]\nmod tests;\npub struct C(crate::a::A);";
+    assert_eq!(count(&[a, b, c(later)]), 1, "behind a module of tests");
+    let braced = "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\npub struct C;";
+    assert_eq!(count(&[a, b, c(braced)]), 0, "in a module of tests");
+    let inside = "pub struct C;\nmod inside {\n    use super::C;\n    use crate::a::A;\n}";
+    assert_eq!(count(&[a, b, c(inside)]), 1, "from a module inside of a file");
+}
+
+fn count(texts: &[(&str, &str)]) -> usize {
+    let sources: Vec<_> = texts.iter().flat_map(|(name, text)| Source::of_file(name, name, text)).collect();
+    circles(&sources).len()
 }

@@ -26,8 +26,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("fulmar", &["fulmar-proto"]),
     ("fulmar-c", &["fulmar", "fulmar-proto"]),
-    ("fulmar-lab", &["fulmar", "fulmar-world", "fulmar-net", "fulmar-proto"]),
-    ("fulmar-cli", &["fulmar", "fulmar-carry", "fulmar-lab", "fulmar-net", "fulmar-units"]),
+    ("fulmar-relay", &["fulmar-net", "fulmar-units"]),
+    ("fulmar-cli", &["fulmar", "fulmar-carry", "fulmar-net", "fulmar-relay", "fulmar-units"]),
+    ("fulmar-lab", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-proto", "fulmar-relay", "fulmar-world"]),
     ("fulmar-siege", &["fulmar", "fulmar-cli", "fulmar-net", "fulmar-units"]),
     ("tidy", &[]),
 ];
@@ -103,12 +104,14 @@ fn the_core_has_no_sockets_clocks_or_threads_below_it() {
     }
 }
 
-/// What tests live in is no part of what people install: the laboratory has it behind a feature that the
-/// program leaves off.
+/// What tests and measurements live in is no part of what people install.
 #[test]
 fn the_program_ships_without_the_worlds_of_its_tests() {
-    assert!(tidy::reachable("fulmar-lab").contains("fulmar-world"), "or this test would see nothing");
-    assert!(!tidy::reachable("fulmar-cli").contains("fulmar-world"), "fulmar-cli reaches fulmar-world");
+    let (lab, program) = (tidy::reachable("fulmar-lab"), tidy::reachable("fulmar-cli"));
+    assert!(lab.contains("fulmar-world"), "or this test would see nothing");
+    for name in ["fulmar-world", "fulmar-lab"] {
+        assert!(!program.contains(name), "fulmar-cli reaches {name}");
+    }
 }
 
 /// clippy reads the nearest `clippy.toml`, so each crate of the core has its own copy of the ban, and all are

@@ -32,20 +32,21 @@ pub(super) struct PathArgs {
     queue: QueueLimit,
     /// Seed of the path's losses
     #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
+    seed: u64,
     #[command(flatten)]
     back: Back,
 }
 
 /// Path and file.
 #[derive(Debug)]
-pub(super) struct Course {
-    pub(super) path: PathArgs,
+pub struct Course {
+    path: PathArgs,
     /// To the server, and back.
-    pub(super) links: [LinkConfig; 2],
-    pub(super) file: PathBuf,
+    pub links: [LinkConfig; 2],
+    /// What is copied.
+    pub file: PathBuf,
     /// Size of the file.
-    pub(super) file_bytes: u64,
+    pub file_bytes: u64,
 }
 
 impl Course {
@@ -62,23 +63,14 @@ impl Course {
         Ok(Self { path, links, file: file.to_owned(), file_bytes: metadata.len() })
     }
 
-    /// The link in the laboratory's words.
-    #[cfg(target_os = "linux")]
-    pub(super) fn link_spec(&self) -> fulmar_lab::link::LinkSpec {
-        let [forward, back] = &self.links;
-        fulmar_lab::link::LinkSpec {
-            rate: forward.rate.clone(),
-            rtt: self.path.rtt,
-            forward_delay: Some(forward.delay),
-            queue: Some(forward.queue.clone()),
-            loss: forward.loss.clone(),
-            back: fulmar_lab::link::Back {
-                back_rate: Some(back.rate.clone()),
-                back_loss: Some(back.loss.clone()),
-                ..Default::default()
-            },
-            ..Default::default()
-        }
+    /// Round-trip time of the path.
+    pub fn rtt(&self) -> Duration {
+        self.path.rtt
+    }
+
+    /// Seed of the path's losses.
+    pub fn seed(&self) -> u64 {
+        self.path.seed
     }
 
     pub(super) fn rate_mbps(&self) -> f64 {

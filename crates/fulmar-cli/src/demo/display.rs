@@ -20,25 +20,30 @@ const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A moment of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Sample {
-    pub(super) profile: String,
-    pub(super) elapsed: Duration,
+pub struct Sample {
+    /// Who sends.
+    pub profile: String,
+    /// Since the beginning.
+    pub elapsed: Duration,
     /// When the run ends at the latest.
-    pub(super) time_max: Option<Duration>,
+    pub time_max: Option<Duration>,
     /// Delivered so far.
-    pub(super) bytes: u64,
-    pub(super) file_bytes: u64,
-    pub(super) rtt_ms: f64,
+    pub bytes: u64,
+    /// To be delivered.
+    pub file_bytes: u64,
+    /// Round-trip time as the sender measures it.
+    pub rtt_ms: f64,
     /// Lost on the path, as the path knows it.
-    pub(super) wire_loss_percent: f64,
-    pub(super) queue_drops: u64,
+    pub wire_loss_percent: f64,
+    /// Packets that found the path's queue full.
+    pub queue_drops: u64,
     /// What was sent beyond the data, of all that was sent: what it is called, and its share.
-    pub(super) extra_percent: (&'static str, f64),
+    pub extra_percent: (&'static str, f64),
 }
 
 /// Where it is shown.
 #[derive(Debug)]
-pub(super) struct Display {
+pub struct Display {
     mode: Mode,
     /// By profile: one after the other, or side by side.
     states: Mutex<BTreeMap<String, State>>,
@@ -84,7 +89,7 @@ impl Display {
     }
 
     /// Shows a moment.
-    pub(super) fn show(&self, sample: &Sample) {
+    pub fn show(&self, sample: &Sample) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         let state = states.entry(sample.profile.clone()).or_default();
         let rate = state.rate_mbps(sample);
@@ -111,7 +116,7 @@ impl Display {
     }
 
     /// The run is over: the panel goes, and a line about the whole run stays.
-    pub(super) fn end(&self, profile: &str, outcome: &str) {
+    pub fn end(&self, profile: &str, outcome: &str) {
         let state = self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(profile);
         if let Some(panel) = state.and_then(|state| state.panel) {
             panel.finish_and_clear();

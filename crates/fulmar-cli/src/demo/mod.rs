@@ -2,17 +2,14 @@
 //!
 //! A server, a client and a relay between them run in one program. The relay moves `fulmar-net`'s links in
 //! real time, so it needs no privileges. After the copy with one profile, a second one gets the same path for
-//! as long. With `--tcp` the kernel's TCP copies the same file at the same time, over a path that is equal
-//! down to the losses: those are bridges of the laboratory, which need root.
+//! as long. `fulmar-lab demo` shows the same beside the kernel's TCP, over bridges, which need root.
 
 mod back;
-mod course;
-mod display;
-#[cfg(target_os = "linux")]
-mod kernel;
+pub mod course;
+pub mod display;
 mod loss;
-mod race;
-mod road;
+pub mod race;
+pub mod road;
 
 use std::path::{Path, PathBuf};
 
@@ -36,6 +33,20 @@ const PAYLOAD_SHARE: f64 = 0.955;
 /// made for the occasion.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// The path, the file, and how to say it.
+    #[command(flatten)]
+    pub show: ShowArgs,
+    /// What to send with afterwards on the same path for as long; `none` to leave that out
+    #[arg(long, default_value = "cubic", value_parser = parse_rival)]
+    against: String,
+    /// Where the kernel's TCP is shown beside it now.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "cubic")]
+    tcp: Option<String>,
+}
+
+/// What is shown.
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
     #[command(flatten)]
     path: PathArgs,
     /// The file to copy, instead of one made up
@@ -46,34 +57,38 @@ pub struct Args {
     size: u64,
     /// How to send
     #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
-    profile: String,
-    /// What to send with afterwards on the same path for as long; `none` to leave that out
-    #[arg(long, default_value = "cubic", value_parser = parse_rival)]
-    against: String,
-    /// Real kernel TCP beside it, live, instead of a second profile: cubic, bbr, reno, or several by commas.
-    /// Needs root
-    #[cfg(target_os = "linux")]
-    #[arg(long, value_name = "CC", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
-    #[arg(default_missing_value = "cubic", conflicts_with = "against")]
-    tcp: Vec<String>,
+    pub profile: String,
     /// Report as JSON on standard output
     #[arg(long)]
     pub json: bool,
 }
 
-impl Args {
-    /// What has to be done while the process has one thread.
-    pub fn prepare(&self) -> Result<(), Failure> {
-        #[cfg(target_os = "linux")]
-        if !self.tcp.is_empty() {
-            kernel::acquire_rights()?;
-        }
-        Ok(())
-    }
-}
-
 /// Runs the command.
 pub async fn run(args: Args) -> Result<(), Failure> {
+    if let Some(congestion) = &args.tcp {
+        return Err(Failure::Usage(format!(
+            "the kernel's TCP is shown by the laboratory: `fulmar-lab demo --tcp={congestion}` (`make lab` \
+             builds it), or `make demo-tcp` in Fulmar's sources"
+        )));
+    }
+    let (profile, against) = (&args.show.profile, &args.against);
+    show(&args.show, async |course, display, folder| {
+        let first = course.run(Road::relayed(course)?, profile, None, display, &folder.join("first")).await?;
+        if against == "none" {
+            return Ok(vec![first]);
+        }
+        let (road, time_max) = (Road::relayed(course)?, Some(first.time));
+        let second = course.run(road, against, time_max, display, &folder.join("second")).await?;
+        Ok(vec![first, second])
+    })
+    .await
+}
+
+/// Lets those run whom `race` starts, of whom the first is Fulmar, and says what came of it.
+pub async fn show(
+    args: &ShowArgs,
+    race: impl AsyncFnOnce(&Course, &Display, &Path) -> Result<Vec<Run>, Failure>,
+) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|e| Failure::File(format!("no room for the demo: {e}")))?;
     let file = match &args.file {
         Some(file) => file.clone(),
@@ -84,7 +99,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     display.say(&format!("Path:  {}", course.describe()));
     display.say(&format!("File:  {} ({})", file.display(), units::bytes(course.file_bytes)));
 
-    let runs = race(&args, &course, &display, folder.path()).await?;
+    let runs = race(&course, &display, folder.path()).await?;
     let verdict = Verdict { course: &course, runs: &runs };
     if args.json {
         println!("{:#}", verdict.json());
@@ -92,46 +107,6 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         verdict.print(&display);
     }
     Ok(())
-}
-
-/// Lets everyone run who was named; the first is Fulmar.
-async fn race(args: &Args, course: &Course, display: &Display, folder: &Path) -> Result<Vec<Run>, Failure> {
-    #[cfg(target_os = "linux")]
-    if !args.tcp.is_empty() {
-        return beside(args, course, display, folder).await;
-    }
-    let first =
-        course.run(Road::relayed(course)?, &args.profile, None, display, &folder.join("first")).await?;
-    if args.against == "none" {
-        return Ok(vec![first]);
-    }
-    let (road, time_max) = (Road::relayed(course)?, Some(first.time));
-    let second = course.run(road, &args.against, time_max, display, &folder.join("second")).await?;
-    Ok(vec![first, second])
-}
-
-/// Fulmar and kernel TCP at the same time, until Fulmar is done.
-#[cfg(target_os = "linux")]
-async fn beside(args: &Args, course: &Course, display: &Display, folder: &Path) -> Result<Vec<Run>, Failure> {
-    let road = kernel::bridged(course)?;
-    let rivals = args.tcp.iter().map(|congestion| kernel::Kernel::start(course, congestion));
-    let rivals = rivals.collect::<Result<Vec<_>, _>>()?;
-    let mut ticks = tokio::time::interval(race::SAMPLE_INTERVAL);
-    let place = folder.join("first");
-    let mut fulmar = std::pin::pin!(course.run(road, &args.profile, None, display, &place));
-    let first = loop {
-        tokio::select! {
-            run = &mut fulmar => break run?,
-            _ = ticks.tick() => rivals.iter().for_each(|rival| display.show(&rival.sample(course.file_bytes))),
-        }
-    };
-    let mut runs = vec![first];
-    for rival in rivals {
-        let run = tokio::task::block_in_place(|| rival.finish())?;
-        display.end(&run.profile, &run.words());
-        runs.push(run);
-    }
-    Ok(runs)
 }
 
 /// Writes a file of bytes that nothing compresses.

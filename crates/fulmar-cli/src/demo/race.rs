@@ -21,26 +21,28 @@ use crate::session::Session;
 use crate::units;
 
 /// How often the display is fed.
-pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How far one sender came.
 #[derive(Debug)]
-pub(super) struct Run {
-    pub(super) profile: String,
+pub struct Run {
+    /// Who sent.
+    pub profile: String,
     /// Delivered to the server's disk.
-    pub(super) bytes: u64,
-    pub(super) time: Duration,
+    pub bytes: u64,
+    /// How long it took, or had.
+    pub time: Duration,
     /// Of the whole file, if it arrived, in hexadecimal.
-    pub(super) blake3: Option<String>,
+    pub blake3: Option<String>,
     /// What the sender has to say of itself.
-    pub(super) sender: serde_json::Value,
+    pub sender: serde_json::Value,
     /// What the path did.
-    pub(super) forward: LinkStats,
+    pub forward: LinkStats,
 }
 
 impl Course {
     /// Copies the file over a road with one profile, for at most so long.
-    pub(super) async fn run(
+    pub async fn run(
         &self,
         road: Road,
         profile: &str,
@@ -66,7 +68,7 @@ impl Course {
         let plan = Plan::up(&session, file, b"copy", false).await.map_err(|e| session.explain(e))?;
         let mut job = Job::new(Direction::Up, plan, &Arc::default());
         let begin = Instant::now();
-        let watched = Watched { session: &session, middle: &middle, delivered: &delivered, begin };
+        let watched = Watched { session: &session, middle: &*middle, delivered: &delivered, begin };
         let result = self.copy(&mut job, profile, time_max, display, &watched).await;
         let time = begin.elapsed();
         let bytes = delivered.present_bytes.load(Ordering::Relaxed);
@@ -114,7 +116,7 @@ impl Course {
 #[derive(Debug)]
 struct Watched<'a> {
     session: &'a Session,
-    middle: &'a Middle,
+    middle: &'a dyn Middle,
     delivered: &'a Progress,
     begin: Instant,
 }
@@ -144,7 +146,7 @@ impl Run {
     }
 
     /// What stays when it is over.
-    pub(super) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let rate = units::rate(self.goodput_mbps());
         format!("{} in {}, {rate}", units::bytes(self.bytes), units::duration(self.time))
     }

@@ -1,6 +1,6 @@
-//! What lies between the two ends of a run: a relay in user space, which needs no privileges, or a bridge
-//! between network namespaces, over which the kernel's TCP can go as well. Both move the same model.
+//! What lies between the two ends of a run: here a relay in user space, which needs no privileges.
 
+use std::fmt::Debug;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use fulmar_net::LinkStats;
@@ -11,20 +11,24 @@ use crate::relay::{Relay, RelayConfig};
 
 /// The sockets of both ends, and what is between them.
 #[derive(Debug)]
-pub(super) struct Road {
-    pub(super) server: UdpSocket,
-    pub(super) client: UdpSocket,
+pub struct Road {
+    /// The server's socket.
+    pub server: UdpSocket,
+    /// The client's.
+    pub client: UdpSocket,
     /// Where the client finds the server.
-    pub(super) target: SocketAddr,
-    pub(super) middle: Middle,
+    pub target: SocketAddr,
+    /// What is between them.
+    pub middle: Box<dyn Middle>,
 }
 
-/// What is between them.
-#[derive(Debug)]
-pub(super) enum Middle {
-    Relay(Relay),
-    #[cfg(target_os = "linux")]
-    Bridge(Box<fulmar_lab::bridge::Bridge>),
+/// What is between the ends of a road.
+pub trait Middle: Debug {
+    /// What the forward link did so far.
+    fn forward(&self) -> LinkStats;
+
+    /// Comes to its end, and says what the forward link did in all.
+    fn stop(self: Box<Self>) -> Result<LinkStats, Failure>;
 }
 
 impl Road {
@@ -35,45 +39,21 @@ impl Road {
         let (server, client) = (bind().map_err(broken)?, bind().map_err(broken)?);
         let [forward, back] = course.links.clone();
         let config = RelayConfig {
-            seed: course.path.seed,
+            seed: course.seed(),
             ..RelayConfig::new(server.local_addr().map_err(broken)?, forward, back)
         };
         let relay = Relay::start(config).map_err(broken)?;
-        Ok(Self { server, client, target: relay.local_addr(), middle: Middle::Relay(relay) })
+        Ok(Self { server, client, target: relay.local_addr(), middle: Box::new(relay) })
     }
 }
 
-impl Middle {
-    /// What the forward link did so far.
-    pub(super) fn forward(&self) -> LinkStats {
-        match self {
-            Self::Relay(relay) => relay.stats().forward,
-            #[cfg(target_os = "linux")]
-            Self::Bridge(bridge) => bridge.forward_stats(),
-        }
+impl Middle for Relay {
+    fn forward(&self) -> LinkStats {
+        self.stats().forward
     }
 
-    /// Comes to its end, and says what the forward link did in all.
-    pub(super) fn stop(self) -> Result<LinkStats, Failure> {
-        match self {
-            Self::Relay(relay) => {
-                let stats = relay.stop().map_err(|e| Failure::Other(format!("the relay failed: {e}")))?;
-                Ok(stats.forward)
-            }
-            #[cfg(target_os = "linux")]
-            Self::Bridge(bridge) => stop(*bridge),
-        }
+    fn stop(self: Box<Self>) -> Result<LinkStats, Failure> {
+        let stats = Relay::stop(*self).map_err(|e| Failure::Other(format!("the relay failed: {e}")))?;
+        Ok(stats.forward)
     }
-}
-
-/// Ends a bridge, and says what its forward link did.
-#[cfg(target_os = "linux")]
-pub(super) fn stop(bridge: fulmar_lab::bridge::Bridge) -> Result<LinkStats, Failure> {
-    let forward = bridge.forward_stats();
-    let mut outcome = fulmar_lab::outcome::Outcome::default();
-    bridge.finish(fulmar_lab::bridge::LATENESS_P99_MAX, &mut outcome).map_err(Failure::Other)?;
-    for remark in &outcome.remarks {
-        tracing::warn!("the bridge could not keep its times: {remark}");
-    }
-    Ok(forward)
 }

@@ -129,32 +129,12 @@ fn the_demo_without_a_terminal_and_with_a_file() {
     home.run(&["demo", "--loss", "60", "--burst", "1.2"]).fails_with(2);
 }
 
-/// Without the right to make namespaces it says what is missing, and passes.
-#[cfg(target_os = "linux")]
+/// It was here until the laboratory came to stand above the program.
 #[test]
-fn the_demo_beside_the_kernels_tcp() {
+fn who_asks_for_the_kernels_tcp_is_told_where_it_is() {
     let home = Home::empty();
-    // Longer than the second after which TCP tries again to connect: the path is the same each time, and may
-    // lose that.
-    let path = ["--rate", "50M", "--rtt", "10ms", "--loss", "5", "--size", "16M"];
-    let outcome = home.run(&[&["demo", "--json", "--tcp=cubic,reno"], &path[..]].concat());
-    if outcome.stderr().contains("it needs root") {
-        println!("skipped: this test needs root or user namespaces, and /dev/net/tun");
-        return;
-    }
-    let report = outcome.success().json();
-    let runs = report["runs"].as_array().unwrap();
-    let names: Vec<_> = runs.iter().map(|run| run["profile"].as_str().unwrap()).collect();
-    assert_eq!(names, ["auto", "tcp-cubic", "tcp-reno"]);
-    assert_eq!(runs[0]["is_complete"], true);
-    for tcp in &runs[1..] {
-        assert!(
-            tcp["bytes"].as_u64().unwrap() > 0 && tcp["sender"]["data_segments"].as_u64().unwrap() > 0,
-            "{tcp}"
-        );
-        assert!(tcp["path"]["lost_packets"].as_u64().unwrap() > 0, "a path of its own that loses: {tcp}");
-    }
-    home.run(&["demo", "--tcp=nothing", "--size", "1k"]).fails_with(1).says("congestion control 'nothing'");
+    home.run(&["demo", "--tcp=bbr"]).fails_with(2).says("fulmar-lab demo --tcp=bbr").says("make demo-tcp");
+    home.run(&["demo", "--tcp"]).fails_with(2).says("fulmar-lab demo --tcp=cubic");
 }
 
 /// The client named the server's congestion control: `dfcp` sends without any, for as long as it is let.

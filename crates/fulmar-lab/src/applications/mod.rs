@@ -7,6 +7,7 @@
 //! in its environment: docs/lab.md.
 
 mod bound;
+mod cell;
 mod files;
 mod page;
 mod plan;
@@ -14,8 +15,9 @@ mod record;
 mod run;
 
 pub use bound::Bound;
+pub use cell::Cell;
 pub use files::{Application, Measure, Way};
 pub use page::page;
-pub use plan::{Cell, Selection, cells, read_folder};
+pub use plan::{Selection, cells, read_folder};
 pub use record::{Book, Record};
 pub use run::{Workshop, run};

@@ -7,9 +7,10 @@ mod applications;
 mod available;
 #[cfg(target_os = "linux")]
 mod bridge;
-pub mod closed_pipe;
 mod compare;
-#[cfg(all(feature = "desk", target_os = "linux"))]
+#[cfg(target_os = "linux")]
+mod demo;
+#[cfg(target_os = "linux")]
 mod desk;
 mod merge;
 #[cfg(target_os = "linux")]
@@ -20,7 +21,6 @@ mod random;
 mod report;
 mod run;
 mod sim;
-#[cfg(feature = "swarm")]
 mod swarm;
 mod trace;
 
@@ -66,11 +66,13 @@ enum Command {
     Agree(agree::Args),
     #[cfg(target_os = "linux")]
     Applications(applications::Args),
-    #[cfg(all(feature = "desk", target_os = "linux"))]
+    #[cfg(target_os = "linux")]
+    Demo(demo::Args),
+    #[cfg(target_os = "linux")]
     Operator(desk::OperatorArgs),
-    #[cfg(all(feature = "desk", target_os = "linux"))]
+    #[cfg(target_os = "linux")]
     Controller(desk::ControllerArgs),
-    #[cfg(all(feature = "desk", target_os = "linux"))]
+    #[cfg(target_os = "linux")]
     Agent(desk::AgentArgs),
     Compare(compare::Args),
     Run(run::Args),
@@ -78,7 +80,6 @@ enum Command {
     Report(report::Args),
     Random(random::Args),
     Trace(trace::Args),
-    #[cfg(feature = "swarm")]
     Swarm(swarm::Args),
 }
 
@@ -90,16 +91,17 @@ impl Cli {
             Command::Run(args) => run::run(&args),
             Command::Merge(args) => merge::run(&args),
             Command::Compare(args) => compare::run(&args),
-            #[cfg(feature = "swarm")]
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
             Command::Random(args) => random::run(&args),
             Command::Trace(args) => trace::run(&args),
-            #[cfg(all(feature = "desk", target_os = "linux"))]
+            #[cfg(target_os = "linux")]
+            Command::Demo(args) => demo::run(&args),
+            #[cfg(target_os = "linux")]
             Command::Operator(args) => desk::run_operator(args),
-            #[cfg(all(feature = "desk", target_os = "linux"))]
+            #[cfg(target_os = "linux")]
             Command::Controller(args) => desk::run_controller(args),
-            #[cfg(all(feature = "desk", target_os = "linux"))]
+            #[cfg(target_os = "linux")]
             Command::Agent(args) => desk::run_agent(args),
             #[cfg(target_os = "linux")]
             Command::Tcp(args) => bridge::run_tcp(&args),

@@ -63,7 +63,6 @@ impl Bar {
     }
 
     /// A line that stays, above the bar.
-    #[cfg(feature = "swarm")]
     pub(super) fn say(&mut self, line: &str) {
         let erase = if self.is_terminal { "\r\x1b[K" } else { "" };
         eprintln!("{erase}{line}");

@@ -19,7 +19,7 @@ use super::types::{
     Agent, Driver, Kind, Path, PathChange, Refusal, Run, RunSummary, Sample, Spec, State, Status, Transfer,
 };
 
-mod record;
+pub(super) mod record;
 
 pub(crate) use record::Record;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::board::Record;
+use super::board::record::Record;
 use super::experiment;
 use super::types::{RunSummary, Sample, Spec, Status, Transfer};
 

@@ -1,5 +1,5 @@
 //! The operator's desk, from outside: the programs as people start them, asked over HTTP as the page does.
-#![cfg(all(feature = "desk", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
 mod client;

@@ -9,6 +9,7 @@
 //! Raw public keys (RFC 7250) and X.509 do not mix in one connection: an end that uses the one fails the
 //! handshake with an end that uses the other.
 
+use super::error::ConfigError;
 use super::exporter::Listening;
 use super::identity::Identity;
 use super::suites;
@@ -29,18 +30,6 @@ use std::time::Duration;
 
 /// The application protocol if none is set (RFC 7301).
 pub const ALPN_DEFAULT: &[u8] = b"fulmar/1";
-
-/// Why there is no configuration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The private key is of no kind that is supported, or does not belong to the certificate.
-    #[error("certificate and private key: {0}")]
-    Identity(String),
-    /// The certificates to be trusted cannot be used.
-    #[error("trusted certificates: {0}")]
-    Roots(String),
-}
 
 /// A client's side of the handshake. Cloning is cheap.
 #[derive(Clone)]

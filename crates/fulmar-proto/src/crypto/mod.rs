@@ -22,6 +22,7 @@
 //! signatures in X.509 vary by a byte or two.
 
 mod config;
+mod error;
 mod exporter;
 mod identity;
 mod keys;
@@ -34,7 +35,8 @@ mod token;
 mod verify;
 mod x509;
 
-pub use config::{ALPN_DEFAULT, ClientConfig, ConfigError, ServerConfig};
+pub use config::{ALPN_DEFAULT, ClientConfig, ServerConfig};
+pub use error::ConfigError;
 pub use identity::{Fingerprint, Identity, KeyParseError, PublicKey};
 pub use keys::{OpenError, PacketKeys, SealError};
 pub use reset::{RESET_BYTES_MIN, RESET_BYTES_USUAL, ResetKey, ResetToken};

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::ConfigError;
+use super::error::ConfigError;
 
 /// Tells the time since the Unix epoch, by which certificates are valid or not: no clock is read here.
 pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar_net::{Direction, LinkConfig};
+use fulmar_relay::{Relay, RelayConfig};
 
 use crate::bridge::{Ground, LaneView, Lanes};
 use crate::outcome::Link;
-use crate::relay::{Relay, RelayConfig};
 
 /// The paths of one round, one for each transport in it.
 pub(crate) struct Road<'a> {

@@ -1,6 +1,8 @@
 //! The relay over loopback. What is asserted does not depend on how fast the machine is: links without rate,
 //! patterns instead of chance, generous waits.
 
+use std::net::Ipv4Addr;
+
 use super::*;
 use fulmar_net::{Ecn, Intervals, Loss, LossPattern, Order, Probability};
 use std::net::UdpSocket;
@@ -82,7 +84,7 @@ fn the_links_do_to_packets_what_they_say() {
     assert_eq!(arrived, expected);
 
     // Changed while running: nothing passes any more, and then everything.
-    let all = Intervals::new([(fulmar_proto::Instant::ZERO, fulmar_proto::Instant::from_nanos(u64::MAX))]);
+    let all = Intervals::new([(fulmar_units::Instant::ZERO, fulmar_units::Instant::from_nanos(u64::MAX))]);
     relay.reconfigure(Direction::Forward, LinkConfig { blackouts: all, ..LinkConfig::default() });
     client.send_to(&[100], relay.local_addr()).expect("sent");
     stats_when(&relay, |stats| stats.forward.blacked_out.packets == 1);
@@ -191,7 +193,7 @@ fn a_taken_address_is_an_error() {
 fn relay_speed() {
     const SECONDS: u64 = 5;
     let mbit: u64 = std::env::var("RELAY_MBIT").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
-    let rate = fulmar_proto::Rate::from_bits_per_second(mbit * 1_200_000);
+    let rate = fulmar_units::Rate::from_bits_per_second(mbit * 1_200_000);
     let server = Arc::new(socket());
     let relay = relay_to(&server, LinkConfig::new(rate, Duration::from_millis(10)));
     let client = Arc::new(socket());

@@ -1,4 +1,4 @@
-//! Whoever reads what a program prints may have read enough: `fulmar-lab sim --json | head`.
+//! Whoever reads what a program prints may have read enough: `fulmar profiles | head`.
 
 use std::panic::{self, PanicHookInfo};
 

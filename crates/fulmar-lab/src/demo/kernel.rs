@@ -2,59 +2,27 @@
 //! the same time.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fulmar_lab::bridge::{Bridge, End, SERVER_ADDRESS, TcpSettings};
-use fulmar_lab::tcp::TcpInfo;
+use fulmar_cli::demo::course::Course;
+use fulmar_cli::demo::display::Sample;
+use fulmar_cli::demo::race::Run;
+use fulmar_cli::exit::Failure;
 use rustix::io::Errno;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use super::course::Course;
-use super::display::Sample;
-use super::race::Run;
-use super::road::{Middle, Road, stop};
-use crate::exit::Failure;
+use super::road::{bridge, inside, joined, stop};
+use crate::bridge::{Bridge, SERVER_ADDRESS};
+use crate::tcp::TcpInfo;
 
 /// How long a call may block before it is asked whether all is over.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Gets the right to make network namespaces. To be called while the process has one thread.
-pub(super) fn acquire_rights() -> Result<(), Failure> {
-    fulmar_lab::bridge::acquire_rights()
-        .map_err(|reason| Failure::Other(format!("--tcp: {reason} Without --tcp the demo needs nothing.")))
-}
-
-fn bridge(course: &Course) -> Result<Bridge, Failure> {
-    Bridge::start(&course.link_spec(), course.path.seed, TcpSettings::default(), false)
-        .map_err(Failure::Other)
-}
-
-/// Does something inside an end of the bridge. A socket made there stays there, whoever uses it.
-fn inside<T: Send + 'static>(
-    end: &End,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Failure> {
-    joined(end.spawn(work)).map_err(|e| Failure::Other(format!("kernel TCP: {e}")))
-}
-
-fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread died")))
-}
-
-/// Fulmar's road over a bridge.
-pub(super) fn bridged(course: &Course) -> Result<Road, Failure> {
-    let bridge = bridge(course)?;
-    let server = inside(&bridge.server, || UdpSocket::bind((Ipv4Addr::from(SERVER_ADDRESS), 0)))?;
-    let client = inside(&bridge.client, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
-    let target = server.local_addr().map_err(|e| Failure::Other(e.to_string()))?;
-    Ok(Road { server, client, target, middle: Middle::Bridge(Box::new(bridge)) })
-}
 
 /// What both threads and the display share.
 #[derive(Debug, Default)]

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use fulmar_net::{Datagram, Direction, Path};
-use fulmar_proto::Instant;
+use fulmar_units::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::config::{Command, RelayConfig, RelayStats};
 use super::port::{Buffers, Port, Received};
-use super::{Command, RelayConfig, RelayStats};
 
 /// Calls per socket before it is the others' turn.
 const RECEIVE_CALLS_MAX: usize = 4;
