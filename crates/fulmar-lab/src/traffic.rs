@@ -17,7 +17,7 @@ use std::time::Duration;
 use fulmar_net::{Rng, parse};
 
 /// Traffic of one flow.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Traffic {
     /// As much as goes.
     Bulk,

@@ -13,6 +13,7 @@ use crate::{Intervals, LinkRate, Loss, Policer, Probability, QueueConfig, QueueL
 /// (rate), random marking, black-outs, loss if it strikes on the wire, corruption, duplication, delay,
 /// stalls, jitter.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LinkConfig {
     /// How fast the transmitter empties the queue.
     pub rate: LinkRate,
@@ -98,6 +99,7 @@ impl LinkConfig {
 
 /// Delay that varies from packet to packet. Draws are independent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Jitter {
     /// None.
     #[default]
@@ -117,6 +119,7 @@ pub enum Jitter {
 
 /// Whether packets may overtake each other.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Order {
     /// Never: a packet that would overtake comes out together with the one before it.
     #[default]
@@ -127,6 +130,7 @@ pub enum Order {
 
 /// Where packets are lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum LossPlace {
     /// After the queue: lost packets have used the link's rate, as on a radio link.
     #[default]

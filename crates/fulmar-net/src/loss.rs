@@ -14,6 +14,7 @@ use crate::{Intervals, Probability, Rng};
 
 /// What loses packets on a link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Loss {
     /// Nothing.
     #[default]
@@ -47,6 +48,7 @@ impl Loss {
 /// p. `E = 1 / (1 - p)` gives a = 0: independent losses. The first packet is drawn from the long-run
 /// distribution.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TwoState {
     loss: Probability,
     burst_milli: u32,
@@ -123,6 +125,7 @@ impl TwoState {
 
 /// Interference that comes and goes with a fixed period.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Periodic {
     /// One cycle; zero: always on. A microwave oven: 20 ms (50 Hz) or 16.7 ms (60 Hz).
     pub period: Duration,
@@ -153,6 +156,7 @@ impl Periodic {
 /// The share of time covered is `1 - exp(-length / interval_mean)` (the busy probability of an M/D/infinity
 /// queue).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PoissonBursts {
     /// Mean time from the start of a burst to the start of the next; taken as at least 1 us.
     pub interval_mean: Duration,
@@ -164,6 +168,7 @@ pub struct PoissonBursts {
 
 /// Recorded losses: one entry per packet, `true` for lost, repeated from the start when it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LossPattern(Vec<bool>);
 
 impl LossPattern {
@@ -180,6 +185,7 @@ impl LossPattern {
 
 /// Recorded times in which everything is lost, repeated from the start when they end.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LossTrace {
     /// The times, after time zero.
     pub lost: Intervals,

@@ -7,6 +7,7 @@ use fulmar_units::{Instant, Rate};
 
 /// A token bucket in front of the queue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Policer {
     /// How fast tokens come.
     pub rate: Rate,

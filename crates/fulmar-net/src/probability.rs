@@ -6,6 +6,7 @@ use core::fmt;
 ///
 /// A billionth is fine enough for every published loss rate and for the products of the two-state model.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Probability(u32);
 
 /// The number was not between 0 and 1.

@@ -8,6 +8,7 @@ use fulmar_units::{Instant, Rate, whole_nanos};
 
 /// How fast a link takes packets out of its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum LinkRate {
     /// At once: the queue never holds anything.
     #[default]
@@ -68,6 +69,7 @@ fn time_for(rate: Rate, bytes: u64) -> Duration {
 
 /// A rate over time: steps, each valid from its start to the start of the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RateTrace {
     /// Start of each step, in order, the first at zero, and its rate.
     steps: Vec<(Instant, Rate)>,

@@ -6,6 +6,7 @@ use fulmar_units::Instant;
 
 /// Disjoint intervals of time, in order. Each contains its start and not its end.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Intervals(Vec<(Instant, Instant)>);
 
 impl Intervals {

@@ -10,6 +10,7 @@ use crate::{Intervals, Rng};
 
 /// When something stands still.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Stalls {
     /// Never.
     #[default]

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 /// A data rate in bytes per second.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Rate(u64);
 
 impl Rate {

@@ -9,6 +9,7 @@ use core::time::Duration;
 ///
 /// Nanoseconds because a 1500-byte packet lasts 1.2 us at 10 Gb/s. The range is 584 years.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Instant(u64);
 
 impl Instant {

@@ -3,6 +3,7 @@
 
 mod cell;
 mod claim;
+mod content;
 mod definition;
 mod file;
 mod key;

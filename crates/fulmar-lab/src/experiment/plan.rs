@@ -6,7 +6,6 @@ use std::time::Duration;
 use fulmar_net::parse;
 use fulmar_proto::Profile;
 
-use super::ScenarioHash;
 use super::cell::Cell;
 use super::definition::{Experiment, FlowLine};
 use super::limits;
@@ -152,61 +151,6 @@ impl Task {
     pub fn is_real_time(&self) -> bool {
         !matches!(self, Self::Sim(_))
     }
-
-    /// What tells runs apart: two tasks of the same content are the same run, whatever the cell is called (a
-    /// burst length without loss changes nothing).
-    pub fn hash(&self) -> ScenarioHash {
-        ScenarioHash::of(&self.words())
-    }
-
-    fn words(&self) -> String {
-        let of_link = |link: &LinkSpec| {
-            format!(
-                "{:?} {:?} {:?} {:?}",
-                link.forward(),
-                link.backward(),
-                link.stall_sender,
-                link.stall_receiver
-            )
-        };
-        match self {
-            Self::Sim(s) => {
-                let links: Vec<String> = match &s.topology {
-                    Topology::Dumbbell(link) => vec![of_link(link)],
-                    Topology::ParkingLot(links) => links.iter().map(of_link).collect(),
-                };
-                let flow = |f: &FlowSpec| {
-                    format!(
-                        "{} {} {:?} {:?} {:?} {} {} {} {:?}",
-                        f.profile.name,
-                        f.traffic,
-                        f.start,
-                        f.stop,
-                        f.rtt,
-                        f.place,
-                        f.priority,
-                        f.is_reversed,
-                        f.start_within
-                    )
-                };
-                let flows: Vec<String> = s.flows.iter().map(flow).collect();
-                format!(
-                    "{links:?} {flows:?} {:?} {:?} {} {:?}",
-                    s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval
-                )
-            }
-            #[cfg(target_os = "linux")]
-            Self::Tcp(s) => {
-                let link = of_link(&s.link);
-                format!(
-                    "{link} {:?} {:?} {:?} {} {:?} {:?}",
-                    s.flows, s.duration, s.warm_up, s.loss_free_handshake, s.sample_interval, s.settings
-                )
-            }
-            #[cfg(target_os = "linux")]
-            Self::Peer(s) => format!("{} {} {:?}", of_link(&s.link), s.words(), s.settings),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -224,9 +168,38 @@ mod tests {
         let cells = cells(&experiment).unwrap();
         assert_eq!(cells.len(), 6);
         assert_eq!(cells[0].label(), "burst=none loss=0%");
-        let words = |cell: &Cell| task(&experiment, cell, Duration::from_secs(1)).unwrap().words();
+        let words = |cell: &Cell| task(&experiment, cell, Duration::from_secs(1)).unwrap().content();
         let same = cells.iter().filter(|cell| words(cell) == words(&cells[0])).count();
         assert_eq!(same, 2, "without loss the burst length changes nothing");
+    }
+
+    /// Whatever differs in a run tells it apart, however little: what people read rounds a rate to a kilobit.
+    #[test]
+    fn runs_that_differ_by_little_are_not_taken_for_one() {
+        for sweep in [
+            "rate = ['64100', '64400']",
+            "rtt = ['20ms', '20.000001ms']",
+            "loss = ['0.0000001%', '0.0000002%']",
+            "rate = ['64100,1s:1M', '64400,1s:1M']",
+            "policer = ['64100/64kB', '64400/64kB']",
+        ] {
+            let experiment = parse(sweep, "auto").unwrap_or_else(|error| panic!("{sweep}: {}", error.reason));
+            let cells = cells(&experiment).expect("cells");
+            let hash = |cell: &Cell| task(&experiment, cell, Duration::from_secs(1)).expect("a task").hash();
+            assert_ne!(hash(&cells[0]), hash(&cells[1]), "{sweep}");
+        }
+    }
+
+    /// A key of results outlives the program that made it: it must not follow how something is shown.
+    #[test]
+    fn the_content_of_a_run_is_data() {
+        let experiment = parse("loss = ['5%']", "auto").expect("an experiment");
+        let cell = &cells(&experiment).expect("cells")[0];
+        let content = task(&experiment, cell, Duration::from_secs(1)).expect("a task").content();
+        let value: serde_json::Value = serde_json::from_str(&content).expect("JSON");
+        assert_eq!(value["Sim"]["flows"][0]["profile"], "auto");
+        assert_eq!(value["Sim"]["links"][0]["forward"]["Ok"]["loss"]["Bernoulli"], 50_000_000);
+        assert_eq!(value["Sim"]["duration"]["secs"], 1);
     }
 
     #[test]

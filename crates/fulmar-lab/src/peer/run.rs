@@ -37,7 +37,7 @@ impl PeerScenario {
     /// What tells runs apart beside the link: the commands, not where their files are.
     pub fn words(&self) -> String {
         let peer = &self.peer.peer;
-        format!("{} | {} | {} {:?}", self.peer.label(), peer.server, peer.client, self.duration)
+        format!("{} | {} | {}", self.peer.label(), peer.server, peer.client)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::stats::{Backlog, LinkStats};
 
 /// Parameters of controlled delay.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CodelConfig {
     /// What the queue can hold at all.
     pub limit: QueueLimit,

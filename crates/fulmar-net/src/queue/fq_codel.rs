@@ -22,6 +22,7 @@ const BUCKETS_MAX: u32 = 1 << 16;
 
 /// Parameters of FQ-CoDel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FqCodelConfig {
     /// What all flows together can hold.
     pub limit: QueueLimit,

@@ -7,6 +7,7 @@ use crate::stats::Backlog;
 
 /// How much a queue may hold.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum QueueLimit {
     /// Bytes of whole IP packets.
     Bytes(u64),

@@ -39,6 +39,7 @@ pub use wfq::WfqConfig;
 
 /// The queueing discipline of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum QueueConfig {
     /// First in, first out; what does not fit is dropped.
     DropTail(QueueLimit),

@@ -20,6 +20,7 @@ use crate::{LinkRate, Payload, Probability, Rng};
 
 /// Parameters of random early detection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RedConfig {
     /// What the queue can hold at all.
     pub limit: QueueLimit,

@@ -19,6 +19,7 @@ use crate::stats::{Backlog, LinkStats};
 
 /// Parameters of deficit round robin.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DrrConfig {
     /// What all flows together can hold.
     pub limit: QueueLimit,
@@ -28,6 +29,7 @@ pub struct DrrConfig {
 
 /// Parameters of stochastic fair queueing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SfqConfig {
     /// What all flows together can hold.
     pub limit: QueueLimit,

@@ -19,6 +19,7 @@ use crate::stats::{Backlog, LinkStats};
 
 /// Parameters of weighted fair queueing.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WfqConfig {
     /// What all flows together can hold.
     pub limit: QueueLimit,
