@@ -19,7 +19,9 @@ pub use error::ProfileError;
 pub use kind::{Kind, Setting, Value};
 pub use make::{HandshakeTimer, Make, MakeContext};
 pub use reads::{awaits_timeout, block_symbols_max, retransmissions, window};
-pub use rows::{CodeRow, ControllerRow, Cover, EstimatorRow, PolicyRow, SizingRow, WINDOW_SETTINGS};
+pub use rows::{
+    CodeRow, ControllerRow, Cover, EstimatorRow, MadeCode, PolicyRow, SizingRow, WINDOW_SETTINGS,
+};
 pub use system::{Family, System};
 pub use table::Table;
 pub use values::Values;

@@ -23,6 +23,9 @@ pub enum Cover {
     Fountain,
 }
 
+/// A code, or why there is none with such parameters.
+pub type MadeCode = Result<Arc<dyn Code>, CodeError>;
+
 /// A code that the setting `code` chooses.
 #[derive(Debug)]
 pub struct CodeRow {
@@ -35,9 +38,9 @@ pub struct CodeRow {
     /// Longest block, and why there is a longest.
     pub block_max: Option<(u32, &'static str)>,
     /// Its maker.
-    pub make: fn(&Values) -> Result<Arc<dyn Code>, CodeError>,
+    pub make: fn(&Values) -> MadeCode,
     /// The same from [`Code::parameters`], as the other end tells them.
-    pub from_parameters: fn(&[u32]) -> Result<Arc<dyn Code>, CodeError>,
+    pub from_parameters: fn(&[u32]) -> MadeCode,
 }
 
 /// The settings of the engine that every controller with TCP's window takes.

@@ -114,17 +114,6 @@ pub(super) struct Counts {
 }
 
 impl ConnectionStats {
-    /// The counters of DFCP by its names (Solymos 2014, Table 3.2).
-    pub fn dfcp_counters(&self) -> [(&'static str, u64); 5] {
-        [
-            ("outgoing segments", self.sent_datagrams),
-            ("incoming segments", self.received_datagrams),
-            ("dropped segments", self.undecryptable_packets + self.duplicate_packets),
-            ("ACKs sent", self.acks_sent),
-            ("ACKs received", self.acks_received),
-        ]
-    }
-
     /// Share of source symbols whose first packet was lost: loss before repair.
     pub fn loss_before_repair(&self) -> f64 {
         ratio(self.coding_sent.lost, self.coding_sent.sources)

@@ -359,7 +359,7 @@ proptest! {
 #[test]
 fn only_the_keys_named_are_trusted() {
     let [a, b, c] = [1, 2, 3].map(|seed| Identity::from_seed(&[seed; 32]).public_key());
-    let trusted = TrustKeys::new([a.clone(), b.clone()]);
+    let trusted = TrustKeys::new([a, b]);
     assert_eq!((trusted.verify(&a, ""), trusted.verify(&b, "any")), (Ok(()), Ok(())));
     assert_eq!(trusted.verify(&c, ""), Err(Refusal::UnknownKey(c.fingerprint())));
     assert!(TrustKeys::new([]).verify(&a, "").is_err());

@@ -97,8 +97,8 @@ fn settings_reach_their_modules() {
 fn offline_encoding_has_blocks_of_the_same_length() {
     let code = |spec: &str| Profile::parse(spec).unwrap().code;
     let length = |spec: &str| code(spec).len_max(fulmar_systems::dfcp::DfcpRaptor::SEGMENT_BYTES);
-    assert_eq!(length("dfcp:coding=0,decoding=0"), length("dfcp"));
-    assert_ne!(code("dfcp:coding=0,decoding=0").shape().id, code("dfcp").shape().id);
+    assert_eq!(length("dfcp:coding=0"), length("dfcp"));
+    assert_ne!(code("dfcp:coding=0").shape().id, code("dfcp").shape().id);
 }
 
 /// Medina-Ruiz et al., Table I; RFC 6298; Hourt 2.2: at least 60 s by default.
@@ -156,9 +156,8 @@ fn what_cannot_be_is_refused_with_its_reason() {
         ("lt-tcp:code=xor", "policy=lt-tcp needs a code over blocks"),
         ("newreno:policy=auto", "rlc-window"),
         ("dfcp:policy=arq", "dfcp sends only coded ones"),
-        ("dfcp:coding=0", "no data would arrive"),
-        ("dfcp:decoding=0", "no data would arrive"),
-        ("dfcp-raptorq:coding=0,decoding=0", "needs code=dfcp"),
+        ("dfcp:decoding=0", "no setting 'decoding'"),
+        ("dfcp-raptorq:coding=0", "needs code=dfcp"),
         ("dfcp:persistent=1", "needs rate="),
         ("lt-tcp:kmin=200", "kmin is larger"),
         ("lt-tcp:kmax=250", "blocks of at most 224 source symbols, not 250: it has 255 symbols"),

@@ -12,10 +12,10 @@ pub use unlimited::{TokenBucket, Unlimited, UnlimitedConfig};
 use std::sync::Arc;
 
 use fulmar_control::{CongestionController, RedundancyPolicy};
-use fulmar_fec::{Code, CodeError, RaptorQ, RlcBlock};
+use fulmar_fec::{RaptorQ, RlcBlock};
 use fulmar_profile::{
-    CodeRow, ControllerRow, Cover, Family, HandshakeTimer, Kind, Make, PolicyRow, ProfileError, Setting,
-    System, Values, block_symbols_max,
+    CodeRow, ControllerRow, Cover, Family, HandshakeTimer, Kind, MadeCode, Make, PolicyRow, ProfileError,
+    Setting, System, Values, block_symbols_max,
 };
 
 /// Each connection draws its own state; until then any that is not degenerate will do.
@@ -138,15 +138,7 @@ const SETTINGS: &[Setting] = &[
         "coding",
         Kind::Flag,
         "1",
-        "DFCP's code; 0, with decoding=0, leaves its time out of a measurement",
-        "Solymos Table 3.2",
-    )
-    .of("policy", &["fountain"]),
-    Setting::new(
-        "decoding",
-        Kind::Flag,
-        "1",
-        "the same at the receiver: both are 0 or 1",
+        "DFCP's code, at both ends; 0 leaves its time out of a measurement",
         "Solymos Table 3.2",
     )
     .of("policy", &["fountain"]),
@@ -185,11 +177,7 @@ fn check(values: &Values) -> Result<(), ProfileError> {
     if values.word("policy") != "fountain" {
         return Ok(());
     }
-    let [coding, decoding] = ["coding", "decoding"].map(|name| values.flag(name));
-    if coding != decoding {
-        return refuse("coding=0 and decoding=0 go together: with one alone no data would arrive");
-    }
-    if !coding && !has_its_code {
+    if !values.flag("coding") && !has_its_code {
         return refuse("coding=0 leaves out the time of DFCP's code: it needs code=dfcp");
     }
     let is_unlimited =
@@ -202,15 +190,16 @@ fn check(values: &Values) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// DFCP's offline encoding, `coding=0,decoding=0` (Solymos 2014, section 3.12.1): a measurement without the
-/// code's time. There every block carries the bytes of the first, and what comes is counted and dropped. Here
+/// DFCP's offline encoding, `coding=0` (Solymos 2014, section 3.12.1): a measurement without the
+/// code's time. There two parameters, of the sender and the receiver, say so, and with one alone no data would
+/// arrive. There every block carries the bytes of the first, and what comes is counted and dropped. Here
 /// blocks of the same length go by a code that costs next to nothing as long as nothing is lost, so that the
 /// data arrive.
 fn is_offline(values: &Values) -> bool {
     values.word("policy") == "fountain" && !values.flag("coding")
 }
 
-fn make_code(values: &Values) -> Result<Arc<dyn Code>, CodeError> {
+fn make_code(values: &Values) -> MadeCode {
     if is_offline(values) {
         let sources = DfcpRaptor::len_max(DfcpRaptor::SEGMENT_BYTES);
         return Ok(Arc::new(RlcBlock::new(sources)?));
@@ -238,9 +227,10 @@ fn make_controller(values: &Values) -> Make<dyn CongestionController> {
 }
 
 fn make_policy(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let mut config = FountainConfig::default();
-    config.window_blocks = values.integer_u32("window");
-    config.is_persistent = values.flag("persistent");
-    config.redundancy_bytes = values.integer_u32("redundancy");
+    let config = FountainConfig {
+        window_blocks: values.integer_u32("window"),
+        is_persistent: values.flag("persistent"),
+        redundancy_bytes: values.integer_u32("redundancy"),
+    };
     Arc::new(move |_| Box::new(Fountain::new(config)))
 }

@@ -123,8 +123,10 @@ const ESTIMATORS: &[EstimatorRow] = &[
     EstimatorRow {
         name: "autoregressive",
         make: |values| {
-            let mut config = AutoregressiveConfig::default();
-            (config.order, config.forgetting) = (values.integer_u32("order"), values.number("forgetting"));
+            let config = AutoregressiveConfig {
+                order: values.integer_u32("order"),
+                forgetting: values.number("forgetting"),
+            };
             Arc::new(move |_| Box::new(Autoregressive::new(config)))
         },
     },
@@ -195,8 +197,11 @@ fn check(values: &Values) -> Result<(), ProfileError> {
 }
 
 fn make_policy(values: &Values) -> Make<dyn RedundancyPolicy> {
-    let mut config = LtTcpConfig::default();
-    (config.target, config.has_bursts) = (values.number("target"), values.flag("bursts"));
+    let mut config = LtTcpConfig {
+        target: values.number("target"),
+        has_bursts: values.flag("bursts"),
+        ..LtTcpConfig::default()
+    };
     if values.word("code") == REED_SOLOMON {
         let repairs = ReedSolomon::SYMBOLS_MAX.saturating_sub(block_symbols_max(values) as usize);
         config.repairs_max = u32::try_from(repairs).unwrap_or(u32::MAX);

@@ -141,19 +141,23 @@ fn is_asked_by_tcp(values: &Values) -> bool {
 }
 
 fn combinations(values: &Values) -> TcpNcConfig {
-    let mut config = TcpNcConfig::default();
-    (config.window_packets, config.is_systematic) = (values.integer_u32("W"), values.flag("systematic"));
-    config.retransmissions = retransmissions(values);
-    config.asks_by_tcp = is_asked_by_tcp(values);
-    config
+    TcpNcConfig {
+        window_packets: values.integer_u32("W"),
+        is_systematic: values.flag("systematic"),
+        asks_by_tcp: is_asked_by_tcp(values),
+        retransmissions: retransmissions(values),
+    }
 }
 
 fn adaptive(values: &Values) -> Make<dyn RedundancyPolicy> {
     let config = combinations(values);
-    let mut adaptive = AdaptiveConfig::default();
-    adaptive.initial = values.number("R");
-    (adaptive.alpha, adaptive.beta) = (values.number("vegas_alpha"), values.number("vegas_beta"));
-    (adaptive.step, adaptive.redundancy_max) = (values.number("step"), values.number("rmax"));
-    adaptive.reading = if values.word("reading") == "text" { Reading::Text } else { Reading::Printed };
+    let adaptive = AdaptiveConfig {
+        initial: values.number("R"),
+        alpha: values.number("vegas_alpha"),
+        beta: values.number("vegas_beta"),
+        step: values.number("step"),
+        redundancy_max: values.number("rmax"),
+        reading: if values.word("reading") == "text" { Reading::Text } else { Reading::Printed },
+    };
     Arc::new(move |_| Box::new(TcpNcCombinations::adaptive(config, adaptive)))
 }

@@ -279,7 +279,7 @@ impl Decoder for DfcpDecoder {
     }
 
     fn poll_recovered(&mut self, out: &mut Vec<u8>) -> Option<SymbolId> {
-        if self.recovered.len() == 0 && std::mem::take(&mut self.is_news) {
+        if self.recovered.is_empty() && std::mem::take(&mut self.is_news) {
             self.failure = self.advance(None, POLL_SLICE).err();
         }
         self.recovered.poll(out)
