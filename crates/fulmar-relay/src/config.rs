@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fulmar_net::{DelayHistogram, Direction, LinkConfig, LinkStats};
 
+use super::meddling::Meddling;
+
 /// What a relay does.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -49,6 +51,8 @@ pub struct RelayStats {
     pub clients: usize,
     /// Packets not taken in: too many bytes on the way, or no socket to be had for a new client.
     pub refused_packets: u64,
+    /// Packets that meddling took out, and copies that it put in.
+    pub meddled_packets: u64,
     /// Packets the system would not send, or whose client has been forgotten.
     pub unsent_packets: u64,
     /// Receive buffer of the socket toward clients, as the system granted it.
@@ -60,5 +64,6 @@ pub struct RelayStats {
 pub(crate) enum Command {
     Reconfigure(Direction, Box<LinkConfig>),
     Rebind,
+    Meddle(Meddling),
     Stop,
 }

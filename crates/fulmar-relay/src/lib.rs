@@ -10,6 +10,8 @@
 //! [`RelayStats::lateness`]: on two busy cores 0.05 ms for half of them and 0.1 ms for nine in ten, at 200
 //! Mbit/s each way and 40 % of a core (`relay_speed`).
 //!
+//! Somebody on the way may meddle besides ([`Meddling`]): drop what has ECN bits, close ports, copy packets.
+//!
 //! The links' time starts with the relay: a black-out from 10 s to 12 s is that long after the start. Empty
 //! datagrams do not pass. Memory is bounded: by [`RelayConfig::held_bytes_max`] for packets on the way in
 //! each direction, and by [`RelayConfig::clients_max`], beyond which the client that was silent for longest
@@ -19,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod meddling;
 mod port;
 #[cfg(test)]
 mod tests;
@@ -34,6 +37,7 @@ use fulmar_net::{Direction, LinkConfig};
 
 use config::Command;
 pub use config::{RelayConfig, RelayStats};
+pub use meddling::{Copying, Meddling};
 use port::Port;
 use worker::Worker;
 
@@ -83,6 +87,11 @@ impl Relay {
     /// Gives every client a new port toward the server, as a NAT that has lost its state.
     pub fn rebind(&self) {
         self.tell(Command::Rebind);
+    }
+
+    /// Changes what is done to packets besides. A port's life counts from the first packet of it, also before this.
+    pub fn meddle(&self, meddling: Meddling) {
+        self.tell(Command::Meddle(meddling));
     }
 
     /// Stops and returns the final statistics. What is still on the way is lost.

@@ -177,6 +177,75 @@ fn ecn_passes_and_is_set() {
 }
 
 #[test]
+fn what_has_ecn_bits_is_eaten_both_ways_and_the_rest_passes() {
+    let far = port::Port::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    let near = port::Port::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    let server = far.socket.local_addr().expect("bound");
+    let relay = Relay::start(RelayConfig::new(server, LinkConfig::default(), LinkConfig::default()));
+    let relay = relay.expect("a relay");
+    relay.meddle(Meddling { eats_ecn: true, ..Meddling::default() });
+    let next = |port: &port::Port| {
+        let (started, mut found) = (std::time::Instant::now(), None);
+        let mut buffers = port::Buffers::new();
+        while found.is_none() && started.elapsed() < PATIENCE {
+            let _ = port.receive(&mut buffers, |got| found = found.or(Some((got.ecn, got.from))));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        found.expect("a datagram")
+    };
+    let send = |port: &port::Port, to| {
+        for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {
+            let datagram = fulmar_net::Datagram { contents: vec![7; 10], ecn, flow: 0 };
+            port.send(to, None, &datagram).expect("sent");
+        }
+    };
+    send(&near, relay.local_addr());
+    let (ecn, from) = next(&far);
+    assert_eq!(ecn, Ecn::NotEct);
+    send(&far, from);
+    assert_eq!(next(&near).0, Ecn::NotEct);
+    assert_eq!(stats_when(&relay, |stats| stats.meddled_packets == 6).unsent_packets, 0);
+}
+
+#[test]
+fn a_port_that_has_lived_is_closed_and_another_is_open() {
+    let server = socket();
+    let relay = relay_to(&server, LinkConfig::default());
+    let old = socket();
+    old.send_to(&[1], relay.local_addr()).expect("sent");
+    let (_, from) = receive(&server);
+    std::thread::sleep(Duration::from_millis(20));
+    relay.meddle(Meddling { port_life: Some(Duration::from_millis(10)), ..Meddling::default() });
+    old.send_to(&[2], relay.local_addr()).expect("sent");
+    server.send_to(&[3], from).expect("sent");
+    stats_when(&relay, |stats| stats.meddled_packets == 2);
+    relay.meddle(Meddling { port_life: Some(PATIENCE), ..Meddling::default() });
+    socket().send_to(&[4], relay.local_addr()).expect("sent");
+    assert_eq!(receive(&server).0, [4], "and what the closed port sent has not come");
+}
+
+#[test]
+fn copies_come_from_another_address_and_before_their_packets() {
+    let server = socket();
+    let link = LinkConfig { delay: Duration::from_millis(50), ..LinkConfig::default() };
+    let relay = relay_to(&server, link);
+    let from = std::net::IpAddr::from([127, 0, 0, 9]);
+    relay.meddle(Meddling { copying: Some(Copying { every: 2, from }), ..Meddling::default() });
+    let client = socket();
+    for serial in 0..4 {
+        client.send_to(&[serial], relay.local_addr()).expect("sent");
+    }
+    let mut all: Vec<_> = (0..6).map(|_| receive(&server)).collect();
+    let copies = all.iter().filter(|(_, at)| at.ip() == from).map(|(contents, _)| contents[0]);
+    assert_eq!(copies.collect::<Vec<_>>(), [1, 3]);
+    let place =
+        |serial, is_copy| all.iter().position(|(c, at)| c[0] == serial && (at.ip() == from) == is_copy);
+    assert!(place(1, true) < place(1, false) && place(3, true) < place(3, false), "{all:?}");
+    all.retain(|(_, at)| at.ip() != from);
+    assert_eq!(all.iter().map(|(contents, _)| contents[0]).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}
+
+#[test]
 fn a_taken_address_is_an_error() {
     let server = socket();
     let taken = server.local_addr().expect("bound");

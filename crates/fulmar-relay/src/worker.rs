@@ -8,11 +8,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use fulmar_net::{Datagram, Direction, Path};
+use fulmar_net::{Datagram, Direction, Ecn, Path};
 use fulmar_units::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::config::{Command, RelayConfig, RelayStats};
+use super::meddling::Meddling;
 use super::port::{Buffers, Port, Received};
 
 /// Calls per socket before it is the others' turn.
@@ -27,6 +28,7 @@ struct Client {
     /// The address the client sent to, where the relay has several.
     local_ip: Option<IpAddr>,
     port: Port,
+    first_heard: Instant,
     last_heard: Instant,
 }
 
@@ -67,7 +69,7 @@ impl Clients {
         self.next_number += 1;
         self.numbers.insert(datagram.from, number);
         let (address, local_ip) = (datagram.from, datagram.local_ip);
-        self.known.insert(number, Client { address, local_ip, port, last_heard: now });
+        self.known.insert(number, Client { address, local_ip, port, first_heard: now, last_heard: now });
         Ok(number)
     }
 
@@ -76,6 +78,12 @@ impl Clients {
         if let Some(client) = silent.and_then(|number| self.known.remove(&number)) {
             self.numbers.remove(&client.address);
         }
+    }
+
+    /// Whether nothing passes any more from or to a client's port that is let through for so long.
+    fn is_closed(&self, number: u64, life: Option<Duration>, now: Instant) -> bool {
+        let since = self.known.get(&number).map(|client| client.first_heard);
+        since.zip(life).is_some_and(|(since, life)| now - since > life)
     }
 
     /// New sockets for all; where there is none to be had the old one goes on.
@@ -88,6 +96,38 @@ impl Clients {
     }
 }
 
+/// What meddles: what it was told, the socket that copies come from, and packets since the last copy.
+#[derive(Default)]
+struct Meddler {
+    told: Meddling,
+    copier: Option<Port>,
+    since_copy: u32,
+}
+
+impl Meddler {
+    fn new(told: Meddling) -> Self {
+        let from = told.copying.as_ref().map(|copying| SocketAddr::new(copying.from, 0));
+        // Where there is no such address there are no copies, which the counts tell.
+        Self { copier: from.and_then(|from| Port::bind(from).ok()), told, since_copy: 0 }
+    }
+
+    fn eats(&self, datagram: &Received<'_>) -> bool {
+        self.told.eats_ecn && datagram.ecn != Ecn::NotEct
+    }
+
+    /// Sends a copy of a client's packet if it is its turn; true if it did.
+    fn copies(&mut self, server: SocketAddr, datagram: &Received<'_>) -> bool {
+        let (Some(copying), Some(copier)) = (&self.told.copying, &self.copier) else { return false };
+        self.since_copy += 1;
+        if self.since_copy < copying.every {
+            return false;
+        }
+        self.since_copy = 0;
+        let contents = datagram.contents.to_vec();
+        copier.send(server, None, &Datagram { contents, ecn: datagram.ecn, flow: 0 }).is_ok()
+    }
+}
+
 /// The thread's state.
 pub(super) struct Worker {
     origin: std::time::Instant,
@@ -97,6 +137,7 @@ pub(super) struct Worker {
     inbox: mpsc::Receiver<Command>,
     clients: Clients,
     path: Path<Datagram>,
+    meddler: Meddler,
     buffers: Buffers,
     counts: RelayStats,
     published: Arc<Mutex<RelayStats>>,
@@ -128,6 +169,7 @@ impl Worker {
             inbox,
             clients: Clients::new(config.server, config.clients_max),
             path: Path::new(config.forward.clone(), config.backward.clone(), config.seed),
+            meddler: Meddler::default(),
             buffers: Buffers::new(),
             counts: RelayStats { receive_buffer_bytes, ..RelayStats::default() },
             published,
@@ -188,6 +230,7 @@ impl Worker {
                     self.path.link_mut(direction).reconfigure(now, *config);
                 }
                 Ok(Command::Rebind) => self.clients.rebind(),
+                Ok(Command::Meddle(meddling)) => self.meddler = Meddler::new(meddling),
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => return true,
             }
@@ -196,7 +239,7 @@ impl Worker {
 
     /// Hands everything that has arrived to the links.
     fn take_in(&mut self, ready: &Ready) {
-        let Self { listener, clients, path, buffers, counts, .. } = self;
+        let Self { listener, clients, path, meddler, buffers, counts, .. } = self;
         let (origin, held_bytes_max) = (self.origin, self.held_bytes_max);
         let mut offer = |direction, number, datagram: &Received<'_>, counts: &mut RelayStats| {
             if path.link(direction).inside().bytes > held_bytes_max {
@@ -207,10 +250,18 @@ impl Worker {
             let now = Instant::ZERO + origin.elapsed();
             path.send(now, direction, Datagram { contents, ecn: datagram.ecn, flow: number });
         };
+        let life = meddler.told.port_life;
         for _ in 0..if ready.listener { RECEIVE_CALLS_MAX } else { 0 } {
             let received = listener.receive(buffers, |datagram| {
-                match clients.number(&datagram, Instant::ZERO + origin.elapsed()) {
-                    Ok(number) => offer(Direction::Forward, number, &datagram, counts),
+                let now = Instant::ZERO + origin.elapsed();
+                match clients.number(&datagram, now) {
+                    Ok(number) if clients.is_closed(number, life, now) || meddler.eats(&datagram) => {
+                        counts.meddled_packets += 1;
+                    }
+                    Ok(number) => {
+                        counts.meddled_packets += u64::from(meddler.copies(clients.server, &datagram));
+                        offer(Direction::Forward, number, &datagram, counts);
+                    }
                     Err(_) => counts.refused_packets += 1,
                 }
             });
@@ -220,9 +271,12 @@ impl Worker {
         }
         for &number in &ready.clients {
             let Some(client) = clients.known.get(&number) else { continue };
+            let is_closed = clients.is_closed(number, life, Instant::ZERO + origin.elapsed());
             for _ in 0..RECEIVE_CALLS_MAX {
                 let received = client.port.receive(buffers, |datagram| {
-                    if datagram.from == clients.server {
+                    if is_closed || meddler.eats(&datagram) {
+                        counts.meddled_packets += 1;
+                    } else if datagram.from == clients.server {
                         offer(Direction::Backward, number, &datagram, counts);
                     }
                 });
