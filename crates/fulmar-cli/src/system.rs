@@ -46,8 +46,9 @@ impl Change {
         Self { apply: words(apply), undo: words(undo), input: String::new(), is_ours: false }
     }
 
-    /// A digit in a file of `/proc/sys`, and what is there afterwards.
-    pub fn of_setting(path: &str, value: u8, afterwards: u8) -> Self {
+    /// A digit in a file of `/proc/sys`, and what is there afterwards. The path becomes a part of a shell's line: it is
+    /// one of the program's own words.
+    pub fn of_setting(path: &'static str, value: u8, afterwards: u8) -> Self {
         let write = |value: u8| vec!["sh".into(), "-c".into(), format!("echo {value} > {path}")];
         Self { apply: write(value), undo: write(afterwards), ..Self::new("", "") }
     }
