@@ -11,6 +11,9 @@ use fulmar_proto::{AllowedProfiles, Dir, Instant, Profile, Rate, Side, Transport
 /// IP and UDP headers, which the links count and the protocol does not.
 const IP_UDP_BYTES: u32 = 28;
 
+/// The thinnest of the usual links, in bits per second.
+const RATE_MIN_BPS: u64 = 100_000;
+
 /// A run before it is run. Its `Debug` form is for people.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -134,7 +137,10 @@ impl Plan {
     pub fn draw(seed: u64) -> Self {
         let mut d = Draw::new(seed, 77);
         let faults_end = d.millis(500, 20_000);
-        let rate_bps = d.log_between(100_000, 1_000_000_000);
+        let rate_bps = d.log_between(RATE_MIN_BPS, 1_000_000_000);
+        // A thin link. Drawn apart, so that the other seeds are what they were before there were these.
+        let mut thin = Draw::new(seed, 81);
+        let rate_bps = if thin.one_in(12) { thin.log_between(32_000, RATE_MIN_BPS) } else { rate_bps };
         let mtu = draw_mtu(&mut d);
         let [forward, backward] = draw_links(&mut d, rate_bps, mtu, faults_end);
         let mut changes = draw_changes(&mut d, rate_bps, mtu, faults_end);
@@ -313,7 +319,7 @@ fn draw_changes(
     if d.one_in(4) {
         // Another route: other delays and losses, perhaps another MTU.
         let mtu = if d.one_in(2) { draw_mtu(d) } else { mtu_bytes };
-        let rate = (rate_bps * d.between(50, 200) / 100).clamp(100_000, 1_000_000_000);
+        let rate = (rate_bps * d.between(50, 200) / 100).clamp(rate_bps.min(RATE_MIN_BPS), 1_000_000_000);
         let links = draw_links(d, rate, mtu, faults_end);
         at(d, Change::Links(Box::new(links)));
     }

@@ -1,22 +1,23 @@
 //! Where it happens: ends with addresses, and the mail between them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_proto::crypto::PacketKeys;
-use fulmar_proto::stream::Read;
 use fulmar_proto::wire::packet::{LongType, PacketHeader, Peeked, peek};
 use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConnectionHandle, ConnectionId, ConnectionIds, DatagramMeta, Dir,
-    Endpoint, EndpointConfig, Event, Instant, PacketNumber, Route, Side, StreamId, TransportConfig,
+    Endpoint, EndpointConfig, Event, Instant, PacketNumber, Route, Side, TransportConfig,
 };
 
 use super::super::draw::Draw;
 use super::super::plan::IN_RANGE;
 use super::budget::{Budget, Clock, RECEIVE_MEMORY_BYTES};
+use super::halves::{self, Half};
 use super::parameters;
+use super::service::{answer, drain};
 use crate::settings::{client_config, server_config};
 use crate::world::Node;
 
@@ -24,6 +25,10 @@ use crate::world::Node;
 pub(super) const SERVER: usize = 0;
 /// Handshakes of strangers that the server has at once, in some seeds.
 const HALF_OPEN: usize = 12;
+/// Handshakes of one network (/24) that a server lets be under way: more than there are parties.
+const HANDSHAKES_OF_NETWORK: usize = 8;
+/// Strangers who go no further than a proof of their address, at a time.
+const HALVES_MAX: usize = 40;
 /// What is kept for somebody to send again.
 const CAUGHT: usize = 64;
 /// A client begins at most so many connections.
@@ -90,6 +95,7 @@ pub(super) struct Field {
     caught: VecDeque<(usize, Vec<u8>)>,
     /// What clients are to get back, and has not found room yet.
     unanswered: BTreeMap<ConnectionHandle, Vec<u8>>,
+    halves: VecDeque<Half>,
     /// What strangers were told to call the server.
     pub(super) told: Vec<ConnectionId>,
 }
@@ -117,6 +123,7 @@ impl Field {
             reads_all: draw.one_in(2),
             caught: VecDeque::new(),
             unanswered: BTreeMap::new(),
+            halves: VecDeque::new(),
             told: Vec::new(),
         };
         field.add_server(seed, draw, is_server_hostile, &honest);
@@ -132,6 +139,7 @@ impl Field {
         let mut config = honest.clone();
         let code = if is_hostile { parameters::forge(draw, &mut config, Side::Server) } else { 0 };
         let mut config = server_config(config);
+        config.handshakes_per_network_max = HANDSHAKES_OF_NETWORK;
         if draw.one_in(3) {
             config.retry_above_handshakes = draw.of(&[0, HALF_OPEN]);
         }
@@ -304,6 +312,11 @@ impl Field {
                 if !self.parties[party].is_hostile {
                     self.budget.on_sent(to, bytes.len());
                 }
+                let (now, mut halves) = (self.now, self.halves.iter_mut());
+                let half = halves.find(|half| half.address == to);
+                if let Some(answer) = half.and_then(|half| half.hear(now, from, &bytes)) {
+                    self.send(to, SERVER, answer);
+                }
             }
         }
     }
@@ -366,6 +379,34 @@ impl Field {
             _ => self.initial(draw),
         };
         self.send(from, SERVER, bytes);
+    }
+
+    /// A stranger begins a handshake that goes no further than a proof of his address.
+    pub(super) fn half_open(&mut self, draw: &mut Draw) {
+        let (half, first) = Half::new(self.now, draw, self.parties[SERVER].node.addr);
+        self.send(half.address, SERVER, first);
+        self.halves.push_back(half);
+        if self.halves.len() > HALVES_MAX {
+            self.halves.pop_front();
+        }
+        self.check_halves(HANDSHAKES_OF_NETWORK);
+    }
+
+    /// No network of theirs has more handshakes under way at an honest server than that. Whose first packet was copied
+    /// by somebody else, ahead of it, has his place in that one's network: he is heard twice.
+    pub(super) fn check_halves(&self, most: usize) {
+        let mut networks = BTreeMap::<[u8; 3], usize>::new();
+        for connection in self.parties[SERVER].node.connections.values() {
+            if let IpAddr::V4(ip) = connection.remote().ip()
+                && halves::is_one(connection.remote())
+                && !connection.is_closed()
+                && (most == 0 || connection.stats().opened_packets == 1)
+            {
+                let [a, b, c, _] = ip.octets();
+                *networks.entry([a, b, c]).or_default() += 1;
+            }
+        }
+        assert!(networks.values().all(|&count| count <= most), "{networks:?} handshakes, at most {most}");
     }
 
     /// A client's first packet with frames of a liar: its keys are everybody's.
@@ -436,35 +477,6 @@ impl Field {
 /// An endpoint's answer is one of its refusals.
 fn is_refusal(answer: &[u8]) -> bool {
     matches!(peek(answer, ConnectionId::LEN_MIN), Ok(Peeked::Long { ty: LongType::Initial, .. }))
-}
-
-/// The server's side: sends back what comes, of which `left` has not found room yet.
-fn answer(now: Instant, connection: &mut fulmar_proto::Connection, left: &mut Vec<u8>) {
-    let id = StreamId::new(Side::Client, Dir::Bi, 0);
-    let mut out = [0; 4096];
-    loop {
-        if !left.is_empty() {
-            let Ok(taken) = connection.write(id, left) else { return };
-            left.drain(..taken);
-            continue;
-        }
-        match connection.read(now, id, &mut out) {
-            Ok(Read::Data(len)) => left.extend_from_slice(&out[..len]),
-            Ok(Read::End) => drop(connection.finish(id)),
-            Err(_) => return,
-        }
-    }
-}
-
-/// Reads some of what a hostile client has sent.
-fn drain(now: Instant, connection: &mut fulmar_proto::Connection) {
-    let mut out = [0; 4096];
-    for index in 0..4 {
-        for dir in [Dir::Bi, Dir::Uni] {
-            let id = StreamId::new(Side::Client, dir, index + u64::from(dir == Dir::Bi));
-            while let Ok(Read::Data(_)) = connection.read(now, id, &mut out) {}
-        }
-    }
 }
 
 fn seed_bytes(seed: u64, place: u64) -> [u8; 32] {

@@ -1,6 +1,9 @@
 //! The enemy in the swarm: one seed draws a server with honest clients, peers with valid keys that lie, and
 //! strangers.
 //!
+//! In some seeds there are strangers who prove their address and go no further: their networks have no more handshakes
+//! under way than is theirs, are sent no more than three times what came from them, and are soon forgotten.
+//!
 //! Hostile ends say in the handshake whatever can be said, forge frames under the right keys, acknowledge
 //! what they did not receive or nothing, read nothing, move, repeat and damage packets. In half of the seeds
 //! the server is the hostile end.
@@ -14,8 +17,10 @@ mod budget;
 mod deeds;
 mod field;
 mod frames;
+mod halves;
 mod honest;
 mod parameters;
+mod service;
 
 use std::time::Duration;
 
@@ -29,6 +34,9 @@ use honest::Errand;
 const SIEGE: (u64, u64) = (300, 3000);
 /// Honest errands are done after so long, for nothing is in their way but a few losses.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Handshakes of strangers who say no more have ended by then: ten seconds (docs/wire.md 5.2.5), and what it takes until
+/// the last that was sent has come.
+const HALF_TIME_MAX: Duration = Duration::from_secs(11);
 /// By then every hostile connection has been given up: idle timeouts, and three probe timeouts as long as a
 /// liar can make them.
 const REST: Duration = Duration::from_secs(400);
@@ -44,6 +52,9 @@ pub fn besiege(seed: u64, clock: Clock) -> Worst {
     let mut field = Field::new(seed, &mut draw, is_server_hostile, clock);
     let mut enemies: Vec<Enemy> = field.hostile().map(|party| Enemy::new(&mut draw, party)).collect();
     let mut errands: Vec<Errand> = field.friends().map(|party| Errand::new(&mut draw, party)).collect();
+    // Drawn apart, so that a seed is otherwise what it was before there were these.
+    let mut apart = Draw::new(seed, 80);
+    let has_halves = apart.one_in(2) && !is_server_hostile;
     let end = field.now + draw.millis(SIEGE.0, SIEGE.1);
     while field.now < end {
         let pause = draw.millis(0, 40);
@@ -51,12 +62,19 @@ pub fn besiege(seed: u64, clock: Clock) -> Worst {
         if draw.one_in(3) {
             field.strange(&mut draw);
         }
+        if has_halves && apart.one_in(2) {
+            field.half_open(&mut apart);
+        }
         for enemy in &mut enemies {
             enemy.act(&mut draw, &mut field);
         }
     }
     let is_done = run(&mut field, &mut errands, PATIENCE, |errands| errands.iter().all(Errand::is_done));
     assert!(is_done || is_server_hostile, "seed {seed}: honest errands are not done: {errands:?}");
+    if has_halves {
+        run(&mut field, &mut errands, HALF_TIME_MAX, |_| false);
+        field.check_halves(0);
+    }
     field.silence();
     for errand in &errands {
         errand.part(&mut field);
