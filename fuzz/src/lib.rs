@@ -12,3 +12,6 @@ pub mod protocol;
 
 #[path = "../../crates/fulmar-cli/tests/fuzz/drivers.rs"]
 pub mod program;
+
+#[path = "../../crates/fulmar-lab/tests/fuzz/drivers.rs"]
+pub mod desk;

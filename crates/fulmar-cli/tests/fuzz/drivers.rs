@@ -191,6 +191,57 @@ pub fn ip_packets(data: &[u8]) {
     assert_eq!(again, clamped, "twice is as once");
 }
 
+/// Packets at the fences of a gateway and of a client: the first byte says which and which way.
+#[cfg(target_os = "linux")]
+pub fn fence(data: &[u8]) {
+    use fulmar_cli::packets::fence::Fence;
+    let Some((&which, packet)) = data.split_first() else { return };
+    let ips =
+        |texts: &[&str]| texts.iter().map(|ip| ip.parse::<IpAddr>().expect("an address")).collect::<Vec<_>>();
+    let own = ips(&["10.97.0.2", "fdf1::2"]);
+    let is_own = |ip: IpAddr| own.contains(&ip);
+    let plain = addresses(packet);
+    let (gate, expected) = match which % 4 {
+        0 => (Fence::of_gateway(&own).inward, plain.map(|(from, to)| is_own(from) && !is_mapped(to))),
+        1 => (Fence::of_gateway(&own).outward, plain.map(|(from, to)| is_own(to) && !is_mapped(from))),
+        way => {
+            let net = |text: &str| text.parse().expect("a network");
+            let fence = Fence::of_client(&own, vec![net("0.0.0.0/0")], vec![net("192.168.1.0/24")]);
+            // Of IPv4 everything but the neighbours, of IPv6 nothing; and nobody sends in this end's name.
+            let is_routed =
+                |ip: IpAddr| matches!(ip, IpAddr::V4(v4) if v4.octets()[..3] != [192, 168, 1]) && !is_own(ip);
+            match way {
+                2 => (fence.inward, plain.map(|(from, to)| is_routed(from) && is_own(to))),
+                _ => (fence.outward, plain.map(|(from, to)| is_own(from) && !is_mapped(to))),
+            }
+        }
+    };
+    assert!(!gate.lets(packet) || expected == Some(true), "{plain:?} goes through {gate:?}");
+    assert_eq!(gate.lets(packet), expected == Some(true), "{plain:?} is held up by {gate:?}");
+}
+
+/// An IPv4 address in IPv6's clothes.
+fn is_mapped(ip: IpAddr) -> bool {
+    ip != ip.to_canonical()
+}
+
+/// Source and destination of an IP packet, byte by byte (RFC 791, section 3.1; RFC 8200, section 3).
+fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    let first = *packet.first()?;
+    match first >> 4 {
+        4 => {
+            let header_bytes = usize::from(first & 15) * 4;
+            let v4 = |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
+            (header_bytes >= 20 && packet.len() >= header_bytes).then_some((v4(12)?, v4(16)?))
+        }
+        6 => {
+            let v6 = |at: usize| Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?));
+            Some((v6(8)?, v6(24)?))
+        }
+        _ => None,
+    }
+}
+
 /// config.toml. A login may be a file's name: none is opened for this.
 pub fn config(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

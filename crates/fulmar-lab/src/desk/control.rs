@@ -172,9 +172,12 @@ pub(crate) async fn receive<M: DeserializeOwned>(stream: &mut RecvStream) -> Res
     let (mut json, mut beside) = (vec![0; number(0)], vec![0; number(4)]);
     stream.read_exact(&mut json).await.map_err(|error| error.to_string())?;
     stream.read_exact(&mut beside).await.map_err(|error| error.to_string())?;
-    let message =
-        serde_json::from_slice(&json).map_err(|error| format!("a message that is none: {error}"))?;
-    Ok((message, beside))
+    Ok((message(&json)?, beside))
+}
+
+/// What one message says.
+pub(crate) fn message<M: DeserializeOwned>(json: &[u8]) -> Result<M, String> {
+    serde_json::from_slice(json).map_err(|error| format!("a message that is none: {error}"))
 }
 
 /// A public key as it is said over the control connection.

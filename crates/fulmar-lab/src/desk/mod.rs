@@ -13,6 +13,7 @@
 //! | `run` | doing it: in virtual time, or by agents over the bridge or relays |
 //! | `control` | what controller and agents say to each other |
 //! | `http` | the page, and its interface |
+//! | `said` | reading what others say |
 //! | `results`, `catalogue`, `image` | what was published, what can be chosen, what is sent |
 
 pub mod agent;
@@ -27,6 +28,7 @@ pub mod operator;
 mod path;
 mod results;
 mod run;
+pub mod said;
 mod spec;
 mod statistics;
 mod store;

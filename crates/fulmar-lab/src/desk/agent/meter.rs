@@ -27,10 +27,13 @@ impl Count {
         self.meter.total_bytes
     }
 
-    /// When the time of a transfer by time is over.
+    /// When the time of a transfer by time is over: never for a time that is none, whatever a controller says.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.amount {
-            Amount::Seconds(seconds) => Some(self.began + std::time::Duration::from_secs_f64(seconds)),
+            Amount::Seconds(seconds) => {
+                let time = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+                self.began.checked_add(time)
+            }
             Amount::Bytes(_) => None,
         }
     }
@@ -44,5 +47,18 @@ impl Count {
     pub(super) fn seconds(&mut self) -> f64 {
         self.meter.has_ended = self.is_whole();
         self.meter.span(self.began.elapsed()).unwrap_or_default().as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_none_ends_nothing() {
+        for seconds in [-1.0, f64::NAN, f64::INFINITY, f64::MAX] {
+            assert_eq!(Count::new(Amount::Seconds(seconds)).deadline(), None, "{seconds}");
+        }
+        assert!(Count::new(Amount::Seconds(0.5)).deadline().is_some());
     }
 }

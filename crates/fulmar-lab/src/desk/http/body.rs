@@ -3,6 +3,7 @@
 use axum::extract::{FromRequest, Request};
 use serde::de::DeserializeOwned;
 
+use crate::desk::said;
 use crate::desk::types::Refusal;
 
 /// A body of JSON; what is wrong with it is told like every other mistake.
@@ -15,8 +16,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let bytes = axum::body::Bytes::from_request(request, state)
             .await
             .map_err(|error| Refusal::new(error.status().as_u16(), error.body_text()))?;
-        let value: serde_json::Value =
-            serde_json::from_slice(&bytes).map_err(|error| Refusal::new(400, format!("no JSON: {error}")))?;
-        serde_json::from_value(value).map(Self).map_err(|error| Refusal::new(422, error.to_string()))
+        said::json(&bytes).map(Self)
     }
 }
