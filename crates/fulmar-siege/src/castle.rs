@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::field::Field;
+use crate::gate::memory_max_kib;
 use crate::meter::Figures;
+use crate::process;
 
 /// Files on the server for everybody to fetch, and their sizes in bytes.
 pub(crate) const LIBRARY: [(&str, usize); 4] = [
@@ -23,6 +25,9 @@ pub(crate) const LIBRARY: [(&str, usize); 4] = [
     ("library/middle", 300_000),
     ("library/large", 4_000_000),
 ];
+
+/// What it is told to hold at most.
+const MEMORY_MIB: u64 = 256;
 
 /// A folder with this much room, where the system lets the siege make one.
 pub(crate) const SMALL_MIB: u64 = 8;
@@ -124,7 +129,7 @@ impl Castle {
     fn start(&self, clock: &Clock, want: Want) -> io::Result<Child> {
         let mount = format!("mount -t tmpfs -o size={SMALL_MIB}m none \"$2/small\" || exit 1; ");
         let script = format!(
-            "{}{}exec \"$1\" serve --json --listen \"$3\" --root \"$2\"",
+            "{}{}exec \"$1\" serve --gateway --json --memory {MEMORY_MIB}M --listen \"$3\" --root \"$2\"",
             if self.can_mount { &mount } else { "" },
             if want == Want::Descriptors { "ulimit -n 160; " } else { "" },
         );
@@ -135,20 +140,12 @@ impl Castle {
         command.args(["-c", &script, "sh"]).arg(&self.program).arg(&self.root);
         let log = File::options().create(true).append(true).open(&self.log)?;
         command.arg(self.address.port().to_string()).env("FULMAR_HOME", &self.home);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         clock.show(&mut command);
-        let mut child = command.spawn()?;
-        let Some(stdout) = child.stdout.take() else { return Err(io::Error::other("no output")) };
-        let mut lines = BufReader::new(stdout).lines();
-        match lines.next() {
-            Some(Ok(line)) if line.contains("listening") => {}
-            said => {
-                let _ = child.kill();
-                return Err(io::Error::other(format!("the server does not start: {said:?}")));
-            }
+        let (mut child, line) = process::ready(command.stderr(log))?;
+        if line["listening"].is_null() && line["address"].is_null() {
+            let _ = child.kill();
+            return Err(io::Error::other(format!("the server does not start: {line}")));
         }
-        // What it says from now on is not read by anybody, but must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
         Ok(child)
     }
 
@@ -212,6 +209,12 @@ impl Castle {
         }
         if let Some(figures) = Figures::of(life.child.id()) {
             life.most = life.most.max(figures);
+            let most_kib = memory_max_kib(MEMORY_MIB);
+            if figures.memory_kib > most_kib {
+                let what =
+                    format!("a server ({}) holds {figures}, more than {} MiB", life.what, most_kib >> 10);
+                field.verdict.complain(what);
+            }
             life.early = life.early.or(Some(figures).filter(|_| life.looks > 0));
             life.looks += 1;
         }

@@ -23,6 +23,10 @@ const WAVES_PER_SECOND: u32 = 20;
 /// First packets of handshakes that are kept to be sent again and again.
 const INITIALS: usize = 20_000;
 
+/// So many of them for the gateway, and this part of the flood.
+const GATE_INITIALS: usize = 1000;
+const GATE_SHARE: u64 = 4;
+
 /// Where a first packet has the id that it calls the server by.
 const CONNECTION_ID: std::ops::Range<usize> = 5..14;
 
@@ -41,7 +45,7 @@ impl Enemies {
 
 /// Believes every server.
 #[derive(Debug)]
-struct Anybody;
+pub(crate) struct Anybody;
 
 impl VerifyPeer for Anybody {
     fn verify(&self, _: &PublicKey, _: &str) -> Result<(), Refusal> {
@@ -53,12 +57,14 @@ impl VerifyPeer for Anybody {
 pub(crate) fn let_loose(
     field: &Arc<Field>,
     castle: &Castle,
+    gate: SocketAddr,
     runtime: &tokio::runtime::Runtime,
     args: &Args,
 ) -> io::Result<Enemies> {
     let per_second = args.flood;
     let server = castle.address();
     let initials = runtime.block_on(initials())?;
+    let (few, gate_flood) = (initials[..initials.len().min(GATE_INITIALS)].to_vec(), per_second / GATE_SHARE);
     field.verdict.count(format!("first packets of handshakes kept for the flood: {}", initials.len()));
     if args.only_hellos {
         return Ok(Enemies(vec![flood(field, server, per_second, again(initials))]));
@@ -80,7 +86,8 @@ pub(crate) fn let_loose(
             }
         }
     });
-    Ok(Enemies(floods.into_iter().collect()))
+    let flood_at_gate = flood(field, gate, gate_flood, again(few));
+    Ok(Enemies(floods.into_iter().chain([flood_at_gate]).collect()))
 }
 
 /// Sends what it is given, as fast as agreed, from sockets that change.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Clock;
+use crate::late::Late;
 use crate::verdict::Verdict;
 
 /// The program that is besieged, where, and how it stands.
@@ -13,6 +14,7 @@ pub(crate) struct Field {
     pub(crate) folder: PathBuf,
     pub(crate) verdict: Verdict,
     pub(crate) clock: Clock,
+    pub(crate) late: Late,
     is_over: AtomicBool,
 }
 
@@ -20,7 +22,14 @@ impl Field {
     /// A siege of this program, in this folder.
     pub(crate) fn new(program: PathBuf, folder: PathBuf) -> Self {
         let clock = Clock::new(&folder);
-        Self { program, folder, verdict: Verdict::default(), clock, is_over: AtomicBool::new(false) }
+        Self {
+            program,
+            folder,
+            verdict: Verdict::default(),
+            clock,
+            late: Late::default(),
+            is_over: AtomicBool::new(false),
+        }
     }
 
     /// It ends.

@@ -36,17 +36,19 @@ pub(crate) fn homes(field: &Field, count: usize) -> io::Result<Vec<PathBuf>> {
     names.extend(["server".to_owned(), GREEDY.to_owned()]);
     let mut keys = String::new();
     for name in &names {
-        let home = field.folder.join(name);
-        let output =
-            Command::new(&field.program).args(["keygen", "--json"]).env("FULMAR_HOME", &home).output();
-        let output =
-            output.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", field.program.display())))?;
-        let json: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        keys.push_str(json["public_key"].as_str().unwrap_or_default());
-        keys.push('\n');
+        keys += &(key(field, name)? + "\n");
     }
     fs::write(field.folder.join("server/authorized_keys"), keys)?;
     Ok(names[..count].iter().map(|name| field.folder.join(name)).collect())
+}
+
+/// The public key of whoever has this home; it is made where there is none.
+pub(crate) fn key(field: &Field, name: &str) -> io::Result<String> {
+    let mut command = Command::new(&field.program);
+    let output = command.args(["keygen", "--json"]).env("FULMAR_HOME", field.folder.join(name)).output();
+    let output = output.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", field.program.display())))?;
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    Ok(json["public_key"].as_str().unwrap_or_default().to_owned())
 }
 
 /// One client, to the end of the siege.

@@ -1,15 +1,20 @@
 //! The networks between the clients and the server: relays that lose, corrupt, repeat and reorder packets,
-//! that swallow large ones, and that change the address which the server sees.
+//! that swallow large ones, that change the address which the server sees, eat ECN bits, close ports, and copy packets
+//! from a false address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use fulmar_cli::relay::{Relay, RelayConfig};
+use fulmar_cli::relay::{Copying, Meddling, Relay, RelayConfig};
 use fulmar_net::{Direction, LinkConfig, Loss, Probability};
 use fulmar_units::Rate;
 
 use crate::chance::Chance;
+
+/// Where copies come from, and how long a port is let through where ports die.
+const FALSE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
+const PORT_LIFE: Duration = Duration::from_secs(4);
 
 /// All of them.
 #[derive(Debug)]
@@ -53,9 +58,22 @@ impl Roads {
     /// Something happens to one of them.
     pub(crate) fn change(&self, chance: &mut Chance) {
         let road = chance.pick(&self.0);
-        let link = match chance.below(4) {
+        // Whoever meddled does so no more.
+        road.relay.meddle(Meddling::default());
+        let link = match chance.below(8) {
             // A NAT has forgotten everybody.
             0 => return road.relay.rebind(),
+            3 => return road.relay.meddle(Meddling { eats_ecn: true, ..Meddling::default() }),
+            4 => return road.relay.meddle(Meddling { port_life: Some(PORT_LIFE), ..Meddling::default() }),
+            5 => {
+                let from = if road.relay.local_addr().is_ipv4() {
+                    FALSE_ADDRESS
+                } else {
+                    Ipv6Addr::LOCALHOST.into()
+                };
+                let copying = Copying { every: 1 + chance.below(10) as u32, from };
+                return road.relay.meddle(Meddling { copying: Some(copying), ..Meddling::default() });
+            }
             // A tunnel on the way: what is larger than this vanishes.
             1 => LinkConfig { mtu_bytes: Some(1280), ..road.usual.clone() },
             2 => road.usual.clone().with_loss(Loss::Bernoulli(Probability::from_ppm(200_000))),
@@ -69,6 +87,7 @@ impl Roads {
     /// Nothing is wrong any more.
     pub(crate) fn calm(&self) {
         for road in &self.0 {
+            road.relay.meddle(Meddling::default());
             for direction in [Direction::Forward, Direction::Backward] {
                 road.relay.reconfigure(direction, road.usual.clone());
             }
