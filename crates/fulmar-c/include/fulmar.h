@@ -198,6 +198,16 @@
 #define FUL_EVENT_DELIVERED 10
 
 /*
+ Only without I/O: everything written so far on a connection has reached the peer.
+ */
+#define FUL_EVENT_ALL_DELIVERED 11
+
+/*
+ Only without I/O: nothing is answered any more; another port may help.
+ */
+#define FUL_EVENT_PATH_SILENT 12
+
+/*
  The host is known by this key.
  */
 #define FUL_TRUSTED 1
@@ -216,6 +226,13 @@
  A connection to one peer.
  */
 typedef struct ful_conn ful_conn;
+
+/*
+ The protocol of one socket, which is the caller's, as the clock is: all times are nanoseconds since the Unix epoch,
+ and never go back. After anything that is done to it: ful_core_harvest, until it gives nothing, and
+ ful_core_timeout.
+ */
+typedef struct ful_core ful_core;
 
 /*
  A UDP socket with any number of connections, and the thread that drives them.
@@ -445,6 +462,76 @@ typedef struct {
      */
     void *user;
 } ful_event;
+
+/*
+ An IP address with a port, apart from any system's struct sockaddr.
+ */
+typedef struct {
+    /*
+     The bytes in the order of the network: the first 4 of IPv4, all of IPv6.
+     */
+    uint8_t ip[16];
+    /*
+     4 or 6.
+     */
+    uint8_t family;
+    /*
+     The port, in the order of this machine.
+     */
+    uint16_t port;
+} ful_address;
+
+/*
+ Datagrams of one size to one address: what one sendmsg with UDP_SEGMENT sends.
+ */
+typedef struct {
+    /*
+     Where they begin in the buffer.
+     */
+    size_t offset;
+    /*
+     How many bytes they have together.
+     */
+    size_t bytes;
+    /*
+     The size of each, the last perhaps shorter; `bytes` if there is one.
+     */
+    size_t segment_bytes;
+    /*
+     To whom.
+     */
+    ful_address to;
+    /*
+     The ECN codepoint to send them with: 0, or 2 (ECT(0)), ..
+     */
+    uint8_t ecn;
+} ful_transmit;
+
+/*
+ Something that happened, without I/O: connections and streams are numbers.
+ */
+typedef struct {
+    /*
+     sizeof(ful_core_event), to be set by the caller.
+     */
+    size_t size;
+    /*
+     FUL_EVENT_...
+     */
+    int32_t kind;
+    /*
+     Of FUL_EVENT_CLOSED: why, as FUL_ERR_...
+     */
+    int32_t error;
+    /*
+     The connection.
+     */
+    uint64_t conn;
+    /*
+     The stream, of FUL_EVENT_READABLE and FUL_EVENT_WRITABLE.
+     */
+    uint64_t stream;
+} ful_core_event;
 
 #ifdef __cplusplus
 extern "C" {
@@ -817,6 +904,154 @@ int32_t ful_key_to_line(const uint8_t *key, const char *comment, char *out, size
 int32_t ful_key_fingerprint(const uint8_t *key, char *out, size_t capacity, size_t *len);
 
 /*
+ The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere else; NULL:
+ drawn by the system.
+ */
+int32_t ful_core_new(const ful_config *config,
+                     const uint8_t *seed,
+                     ful_core **out,
+                     ful_error *error);
+
+/*
+ Frees it with all of its connections, without a word to their peers. NULL is fine.
+ */
+void ful_core_free(ful_core *core);
+
+/*
+ Begins a connection; its number is never used again.
+ */
+int32_t ful_core_connect(const ful_core *core, uint64_t now_ns, const ful_address *remote, uint64_t *conn);
+
+/*
+ Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0 (as
+ UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
+ */
+int32_t ful_core_feed(const ful_core *core,
+                      uint64_t now_ns,
+                      const ful_address *from,
+                      uint8_t ecn_bits,
+                      uint8_t *data,
+                      size_t len,
+                      size_t segment_bytes);
+
+/*
+ Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and `out` with up to
+ `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
+ */
+int32_t ful_core_harvest(const ful_core *core,
+                         uint64_t now_ns,
+                         uint8_t *buffer,
+                         size_t capacity,
+                         ful_transmit *out,
+                         size_t max,
+                         size_t *count);
+
+/*
+ When ful_core_expire is to be called. FUL_END: never, as things are.
+ */
+int32_t ful_core_timeout(const ful_core *core, uint64_t *at_ns);
+
+/*
+ Time has passed.
+ */
+int32_t ful_core_expire(const ful_core *core, uint64_t now_ns);
+
+/*
+ The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the number of a
+ new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
+ */
+int32_t ful_core_event_next(const ful_core *core,
+                            ful_core_event *event);
+
+/*
+ Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: FUL_EVENT_STREAMS_AVAILABLE follows.
+ */
+int32_t ful_core_stream_open(const ful_core *core, uint64_t conn, int32_t ways, uint64_t *stream);
+
+/*
+ The next stream that the peer has opened. FUL_WOULDBLOCK: FUL_EVENT_STREAM_OPENED follows.
+ */
+int32_t ful_core_stream_accept(const ful_core *core, uint64_t conn, int32_t ways, uint64_t *stream);
+
+/*
+ As ful_stream_write.
+ */
+int32_t ful_core_stream_write(const ful_core *core,
+                              uint64_t conn,
+                              uint64_t stream,
+                              const uint8_t *data,
+                              size_t len,
+                              size_t *written);
+
+/*
+ As ful_stream_read.
+ */
+int32_t ful_core_stream_read(const ful_core *core,
+                             uint64_t now_ns,
+                             uint64_t conn,
+                             uint64_t stream,
+                             uint8_t *out,
+                             size_t capacity,
+                             size_t *len);
+
+/*
+ As ful_stream_finish.
+ */
+int32_t ful_core_stream_finish(const ful_core *core, uint64_t conn, uint64_t stream);
+
+/*
+ As ful_stream_reset.
+ */
+int32_t ful_core_stream_reset(const ful_core *core, uint64_t conn, uint64_t stream, uint64_t code);
+
+/*
+ As ful_stream_stop.
+ */
+int32_t ful_core_stream_stop(const ful_core *core, uint64_t conn, uint64_t stream, uint64_t code);
+
+/*
+ As ful_datagram_send.
+ */
+int32_t ful_core_datagram_send(const ful_core *core, uint64_t conn, const uint8_t *data, size_t len);
+
+/*
+ As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are: none is
+ longer than 65,527 bytes.
+ */
+int32_t ful_core_datagram_receive(const ful_core *core,
+                                  uint64_t conn,
+                                  uint8_t *out,
+                                  size_t capacity,
+                                  size_t *len);
+
+/*
+ As ful_conn_stats.
+ */
+int32_t ful_core_stats(const ful_core *core, uint64_t conn, ful_stats *stats);
+
+/*
+ As ful_conn_peer_key.
+ */
+int32_t ful_core_peer_key(const ful_core *core, uint64_t conn, uint8_t *key);
+
+/*
+ As ful_conn_close.
+ */
+int32_t ful_core_close(const ful_core *core, uint64_t now_ns, uint64_t conn, uint64_t code);
+
+/*
+ As ful_conn_shutdown.
+ */
+int32_t ful_core_shutdown(const ful_core *core, uint64_t now_ns, uint64_t conn, uint64_t code);
+
+/*
+ Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask: after the
+ next ful_core_timeout.
+ */
+int32_t ful_core_forget(const ful_core *core,
+                        uint64_t conn);
+
+/*
  Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: the peer allows no more now, and
  FUL_EVENT_STREAMS_AVAILABLE follows. The peer learns of it with the first bytes, or its end.
  */
@@ -928,6 +1163,154 @@ int32_t ful_home_verdict(const char *home_path,
                          const uint8_t *key,
                          int32_t *verdict,
                          ful_error *error);
+
+/*
+ The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere else; NULL:
+ drawn by the system.
+ */
+int32_t ful_core_new(const ful_config *config,
+                     const uint8_t *seed,
+                     ful_core **out,
+                     ful_error *error);
+
+/*
+ Frees it with all of its connections, without a word to their peers. NULL is fine.
+ */
+void ful_core_free(ful_core *core);
+
+/*
+ Begins a connection; its number is never used again.
+ */
+int32_t ful_core_connect(const ful_core *core, uint64_t now_ns, const ful_address *remote, uint64_t *conn);
+
+/*
+ Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0 (as
+ UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
+ */
+int32_t ful_core_feed(const ful_core *core,
+                      uint64_t now_ns,
+                      const ful_address *from,
+                      uint8_t ecn_bits,
+                      uint8_t *data,
+                      size_t len,
+                      size_t segment_bytes);
+
+/*
+ Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and `out` with up to
+ `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
+ */
+int32_t ful_core_harvest(const ful_core *core,
+                         uint64_t now_ns,
+                         uint8_t *buffer,
+                         size_t capacity,
+                         ful_transmit *out,
+                         size_t max,
+                         size_t *count);
+
+/*
+ When ful_core_expire is to be called. FUL_END: never, as things are.
+ */
+int32_t ful_core_timeout(const ful_core *core, uint64_t *at_ns);
+
+/*
+ Time has passed.
+ */
+int32_t ful_core_expire(const ful_core *core, uint64_t now_ns);
+
+/*
+ The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the number of a
+ new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
+ */
+int32_t ful_core_event_next(const ful_core *core,
+                            ful_core_event *event);
+
+/*
+ Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: FUL_EVENT_STREAMS_AVAILABLE follows.
+ */
+int32_t ful_core_stream_open(const ful_core *core, uint64_t conn, int32_t ways, uint64_t *stream);
+
+/*
+ The next stream that the peer has opened. FUL_WOULDBLOCK: FUL_EVENT_STREAM_OPENED follows.
+ */
+int32_t ful_core_stream_accept(const ful_core *core, uint64_t conn, int32_t ways, uint64_t *stream);
+
+/*
+ As ful_stream_write.
+ */
+int32_t ful_core_stream_write(const ful_core *core,
+                              uint64_t conn,
+                              uint64_t stream,
+                              const uint8_t *data,
+                              size_t len,
+                              size_t *written);
+
+/*
+ As ful_stream_read.
+ */
+int32_t ful_core_stream_read(const ful_core *core,
+                             uint64_t now_ns,
+                             uint64_t conn,
+                             uint64_t stream,
+                             uint8_t *out,
+                             size_t capacity,
+                             size_t *len);
+
+/*
+ As ful_stream_finish.
+ */
+int32_t ful_core_stream_finish(const ful_core *core, uint64_t conn, uint64_t stream);
+
+/*
+ As ful_stream_reset.
+ */
+int32_t ful_core_stream_reset(const ful_core *core, uint64_t conn, uint64_t stream, uint64_t code);
+
+/*
+ As ful_stream_stop.
+ */
+int32_t ful_core_stream_stop(const ful_core *core, uint64_t conn, uint64_t stream, uint64_t code);
+
+/*
+ As ful_datagram_send.
+ */
+int32_t ful_core_datagram_send(const ful_core *core, uint64_t conn, const uint8_t *data, size_t len);
+
+/*
+ As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are: none is
+ longer than 65,527 bytes.
+ */
+int32_t ful_core_datagram_receive(const ful_core *core,
+                                  uint64_t conn,
+                                  uint8_t *out,
+                                  size_t capacity,
+                                  size_t *len);
+
+/*
+ As ful_conn_stats.
+ */
+int32_t ful_core_stats(const ful_core *core, uint64_t conn, ful_stats *stats);
+
+/*
+ As ful_conn_peer_key.
+ */
+int32_t ful_core_peer_key(const ful_core *core, uint64_t conn, uint8_t *key);
+
+/*
+ As ful_conn_close.
+ */
+int32_t ful_core_close(const ful_core *core, uint64_t now_ns, uint64_t conn, uint64_t code);
+
+/*
+ As ful_conn_shutdown.
+ */
+int32_t ful_core_shutdown(const ful_core *core, uint64_t now_ns, uint64_t conn, uint64_t code);
+
+/*
+ Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask: after the
+ next ful_core_timeout.
+ */
+int32_t ful_core_forget(const ful_core *core,
+                        uint64_t conn);
 
 /*
  Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: the peer allows no more now, and

@@ -1,5 +1,5 @@
 //! Fulmar for C: a driver ([`endpoint`], [`connection`], [`stream`]), with a thread of its own for each endpoint
-//! and a descriptor to poll.
+//! and a descriptor to poll; and the protocol without I/O ([`sans_io`] over [`machine`]).
 //!
 //! What crosses the boundary: opaque handles, structs that begin with their size, numbers, and memory of the
 //! caller. No panic does ([`code::guard`]), and no callback: what happens is an event that the caller takes. The
@@ -10,6 +10,7 @@
 #![allow(unreachable_pub, reason = "C reaches what is public here")]
 #![allow(non_camel_case_types, reason = "the names are C's")]
 
+mod address;
 mod code;
 mod config;
 mod connection;
@@ -18,8 +19,10 @@ mod endpoint;
 mod event;
 mod failure;
 mod keys;
+mod machine;
 mod memory;
 mod pending;
+mod sans_io;
 mod signal;
 mod stats;
 mod stream;

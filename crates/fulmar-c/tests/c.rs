@@ -163,3 +163,46 @@ fn a_program_links_by_pkg_config() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("a key or a file with keys"));
 }
+
+/// A program that runs by itself, and what it says.
+fn says(source: &str, how: How, arguments: &[&str], before: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(source, how, folder.path());
+    let words = before.iter().map(std::ffi::OsStr::new).chain([program.as_os_str()]);
+    let words: Vec<_> = words.chain(arguments.iter().map(std::ffi::OsStr::new)).collect();
+    text(&Command::new(words[0]).args(&words[1..]).output().expect("it runs"))
+}
+
+#[test]
+fn the_protocol_runs_without_io() {
+    let expected = "3000000 bytes; batches lost: some; key: the server's\n";
+    assert_eq!(says("examples/machine.c", How::Shared, &[], &[]), expected);
+    if has_sanitizer() {
+        assert_eq!(says("examples/machine.c", How::Sanitized, &[], &[]), expected);
+    }
+}
+
+#[test]
+fn cpp_sends_datagrams() {
+    let expected = "over the sea and back\n6 bytes are kept: longer\n";
+    assert_eq!(says("examples/datagrams.cpp", How::Shared, &[], &[]), expected);
+    if has_sanitizer() {
+        assert_eq!(says("examples/datagrams.cpp", How::Sanitized, &[], &[]), expected);
+    }
+}
+
+#[test]
+fn the_contract_of_the_header_is_kept() {
+    let contract = |how, before: &[&str]| {
+        let home = tempfile::tempdir().expect("a folder");
+        let home = home.path().join("home");
+        assert_eq!(says("tests/contract.c", how, &[home.to_str().expect("text")], before), "kept\n");
+    };
+    contract(How::Shared, &[]);
+    if has_sanitizer() {
+        contract(How::Sanitized, &[]);
+    }
+    if has("valgrind") {
+        contract(How::Shared, VALGRIND);
+    }
+}
