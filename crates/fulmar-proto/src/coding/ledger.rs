@@ -8,7 +8,7 @@ use fulmar_fec::{SymbolId, Symbols};
 
 use super::content::Content;
 use super::parts::{self, PartsOut};
-use super::ring::{Ring, SymbolState};
+use super::ring::{CopyCover, Ring};
 use super::source::Source;
 use super::stats::SenderStats;
 use crate::wire::frame;
@@ -80,8 +80,9 @@ impl Ledger {
 
     /// A packet that carries `id` is under way.
     pub(super) fn on_sent(&mut self, id: SymbolId) {
-        if let Some(held) = self.ring.held_mut(id) {
-            held.state = held.state.sent_again();
+        if let Some(held) = self.ring.held(id) {
+            let state = held.sent_again(CopyCover::Settled);
+            self.ring.set_state(id, state);
         }
     }
 
@@ -96,7 +97,7 @@ impl Ledger {
     }
 
     /// Appends a copy of `id` to `packet`, or a piece of it where it no longer fits: the path has come to
-    /// carry less than when it was made. Not booked yet: [`Self::on_copied`] follows.
+    /// carry less than when it was made. Not booked yet: see [`Self::copied_by`].
     pub(super) fn put_copy(
         &mut self,
         id: SymbolId,
@@ -112,19 +113,16 @@ impl Ledger {
         parts::put_piece(&mut self.parts, id, bytes, packet, space_bytes).map(Content::Part)
     }
 
-    /// A copy or a piece left. The symbol it brings, if the symbol is under way again: as a whole, or with
-    /// its last piece.
-    pub(super) fn on_copied(&mut self, content: Content) -> Option<SymbolId> {
-        let id = match content {
-            Content::Copy(id) => id,
-            Content::Part(piece) if self.parts.is_all_sent(piece.id) => piece.id,
-            _ => return None,
-        };
-        self.on_sent(id);
-        Some(id)
+    /// The symbol that is under way again with a copy or a piece: as a whole, or with its last piece.
+    pub(super) fn copied_by(&self, content: Content) -> Option<SymbolId> {
+        match content {
+            Content::Copy(id) => Some(id),
+            Content::Part(piece) if self.parts.is_all_sent(piece.id) => Some(piece.id),
+            _ => None,
+        }
     }
 
-    /// A packet that carried `id`, or a piece of it, was lost.
+    /// A packet that carried `id`, or a piece of it, was lost. See [`Self::lose`].
     pub(super) fn on_symbol_lost(&mut self, content: Content) -> Option<(SymbolId, SymbolLoss)> {
         let id = match content {
             Content::Source(id) | Content::Copy(id) | Content::Combined(id) => id,
@@ -137,15 +135,12 @@ impl Ledger {
         Some((id, self.lose(id)))
     }
 
-    /// A packet that carried `id` brings it no more.
+    /// A packet that carried `id` brings it no more. If no other does, its state is the caller's to set.
     pub(super) fn lose(&mut self, id: SymbolId) -> SymbolLoss {
-        let Some(held) = self.ring.held_mut(id) else { return SymbolLoss::None };
-        let SymbolState::InFlight(count) = held.state else { return SymbolLoss::None };
-        if count > 1 {
-            held.state = SymbolState::InFlight(count - 1);
+        if !self.ring.lose_packet(id) {
             return SymbolLoss::None;
         }
-        held.state = SymbolState::Missing;
+        let Some(held) = self.ring.held_mut(id) else { return SymbolLoss::None };
         held.losses = held.losses.saturating_add(1);
         if held.losses > 1 {
             return SymbolLoss::Again;

@@ -14,10 +14,14 @@ use crate::wire::frame;
 /// What the sender knows of one symbol.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum SymbolState {
-    /// So many packets that carry it are under way.
+    /// So many packets that carry it are under way, and none was lost before.
     InFlight(u16),
-    /// Every packet that carried it was lost.
-    Missing,
+    /// Every packet that carried it was lost, and so many copies are under way.
+    Copied(u16, CopyCover),
+    /// Every packet that carried it was lost: since then it is missing.
+    Missing(Instant),
+    /// The same of its copies, and a timeout is yet to tell of that: nobody knows that it is missing.
+    Unheard,
     /// Lost, but a combination in flight or arrived will restore it (see `sets`).
     Covered,
     /// The sender's count of equations says that the receiver has decoded it. Kept until the receiver says
@@ -27,12 +31,36 @@ pub(super) enum SymbolState {
     Delivered,
 }
 
+/// What is to restore a symbol if the copies of it that are under way are lost too.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum CopyCover {
+    /// Nothing, or the set that it is in.
+    Settled,
+    /// The next combination over copied symbols, which is yet to be sent.
+    Awaited,
+    /// Another copy: it is too old for the receiver to combine.
+    OutOfReach,
+}
+
 impl SymbolState {
-    /// One more packet that carries it is under way.
-    pub(super) fn sent_again(self) -> Self {
+    /// Packets that carry it and are under way, if it is waited for them.
+    pub(super) fn in_flight(self) -> Option<u16> {
         match self {
-            Self::InFlight(count) => Self::InFlight(count.saturating_add(1)),
-            _ => Self::InFlight(1),
+            Self::InFlight(packets) | Self::Copied(packets, _) => Some(packets),
+            _ => None,
+        }
+    }
+
+    /// No packet under way carries it, and nothing else is known to restore it.
+    pub(super) fn is_missing(self) -> bool {
+        matches!(self, Self::Missing(_) | Self::Unheard)
+    }
+
+    /// The same with another number of packets under way.
+    fn with_packets(self, packets: u16) -> Self {
+        match self {
+            Self::Copied(_, cover) => Self::Copied(packets, cover),
+            _ => Self::InFlight(packets),
         }
     }
 
@@ -49,7 +77,7 @@ pub(super) struct Held {
     bytes: Stored,
     /// Of its bytes, those that may still be in memory though they are no longer needed.
     pinned_bytes: u32,
-    pub(super) state: SymbolState,
+    state: SymbolState,
     /// When it was taken in, to leave at once.
     pub(super) sent_at: Instant,
     /// How often all packets that carried it were lost.
@@ -61,9 +89,23 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// What is known of it.
+    pub(super) fn state(&self) -> SymbolState {
+        self.state
+    }
+
     /// All packets that carried it were lost, once at least.
     pub(super) fn was_lost(&self) -> bool {
         self.losses > 0
+    }
+
+    /// What it is once another packet with it has left. `cover`: of the first copy after a loss.
+    pub(super) fn sent_again(&self, cover: CopyCover) -> SymbolState {
+        match self.state.in_flight() {
+            Some(packets) => self.state.with_packets(packets.saturating_add(1)),
+            None if self.was_lost() => SymbolState::Copied(1, cover),
+            None => SymbolState::InFlight(1),
+        }
     }
 }
 
@@ -241,6 +283,22 @@ impl Ring {
         self.symbols.get(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
     }
 
+    /// Symbol `id` is in another state. Returns that in which it was.
+    pub(super) fn set_state(&mut self, id: SymbolId, state: SymbolState) -> Option<SymbolState> {
+        self.held_mut(id).map(|held| std::mem::replace(&mut held.state, state))
+    }
+
+    /// A packet that carried `id` brings it no more. True if that was the last under way: the state that follows is the
+    /// caller's to set.
+    pub(super) fn lose_packet(&mut self, id: SymbolId) -> bool {
+        let Some(held) = self.held_mut(id) else { return false };
+        let Some(packets) = held.state.in_flight() else { return false };
+        if packets > 1 {
+            held.state = held.state.with_packets(packets - 1);
+        }
+        packets <= 1
+    }
+
     pub(super) fn held_mut(&mut self, id: SymbolId) -> Option<&mut Held> {
         self.symbols.get_mut(usize::try_from(id.0.checked_sub(self.base)?).ok()?)
     }
@@ -318,7 +376,7 @@ mod tests {
 
     fn deliver_all(ring: &mut Ring) {
         while ring.base() < ring.next_id() {
-            ring.held_mut(ring.base()).expect("it is held").state = SymbolState::Delivered;
+            ring.set_state(ring.base(), SymbolState::Delivered).expect("it is held");
             ring.pop_delivered();
         }
     }
@@ -380,7 +438,7 @@ mod tests {
         assert_eq!(ring.get(SymbolId(3)), Some(&packet[packet.len() - 101..]));
         // All but the first arrive. The one that was joined is of no chunk any more.
         for id in (1..10).map(SymbolId) {
-            ring.held_mut(id).expect("it is held").state = SymbolState::Delivered;
+            ring.set_state(id, SymbolState::Delivered).expect("it is held");
             ring.release_bytes(id);
         }
         assert_eq!((ring.held_bytes(), ring.pinned_bytes()), (101, 800));

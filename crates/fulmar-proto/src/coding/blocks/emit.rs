@@ -6,7 +6,7 @@ use fulmar_fec::SymbolId;
 use super::{Block, BlockSender};
 use crate::Instant;
 use crate::coding::content::Content;
-use crate::coding::ring::SymbolState;
+use crate::coding::ring::{Held, SymbolState};
 use crate::coding::source::Source;
 use crate::wire::frame;
 
@@ -129,17 +129,17 @@ impl BlockSender {
     fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let window = self.block(number)?.window;
         let ring = &self.ledger.ring;
-        let state = |id: &u64| ring.held(SymbolId(*id)).map(|held| held.state);
+        let state = |id: &u64| ring.held(SymbolId(*id)).map(Held::state);
         let can_copy = |id: &u64| self.ledger.can_copy(SymbolId(*id), space_bytes);
         let mut ids = window.first.0..window.end().0;
         let id = ids
             .clone()
-            .find(|id| state(id) == Some(SymbolState::Missing) && can_copy(id))
-            .or_else(|| ids.find(|id| matches!(state(id), Some(SymbolState::InFlight(_))) && can_copy(id)))
+            .find(|id| state(id).is_some_and(SymbolState::is_missing) && can_copy(id))
+            .or_else(|| ids.find(|id| state(id).and_then(SymbolState::in_flight).is_some() && can_copy(id)))
             .map(SymbolId)?;
         let content = self.ledger.put_copy(id, packet, space_bytes)?;
         self.ledger.stats.count_copy(RepairReason::Asked);
-        self.ledger.on_copied(content);
+        self.ledger.copied_by(content).into_iter().for_each(|id| self.ledger.on_sent(id));
         self.block_mut(number)?.in_flight += 1;
         self.recount(number);
         Some(content)

@@ -3,11 +3,11 @@
 use fulmar_fec::SymbolId;
 
 use super::BlockSender;
-use crate::TransportError;
 use crate::coding::content::Content;
-use crate::coding::ledger::TOLD_AT_ONCE_MAX;
-use crate::coding::ring::SymbolState;
+use crate::coding::ledger::{SymbolLoss, TOLD_AT_ONCE_MAX};
+use crate::coding::ring::{Held, SymbolState};
 use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX};
+use crate::{Instant, TransportError};
 
 impl BlockSender {
     pub(super) fn apply_arrived(&mut self, content: Content, was_lost: bool) -> bool {
@@ -39,11 +39,10 @@ impl BlockSender {
 
     fn on_symbol_arrived(&mut self, id: SymbolId) -> bool {
         let Some(number) = self.number_of(id) else { return false };
-        let Some(held) = self.ledger.ring.held_mut(id) else { return false };
-        if held.state.is_delivered() {
+        if self.ledger.ring.held(id).is_none_or(|held| held.state().is_delivered()) {
             return false;
         }
-        held.state = SymbolState::Inferred;
+        self.ledger.ring.set_state(id, SymbolState::Inferred);
         self.ledger.parts.forget(id);
         let Some(block) = self.block_mut(number) else { return false };
         let is_news = !block.is_decoded;
@@ -62,10 +61,15 @@ impl BlockSender {
         is_news
     }
 
-    pub(super) fn apply_lost(&mut self, content: Content) {
+    pub(super) fn apply_lost(&mut self, now: Instant, content: Content) {
         let number = match (content, self.ledger.on_symbol_lost(content)) {
             (Content::Repair(number), _) => Some(number),
-            (_, Some((id, _))) => self.number_of(id),
+            (_, Some((id, loss))) => {
+                if loss != SymbolLoss::None {
+                    self.ledger.ring.set_state(id, SymbolState::Missing(now));
+                }
+                self.number_of(id)
+            }
             _ => None,
         };
         let Some(number) = number else { return };
@@ -163,9 +167,9 @@ impl BlockSender {
         let mut repaired = 0;
         for id in (window.first.0..window.end().0).map(SymbolId) {
             self.ledger.parts.forget(id);
-            let Some(held) = self.ledger.ring.held_mut(id) else { continue };
-            repaired += u32::from(held.was_lost() && held.state != SymbolState::Inferred);
-            held.state = SymbolState::Delivered;
+            let Some(was) = self.ledger.ring.set_state(id, SymbolState::Delivered) else { continue };
+            let was_lost = self.ledger.ring.held(id).is_some_and(Held::was_lost);
+            repaired += u32::from(was_lost && was != SymbolState::Inferred);
         }
         self.ledger.stats.repaired += u64::from(repaired);
         repaired

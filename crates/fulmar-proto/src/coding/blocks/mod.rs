@@ -251,8 +251,8 @@ impl Strategy for BlockSender {
         self.apply_arrived(content, was_lost)
     }
 
-    fn on_lost(&mut self, _now: Instant, content: Content) {
-        self.apply_lost(content);
+    fn on_lost(&mut self, now: Instant, content: Content) {
+        self.apply_lost(now, content);
     }
 
     fn on_report(&mut self, _now: Instant, state: &CodingState) -> Result<u32, TransportError> {

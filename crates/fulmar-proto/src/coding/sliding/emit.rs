@@ -3,10 +3,12 @@
 use fulmar_control::RepairReason;
 use fulmar_fec::{RepairKey, SymbolId, Window};
 
-use super::{KEYS, OUT_OF_REACH_MAX, RECOVERING_MAX, RepairCover, SlidingSender};
+use super::SlidingSender;
+use super::fates::AWAITED_MAX;
+use super::repairs::RepairCover;
 use crate::Instant;
 use crate::coding::content::Content;
-use crate::coding::ring::SymbolState;
+use crate::coding::ring::{Held, SymbolState};
 use crate::coding::source::Source;
 use crate::wire::frame;
 
@@ -28,9 +30,7 @@ impl SlidingSender {
         let id = self.ledger.take_in(now, bytes_max, source)?;
         self.ledger.on_sent(id);
         self.retire_old_bytes();
-        self.sources_since_repair += 1;
-        self.first_source_since_repair.get_or_insert(now);
-        self.repairs_since_source = 0;
+        self.since_repair.on_source(now);
         Some(id)
     }
 
@@ -72,23 +72,25 @@ impl SlidingSender {
     fn retire_old_bytes(&mut self) {
         let ring = &mut self.ledger.ring;
         let Some(old) = ring.next_id().0.checked_sub(u64::from(self.window_max) + 1) else { return };
-        if ring.held(SymbolId(old)).is_some_and(|held| held.state == SymbolState::Delivered) {
+        if ring.held(SymbolId(old)).is_some_and(|held| held.state() == SymbolState::Delivered) {
             ring.release_bytes(SymbolId(old));
         }
     }
 
-    /// The symbol to copy next, in a packet with `space_bytes` left: the oldest known missing. If it fits none, and as many
-    /// as may be are in parts already, one of those is to be done with first: one that is missing as well, or else one that
-    /// is only believed to be restored, which the receiver would not say before it has the oldest.
+    /// The symbol to copy next, in a packet with `space_bytes` left: the oldest known missing. If it fits
+    /// none, and as many as may be are in parts already, one of those is to be done with first: one that is
+    /// missing as well, or else one that is only believed to be restored, which the receiver would not say
+    /// before it has the oldest.
     pub(super) fn next_to_recover(&self, space_bytes: usize) -> Option<SymbolId> {
-        let (oldest, _) = self.missing.oldest()?;
+        let oldest = self.fates.missing().oldest()?;
         if self.ledger.can_copy(oldest, space_bytes) {
             return Some(oldest);
         }
         let parts = &self.ledger.parts;
-        let is = |id: SymbolId, state| self.ledger.ring.held(id).is_some_and(|held| held.state == state);
-        let missing = parts.ids().find(|&id| is(id, SymbolState::Missing));
-        missing.or_else(|| parts.ids().find(|&id| is(id, SymbolState::Inferred) && !parts.is_all_sent(id)))
+        let state = |id: SymbolId| self.ledger.ring.held(id).map(Held::state);
+        let is_missing = |id| state(id).is_some_and(SymbolState::is_missing);
+        let is_half_sent = |id| state(id) == Some(SymbolState::Inferred) && !parts.is_all_sent(id);
+        parts.ids().find(|&id| is_missing(id)).or_else(|| parts.ids().find(|&id| is_half_sent(id)))
     }
 
     /// A copy of `id`, or a piece of it where it no longer fits. The symbol stays missing until all its
@@ -102,7 +104,7 @@ impl SlidingSender {
     ) -> Option<Content> {
         let content = self.ledger.put_copy(id, packet, space_bytes)?;
         self.ledger.stats.count_copy(reason);
-        if let Some(id) = self.ledger.on_copied(content) {
+        if let Some(id) = self.ledger.copied_by(content) {
             self.on_copied(id);
         }
         Some(content)
@@ -110,34 +112,11 @@ impl SlidingSender {
 
     /// A copy of `id` is under way.
     fn on_copied(&mut self, id: SymbolId) {
-        self.missing.remove(id);
-        let Some(held) = self.ledger.ring.held(id) else { return };
-        if !held.was_lost() || held.state != SymbolState::InFlight(1) {
-            return;
-        }
-        let (is_often_lost, has_set) = (held.losses > 1, held.set.is_some());
-        self.copied_in_flight += 1;
-        if is_often_lost {
+        let (has_combinations, floor) = (self.combiner.has_combinations(), self.reach_floor());
+        let ring = &mut self.ledger.ring;
+        let is_first = self.fates.on_copied(ring, id, has_combinations, floor);
+        if is_first && ring.held(id).is_some_and(|held| held.losses > 1) {
             self.often_lost.push(self.ledger.stats.sources, id);
-        }
-        if !has_set && self.combiner.has_combinations() {
-            self.recovering.insert(id);
-            while self.recovering.len() > RECOVERING_MAX {
-                self.recovering.pop_first();
-            }
-            self.let_go_out_of_reach();
-        }
-    }
-
-    /// The receiver retains the newest symbols only: what is older can be copied, not combined.
-    fn let_go_out_of_reach(&mut self) {
-        let floor = self.reach_floor();
-        while let Some(id) = self.recovering.first().filter(|id| id.0 < floor).copied() {
-            self.recovering.remove(&id);
-            self.out_of_reach.insert(id);
-        }
-        while self.out_of_reach.len() > OUT_OF_REACH_MAX {
-            self.out_of_reach.pop_last();
         }
     }
 
@@ -152,27 +131,28 @@ impl SlidingSender {
 
     /// One combination over exactly the symbols being recovered.
     pub(super) fn emit_insurance(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
-        self.let_go_out_of_reach();
-        let candidates: Vec<SymbolId> = self.recovering.iter().copied().collect();
+        let floor = self.reach_floor();
+        let ring = &mut self.ledger.ring;
+        self.fates.let_go_out_of_reach(ring, floor);
+        let (mut ids, mut len) = ([SymbolId(0); AWAITED_MAX], 0);
+        for (place, id) in ids.iter_mut().zip(self.fates.awaited()) {
+            *place = id;
+            len += 1;
+        }
         let key = self.take_key();
-        let members = candidates[..frame::set_prefix_that_fits(&candidates, key)].to_vec();
+        let members = &ids[..frame::set_prefix_that_fits(&ids[..len], key)];
         if members.is_empty() {
             return None;
         }
-        if self.combiner.put_set(&mut self.ledger.ring, &members, key, packet, space_bytes).is_none() {
+        let ring = &mut self.ledger.ring;
+        if self.combiner.put_set(ring, members, key, packet, space_bytes).is_none() {
             // Made for a path that carried more: they cannot be insured any more.
-            self.recovering.clear();
+            self.fates.give_up_awaited(ring);
             return None;
         }
-        let number = self.sets.open(members.clone());
-        for id in members {
-            self.recovering.remove(&id);
-            if let Some(held) = self.ledger.ring.held_mut(id) {
-                held.set = Some(number);
-            }
-        }
+        let number = self.fates.open_set(ring, members);
         self.ledger.stats.count_repair(RepairReason::Asked);
-        Some(self.track(RepairCover::Set(number)))
+        Some(Content::Repair(self.repairs.push(RepairCover::Set(number))))
     }
 
     /// Another combination over the newest set of those.
@@ -182,14 +162,14 @@ impl SlidingSender {
         space_bytes: usize,
     ) -> Option<Content> {
         let key = self.take_key();
-        let (number, set) = self.sets.newest_mut()?;
+        let (number, set) = self.fates.newest_set_mut()?;
         if !set.members.iter().all(|id| self.ledger.ring.symbol_bytes(*id).is_some()) {
             return None;
         }
         self.combiner.put_set(&mut self.ledger.ring, &set.members, key, packet, space_bytes)?;
         set.extend();
         self.ledger.stats.count_repair(RepairReason::Asked);
-        Some(self.track(RepairCover::Set(number)))
+        Some(Content::Repair(self.repairs.push(RepairCover::Set(number))))
     }
 
     /// A combination over the newest `symbols` symbols, without those at the front that are delivered; if all
@@ -205,7 +185,7 @@ impl SlidingSender {
         let end = ring.next_id();
         let reach = u64::from(symbols.min(self.window_max).max(1));
         let from = end.0.saturating_sub(reach).max(ring.base().0);
-        let is_open = |id: &u64| ring.held(SymbolId(*id)).is_some_and(|held| !held.state.is_delivered());
+        let is_open = |id: &u64| ring.held(SymbolId(*id)).is_some_and(|held| !held.state().is_delivered());
         let oldest = end.0.saturating_sub(u64::from(self.window_max)).max(ring.base().0);
         let first = SymbolId((from..end.0).find(is_open).or_else(|| (oldest..from).rev().find(is_open))?);
         let window = Window { first, len: u32::try_from(end.0 - first.0).ok()? };
@@ -251,39 +231,16 @@ impl SlidingSender {
             && self.combiner.put_window(&mut self.ledger.ring, window, key, packet, space_bytes).is_some();
         let content = if is_combined {
             self.ledger.stats.count_repair(reason);
-            self.windows_in_flight.push_back((self.repairs_base + self.repairs.len() as u64, window));
-            self.track(RepairCover::Window(window))
+            Content::Repair(self.repairs.push(RepairCover::Window(window)))
         } else {
             self.emit_copy(window.first, reason, packet, space_bytes)?
         };
-        self.sources_since_repair = 0;
-        self.first_source_since_repair = None;
-        self.repairs_since_source += 1;
+        self.since_repair.on_repair();
         Some(content)
     }
 
     fn take_key(&mut self) -> RepairKey {
-        self.next_key = (self.next_key + 1) % KEYS;
-        self.combiner.code().repair_key(self.next_key, 1)
-    }
-
-    fn track(&mut self, cover: RepairCover) -> Content {
-        let number = self.repairs_base + self.repairs.len() as u64;
-        self.repairs.push_back(Some(cover));
-        Content::Repair(number)
-    }
-
-    pub(super) fn take_repair(&mut self, number: u64) -> Option<RepairCover> {
-        let at = usize::try_from(number.checked_sub(self.repairs_base)?).ok()?;
-        let cover = self.repairs.get_mut(at)?.take();
-        while let Some(None) = self.repairs.front() {
-            self.repairs.pop_front();
-            self.repairs_base += 1;
-        }
-        // Numbers ascend.
-        if let Ok(at) = self.windows_in_flight.binary_search_by_key(&number, |(n, _)| *n) {
-            self.windows_in_flight.remove(at);
-        }
-        cover
+        let index = self.repairs.take_key();
+        self.combiner.code().repair_key(index, 1)
     }
 }

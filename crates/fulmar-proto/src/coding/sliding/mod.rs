@@ -7,99 +7,86 @@
 //! timeout sends more.
 
 mod emit;
+mod fates;
 mod learn;
 mod missing;
 mod often_lost;
+mod repairs;
+mod report;
+mod restored;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_control::{Choice, InsuredSet, OftenLost, Opportunity, RepairReason};
-use fulmar_fec::{Code, LATE_SHARE, NoCode, SymbolId, Window};
+use fulmar_fec::{Code, LATE_SHARE, NoCode, SymbolId};
 
 use super::combiner::Combiner;
 use super::content::Content;
 use super::ledger::Ledger;
-use super::sets::{RecoverySets, SetNumber};
 use super::source::Source;
 use super::strategy::{Reported, Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
-use missing::Missing;
+use fates::Fates;
 use often_lost::OftenLostQueue;
+use repairs::Repairs;
+use report::Report;
+use restored::Restored;
 
-/// Keys in use: repair over the same cover repeats after so many. They take one byte on the wire.
-const KEYS: u32 = 64;
 /// Symbols that one feedback can find not to be repairable.
 const JUDGED_AT_ONCE_MAX: usize = 64;
-/// Combinations under way that are looked at for one symbol.
-const HELPERS_MAX: usize = 64;
-/// Symbols decoded before their packet's fate is known that are remembered.
-const DECODED_EARLY_MAX: usize = 1024;
-/// Symbols of which one feedback can find that nothing restored them.
-const DOUBTED_AT_ONCE_MAX: u64 = 1024;
-/// Symbols copied since the last insurance that are remembered.
-const RECOVERING_MAX: usize = 64;
-/// Of those too old for combinations the oldest so many are remembered.
-const OUT_OF_REACH_MAX: usize = 4096;
-
-/// A combination under way.
-#[derive(Copy, Clone, Debug)]
-enum RepairCover {
-    Window(Window),
-    Set(SetNumber),
-}
 
 /// A sender over windows.
 #[derive(Debug)]
 pub(super) struct SlidingSender {
     combiner: Combiner,
     window_max: u32,
-    /// Combinations that were asked for refer to the newest so many symbols. Of what the receiver retains a part
-    /// (`LATE_SHARE`) is left for what came late, of which it keeps the newest: a copy of an older symbol may be forgotten again before
-    /// the combination over it arrives.
+    /// Combinations that were asked for refer to the newest so many symbols. Of what the receiver retains a
+    /// part (`LATE_SHARE`) is left for what came late, of which it keeps the newest: a copy of an older
+    /// symbol may be forgotten again before the combination over it arrives.
     reach_symbols: u32,
     ledger: Ledger,
-    missing: Missing,
-    /// Symbols of which a copy is under way, the first packet having been lost.
-    copied_in_flight: u32,
-    recovering: BTreeSet<SymbolId>,
-    /// When a copy last left.
-    newest_copy: Option<Instant>,
-    /// Symbols copied once, too old for the receiver to combine.
-    out_of_reach: BTreeSet<SymbolId>,
+    /// What became of the symbols in the ledger's ring.
+    fates: Fates,
     /// Those that were lost more than once.
     often_lost: OftenLostQueue,
-    /// Symbols that the receiver has decoded although the packet that brought them first is not acknowledged:
-    /// if it turns out lost, repair restored them before anybody knew.
-    decoded_early: BTreeMap<SymbolId, Instant>,
-    /// Those of which it turned out so, since it was last asked.
-    repaired_early: u32,
-    /// When the newest symbol found repaired since it was last asked was first sent.
-    repaired_sent_at: Option<Instant>,
-    sets: RecoverySets,
-    /// Combinations under way or lately resolved, by number from `repairs_base`.
-    repairs: VecDeque<Option<RepairCover>>,
-    repairs_base: u64,
-    /// Windows of proactive combinations under way, oldest first.
-    windows_in_flight: VecDeque<(u64, Window)>,
-    peer: CodingState,
-    /// The receiver has said that it has everything below.
-    told_below: SymbolId,
-    /// Degrees of freedom that it says are lacking.
-    reported_deficit: u32,
-    /// What it says it has.
-    reported: Reported,
-    next_key: u32,
-    sources_since_repair: u32,
-    first_source_since_repair: Option<Instant>,
-    repairs_since_source: u32,
+    /// When a copy last left.
+    newest_copy: Option<Instant>,
+    restored: Restored,
+    repairs: Repairs,
+    report: Report,
+    since_repair: SinceRepair,
     /// Groups of the last [`Choice::Group`]: the policy closes groups, and what is in the open one waits for
     /// that.
     groups: u16,
     /// Symbols in the window of the last [`Choice::Combine`]: every packet to come covers them.
     combined: u32,
+}
+
+/// What left since the last combination over new symbols.
+#[derive(Debug, Default)]
+struct SinceRepair {
+    sources: u32,
+    /// When the first of them left.
+    first_source: Option<Instant>,
+    /// Such combinations since the newest symbol.
+    repairs: u32,
+}
+
+impl SinceRepair {
+    fn on_source(&mut self, now: Instant) {
+        self.sources += 1;
+        self.first_source.get_or_insert(now);
+        self.repairs = 0;
+    }
+
+    fn on_repair(&mut self) {
+        *self = Self { sources: 0, first_source: None, repairs: self.repairs + 1 };
+    }
 }
 
 impl SlidingSender {
@@ -118,27 +105,13 @@ impl SlidingSender {
             window_max,
             reach_symbols: reach_symbols - reach_symbols / LATE_SHARE,
             ledger: Ledger::default(),
-            missing: Missing::default(),
-            copied_in_flight: 0,
-            recovering: BTreeSet::new(),
-            newest_copy: None,
-            out_of_reach: BTreeSet::new(),
+            fates: Fates::default(),
             often_lost: OftenLostQueue::default(),
-            decoded_early: BTreeMap::new(),
-            repaired_sent_at: None,
-            repaired_early: 0,
-            sets: RecoverySets::default(),
-            repairs: VecDeque::new(),
-            repairs_base: 0,
-            windows_in_flight: VecDeque::new(),
-            peer: CodingState::default(),
-            told_below: SymbolId(0),
-            reported_deficit: 0,
-            reported: Reported::default(),
-            next_key: 0,
-            sources_since_repair: 0,
-            first_source_since_repair: None,
-            repairs_since_source: 0,
+            newest_copy: None,
+            restored: Restored::default(),
+            repairs: Repairs::default(),
+            report: Report::default(),
+            since_repair: SinceRepair::default(),
             groups: 0,
             combined: 0,
         }
@@ -149,7 +122,7 @@ impl SlidingSender {
         let span = self.ledger.span_symbols();
         u32::try_from(span)
             .unwrap_or(u32::MAX)
-            .saturating_sub(self.missing.len() as u32 + self.copied_in_flight)
+            .saturating_sub(self.fates.missing().len() as u32 + self.fates.copied())
     }
 
     /// Degrees of freedom that must still be sent for the symbols known missing.
@@ -157,22 +130,19 @@ impl SlidingSender {
     /// The oldest of them decides what the receiver can deliver. If it has been missing for longer than a
     /// round trip, what was under way for it has not restored it, whatever the counts say.
     fn needed(&self, now: Instant, rtt: Duration) -> u32 {
-        let missing = self.missing.len() as u32;
-        if missing == 0 || self.peer.windows.is_empty() {
+        let missing = self.fates.missing().len() as u32;
+        if missing == 0 || !self.report.has_windows() {
             return missing;
         }
         let is_overdue = self.overdue_at(rtt).is_some_and(|at| at <= now) && !self.is_repair_coming(now, rtt);
-        let known_lacking = self.reported_deficit + self.missing.unreported() as u32;
-        let under_way = self.copied_in_flight + self.helping_combinations();
+        let known_lacking = self.report.deficit() + self.fates.missing().unreported() as u32;
+        let under_way = self.fates.copied() + self.helping_combinations();
         missing.min(known_lacking.saturating_sub(under_way).max(u32::from(is_overdue)))
     }
 
     /// Proactive combinations under way that cover the oldest symbol known missing.
     fn helping_windows(&self) -> u32 {
-        let Some((oldest, _)) = self.missing.oldest() else { return 0 };
-        let helps = |window: &Window| window.contains(oldest);
-        let newest = self.windows_in_flight.iter().rev().take(HELPERS_MAX);
-        newest.filter(|(_, window)| helps(window)).count() as u32
+        self.fates.missing().oldest().map_or(0, |oldest| self.repairs.covering(oldest))
     }
 
     /// Combinations that will help without being asked for: under way, or about to close the open groups.
@@ -183,32 +153,21 @@ impl SlidingSender {
         if self.groups == 0 {
             return self.helping_windows();
         }
-        let Some((oldest, _)) = self.missing.oldest() else { return 0 };
-        let mut missing = self.missing.ids().peekable();
-        let mut helped = 0;
-        // Both ascend: each combination goes to the oldest symbol it covers that none before it has taken.
-        let first = self.windows_in_flight.partition_point(|(_, window)| window.end() <= oldest);
-        for (_, window) in self.windows_in_flight.range(first..) {
-            while missing.next_if(|id| *id < window.first).is_some() {}
-            if missing.peek().is_none() {
-                break;
-            }
-            helped += u32::from(missing.next_if(|id| window.contains(*id)).is_some());
-        }
+        let helped = self.repairs.restoring(self.fates.missing().ids());
         helped + (self.missing_in_open_groups().min(usize::from(self.groups)) as u32)
     }
 
     /// Symbols known missing for which no group has been closed yet.
     fn missing_in_open_groups(&self) -> usize {
-        let open = self.ledger.ring.next_id().0 - u64::from(self.sources_since_repair);
-        if self.groups == 0 { 0 } else { self.missing.count_from(SymbolId(open)) }
+        let open = self.ledger.ring.next_id().0 - u64::from(self.since_repair.sources);
+        if self.groups == 0 { 0 } else { self.fates.missing().count_from(SymbolId(open)) }
     }
 
     /// Symbols known missing that every combination to come covers (TCP/NC: nothing is asked for before the
     /// coding window has moved past a symbol).
     fn missing_in_coding_window(&self) -> usize {
         let from = self.ledger.ring.next_id().0.saturating_sub(u64::from(self.combined));
-        if self.combined == 0 { 0 } else { self.missing.count_from(SymbolId(from)) }
+        if self.combined == 0 { 0 } else { self.fates.missing().count_from(SymbolId(from)) }
     }
 
     /// The receiver retains no older symbols for combinations to refer to.
@@ -216,8 +175,8 @@ impl SlidingSender {
         self.ledger.ring.next_id().0.saturating_sub(u64::from(self.reach_symbols))
     }
 
-    /// What was lost twice is two round trips old: only where a round trip brings more than the receiver retains may it
-    /// hold up the sender, and be worth several copies.
+    /// What was lost twice is two round trips old: only where a round trip brings more than the receiver
+    /// retains may it hold up the sender, and be worth several copies.
     fn often_lost_floor(&self) -> u64 {
         self.ledger.ring.next_id().0.saturating_sub(2 * u64::from(self.reach_symbols))
     }
@@ -225,7 +184,7 @@ impl SlidingSender {
     /// New symbols leave, and repair for the oldest symbol known missing with them.
     fn is_repair_coming(&self, now: Instant, rtt: Duration) -> bool {
         let hoped = self.missing_in_open_groups().max(self.missing_in_coding_window());
-        hoped == self.missing.len() && self.ledger.last_source_at.is_some_and(|at| at + rtt > now)
+        hoped == self.fates.missing().len() && self.ledger.last_source_at.is_some_and(|at| at + rtt > now)
     }
 }
 
@@ -237,20 +196,20 @@ impl Strategy for SlidingSender {
     fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity {
         let mut opportunity = Opportunity::idle(now);
         opportunity.has_new_data = has_new_data;
-        opportunity.missing_symbols = self.missing.len() as u32;
+        opportunity.missing_symbols = self.fates.missing().len() as u32;
         opportunity.missing = self.needed(now, rtt);
-        opportunity.recovering_symbols = self.recovering.len() as u32;
+        opportunity.recovering_symbols = self.fates.awaited().len() as u32;
         opportunity.newest_copy = self.newest_copy;
         opportunity.insured = self
-            .sets
-            .newest()
+            .fates
+            .newest_set()
             .map(|set| InsuredSet { symbols: set.members.len() as u32, combinations: set.combinations });
-        opportunity.out_of_reach_symbols = self.out_of_reach.len() as u32;
+        opportunity.out_of_reach_symbols = self.fates.out_of_reach() as u32;
         opportunity.unacked_symbols = self.unacked_symbols();
-        opportunity.sources_since_repair = self.sources_since_repair;
-        opportunity.first_source_since_repair = self.first_source_since_repair;
+        opportunity.sources_since_repair = self.since_repair.sources;
+        opportunity.first_source_since_repair = self.since_repair.first_source;
         opportunity.newest_source = self.ledger.last_source_at;
-        opportunity.repairs_since_source = self.repairs_since_source;
+        opportunity.repairs_since_source = self.since_repair.repairs;
         opportunity.window_max = self.window_max;
         opportunity.sources_sent = self.ledger.stats.sources;
         opportunity.repairs_sent = self.ledger.stats.repairs_sent();
@@ -263,7 +222,7 @@ impl Strategy for SlidingSender {
     }
 
     fn overdue_at(&self, rtt: Duration) -> Option<Instant> {
-        self.missing.oldest().map(|(_, since)| since + rtt + rtt / 4)
+        self.fates.missing_since(&self.ledger.ring).map(|since| since + rtt + rtt / 4)
     }
 
     fn emit(
@@ -289,7 +248,7 @@ impl Strategy for SlidingSender {
             Choice::Insure => self.emit_insurance(packet, space_bytes),
             Choice::InsureAgain => self.emit_insurance_again(packet, space_bytes),
             Choice::SecondCopy => {
-                let id = self.out_of_reach.pop_first()?;
+                let id = self.fates.take_out_of_reach(&mut self.ledger.ring)?;
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
             }
             Choice::Repair { symbols, reason } => self.emit_repair(symbols, reason, packet, space_bytes),
@@ -306,9 +265,9 @@ impl Strategy for SlidingSender {
         let ring = &self.ledger.ring;
         let oldest = (ring.base().0..ring.next_id().0)
             .map(SymbolId)
-            .find(|id| ring.held(*id).is_some_and(|held| !held.state.is_delivered()))?;
+            .find(|id| ring.held(*id).is_some_and(|held| !held.state().is_delivered()))?;
         let tail = ring.next_id().0 - oldest.0;
-        if self.window_max > 0 && tail <= u64::from(self.window_max) && self.missing.is_empty() {
+        if self.window_max > 0 && tail <= u64::from(self.window_max) && self.fates.missing().is_empty() {
             return self.emit_repair(self.window_max, RepairReason::Probe, packet, space_bytes);
         }
         self.emit_copy(oldest, RepairReason::Probe, packet, space_bytes)
@@ -327,11 +286,11 @@ impl Strategy for SlidingSender {
     }
 
     fn hear(&mut self, now: Instant) {
-        self.missing.hear(now);
+        self.fates.hear(&mut self.ledger.ring, now);
     }
 
     fn has_unheard(&self) -> bool {
-        self.missing.has_unheard()
+        self.fates.has_unheard()
     }
 
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
@@ -339,7 +298,7 @@ impl Strategy for SlidingSender {
     }
 
     fn is_behind(&self) -> bool {
-        self.ledger.ring.base() < self.told_below || self.ledger.ring.has_idle_buffers()
+        self.ledger.ring.base() < self.report.told_below() || self.ledger.ring.has_idle_buffers()
     }
 
     fn on_idle(&mut self) {
@@ -348,27 +307,28 @@ impl Strategy for SlidingSender {
     }
 
     fn catch_up(&mut self) {
-        self.repaired_early += self.deliver_told();
+        let late = self.deliver_told();
+        self.restored.on_booked_late(late);
         self.ledger.ring.release_buffers();
     }
 
     fn reported(&self) -> Option<Reported> {
-        Some(self.reported)
+        Some(self.report.reported())
     }
 
     fn take_repaired_early(&mut self) -> u32 {
-        std::mem::take(&mut self.repaired_early)
+        self.restored.take_late()
     }
 
     fn take_repaired_sent_at(&mut self) -> Option<Instant> {
-        self.repaired_sent_at.take()
+        self.restored.take_newest_sent_at()
     }
 
     /// The oldest go first, so these are the ones that will be copied.
     fn take_unrepairable(&mut self, now: Instant, rtt: Duration) -> Unrepairable {
         let needed = self.needed(now, rtt) as usize;
         let mut found = Unrepairable::default();
-        for id in self.missing.ids().take(needed.min(JUDGED_AT_ONCE_MAX)) {
+        for id in self.fates.missing().ids().take(needed.min(JUDGED_AT_ONCE_MAX)) {
             if let Some(held) = self.ledger.ring.held_mut(id)
                 && !std::mem::replace(&mut held.is_unrepairable, true)
             {

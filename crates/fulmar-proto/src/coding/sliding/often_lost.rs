@@ -1,8 +1,9 @@
 //! Symbols that were lost more than once, in the order in which they are to be looked at.
 //!
-//! Each is due a burst after its last copy, so that one burst does not take both; there the policy decides whether it
-//! gets another. Where no new data leave, and nothing is due, it is the turn of what was lost most often. Entries are
-//! not taken out when a symbol is delivered, but passed over. Invariant: at most [`ENTRIES_MAX`].
+//! Each is due a burst after its last copy, so that one burst does not take both; there the policy decides
+//! whether it gets another. Where no new data leave, and nothing is due, it is the turn of what was lost most
+//! often. Entries are not taken out when a symbol is delivered, but passed over. Invariant: at most
+//! [`ENTRIES_MAX`].
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use fulmar_control::OftenLost;
 use fulmar_fec::SymbolId;
 
-use crate::coding::ring::{Ring, SymbolState};
+use crate::coding::ring::Ring;
 
 /// Copies of one symbol leave so many new symbols apart.
 const APART_SYMBOLS: u64 = 32;
@@ -81,7 +82,7 @@ impl OftenLostQueue {
     fn under_way<'a>(&'a self, count: usize, ring: &'a Ring, floor: u64) -> impl Iterator<Item = Entry> + 'a {
         self.entries.iter().take(count).enumerate().filter_map(move |(index, &(_, id))| {
             let held = ring.held(id).filter(|_| id.0 < floor)?;
-            let SymbolState::InFlight(copies) = held.state else { return None };
+            let copies = held.state().in_flight()?;
             Some((index, id, OftenLost { losses: u32::from(held.losses), copies: u32::from(copies) }))
         })
     }
