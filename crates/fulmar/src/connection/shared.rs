@@ -2,7 +2,7 @@
 //!
 //! One mutex guards the protocol's state and who waits for it. Whoever holds it hands nothing to the
 //! scheduler: wakers are collected and called after it is released, so that nobody is woken only to wait for
-//! the lock. Lock order: the endpoint's state, then a connection's.
+//! the lock, nor holds the endpoint's state: see `endpoint::shared`.
 
 use std::collections::HashMap;
 use std::fmt;
