@@ -152,6 +152,9 @@ impl Early {
             if is_used { feedback.acked_bytes.saturating_add(feedback.lost.bytes) } else { 0 };
         self.bytes = if is_long && !has_queue {
             self.bytes.saturating_add(settled_bytes).clamp(initial, bytes_max)
+        } else if has_queue {
+            // The round trip was a slow link's, not a long one's.
+            initial.min(INITIAL_PACKETS * packet)
         } else {
             initial
         };
@@ -233,6 +236,17 @@ mod tests {
         assert_eq!(after_handshake(100), (10, None));
         assert_eq!(after_handshake(250), (25, Some(120_000)));
         assert_eq!(after_handshake(5000), (INITIAL_PACKETS_MAX, Some(120_000)));
+    }
+
+    #[test]
+    fn where_a_queue_is_seen_the_window_is_no_long_path_s() {
+        let mut path = PathView::unknown(1200);
+        (path.rtt_min, path.has_rtt_sample) = (Duration::from_millis(600), true);
+        let mut early = Early::new();
+        early.on_handshake_rtt(&path);
+        assert_eq!(early.window(0) / 1200, 60);
+        early.on_ack(&Feedback::at(Instant::ZERO + RTT), 10 * RTT, Sought::Nothing, (true, 0), &path);
+        assert_eq!(early.window(0) / 1200, INITIAL_PACKETS);
     }
 
     #[test]

@@ -109,8 +109,12 @@ impl Auto {
             _ => Queue::Some,
         };
         let excess = self.startup_excess(path);
-        let rate = self.model.rate();
+        let (rate, may_jump) = (self.model.rate(), self.may_meet_trains());
         let Phase::Startup(startup) = &mut self.phase else { return };
+        if !may_jump {
+            // What made the round trip long was a queue, and no ACK of a jump is looked at any more.
+            startup.drop_jump();
+        }
         match startup.judge(&self.tally, queue, excess) {
             Verdict::Undecided => {
                 let filled = rate.filter(|rate| self.tally.has_filled(rate.bytes_in(rtt_min)));
