@@ -15,6 +15,7 @@ mod desk;
 mod merge;
 #[cfg(target_os = "linux")]
 mod peer;
+mod population;
 mod print;
 mod progress;
 mod random;
@@ -79,6 +80,7 @@ enum Command {
     Merge(merge::Args),
     Report(report::Args),
     Random(random::Args),
+    Population(population::Args),
     Trace(trace::Args),
     Swarm(swarm::Args),
 }
@@ -94,6 +96,7 @@ impl Cli {
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
             Command::Random(args) => random::run(&args),
+            Command::Population(args) => population::run(&args),
             Command::Trace(args) => trace::run(&args),
             #[cfg(target_os = "linux")]
             Command::Demo(args) => demo::run(&args),

@@ -95,7 +95,8 @@ impl FromStr for Profiles {
 }
 
 impl Args {
-    fn scenario(&self) -> Scenario {
+    /// What the flags say.
+    pub(super) fn scenario(&self) -> Scenario {
         let flows = (0..self
             .flows
             .max(self.profile.0.len())
