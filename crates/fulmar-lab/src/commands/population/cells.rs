@@ -66,8 +66,8 @@ pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
     vec![
         Plan {
             name: "Flows that share a link".into(),
-            about: "All of the profile: the share of (1 - p) x capacity x 0.955 that all have together, Jain's index, per cent \
-                    dropped; means of the seeds."
+            about: "All of the profile: the share of (1 - p) x capacity x 0.955 that they have together, \
+                    Jain's index, per cent dropped; means of the seeds."
                 .into(),
             columns: ["share", "Jain", "dropped, %"].map(Into::into).into(),
             rows: rows(&SHARING, &[mean(Figure::Share), mean(Figure::Jain), mean(Figure::Dropped)]),
@@ -82,8 +82,8 @@ pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
         },
         Plan {
             name: "A rate that falls".into(),
-            about: "After ten seconds: the worst second from the third after it on, of all seeds; per cent dropped of all that \
-                    was offered."
+            about: "After ten seconds: the worst second from the third after it on, of all seeds; \
+                    per cent dropped of all that was offered."
                 .into(),
             columns: ["worst second, Mb/s", "dropped, %"].map(Into::into).into(),
             rows: falls(),

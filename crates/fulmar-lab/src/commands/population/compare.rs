@@ -67,7 +67,17 @@ fn cells(page: &str) -> Vec<Cell> {
 mod tests {
     use super::*;
 
-    const BEFORE: &str = "# Page\n\ntext | with a bar\n\n## one\n\n| | share | jain |\n|---|---|---|\n| a | 0.95 | 0.99 |\n| b | 0.5 | 1 |\n";
+    const BEFORE: &str = "# Page
+
+text | with a bar
+
+## one
+
+| | share | jain |
+|---|---|---|
+| a | 0.95 | 0.99 |
+| b | 0.5 | 1 |
+";
 
     #[test]
     fn what_differs_is_said_with_its_place() {

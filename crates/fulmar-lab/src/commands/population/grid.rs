@@ -1,4 +1,5 @@
-//! What small imperfections of real networks do to bulk goodput: two base paths, ten losses, fifteen imperfections.
+//! What small imperfections of real networks do to bulk goodput: two base paths, ten losses, fifteen
+//! imperfections.
 
 use std::fmt::Write;
 

@@ -24,10 +24,10 @@ const TRACES: &str = "FULMAR_TRACES";
 
 /// Run a profile over a whole population of paths, and make one page of it
 ///
-/// Paths drawn at random, small imperfections of real networks, flows that share a link, rates that fall, thin ways
-/// back, and recorded traces if there are some: everything that a change to a congestion controller may harm, in one
-/// command. All in virtual time, so the page is a function of the program. `--against` says what an older page had
-/// better, and what worse.
+/// Paths drawn at random, small imperfections of real networks, flows that share a link, rates that fall,
+/// thin ways back, and recorded traces if there are some: everything that a change to a congestion controller
+/// may harm, in one command. All in virtual time, so the page is a function of the program. `--against` says
+/// what an older page had better, and what worse.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab population --quick --page before.md                # before a change: minutes
@@ -44,8 +44,8 @@ pub(super) struct Args {
     /// Only tables whose name has this in it
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
-    /// Folder of recorded traces in mahimahi's format (*.down, *.up, *.bw) [default: the environment's FULMAR_TRACES; without
-    /// one they are left out]
+    /// Folder of recorded traces in mahimahi's format (*.down, *.up, *.bw) [default: the environment's
+    /// FULMAR_TRACES; without one they are left out]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Write the tables to this page (Markdown)

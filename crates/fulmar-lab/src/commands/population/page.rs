@@ -23,7 +23,8 @@ impl Page {
     pub(super) fn markdown(&self) -> String {
         let quick = if self.is_quick { " --quick" } else { "" };
         let mut text = format!(
-            "# The population: {}\n\n`fulmar-lab population --profile {}{quick}`, commit {COMMIT}, all of it in virtual time.\n",
+            "# The population: {}\n\n`fulmar-lab population --profile {}{quick}`, commit {COMMIT}, \
+             all of it in virtual time.\n",
             self.profile, self.profile
         );
         self.tables.iter().for_each(|table| table.write(&mut text));

@@ -47,7 +47,8 @@ pub(super) fn plan(folder: &Path, is_quick: bool) -> Result<Plan, String> {
 fn row(name: &str, path: &str, loss: &str, seconds: u32) -> Row {
     let line = |profile: &str| Line {
         flags: format!(
-            "--profile {profile} --rate trace:{path} --rtt 60ms --queue droptail:200p --loss {loss} -t {seconds}"
+            "--profile {profile} --rate trace:{path} --rtt 60ms --queue droptail:200p --loss {loss} \
+             -t {seconds}"
         ),
         figures: vec![(Figure::Goodput, Over::Mean), (Figure::QueueMs, Over::Mean)],
     };
