@@ -9,27 +9,41 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::log::{self, LogFormat};
 use crate::tunnel::commands;
 use crate::units::{parse_size, printable_lines};
-use crate::{cp, demo, keygen, perf, profiles, qlog, serve};
+use crate::{authorize, cp, demo, keygen, pair, perf, profiles, qlog, serve};
+
+const EXAMPLES: &str = "\
+Examples:
+    fulmar demo                                     # a lossy path on this machine: nothing to set up
+    fulmar serve --root /srv/files --invite         # on a server; shows a code
+    fulmar pair server.example.org 7k2m-p9xd        # on a client, once
+    fulmar cp report.pdf server.example.org:
+    fulmar gateway --invite                         # on a server
+    fulmar proxy server.example.org                 # on a client, for curl -x socks5h://127.0.0.1:1080";
 
 const ENVIRONMENT: &str = "\
+Options of every command:
+    --qlog DIR             log each connection, packet by packet, to a file in this folder (format: qlog)
+    --qlog-max SIZE        maximum total size of the qlog files [default: 1G]
+    --log-format FORMAT    log format: text, json or journald [default: text; journald for systemd services]
+
 Environment:
-    FULMAR_HOME     where identity, known_hosts and authorized_keys are kept
-                    (otherwise fulmar/ in $XDG_CONFIG_HOME or ~/.config)
-    RUST_LOG        what to log on standard error, e.g. debug or fulmar=trace
-    SSLKEYLOGFILE   where to write connection secrets, for packet dumps";
+    FULMAR_HOME     folder of identity, known_hosts and authorized_keys
+                    (default: fulmar/ in $XDG_CONFIG_HOME or ~/.config)
+    RUST_LOG        what to log on standard error, such as debug or fulmar=trace
+    SSLKEYLOGFILE   file to write connection secrets to, for packet dumps";
 
 /// Move data over paths that lose packets, at the speed of the path.
 #[derive(Debug, Parser)]
-#[command(name = "fulmar", version, max_term_width = 100, after_long_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+#[command(name = "fulmar", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub struct Cli {
-    /// Log each connection, packet by packet, to a file in this folder, in the format of qlog
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Log")]
+    /// Log each connection, packet by packet, to a file in this folder (format: qlog)
+    #[arg(long, global = true, hide = true, value_name = "DIR", help_heading = "Log")]
     qlog: Option<PathBuf>,
-    /// Bytes that all files of --qlog may have together; then each says that it ends there
-    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size, default_value = "1G", requires = "qlog", help_heading = "Log")]
+    /// Maximum total size of the qlog files
+    #[arg(long, global = true, hide = true, value_name = "SIZE", value_parser = parse_size, default_value = "1G", requires = "qlog", help_heading = "Log")]
     qlog_max: u64,
-    /// In which form to log [default: text; journald for services of systemd]
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = "Log")]
+    /// Log format [default: text; journald for systemd services]
+    #[arg(long, global = true, hide = true, value_enum, value_name = "FORMAT", help_heading = "Log")]
     log_format: Option<LogFormat>,
     #[command(subcommand)]
     command: Command,
@@ -37,48 +51,56 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make this machine's identity, and show its public key
+    /// Create this machine's key, and show its public half
     Keygen(keygen::Args),
-    /// Give and take files: the other end of `fulmar cp`
+    /// Exchange keys with a server, by a code that it shows (`serve --invite`, `gateway --invite`)
+    Pair(pair::command::Args),
+    /// Let a client in: add its key to authorized_keys here
+    Authorize(authorize::Args),
+    /// Serve a folder for `fulmar cp`
     Serve(serve::Args),
     /// Copy files to or from a machine that runs `fulmar serve`
     Cp(cp::command::Args),
-    /// Measure a path, in the manner of iperf3
+    /// Measure a path, like iperf3
     Perf(perf::command::Args),
-    /// Let clients reach other machines from here: the far end of `proxy`, `forward` and `connect`
+    /// Connect clients with other machines: the far end of `proxy`, `forward`, `run`, `tun`
     Gateway(commands::gateway::Args),
-    /// Offer a SOCKS 5 and HTTP proxy here whose connections leave at a gateway
+    /// Run a SOCKS 5 and HTTP proxy that connects through a gateway
     Proxy(commands::proxy::Args),
-    /// Run a program whose TCP connections leave at a gateway
+    /// Run a program whose TCP connections go through a gateway
     #[cfg(target_os = "linux")]
     Run(crate::run::command::Args),
-    /// Hand this machine's TCP connections to a gateway, programs unchanged
+    /// Send this machine's TCP connections through a gateway, programs unchanged
     #[cfg(target_os = "linux")]
     Transparent(crate::transparent::Args),
-    /// Carry IP packets of any protocol to a gateway, by a TUN device
+    /// Carry IP packets to a gateway over a TUN device, like a VPN
     #[cfg(target_os = "linux")]
     Tun(crate::packets::command::Args),
-    /// Forward ports through a gateway, in ssh's manner: -L, -R, -D
+    /// Forward ports through a gateway, like ssh -L, -R, -D
     Forward(commands::forward::Args),
-    /// Connect standard input and output with a target beyond a gateway, e.g. as ssh's ProxyCommand
+    /// Connect standard input and output to a target behind a gateway, such as for ssh's ProxyCommand
     Connect(commands::connect::Args),
     /// Run everything that config.toml names: a gateway, proxies, forwards, tunnels
     Up(commands::up::Args),
-    /// See what the commands of this user do: connections, rates, losses
+    /// Show your running fulmar processes: connections, rates, losses
     Status(commands::status::Args),
-    /// Have the commands of this user read config.toml and authorized_keys again
+    /// Reload config.toml and authorized_keys in your running fulmar processes
     Reload(commands::status::ReloadArgs),
-    /// See a file cross a lossy path on this machine, beside CUBIC on the same path
+    /// Show a copy over an emulated lossy path on this machine, beside CUBIC
     Demo(demo::Args),
-    /// List the ways to send, and what can be set
+    /// List the profiles (ways to send) and their settings
     Profiles(profiles::Args),
     /// Print completions for a shell
     Completions {
-        /// Which
+        /// Shell to complete for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page (try: fulmar manual | man -l -)
-    Manual,
+    /// Print the manual pages (try: fulmar manual | man -l -)
+    Manual {
+        /// Write a page for each command into this folder instead: fulmar.1, fulmar-cp.1, ..
+        #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        into: Option<PathBuf>,
+    },
 }
 
 impl Command {
@@ -98,6 +120,8 @@ impl Cli {
         log::start(self.log_format, self.command.is_guest());
         let is_json = match &self.command {
             Command::Keygen(args) => args.json,
+            Command::Pair(args) => args.json,
+            Command::Authorize(args) => args.json,
             Command::Serve(args) => args.json,
             Command::Cp(args) => args.json,
             Command::Perf(args) => args.json,
@@ -116,7 +140,7 @@ impl Cli {
             Command::Reload(args) => args.json,
             Command::Demo(args) => args.show.json,
             Command::Profiles(args) => args.json,
-            Command::Completions { .. } | Command::Manual => false,
+            Command::Completions { .. } | Command::Manual { .. } => false,
         };
         if let Some(Err(failure)) = self.qlog.as_deref().map(|folder| qlog::start(folder, self.qlog_max)) {
             eprintln!("fulmar: {failure}");
@@ -124,6 +148,8 @@ impl Cli {
         }
         let result = match self.command {
             Command::Keygen(args) => keygen::run(&args),
+            Command::Pair(args) => block_on(pair::command::run(args)),
+            Command::Authorize(args) => block_on(authorize::run(args)),
             Command::Serve(args) => block_on_to_its_end(serve::run(args)),
             Command::Cp(args) => block_on(cp::command::run(args)),
             Command::Perf(args) => block_on(perf::command::run(args)),
@@ -150,7 +176,7 @@ impl Cli {
                 clap_complete::generate(shell, &mut command, "fulmar", &mut std::io::stdout());
                 Ok(())
             }
-            Command::Manual => manual(),
+            Command::Manual { into } => into.map_or_else(manual, |folder| manual_pages(&folder)),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
@@ -164,6 +190,13 @@ impl Cli {
             }
         }
     }
+}
+
+/// A page for each command, as files that `man` finds.
+fn manual_pages(folder: &std::path::Path) -> Result<(), Failure> {
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), folder));
+    written.map_err(|e| Failure::File(format!("{}: {e}", folder.display())))
 }
 
 /// All pages in one: the program, then each subcommand.

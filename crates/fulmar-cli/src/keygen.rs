@@ -5,13 +5,13 @@ use fulmar::identity::StoreError;
 use crate::exit::Failure;
 use crate::trust;
 
-/// Makes this machine's identity, if there is none, and shows its public key.
+/// Create this machine's key, if there is none, and show its public half.
 ///
-/// The line that is shown belongs into authorized_keys on servers that are to let this machine in. A server
-/// with the same identity lets it in anyway: copying one identity file to both machines is enough.
+/// Give the line that it prints to the owner of a server, who adds it with `fulmar authorize LINE`. Two machines with the
+/// same identity file trust each other without that.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Report as JSON on standard output
+    /// Print a report in JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -44,7 +44,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         );
         println!("Fingerprint: {}", key.fingerprint());
         println!(
-            "Servers that are to let it in need this line in their {}:",
+            "To be let in by a server, give this line to its owner, who runs `fulmar authorize LINE` there. (To let others in \
+             here, put their lines into {}.)",
             home.authorized_keys().path().display()
         );
         println!("{line}");
@@ -53,7 +54,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// `user@machine`, as far as the system says.
-fn comment() -> String {
+pub fn comment() -> String {
     let user = std::env::var("USER").unwrap_or_default();
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match (user.trim(), machine.trim()) {

@@ -8,12 +8,14 @@
 //! | [`frames`] | how what is said is cut out of a byte stream |
 //! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
 //! | [`perf`] | measuring; docs/perf-protocol.md |
+//! | [`pair`], [`authorize`] | how keys become known |
 //! | [`tunnel`] | other programs' connections; docs/tunnel-protocol.md |
 //! | `packets`, `transparent`, `run` | IP packets, all TCP of a machine, one program through it (Linux) |
 //! | [`demo`], [`relay`] | a lossy path on one machine |
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod authorize;
 pub mod closed_pipe;
 pub mod cp;
 pub mod demo;
@@ -26,7 +28,9 @@ pub mod log;
 pub mod network;
 #[cfg(target_os = "linux")]
 pub mod packets;
+pub mod pair;
 pub mod perf;
+pub mod profile_names;
 pub mod profiles;
 pub mod qlog;
 pub mod reach;

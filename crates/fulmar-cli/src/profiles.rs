@@ -5,14 +5,16 @@ use fulmar::modules::{self, Setting, Value};
 use serde_json::json;
 
 use crate::exit::Failure;
+use crate::profile_names::ProfileParser;
 
 /// The command line.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Show what can be set in this one, as it is: a profile, with settings if wanted
+    /// Show the settings of this profile, with their values: a name, with settings if you want
     /// (lt-tcp:loss=oracle,p=0.05)
+    #[arg(value_parser = ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
-    /// Print as JSON
+    /// Print in JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -14,6 +14,7 @@ use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Admitted, Handled, Served};
 use crate::exit::Failure;
 use crate::listen::parse_listen;
+use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::session::Session;
 use crate::tunnel::commands;
@@ -21,46 +22,55 @@ use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
 use crate::tunnel::far::gateway::Gateway;
 use crate::tunnel::flow::halves::{CUT_OFF, Prefixed};
 use crate::tunnel::watch::report::{Observed, ObservedGateway};
-use crate::{turned_away, units};
+use crate::{trust, units};
 
 /// How long a stream may take to show what it is for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Gives and takes files below a folder, to and from clients that are known.
+/// Serve a folder for `fulmar cp`: clients can upload and download.
 ///
-/// Clients are known by their keys: those in authorized_keys, and this machine's own key. So one key copied
-/// to two machines is enough, or `fulmar keygen` on the client and a line in authorized_keys here.
+/// A client may use it if its key is in authorized_keys here, or if it has the same key as this machine. Three ways to
+/// let a client in: `--invite` here and `fulmar pair` there; `fulmar authorize LINE` here, with the line that
+/// `fulmar keygen` prints there; or one key copied to both machines.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar serve --root /srv/files
+    fulmar serve --root /srv/files --invite        # shows a code for `fulmar pair`
+    fulmar serve --root /srv/files --read-only --listen :443")]
 pub struct Args {
     /// Where to listen: an address, a port, or both
     #[arg(short, long, value_name = "ADDR", default_value = "4747", value_parser = parse_listen)]
     listen: SocketAddr,
-    /// The folder that is served; nothing outside of it can be reached
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    /// Folder to serve. Clients cannot reach anything outside it
+    #[arg(short, long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
     root: PathBuf,
-    /// Only give files, take none
+    /// Allow downloads only
     #[arg(long)]
     read_only: bool,
-    /// Be a gateway at the same port, as `fulmar gateway`
+    /// Also be a gateway at the same port, like `fulmar gateway`
     #[arg(long)]
     gateway: bool,
+    /// Show a one-time code, with which one new client can run `fulmar pair` within ten minutes
+    #[arg(long)]
+    invite: bool,
     #[command(flatten)]
     watch: WatchArgs,
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     tun: crate::packets::offer::TunArgs,
-    /// How to send: a profile, with settings if wanted (see `fulmar profiles`)
-    #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
+    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
+    #[arg(long, default_value = "auto", value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: String,
-    /// Profiles that clients may choose for what is sent to them besides those that obey congestion: names
-    /// with commas between, or all
+    /// Extra profiles that clients may request: names separated by commas, or `all`. Profiles with congestion control
+    /// are always allowed
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
-    /// What all connections may hold together, such as 512M; beyond it nobody new is let in, and of those who
-    /// are there one ends that holds most [default: half of this machine's memory]
+    /// Memory limit for all connections, such as 512M. At the limit new clients are refused, and the connection that
+    /// uses the most memory is closed [default: half of this machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
-    /// Report as JSON on standard output, a line for each event
+    /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
 }
@@ -76,14 +86,20 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     }
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
     let allowed = args.allow_profiles.unwrap_or_default();
-    let server =
-        ServerArgs { listen: args.listen, profile: args.profile, allowed, memory_bytes: args.memory };
+    let server = ServerArgs {
+        listen: args.listen,
+        profile: args.profile,
+        allowed,
+        memory_bytes: args.memory,
+        invites: args.invite,
+    };
     let listener = reach::listen_for(&server, services(true, args.gateway))?;
     let gateway = commands::gateway::open()?;
     #[cfg(target_os = "linux")]
     let _changed = args.tun.offer(&gateway)?;
     let mut watch = args.watch.bind().await?;
     let root = std::fs::canonicalize(&args.root).unwrap_or(args.root);
+    let code = listener.invite()?;
     if args.json {
         let event = serde_json::json!({
             "event": "listening",
@@ -92,12 +108,18 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             "fingerprint": listener.fingerprint,
             "gateway": args.gateway,
             "metrics": watch.metrics_address(),
+            "invite": code,
         });
         println!("{event}");
     } else {
         let also = if args.gateway { ", and a gateway" } else { "" };
         println!("Serving {} at {}{also}", units::printable(&root.display().to_string()), listener.address);
         println!("This server's key: {}", listener.fingerprint);
+        let keys = trust::home()?.authorized_keys();
+        println!("Clients are let in by {}, and by the key of this machine.", keys.path().display());
+        if let Some(code) = code {
+            println!("{}", told(&code, listener.address.port()));
+        }
     }
     let result = if args.gateway {
         commands::raise_descriptor_limit();
@@ -112,8 +134,16 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         })
         .await
     } else {
-        let accepting = accept_files(&listener, &served, &gateway, args.json);
-        commands::until(accepting).await?.unwrap_or_else(commands::Asked::end)
+        let watched: Vec<Arc<dyn Observed>> =
+            vec![ObservedGateway::of_files(listener.address.to_string(), &gateway)];
+        watch.start(watched.clone())?;
+        let work = async {
+            tokio::select! {
+                failed = accept_files(&listener, &served, &gateway, args.json) => failed,
+                () = reload_on_hangup(&watched) => Ok(()),
+            }
+        };
+        commands::until(work).await?.unwrap_or_else(commands::Asked::end)
     };
     // Whoever is there hears it at once, instead of waiting for what does not come.
     listener.close().await;
@@ -142,19 +172,16 @@ async fn accept_files(
     while let Some(incoming) = listener.next().await {
         let (served, gateway) = (Arc::clone(served), Arc::clone(gateway));
         tokio::spawn(async move {
-            match incoming.await {
-                Ok(session) if gateway.grants_files(&session) => {
-                    // As long as it is here it counts among the connections of its key.
-                    let Some(_presence) = gateway.enter(&session) else { return };
-                    serve(&served, session, move |peer, result| report(peer, result, is_json)).await;
+            let Some(session) = incoming.await else { return };
+            if !gateway.grants_files(&session) {
+                while let Ok((mut writer, _)) = session.accept().await {
+                    Served::refuse(&mut writer).await;
                 }
-                Ok(session) => {
-                    while let Ok((mut writer, _)) = session.accept().await {
-                        Served::refuse(&mut writer).await;
-                    }
-                }
-                Err(failure) => turned_away::log(&failure),
+                return;
             }
+            // As long as it is here it counts among the connections of its key.
+            let Some(_presence) = gateway.enter(&session) else { return };
+            serve(&served, session, move |peer, result| report(peer, result, is_json)).await;
         });
     }
     Err(Failure::Other("the socket has failed".into()))
@@ -165,9 +192,8 @@ pub async fn accept_both(listener: &Listener, served: &Arc<Served>, gateway: &Ar
     while let Some(incoming) = listener.next().await {
         let (served, gateway) = (Arc::clone(served), Arc::clone(gateway));
         tokio::spawn(async move {
-            match incoming.await {
-                Ok(session) => serve_both(session, &served, &gateway, is_json).await,
-                Err(failure) => turned_away::log(&failure),
+            if let Some(session) = incoming.await {
+                serve_both(session, &served, &gateway, is_json).await;
             }
         });
     }

@@ -27,6 +27,10 @@ const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
 /// TLS alert `access_denied`: a server does not let a client in.
 const ALERT_ACCESS_DENIED: u8 = 49;
 
+/// The application's code with which a server closes the connection of a client whose key it does not know, where the
+/// handshake has let it in (docs/tunnel-protocol.md).
+pub const NOT_KNOWN: u64 = 49;
+
 /// TLS alert `no_application_protocol` (RFC 7301).
 const ALERT_NO_PROTOCOL: u8 = 120;
 
@@ -192,11 +196,9 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
         ConnectionError::PeerTransport(error)
             if error.code == TransportErrorCode::Tls(ALERT_ACCESS_DENIED) =>
         {
-            let hint = own_key.map_or(String::new(), |line| {
-                format!("\nTo be let in, this line belongs into authorized_keys on the server:\n{line}")
-            });
-            Failure::Untrusted(format!("{peer} does not know this machine's key.{hint}"))
+            not_known(peer, own_key)
         }
+        ConnectionError::ApplicationClosed { code: NOT_KNOWN, .. } => not_known(peer, own_key),
         ConnectionError::PeerTransport(error) if is_about_trust(error.code) => {
             Failure::Untrusted(format!("{peer} does not trust this machine's key"))
         }
@@ -208,7 +210,8 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             )),
             TransportErrorCode::ConnectionRefused if matches!(reason, ConnectionError::Transport(_)) => {
                 Failure::Unreachable(format!(
-                    "{peer}: nobody listens at this port (another is given with -p PORT, or as HOST:PORT to what goes through a gateway)"
+                    "{peer}: nothing listens at this UDP port. Is `fulmar serve` or `fulmar gateway` running there? Another port: \
+                     -p PORT, or HOST:PORT"
                 ))
             }
             TransportErrorCode::ConnectionRefused => {
@@ -222,6 +225,17 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
         ConnectionError::Reset => Failure::Unreachable(format!("{peer} was restarted")),
         _ => Failure::Unreachable(format!("{peer}: {reason}")),
     }
+}
+
+/// What a client can do that is not let in.
+fn not_known(peer: &str, own_key: Option<&str>) -> Failure {
+    let hint = own_key.map_or(String::new(), |line| {
+        format!(
+            "\nTo be let in, send this line to the owner of the server, who adds it to authorized_keys there\n\
+             (`fulmar authorize LINE`), or ask for a code (`fulmar serve --invite` there, `fulmar pair` here):\n{line}"
+        )
+    });
+    Failure::Untrusted(format!("{peer} does not know this machine's key.{hint}"))
 }
 
 fn is_about_trust(code: TransportErrorCode) -> bool {

@@ -5,7 +5,7 @@
 //! terminals and exit codes.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use fulmar::crypto::{Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar::identity::{AuthorizedClients, Home, Host, KnownHosts, StoreError, Verdict};
@@ -41,14 +41,65 @@ pub fn identity() -> Result<Identity, Failure> {
 }
 
 /// Lets in who is in `authorized_keys`, and this identity itself.
-pub fn authorized_clients(identity: &Identity) -> Result<Arc<dyn VerifyPeer>, Failure> {
+pub fn authorized_clients(identity: &Identity) -> Result<AuthorizedClients, Failure> {
     let clients = AuthorizedClients::new(identity.public_key(), home()?.authorized_keys());
     match clients.check() {
         // Clients before that line are let in, the others refused.
         Err(error @ StoreError::Line { .. }) => tracing::warn!("{error}"),
         checked => checked?,
     }
-    Ok(Arc::new(clients))
+    Ok(clients)
+}
+
+/// How a server is looked at by those who come to pair: any key will do, but for one that takes the place of another.
+#[derive(Debug)]
+pub struct Meeting {
+    known: KnownHosts,
+    host: Host,
+    finding: Mutex<Option<Failure>>,
+}
+
+impl Meeting {
+    /// A meeting with this server.
+    pub fn new(host: &Host) -> Result<Self, Failure> {
+        Ok(Self { known: home()?.known_hosts(), host: host.clone(), finding: Mutex::default() })
+    }
+
+    /// Why it did not take place, if this end did not want it.
+    pub fn take_finding(&self) -> Option<Failure> {
+        self.finding.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl VerifyPeer for Meeting {
+    fn verify(&self, key: &PublicKey, _name: &str) -> Result<(), Refusal> {
+        let (failure, refusal) = match self.known.verdict(&self.host, key) {
+            Ok(Verdict::Trusted | Verdict::Unknown) => return Ok(()),
+            Ok(Verdict::Changed { line, known }) => changed(&self.known, &self.host, key, line, &known),
+            Err(error) => (error.into(), Refusal::Other("known_hosts is not readable".into())),
+        };
+        *self.finding.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        Err(refusal)
+    }
+}
+
+/// A server that is known under another key.
+fn changed(
+    file: &KnownHosts,
+    host: &Host,
+    key: &PublicKey,
+    line: usize,
+    known: &PublicKey,
+) -> (Failure, Refusal) {
+    let presented = key.fingerprint();
+    let text = format!(
+        "THE KEY OF {host} HAS CHANGED: it is now {presented}, but line {line} of {} says {}.\n\
+         Either the server has a new identity, or somebody is in between and listens. Ask its owner; if the new \
+         key is right, remove that line.",
+        file.path().display(),
+        known.fingerprint()
+    );
+    (Failure::Untrusted(text), Refusal::KeyChanged { name: host.to_string(), presented })
 }
 
 /// Trusts the server that `known_hosts` names, and this identity itself; remembers why it did not trust
@@ -97,16 +148,8 @@ impl VerifyPeer for Judge {
             Ok(Verdict::Unknown) if *key == self.own => Ok(()),
             Ok(Verdict::Unknown) => self.refuse(Finding::Unknown(*key), Refusal::UnknownKey(presented)),
             Ok(Verdict::Changed { line, known }) => {
-                let text = format!(
-                    "THE KEY OF {} HAS CHANGED: it is now {presented}, but line {line} of {} says {}.\n\
-                     Either the server has a new identity, or somebody is in between and listens. Ask its owner; if the new \
-                     key is right, remove that line.",
-                    self.host,
-                    self.known.path().display(),
-                    known.fingerprint()
-                );
-                let refusal = Refusal::KeyChanged { name: self.host.to_string(), presented };
-                self.refuse(Finding::Bad(Failure::Untrusted(text)), refusal)
+                let (failure, refusal) = changed(&self.known, &self.host, key, line, &known);
+                self.refuse(Finding::Bad(failure), refusal)
             }
             Err(error) => {
                 self.refuse(Finding::Bad(error.into()), Refusal::Other("known_hosts is not readable".into()))

@@ -1,10 +1,78 @@
-//! What is logged of those who are turned away. Strangers can come by the thousand each second, and a log that nobody
-//! reads fills its pipe and stops the program.
+//! What is logged and remembered of those who are turned away. Strangers can come by the thousand each second, and a
+//! log that nobody reads fills its pipe and stops the program.
 
-use std::sync::Mutex;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use fulmar::crypto::PublicKey;
+use serde::{Deserialize, Serialize};
+
 use crate::exit::Failure;
+
+/// Keys that are remembered, the latest ones: for `fulmar authorize --last`.
+const REMEMBERED_MAX: usize = 16;
+
+/// A key that was turned away.
+#[derive(Clone, Debug)]
+struct Stranger {
+    key: PublicKey,
+    /// Where it came from, once that is known.
+    peer: Option<String>,
+    at: Instant,
+}
+
+static STRANGERS: Mutex<VecDeque<Stranger>> = Mutex::new(VecDeque::new());
+
+/// A client that was turned away because its key is not known, as it is told to others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The line for `authorized_keys`.
+    pub key: String,
+    /// Where it came from.
+    pub peer: String,
+    /// How long ago.
+    pub seconds_ago: f64,
+}
+
+/// Somebody came with this key, which is not known.
+pub fn remember(key: PublicKey) {
+    let mut strangers = STRANGERS.lock().unwrap_or_else(PoisonError::into_inner);
+    strangers.retain(|stranger| stranger.key != key);
+    if strangers.len() >= REMEMBERED_MAX {
+        strangers.pop_front();
+    }
+    strangers.push_back(Stranger { key, peer: None, at: Instant::now() });
+}
+
+/// Clients that were turned away lately because their key is not known, the last one at the end.
+pub fn lately() -> Vec<Refused> {
+    let strangers = STRANGERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = |stranger: &Stranger| Refused {
+        key: stranger.key.to_line(""),
+        peer: stranger.peer.clone().unwrap_or_default(),
+        seconds_ago: stranger.at.elapsed().as_secs_f64(),
+    };
+    strangers.iter().map(told).collect()
+}
+
+/// Logs that a handshake failed: with the line that lets the client in, where its key is not known.
+pub fn log_handshake(peer: &str, failure: &Failure) {
+    let text = failure.to_string();
+    let mut strangers = STRANGERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_it = |stranger: &&mut Stranger| text.contains(&stranger.key.fingerprint().to_string());
+    let key = strangers.iter_mut().rev().find(is_it).map(|stranger| {
+        stranger.peer = Some(peer.to_owned());
+        stranger.key
+    });
+    drop(strangers);
+    match key {
+        Some(key) => log(&Failure::Untrusted(format!(
+            "{peer}: its key is not in authorized_keys. To let it in: fulmar authorize '{key}'"
+        ))),
+        None => log(failure),
+    }
+}
 
 /// So many lines at once ..
 const BURST: f64 = 20.0;
@@ -38,18 +106,27 @@ impl Lines {
     }
 }
 
+static LINES: Mutex<Option<Lines>> = Mutex::new(None);
+
+/// The end of a line that may be written now; `None` if it is one of too many.
+fn end_of_line() -> Option<String> {
+    let now = Instant::now();
+    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let left_out = lines.get_or_insert_with(|| Lines::new(now)).next(now)?;
+    Some(if left_out == 0 { String::new() } else { format!(" (and {left_out} more, without a line)") })
+}
+
 /// Logs that somebody is turned away, and why.
 pub fn log(failure: &Failure) {
-    static LINES: Mutex<Option<Lines>> = Mutex::new(None);
-    let now = Instant::now();
-    let written = match LINES.lock() {
-        Ok(mut lines) => lines.get_or_insert_with(|| Lines::new(now)).next(now),
-        Err(_) => Some(0),
-    };
-    match written {
-        None => {}
-        Some(0) => tracing::warn!("turned away: {failure}"),
-        Some(left_out) => tracing::warn!("turned away: {failure} (and {left_out} more, without a line)"),
+    if let Some(end) = end_of_line() {
+        tracing::warn!("turned away: {failure}{end}");
+    }
+}
+
+/// Logs that a client that is let in was refused a target.
+pub fn log_target(peer: &str, key: &str, why: &str) {
+    if let Some(end) = end_of_line() {
+        tracing::info!("refused to {peer} ({key}): {why}{end}");
     }
 }
 
@@ -58,6 +135,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn the_last_strangers_are_remembered() {
+        let key = |seed: u8| fulmar::crypto::Identity::from_seed(&[seed; 32]).public_key();
+        for seed in 0..50 {
+            remember(key(seed));
+        }
+        remember(key(40));
+        let failure = Failure::Untrusted(format!("unknown key {}", key(40).fingerprint()));
+        log_handshake("192.0.2.1:5", &failure);
+        let lately = lately();
+        assert_eq!(lately.len(), REMEMBERED_MAX);
+        let last = &lately[REMEMBERED_MAX - 1];
+        assert_eq!((&last.key, last.peer.as_str()), (&key(40).to_line(""), "192.0.2.1:5"));
+        assert_eq!(lately.iter().filter(|refused| refused.key == last.key).count(), 1);
+    }
 
     #[test]
     fn a_flood_writes_few_lines_and_says_how_many_it_left_out() {

@@ -26,33 +26,39 @@ const BESIDE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the progress line is drawn anew.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Copies files to or from a machine that runs `fulmar serve`.
+/// Copy files to or from a machine that runs `fulmar serve`.
 ///
-/// An interrupted copy goes on where it stopped when the same command is given again: what is there already
-/// is compared by its BLAKE3 hash, never by name alone. A file takes its final name only when it is complete
-/// and verified. Permissions and times are kept, and so are holes. What cannot be copied is named, the others go on, and
-/// the code at the end is 7: links, pipes and devices inside folders, what may not be read, what has no place over there.
+/// Run the same command again to resume an interrupted copy. Data that are there already are compared by their BLAKE3 hash,
+/// never by name alone. A file appears under its final name only when it is complete and verified. Permissions, times and
+/// holes are preserved. If some files cannot be copied (links, pipes, devices, unreadable files), they are named, the
+/// others are copied, and the exit code is 7.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar cp report.pdf server.example.org:              # to the folder that it serves
+    fulmar cp server.example.org:report.pdf .             # from there
+    fulmar cp -r photos server.example.org:backup         # a folder
+    fulmar cp -p 443 report.pdf server.example.org:       # another port")]
 pub struct Args {
-    /// What to copy: a path here, or HOST:PATH (relative to the folder that HOST serves)
-    #[arg(required = true, value_name = "SRC")]
+    /// Files to copy: paths on this machine, or HOST:PATH (relative to the folder that HOST serves)
+    #[arg(required = true, value_name = "SRC", value_hint = clap::ValueHint::AnyPath)]
     sources: Vec<OsString>,
-    /// Where to: HOST:PATH, or a path here; an existing folder is copied into
-    #[arg(required = true, value_name = "DEST")]
+    /// Destination: HOST:PATH, or a path on this machine. Files go into an existing folder
+    #[arg(required = true, value_name = "DEST", value_hint = clap::ValueHint::AnyPath)]
     destination: OsString,
-    /// Copy folders with everything in them
+    /// Copy folders and their contents
     #[arg(short, long)]
     recursive: bool,
-    /// Files on their way at the same time [default: 16, and up to 256 while they have less than 64 MiB together]
+    /// Number of files to send at the same time [default: 16, up to 256 while they are small]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     streams: Option<u16>,
-    /// Attempts without any progress before a lost connection is given up
+    /// Give up after this many reconnects without progress
     #[arg(long, default_value_t = 8)]
     retries: u32,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
-    /// Report as JSON on standard output
+    /// Print a report in JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -94,6 +100,17 @@ pub async fn run(mut args: Args) -> Result<(), Failure> {
     result.map_err(|failure| if args.json { Failure::Reported(Box::new(failure)) } else { failure })
 }
 
+/// What was meant, perhaps, where no server is named, or several are.
+fn no_server(sources: &[Location], destination: &Location) -> String {
+    match destination {
+        Location::Here(path) if sources.iter().all(|source| matches!(source, Location::Here(_))) => format!(
+            "no server is named: the source or the destination is HOST:PATH. Did you mean `{}:`?",
+            crate::units::printable(&path.display().to_string())
+        ),
+        _ => "all sources have to be on the same server: HOST:PATH".into(),
+    }
+}
+
 impl Way {
     fn of(sources: &[Location], destination: &Location) -> Result<Self, Failure> {
         let usage = |text: &str| Err(Failure::Usage(text.into()));
@@ -126,7 +143,7 @@ impl Way {
                         let sources = there.iter().map(|(_, path)| path.clone()).collect();
                         Ok(Self::Down { host: host.clone(), sources, target: target.clone() })
                     }
-                    _ => usage("one side is a server: HOST:PATH (and all sources are on the same one)"),
+                    _ => Err(Failure::Usage(no_server(sources, destination))),
                 }
             }
         }

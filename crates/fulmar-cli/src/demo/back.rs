@@ -11,16 +11,15 @@ use crate::units;
 
 /// How the two directions differ.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Directions that differ")]
 pub(super) struct Back {
     /// Capacity of the way back
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    #[arg(long, help_heading = "Directions that differ", value_name = "RATE", value_parser = units::parse_rate)]
     back_rate: Option<u64>,
     /// Share of packets that get lost on the way back, in percent
-    #[arg(long, value_name = "PERCENT", value_parser = units::parse_percent_ppm)]
+    #[arg(long, help_heading = "Directions that differ", value_name = "PERCENT", value_parser = units::parse_percent_ppm)]
     back_loss: Option<u32>,
     /// Delay to the server; what is left of the round-trip time is the way back
-    #[arg(long, value_name = "TIME", value_parser = units::parse_millis)]
+    #[arg(long, help_heading = "Directions that differ", value_name = "TIME", value_parser = units::parse_millis)]
     forward_delay: Option<Duration>,
 }
 

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::reach;
 use crate::units;
 use course::{Course, PathArgs};
 use display::Display;
@@ -27,16 +26,20 @@ use road::Road;
 /// Fulmar).
 const PAYLOAD_SHARE: f64 = 0.955;
 
-/// See a file cross a lossy path on this machine, beside CUBIC on the same path.
+/// Show a copy over an emulated lossy path on this machine, beside CUBIC on the same path.
 ///
-/// Nothing has to be set up: server, client, and the path between them live in this one program, with keys
-/// made for the occasion.
+/// It needs no setup: server, client and the path between them run in this one program, with temporary keys.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar demo
+    fulmar demo --loss 20 --rtt 250
+    fulmar demo --file holiday.mp4 --against bbr")]
 pub struct Args {
     /// The path, the file, and how to say it.
     #[command(flatten)]
     pub show: ShowArgs,
-    /// What to send with afterwards on the same path for as long; `none` to leave that out
+    /// Profile to compare with, on the same path for the same time; `none` for no comparison
     #[arg(long, default_value = "cubic", value_parser = parse_rival)]
     against: String,
     /// Where the kernel's TCP is shown beside it now.
@@ -49,16 +52,16 @@ pub struct Args {
 pub struct ShowArgs {
     #[command(flatten)]
     path: PathArgs,
-    /// The file to copy, instead of one made up
+    /// File to copy instead of a generated one
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Size of the file made up
+    /// Size of the generated file
     #[arg(long, default_value = "100M", value_parser = units::parse_size, conflicts_with = "file")]
     size: u64,
     /// How to send
-    #[arg(long, default_value = "auto", value_parser = reach::parse_profile)]
+    #[arg(long, default_value = "auto", value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     pub profile: String,
-    /// Report as JSON on standard output
+    /// Print a report in JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -182,5 +185,9 @@ impl Verdict<'_> {
 }
 
 fn parse_rival(text: &str) -> Result<String, String> {
-    if text == "none" { Ok(text.into()) } else { reach::parse_profile(text).map_err(|e| e.to_string()) }
+    if text == "none" {
+        Ok(text.into())
+    } else {
+        crate::profile_names::parse_profile(text).map_err(|e| e.to_string())
+    }
 }

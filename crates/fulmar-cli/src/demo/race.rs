@@ -58,7 +58,7 @@ impl Course {
         let listener = private::listen(&keys, server)?;
         let serving = tokio::spawn(async move {
             let Some(incoming) = listener.next().await else { return };
-            if let Ok(session) = incoming.await {
+            if let Some(session) = incoming.await {
                 crate::serve::serve(&served, session, |_, _| {}).await;
             }
         });

@@ -8,11 +8,15 @@ use crate::tunnel::commands::watch::WatchArgs;
 use crate::tunnel::commands::{ClientArgs, say_ready};
 use crate::tunnel::wire::packets::Grant;
 
-/// Carries IP packets of any protocol to a gateway and back, by a TUN device at either end.
+/// Carry IP packets of any protocol to a gateway and back, over a TUN device at each end, like a VPN.
 ///
-/// Needs root, or CAP_NET_ADMIN, here, and a gateway that was started with --tun NETWORK. The device, its
-/// addresses and routes are gone when this program ends, however it ends.
+/// It needs root or CAP_NET_ADMIN here, and a gateway that runs with --tun NETWORK. The device, its addresses and its
+/// routes disappear when this program ends, in whatever way it ends.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    sudo fulmar gateway --tun 10.97.0.0/24 --tun-nat         # there
+    sudo fulmar tun server.example.org --route 10.0.0.0/8    # here")]
 pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]

@@ -42,24 +42,24 @@ const NAME_BYTES_MAX: usize = 15;
 /// What a tunnel is to be like.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Wanted {
-    /// What goes through the tunnel: a network, or `default` for everything; may be given several times. The
-    /// gateway's end always does
+    /// Network to route through the tunnel, or `default` for everything; can be repeated. The gateway's end is always
+    /// routed
     #[arg(long = "route", value_name = "NETWORK")]
     pub routes: Vec<Route>,
-    /// How packets travel, both ways
+    /// How packets are sent, in both directions
     #[arg(long, value_enum, default_value = "any-order")]
     pub delivery: Delivery,
-    /// Longest packet
+    /// Largest packet (MTU)
     #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = parse_mtu)]
     pub mtu: u16,
-    /// Name of the device
+    /// Device name
     #[arg(long, value_name = "NAME", default_value = DEVICE, value_parser = parse_device)]
     pub device: String,
-    /// Where this end's addresses may lie that the gateway chooses; may be given several times [default:
+    /// Networks from which the gateway may choose this end's addresses; can be repeated [default:
     /// 10.97.0.0/16 and fdf1:6675:6c6d::/48]
     #[arg(long, value_name = "NETWORK")]
     pub addresses: Vec<Network>,
-    /// Let the far side open connections to this machine, and through it; otherwise only answers come in
+    /// Allow connections from the far side to this machine and through it; otherwise only answers come in
     #[arg(long)]
     pub inbound: bool,
 }

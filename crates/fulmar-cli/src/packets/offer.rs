@@ -11,15 +11,14 @@ use crate::tunnel::far::gateway::Gateway;
 /// What a gateway can be told about tunnels for packets.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct TunArgs {
-    /// Carry IP packets as well (`fulmar tun`), of clients that may reach everything, with addresses from
-    /// this IPv4 network; needs root, or CAP_NET_ADMIN
+    /// Also carry IP packets (`fulmar tun`) for clients that may reach everything, with addresses from this IPv4
+    /// network. Needs root or CAP_NET_ADMIN
     #[arg(long, value_name = "NETWORK")]
     tun: Option<Pool>,
-    /// Let packets of tunnels go on from here, with this machine's address, and the answers come back:
-    /// forwarding and masquerading, until the end
+    /// Forward tunnel packets and masquerade them (NAT) while running
     #[arg(long, requires = "tun")]
     tun_nat: bool,
-    /// With --tun-nat: let others open connections to clients as well
+    /// With --tun-nat: also allow connections from others to the clients
     #[arg(long, requires = "tun_nat")]
     tun_inbound: bool,
 }

@@ -22,43 +22,43 @@ const SECONDS_DEFAULT: f64 = 10.0;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Wait for clients, and measure with each
-    #[arg(short, long, required_unless_present = "client", conflicts_with = "client")]
+    #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Measure with the server at this name or address
+    /// Measure the path to the server at this name or address
     #[arg(short, long, value_name = "HOST")]
     client: Option<String>,
-    /// Seconds to send (10 if -n does not say otherwise)
+    /// Seconds to send [default: 10, unless -n is given]
     #[arg(short, long, value_parser = parse_seconds, conflicts_with = "bytes")]
     time: Option<Duration>,
-    /// Bytes to send in all, e.g. 100M
+    /// Total bytes to send, such as 100M
     #[arg(short = 'n', long, value_parser = parse_size)]
     bytes: Option<u64>,
-    /// Streams at the same time
+    /// Number of parallel streams
     #[arg(short = 'P', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     parallel: u32,
     /// The server sends, the client receives
     #[arg(short = 'R', long)]
     reverse: bool,
-    /// Seconds between reports; 0 for none
+    /// Seconds between reports, 0 for no reports
     #[arg(short = 'i', long = "report", value_name = "SECONDS", value_parser = parse_seconds, default_value = "1")]
     report: Duration,
-    /// Send messages at intervals instead of as much as goes
+    /// Send fixed-size messages at an interval instead of bulk data
     #[arg(long, conflicts_with_all = ["bytes", "parallel"])]
     messages: bool,
-    /// Bytes of one message
+    /// Message size in bytes
     #[arg(long, default_value_t = 1200, requires = "messages")]
     size: u32,
-    /// Time from one message to the next, in milliseconds or with a unit
+    /// Time between messages, in milliseconds or with a unit
     #[arg(long, value_parser = units::parse_millis, default_value = "5ms", requires = "messages")]
     interval: Duration,
-    /// Server: end after one test
+    /// Server: exit after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
-    /// Server: profiles that clients may choose for what it sends to them besides those that obey congestion:
-    /// names with commas between, or all
+    /// Server: extra profiles that clients may request: names separated by commas, or `all`. Profiles with congestion control
+    /// are always allowed
     #[arg(long, value_name = "NAMES", requires = "server")]
     allow_profiles: Option<AllowedProfiles>,
-    /// Report as JSON on standard output
+    /// Print a report in JSON
     #[arg(short = 'J', long)]
     pub json: bool,
     #[command(flatten)]
@@ -69,7 +69,11 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<(), Failure> {
     match &args.client {
         Some(host) => measure(host, &args).await,
-        None => serve(&args).await,
+        None if args.server => serve(&args).await,
+        None => Err(Failure::Usage(
+            "say -s (wait for clients, on one machine) or -c HOST (measure the path to it, on the other)"
+                .into(),
+        )),
     }
 }
 
@@ -129,7 +133,8 @@ fn describe(load: Load, is_reverse: bool) -> String {
 async fn serve(args: &Args) -> Result<(), Failure> {
     let listen = reach::any_address(args.net.port);
     let allowed = args.allow_profiles.clone().unwrap_or_default();
-    let server = ServerArgs { listen, profile: args.net.profile(), allowed, memory_bytes: None };
+    let server =
+        ServerArgs { listen, profile: args.net.profile(), allowed, memory_bytes: None, invites: false };
     let listener = reach::listen(&server, Service::Perf)?;
     if args.json {
         println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));
@@ -141,19 +146,15 @@ async fn serve(args: &Args) -> Result<(), Failure> {
         let incoming = listener.next().await.ok_or_else(failed)?;
         if args.one_off {
             // A visitor that is turned away does not use up the one test.
-            match incoming.await {
-                Ok(session) => return test(session, args.json).await,
-                Err(failure) => tracing::warn!("{failure}"),
+            if let Some(session) = incoming.await {
+                return test(session, args.json).await;
             }
             continue;
         }
         let is_json = args.json;
         tokio::spawn(async move {
-            let result = match incoming.await {
-                Ok(session) => test(session, is_json).await,
-                Err(failure) => Err(failure),
-            };
-            if let Err(failure) = result {
+            let Some(session) = incoming.await else { return };
+            if let Err(failure) = test(session, is_json).await {
                 tracing::warn!("{failure}");
             }
         });

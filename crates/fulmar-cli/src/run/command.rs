@@ -24,23 +24,22 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether what the program has left still runs.
 const STAY_STEP: Duration = Duration::from_millis(200);
 
-/// Runs a program whose TCP connections, and the names they go to, leave at a gateway.
+/// Run a program whose TCP connections go through a gateway, which also resolves their names.
 ///
-/// The program needs no setting and knows nothing of it: a library is put before its C library. Connections
-/// to this machine, Unix sockets and UDP are left alone. Statically linked programs, those written in Go, and
-/// setuid programs cannot be carried; `fulmar proxy`, `fulmar transparent` and `fulmar tun` are for them.
+/// The program needs no configuration: a library is loaded before its C library. Connections to this machine, Unix
+/// sockets and UDP are not changed. It does not work for statically linked programs, Go programs and setuid programs;
+/// use `fulmar proxy`, `fulmar transparent` or `fulmar tun` for them.
 ///
-/// Standard output is the program's, so nothing is said there when it starts; its exit code, or the signal
-/// that ends it, is passed on.
+/// Fulmar prints nothing on standard output. The exit code, or the signal that ended the program, is passed on.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// When the program has ended, carry on what it has left running until that has ended, too
+    /// Also wait for the processes that the program leaves running
     #[arg(long)]
     stay: bool,
-    /// The program, and what it is told
+    /// Program and its arguments
     #[arg(last = true, required = true, value_names = ["PROGRAM", "ARGS"])]
     program: Vec<OsString>,
 }

@@ -37,13 +37,18 @@ enum Handling {
     None,
 }
 
-/// Hands the TCP connections of this machine, or of machines it forwards for, to a gateway: programs need no
-/// setting.
+/// Send the TCP connections of this machine, or of machines that it forwards for, through a gateway. Programs need no
+/// configuration.
 ///
-/// Linux does it by nftables (package nftables; as root, or with CAP_NET_ADMIN). Connections within this
-/// machine are left alone, and so is everything that is not TCP: names are looked up as ever. A connection is
-/// accepted before its target has been reached, so that a target that refuses shows as a reset.
+/// It uses nftables, and needs root or CAP_NET_ADMIN. Connections within this machine and everything that is not TCP are
+/// not changed; names are resolved here. The program sees its connection accepted before the gateway has reached the
+/// target, so a target that refuses shows as a reset.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    sudo fulmar transparent server.example.org
+    sudo fulmar transparent server.example.org --only 10.0.0.0/8
+    fulmar transparent server.example.org --rules print      # shows the changes, makes none")]
 pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]

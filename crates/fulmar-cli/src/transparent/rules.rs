@@ -24,19 +24,19 @@ pub const PORT: u16 = 1081;
 /// What is to be handed over, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Rules {
-    /// How connections come here
+    /// How connections are redirected
     #[arg(long, value_enum, default_value = "redirect")]
     pub mode: Mode,
-    /// The port of loopback where they come
+    /// Port on loopback to redirect them to
     #[arg(long, default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Only connections to this network; may be given several times
+    /// Only connections to this network; can be repeated
     #[arg(long, value_name = "NETWORK")]
     pub only: Vec<Network>,
-    /// No connections to this network; may be given several times
+    /// Not connections to this network; can be repeated
     #[arg(long, value_name = "NETWORK")]
     pub except: Vec<Network>,
-    /// Only connections of this user's programs
+    /// Only connections of programs of this user
     #[arg(long, value_name = "USER", value_parser = parse_user)]
     pub user: Option<String>,
 }

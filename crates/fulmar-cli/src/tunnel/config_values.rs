@@ -15,6 +15,7 @@ use super::wire::target::Place;
 use crate::listen::parse_listen;
 #[cfg(target_os = "linux")]
 use crate::packets::near;
+use crate::profile_names::parse_profile;
 use crate::reach;
 #[cfg(target_os = "linux")]
 use crate::transparent::rules;
@@ -92,7 +93,7 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 }
 
 pub(super) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked(deserializer, reach::parse_profile).map(Some)
+    checked(deserializer, parse_profile).map(Some)
 }
 
 /// A network for tunnels, as it is written: where it is used, it is a pool of addresses that are taken.

@@ -11,6 +11,7 @@ mod interrupted;
 mod left_out;
 mod measure;
 mod observed;
+mod pair;
 mod reach;
 mod readme;
 #[cfg(target_os = "linux")]

@@ -182,7 +182,7 @@ impl VerifyPeer for AuthorizedClients {
             tracing::error!(%error, "client refused");
             Err(Refusal::Other("the server cannot read its list of keys".into()))
         } else {
-            tracing::info!(%key, file = %self.keys.path().display(), "client refused: its key is not there");
+            tracing::debug!(%key, file = %self.keys.path().display(), "client refused: its key is not there");
             Err(Refusal::UnknownKey(key.fingerprint()))
         };
         *last = Some(reading).filter(|reading| reading.stamp.is_settled(self.keys.path()));

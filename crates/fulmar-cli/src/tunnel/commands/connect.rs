@@ -16,15 +16,17 @@ use crate::tunnel::near::client::Client;
 use crate::tunnel::wire::error::{Code, OpenError};
 use crate::tunnel::wire::target::Target;
 
-/// Connects standard input and output with a target beyond a gateway.
-///
-/// As netcat, and for ssh: ssh -o ProxyCommand='fulmar connect GATEWAY %h:%p' HOST
+/// Connect standard input and output to a target behind a gateway, like netcat.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar connect server.example.org web:80
+    ssh -o ProxyCommand='fulmar connect server.example.org %h:%p' host")]
 pub struct Args {
     /// The gateway, and how to reach it.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// What to connect with, seen from the gateway: HOST:PORT, or /path/of/a/socket
+    /// Target, as the gateway sees it: HOST:PORT, or /path/of/a/socket
     #[arg(value_name = "TARGET:PORT", value_parser = parse_stream)]
     target: Target,
 }

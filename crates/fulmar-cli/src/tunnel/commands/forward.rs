@@ -12,10 +12,15 @@ use crate::tunnel::watch::report::ObservedClient;
 use crate::tunnel::wire::error::{Code, OpenError};
 use crate::tunnel::wire::target::Place;
 
-/// Forwards ports through a gateway, in ssh's manner; several at once.
+/// Forward ports through a gateway, like ssh -L, -R and -D. Several can be given.
 ///
-/// Each end may also be the path of a Unix socket, and /udp at the end of a forward carries UDP.
+/// Each end may also be the path of a Unix socket. Add /udp to forward UDP.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar forward server.example.org -L 5432:db:5432        # localhost:5432 reaches db:5432
+    fulmar forward server.example.org -R 8080:localhost:80   # the gateway's port 8080 reaches this machine
+    fulmar forward server.example.org -L 5353:9.9.9.9:53/udp")]
 pub struct Args {
     /// The gateway, and how to reach it.
     #[command(flatten)]

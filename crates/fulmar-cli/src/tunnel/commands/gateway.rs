@@ -9,43 +9,51 @@ use super::watch::{WatchArgs, reload_on_hangup};
 use super::{raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
 use crate::listen::parse_listen;
+use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::far::gateway::Gateway;
 use crate::tunnel::watch::report::{Observed, ObservedGateway};
-use crate::{turned_away, units};
+use crate::units;
 use fulmar::AllowedProfiles;
 
-/// Lets clients reach other machines from here: the far end of `proxy`, `forward`, `connect`, `run` and
-/// `tun`.
+/// Connect clients with other machines: the far end of `proxy`, `forward`, `connect`, `run`, `transparent` and `tun`.
 ///
-/// Clients are known by their keys, as with `fulmar serve`. This machine's own key reaches everything. A key
-/// in authorized_keys reaches every public address, unless options before it say otherwise:
-/// permit="HOST:PORT,..." (or "*" for everything, this machine included), permit-listen="PORT,...",
+/// Run it on the machine that can reach the targets. Clients are known by their keys, as with `fulmar serve`. This
+/// machine's own key reaches everything. A key in authorized_keys reaches public addresses only, unless options before
+/// it say otherwise: permit="HOST:PORT,..." ("*" for everything, this machine included), permit-listen="PORT,...",
 /// deny-private, streams=N, rate=50M, memory=64M, no-tunnel.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar gateway                                 # at UDP port 4747
+    fulmar gateway --listen :443 --invite          # shows a code for `fulmar pair`
+    echo 'permit=\"10.0.0.5:22\" fulmar-ed25519 AAAA... alice' >> ~/.config/fulmar/authorized_keys")]
 pub struct Args {
-    /// Where to listen: an address, a port, or both
+    /// Where to listen: an address, a port, or both [default: UDP port 4747 on every address]
     #[arg(short, long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
-    /// How to send, to clients that name no profile
-    #[arg(long, value_parser = reach::parse_profile)]
+    /// Profile for clients that request none [default: auto]
+    #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
-    /// Profiles that clients may choose for what is sent to them besides those that obey congestion: names
-    /// with commas between, or all
+    /// Extra profiles that clients may request: names separated by commas, or `all`. Profiles with congestion control
+    /// are always allowed
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
-    /// What all connections may hold together, such as 512M; beyond it nobody new is let in, and of those who
-    /// are there one ends that holds most [default: half of this machine's memory]
+    /// Memory limit for all connections, such as 512M. At the limit new clients are refused, and the connection that
+    /// uses the most memory is closed [default: half of this machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
+    /// Show a one-time code, with which one new client can run `fulmar pair` within ten minutes
+    #[arg(long)]
+    invite: bool,
     #[command(flatten)]
     watch: WatchArgs,
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     tun: crate::packets::offer::TunArgs,
-    /// Report as JSON on standard output, a line for each event
+    /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
 }
@@ -62,6 +70,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         profile: profile.unwrap_or_else(|| "auto".into()),
         allowed: args.allow_profiles.unwrap_or_default(),
         memory_bytes: args.memory.or(section.and_then(|section| section.memory)),
+        invites: args.invite,
     };
     let gateway = open()?;
     #[cfg(target_os = "linux")]
@@ -72,9 +81,12 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let commands: Vec<Arc<dyn Observed>> = vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
     watch.start(commands.clone())?;
     let line = format!("Ready: gateway at {}, key {}", listener.address, listener.fingerprint);
+    let code = listener.invite()?;
     let address = listener.address.to_string();
-    let event = json!({ "address": address, "fingerprint": listener.fingerprint, "metrics": metrics });
-    say_ready(args.json, "gateway", &[line], event);
+    let event = json!({ "address": address, "fingerprint": listener.fingerprint, "metrics": metrics, "invite": code });
+    let lines: Vec<_> =
+        [line].into_iter().chain(code.map(|code| told(&code, listener.address.port()))).collect();
+    say_ready(args.json, "gateway", &lines, event);
     let result = until_told(async {
         tokio::select! {
             () = accept(&listener, &gateway) => {}
@@ -96,9 +108,8 @@ pub async fn accept(listener: &Listener, gateway: &Arc<Gateway>) {
     while let Some(incoming) = listener.next().await {
         let gateway = Arc::clone(gateway);
         tokio::spawn(async move {
-            match incoming.await {
-                Ok(session) => gateway.serve(session).await,
-                Err(failure) => turned_away::log(&failure),
+            if let Some(session) = incoming.await {
+                gateway.serve(session).await;
             }
         });
     }

@@ -26,25 +26,24 @@ use crate::units::parse_seconds;
 /// What every client of a gateway can be told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClientArgs {
-    /// The gateway: HOST, HOST:PORT or a name from config.toml; of several, separated by commas, the first
-    /// that answers
-    #[arg(value_name = "HOST[:PORT]")]
+    /// Gateway: HOST, HOST:PORT or a name from config.toml. Of several, separated by commas, the first one that answers
+    /// is used
+    #[arg(value_name = "HOST[:PORT]", value_hint = clap::ValueHint::Hostname)]
     gateways: String,
-    /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`) [default:
-    /// auto]
-    #[arg(long, value_parser = reach::parse_profile)]
+    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles` [default: auto]
+    #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
-    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair
-    /// ahead of loss, `throughput` none [default: balanced]
+    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic (two to four
+    /// times its volume), `throughput` sends none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
-    /// Trust a gateway that is not known yet without asking, and remember its key
+    /// Trust an unknown gateway without asking, and remember its key
     #[arg(long)]
     accept_new: bool,
-    /// Seconds to wait for an answer
+    /// Time to wait for an answer, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
     connect_timeout: Duration,
-    /// Report as JSON on standard output, a line for each event
+    /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
 }

@@ -15,21 +15,24 @@ use crate::tunnel::near::login::Login;
 use crate::tunnel::near::proxy;
 use crate::tunnel::watch::report::ObservedClient;
 
-/// Offers a proxy on this machine whose connections leave at a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on
-/// one port.
+/// Run a proxy on this machine that connects through a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on one port.
 ///
-/// Names are resolved at the gateway, as far as programs let the proxy do that (curl: socks5h://).
+/// The gateway resolves names if the program leaves that to the proxy (curl: socks5h://).
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar proxy server.example.org:443
+    curl -x socks5h://127.0.0.1:1080 https://example.org/")]
 pub struct Args {
     /// The gateway, and how to reach it.
     #[command(flatten)]
     pub client: ClientArgs,
     #[command(flatten)]
     watch: WatchArgs,
-    /// Where programs find the proxy: an address with a port, or a port on loopback
+    /// Where the proxy listens: an address with a port, or a port on loopback
     #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:1080", value_parser = parse_listen_here)]
     listen: SocketAddr,
-    /// Demand a name and a password; @FILE reads them from a file's first line
+    /// Require a name and a password. @FILE reads them from the first line of a file
     #[arg(long, value_name = "NAME:PASSWORD", value_parser = Login::parse)]
     user: Option<Login>,
 }

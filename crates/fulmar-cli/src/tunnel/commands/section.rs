@@ -215,7 +215,7 @@ fn begin_gateway(
 ) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
     let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
     let (listen, memory_bytes) = (section.listen, section.memory);
-    let server = ServerArgs { listen, profile, allowed: Default::default(), memory_bytes };
+    let server = ServerArgs { listen, profile, allowed: Default::default(), memory_bytes, invites: false };
     let gateway = gateway::open()?;
     #[cfg(target_os = "linux")]
     let changed = section.tun().offer(&gateway)?;

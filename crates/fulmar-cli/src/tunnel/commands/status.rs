@@ -23,7 +23,7 @@ const REDRAW: Duration = Duration::from_secs(1);
 /// What each column of a connection is called, and how wide it is.
 const COLUMNS: [(&str, u16); 11] = [
     ("PEER", 22),
-    ("WHO", 11),
+    ("KEY", 11),
     ("STREAMS", 7),
     ("SENDING", 10),
     ("RECEIVING", 10),
@@ -35,21 +35,23 @@ const COLUMNS: [(&str, u16); 11] = [
     ("QUEUE", 8),
 ];
 
-/// Shows what the commands of this user do: proxies, forwards, gateways and their connections.
+/// Show your running fulmar processes: servers, gateways, proxies, forwards and their connections.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Show it once; without a terminal that is always so
+    /// Print once and exit (default without a terminal)
     #[arg(long)]
     once: bool,
-    /// Report once, as JSON on standard output
+    /// Print once, in JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Has the commands of this user read config.toml and authorized_keys again; connections stay.
+/// Reload config.toml and authorized_keys in your running fulmar processes; connections stay.
+///
+/// A mistake in a file is reported with its line, changes nothing, and gives exit code 1.
 #[derive(Debug, clap::Args)]
 pub struct ReloadArgs {
-    /// Report as JSON on standard output
+    /// Print a report in JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -88,7 +90,9 @@ pub async fn reload(args: ReloadArgs) -> Result<(), Failure> {
         match answer {
             Ok(Answer::Reloaded(lines)) => told.extend(lines.into_iter().map(|line| (pid, line))),
             Ok(Answer::Failed(why)) | Err(why) => failed.push(format!("{pid}: {why}")),
-            Ok(Answer::Reports(_)) => failed.push(format!("{pid}: another answer than was asked for")),
+            Ok(Answer::Reports(_) | Answer::Refused(_)) => {
+                failed.push(format!("{pid}: another answer than was asked for"))
+            }
         }
     }
     if args.json {
@@ -140,7 +144,7 @@ fn show(
 
 fn draw(frame: &mut Frame<'_>, reports: &[Report], before: &[Report]) {
     if reports.is_empty() {
-        let text = "Nothing runs here: no gateway, proxy or forward of this user. (q ends)";
+        let text = "Nothing runs here: no server, gateway, proxy or forward of this user. (q ends)";
         return frame.render_widget(Paragraph::new(text), frame.area());
     }
     let heights = reports.iter().map(|report| Constraint::Length(report.connections.len() as u16 + 3));
@@ -195,7 +199,12 @@ fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 11]
     let repair = 100.0 * c.wire.repair_symbols as f64 / (c.wire.source_symbols as f64).max(1.0);
     [
         c.peer.clone(),
-        c.comment.clone(),
+        // Without a comment, the beginning of the key's fingerprint.
+        if c.comment.is_empty() {
+            c.key.trim_start_matches("SHA256:").chars().take(11).collect()
+        } else {
+            c.comment.clone()
+        },
         c.streams.to_string(),
         units::rate(sending),
         units::rate(receiving),
@@ -216,7 +225,7 @@ fn plain(reports: &[Report]) -> Vec<String> {
         format!("  {}", padded.collect::<Vec<_>>().join(" ")).trim_end().to_owned()
     };
     if reports.is_empty() {
-        return vec!["Nothing runs here: no gateway, proxy or forward of this user.".into()];
+        return vec!["Nothing runs here: no server, gateway, proxy or forward of this user.".into()];
     }
     let mut lines = Vec::new();
     for report in reports {

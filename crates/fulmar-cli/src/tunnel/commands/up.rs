@@ -16,19 +16,28 @@ use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::watch::report::{Observed, Report};
 
-/// Runs everything that config.toml names, in one process: a gateway, proxies, forwards, tunnels
-/// for packets, connections that Linux hands over.
+/// Run everything that config.toml names, in one process: a gateway, proxies, forwards, tunnels for packets, transparent
+/// connections.
 ///
-/// SIGHUP and `fulmar reload` read the file again: what is the same in it goes on, what is gone takes no new
-/// connections, what is new begins. A file with a mistake changes nothing.
+/// `fulmar reload` and SIGHUP read the file again. Unchanged entries keep running, removed ones stop accepting
+/// connections, new ones start. A file with a mistake changes nothing.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example of a config.toml:
+    [[proxy]]
+    host = \"server.example.org:443\"
+    listen = \"127.0.0.1:1080\"
+
+    [[forward]]
+    host = \"server.example.org:443\"
+    local = [\"5432:db:5432\"]")]
 pub struct Args {
-    /// The file [default: config.toml beside this machine's identity]
+    /// Configuration file [default: config.toml next to this machine's identity]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     watch: WatchArgs,
-    /// Report as JSON on standard output, a line for each event
+    /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
 }
@@ -38,9 +47,12 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     raise_descriptor_limit();
     let path = match args.config {
         Some(path) if path.exists() => path,
-        Some(path) => return Err(Failure::File(format!("{}: there is no such file", path.display()))),
+        Some(path) => return Err(missing(&path)),
         None => Config::path(trust::home()?.path()),
     };
+    if !path.exists() {
+        return Err(missing(&path));
+    }
     let config = Config::read(&path)?;
     if Section::all(&config).is_empty() {
         return Err(Failure::Usage(format!(
@@ -72,6 +84,11 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let result = result.await;
     house.close().await;
     result
+}
+
+/// Nothing is there to be run.
+fn missing(path: &std::path::Path) -> Failure {
+    Failure::File(format!("{}: there is no such file. `fulmar up --help` has an example", path.display()))
 }
 
 /// What a changed gateway at the same port comes to.

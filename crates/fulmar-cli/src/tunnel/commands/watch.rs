@@ -18,7 +18,7 @@ use crate::tunnel::watch::report::Observed;
 /// What every long-running command can be told about being watched.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct WatchArgs {
-    /// Offer metrics for Prometheus there, at /metrics: an address with a port, or a port on loopback
+    /// Serve metrics for Prometheus at this address and port (or port on loopback), under /metrics
     #[arg(long, value_name = "ADDR", value_parser = parse_listen_here)]
     metrics: Option<SocketAddr>,
 }

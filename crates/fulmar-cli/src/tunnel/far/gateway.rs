@@ -45,6 +45,8 @@ struct Present {
     key: PublicKey,
     session: Session,
     guest: Weak<Guest>,
+    /// It was let in for tunnels as well.
+    had_tunnels: bool,
     /// What people call it.
     comment: String,
 }
@@ -114,7 +116,14 @@ impl Gateway {
         let guest = guest.with_tun(self.tun.get().cloned());
         let guest = Arc::new(guest);
         let comment = grants.comment;
-        guests.push(Present { key, session: session.clone(), guest: Arc::downgrade(&guest), comment });
+        let had_tunnels = grants.has_tunnels;
+        guests.push(Present {
+            key,
+            session: session.clone(),
+            guest: Arc::downgrade(&guest),
+            had_tunnels,
+            comment,
+        });
         let weighing = tokio::spawn(weigh(session.clone(), Arc::clone(&account))).abort_handle();
         let (gateway, connection) = (Arc::clone(self), session.connection().stable_id());
         let (has_files, has_tunnels) = (grants.has_files, grants.has_tunnels);
@@ -132,13 +141,19 @@ impl Gateway {
         }
     }
 
+    /// Whether every line of `authorized_keys` can be read: otherwise which one cannot, and why.
+    pub fn check(&self) -> Result<(), String> {
+        Grants::check(&self.keys)
+    }
+
     /// Reads `authorized_keys` again: what is granted now holds for new streams of clients that are there,
     /// and who is granted nothing any more has to leave.
     pub fn reload(&self) {
         let guests = self.lock().clone();
-        for Present { key, session, guest, .. } in guests {
+        for Present { key, session, guest, had_tunnels, .. } in guests {
             match (self.grants(&key), guest.upgrade()) {
-                (Some(grants), Some(guest)) if grants.has_tunnels => {
+                // One that came for files only goes on, too.
+                (Some(grants), Some(guest)) if grants.has_tunnels || !had_tunnels => {
                     self.accounts.of(&key).set_limits(grants.limits);
                     limit_streams(&session, &grants.limits);
                     guest.set_rules(grants.rules);

@@ -23,6 +23,7 @@ use crate::tunnel::policy::rules::Rules;
 use crate::tunnel::wire::error::{Code, OpenError};
 use crate::tunnel::wire::message::{self, Answer, Request, VERSION};
 use crate::tunnel::wire::target::{Place, Target};
+use crate::{turned_away, units};
 
 /// How long a stream may take to say what it is for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
@@ -268,7 +269,13 @@ impl Guest {
         W: SendHalf,
     {
         let Some(session) = self.session.clone().filter(|_| self.rules().allows_listening(at)) else {
-            let error = OpenError::new(Code::Forbidden, format!("listening at {at} is not permitted"));
+            let error = OpenError::new(
+                Code::Forbidden,
+                format!(
+                    "listening at {at} is not permitted; the gateway's owner can write permit-listen=\"{at}\" before your key in \
+                 authorized_keys"
+                ),
+            );
             return self.refuse(&mut send, error).await;
         };
         let bound = match self.bind(at).await {
@@ -312,6 +319,9 @@ impl Guest {
     /// Counts a refusal, and tells the client.
     pub async fn refuse<W: SendHalf>(&self, send: &mut W, error: OpenError) -> Result<(), OpenError> {
         self.account.refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(session) = self.session.as_ref().filter(|_| error.code == Code::Forbidden) {
+            turned_away::log_target(&session.peer(), &session.peer_key(), &units::printable(&error.text));
+        }
         refuse(send, error).await
     }
 }

@@ -42,7 +42,10 @@ pub async fn udp(place: &Place, addresses: Vec<SocketAddr>) -> Result<(UdpSocket
 /// Connects to a Unix socket.
 pub async fn unix(path: &str, rules: &Rules) -> Result<UnixStream, OpenError> {
     if !rules.allows_socket(path) {
-        return Err(OpenError::new(Code::Forbidden, format!("{path} is not permitted")));
+        let text = format!(
+            "{path} is not permitted; the gateway's owner can write permit=\"{path}\" before your key in authorized_keys"
+        );
+        return Err(OpenError::new(Code::Forbidden, text));
     }
     UnixStream::connect(path).await.map_err(|error| OpenError::of_connect(&error, path))
 }

@@ -63,6 +63,15 @@ impl Grants {
         named.map_err(|why| format!("{}:{}: {why}", keys.path().display(), entry.line))
     }
 
+    /// Whether every line can be read, with its options; otherwise where the first mistake is.
+    pub fn check(keys: &AuthorizedKeys) -> Result<(), String> {
+        for entry in keys.keys().map_err(|error| error.to_string())? {
+            let wrong = |why: String| format!("{}:{}: {why}", keys.path().display(), entry.line);
+            Self::parse(&entry.options).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
     fn parse(options: &[KeyOption]) -> Result<Self, String> {
         let mut grants = Self::default();
         for option in options {
@@ -94,7 +103,12 @@ impl Grants {
             ("deny-private" | "no-files" | "no-tunnel", Some(_)) => {
                 return Err(format!("{name} takes no value"));
             }
-            _ => return Err(format!("there is no option `{name}`")),
+            _ => {
+                return Err(format!(
+                    "there is no option `{name}`; options are permit, permit-listen, deny-private, streams, rate, memory, \
+                     no-files, no-tunnel"
+                ));
+            }
         }
         Ok(())
     }

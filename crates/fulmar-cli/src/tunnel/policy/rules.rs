@@ -46,8 +46,11 @@ impl Rules {
             {
                 Ok(())
             }
-            (None, Some(_)) => Err("this target is not permitted".into()),
-            (Some(private), _) => Err(format!("{ip} is {private}, and not permitted")),
+            (None, Some(_)) => Err(format!("this target is not permitted; {}", remedy(place))),
+            (Some(private), Some(_)) if self.denies_private => {
+                Err(format!("{ip} is {private}, and not permitted by deny-private in authorized_keys"))
+            }
+            (Some(private), _) => Err(format!("{ip} is {private}, and not permitted; {}", remedy(place))),
         }
     }
 
@@ -65,6 +68,11 @@ impl Rules {
     pub fn allows_listening(&self, at: &Target) -> bool {
         self.listens.iter().any(|pattern| pattern.matches(at))
     }
+}
+
+/// What lets a client in there.
+fn remedy(what: &dyn std::fmt::Display) -> String {
+    format!("the gateway's owner can write permit=\"{what}\" before your key in authorized_keys")
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::report::{Observed, Report};
+use crate::turned_away::{self, Refused};
 
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,6 +28,8 @@ pub enum Answer {
     Reports(Vec<Report>),
     /// To `reload`.
     Reloaded(Vec<String>),
+    /// To `refused`.
+    Refused(Vec<Refused>),
     /// What could not be done.
     Failed(String),
 }
@@ -80,6 +83,7 @@ async fn answer(stream: UnixStream, commands: Vec<Arc<dyn Observed>>) -> io::Res
             Ok(told) => Answer::Reloaded(told),
             Err(error) => Answer::Failed(error),
         },
+        "refused" => Answer::Refused(turned_away::lately()),
         other => Answer::Failed(format!("`{other}` is not understood")),
     };
     let mut line = serde_json::to_vec(&answer).map_err(io::Error::other)?;

@@ -150,6 +150,7 @@ impl Observed for ObservedClient {
 /// A gateway.
 #[derive(Debug)]
 pub struct ObservedGateway {
+    command: &'static str,
     at: String,
     gateway: Arc<Gateway>,
     begin: Instant,
@@ -158,7 +159,16 @@ pub struct ObservedGateway {
 impl ObservedGateway {
     /// A gateway that listens there.
     pub fn new(at: String, gateway: &Arc<Gateway>) -> Arc<Self> {
-        Arc::new(Self { at, gateway: Arc::clone(gateway), begin: Instant::now() })
+        Self::of("gateway", at, gateway)
+    }
+
+    /// One that gives and takes files only.
+    pub fn of_files(at: String, gateway: &Arc<Gateway>) -> Arc<Self> {
+        Self::of("serve", at, gateway)
+    }
+
+    fn of(command: &'static str, at: String, gateway: &Arc<Gateway>) -> Arc<Self> {
+        Arc::new(Self { command, at, gateway: Arc::clone(gateway), begin: Instant::now() })
     }
 }
 
@@ -171,7 +181,7 @@ impl Observed for ObservedGateway {
         };
         let mut report = Report {
             pid: std::process::id(),
-            command: "gateway".into(),
+            command: self.command.into(),
             at: self.at.clone(),
             up_seconds: self.begin.elapsed().as_secs_f64(),
             refused: self.gateway.turned_away(),
@@ -190,6 +200,7 @@ impl Observed for ObservedGateway {
     }
 
     fn reload(&self) -> Result<String, String> {
+        self.gateway.check()?;
         self.gateway.reload();
         Ok("authorized_keys was read again".into())
     }

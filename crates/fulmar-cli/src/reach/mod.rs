@@ -4,18 +4,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar::crypto::{self, Identity};
+use fulmar::crypto::{self, Identity, PublicKey};
 use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{
-    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Favor, Profile, ProfileError,
-    ServerConfig, TransportConfig,
+    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Favor, Profile, ServerConfig,
+    TransportConfig,
 };
 
 use crate::exit::Failure;
-use crate::qlog;
+use crate::pair::invitation::Clients;
+use crate::profile_names::ProfileParser;
 use crate::session::{self, Session};
-use crate::trust::{self, Finding, Judge};
+use crate::trust::{self, Finding, Judge, Meeting};
 use crate::units::parse_seconds;
+use crate::{pair, qlog, turned_away};
+
+pub mod private;
 
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
@@ -67,6 +71,8 @@ pub enum Service {
     Perf,
     /// `fulmar gateway`.
     Tunnel,
+    /// `fulmar pair`, at every server that can invite.
+    Pair,
 }
 
 impl Service {
@@ -75,6 +81,7 @@ impl Service {
             Self::Copy => b"fulmar-cp/1",
             Self::Perf => b"fulmar-perf/1",
             Self::Tunnel => b"fulmar-tunnel/1",
+            Self::Pair => b"fulmar-pair/1",
         }
     }
 }
@@ -85,17 +92,17 @@ pub struct ClientArgs {
     /// The server's port
     #[arg(short, long, default_value_t = DEFAULT_PORT)]
     pub port: u16,
-    /// How to send: a profile, with settings if wanted, as tcp-fec:fmax=5 (see `fulmar profiles`)
-    #[arg(long, default_value = "auto", value_parser = parse_profile)]
+    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
+    #[arg(long, default_value = "auto", value_parser = ProfileParser, hide_possible_values = true)]
     profile: String,
-    /// What counts most, both ways: `latency` spends two to four times the bytes of a thin flow on repair
-    /// ahead of loss, `throughput` none [default: balanced]
+    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic (two to four
+    /// times its volume), `throughput` sends none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
-    /// Trust a server that is not known yet without asking, and remember its key
+    /// Trust an unknown server without asking, and remember its key
     #[arg(long)]
     accept_new: bool,
-    /// Seconds to wait for an answer
+    /// Time to wait for an answer, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
     connect_timeout: Duration,
     /// Say nothing while a server is being reached.
@@ -143,12 +150,17 @@ pub struct ServerArgs {
     pub allowed: AllowedProfiles,
     /// What all connections may hold together, in bytes; what the endpoint finds right if it is not said.
     pub memory_bytes: Option<u64>,
+    /// Draws a code for `fulmar pair`, and says it.
+    pub invites: bool,
 }
 
 /// A server's socket.
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
+    /// Who is let in; `None` where only a key made for this one occasion is.
+    clients: Option<Arc<Clients>>,
+    invites: bool,
     /// Where it listens.
     pub address: SocketAddr,
     /// Of its key.
@@ -156,17 +168,32 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The next client that knocks: a future, so that others need not wait for its handshake.
-    pub async fn next(&self) -> Option<impl Future<Output = Result<Session, Failure>> + Send + use<>> {
+    /// The next client that knocks: a future, so that others need not wait for its handshake. It gives a session with a
+    /// client that is let in. Those who are turned away are logged here, and those who came to pair are served.
+    pub async fn next(&self) -> Option<impl Future<Output = Option<Session>> + Send + use<>> {
         let incoming = self.endpoint.accept().await?;
-        let endpoint = self.endpoint.clone();
+        let (endpoint, clients) = (self.endpoint.clone(), self.clients.clone());
         Some(async move {
             let peer = incoming.remote_address().to_string();
-            match incoming.await {
-                Ok(connection) => Ok(Session::new(connection, endpoint)),
-                Err(reason) => Err(session::explain(&reason, &peer, None)),
+            let session = match incoming.await {
+                Ok(connection) => Session::new(connection, endpoint),
+                Err(reason) => {
+                    turned_away::log_handshake(&peer, &session::explain(&reason, &peer, None));
+                    return None;
+                }
+            };
+            match clients {
+                Some(clients) => admit(session, &clients).await,
+                None => Some(session),
             }
         })
+    }
+
+    /// Draws a code for `fulmar pair`, if that was asked for: good from now on.
+    pub fn invite(&self) -> Result<Option<String>, Failure> {
+        let Some(clients) = self.clients.as_ref().filter(|_| self.invites) else { return Ok(None) };
+        let code = clients.invitation().open().map_err(|e| Failure::Other(format!("no code: {e}")))?;
+        Ok(Some(code.to_string()))
     }
 
     /// Says goodbye to everybody who is there.
@@ -174,6 +201,58 @@ impl Listener {
         self.endpoint.close(0, b"shutting down");
         let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
+}
+
+/// A client has finished its handshake: who came to pair does so, and who came for more has to be known.
+async fn admit(session: Session, clients: &Clients) -> Option<Session> {
+    if session.connection().alpn().as_deref() == Some(Service::Pair.alpn()) {
+        pair::serving::serve(session, clients.invitation()).await;
+        return None;
+    }
+    // While an invitation is open, strangers come as far as this.
+    let Some(key) = session.peer_public_key().filter(|key| !clients.is_known(key)) else {
+        return Some(session);
+    };
+    turned_away::remember(key);
+    let peer = session.peer();
+    turned_away::log_handshake(
+        &peer,
+        &Failure::Untrusted(format!("{peer}: unknown key {}", key.fingerprint())),
+    );
+    session.connection().close(session::NOT_KNOWN, b"this key is not known here");
+    None
+}
+
+/// Connects to a server that may not know this machine, nor be known to it: to pair, and nothing else. Its key, which it
+/// has proved to hold, is not the one of another that was known before.
+pub async fn connect_to_pair(host: &Host, time_max: Duration) -> Result<(Session, PublicKey), Failure> {
+    let identity = trust::identity()?;
+    let unresolved = |e| Failure::Unreachable(format!("{}: {e}", host.name()));
+    let mut last = Failure::Unreachable(format!("{host} has no address"));
+    for address in host.resolve().await.map_err(unresolved)? {
+        let meeting = Arc::new(Meeting::new(host)?);
+        let crypto = crypto::ClientConfig::raw_key(Some(&identity), Arc::clone(&meeting) as _)
+            .with_alpn(&[Service::Pair.alpn()])
+            .with_key_log();
+        let transport = transport("auto", Windows::Few)?;
+        match open(address, &address.ip().to_string(), crypto, transport, time_max, None).await {
+            Ok(session) => {
+                let key = session.peer_public_key();
+                return key
+                    .map(|key| (session, key))
+                    .ok_or_else(|| Failure::Other(format!("{host} shows no key")));
+            }
+            Err(failure) => last = failure,
+        }
+        if let Some(failure) = meeting.take_finding() {
+            return Err(failure);
+        }
+    }
+    // A server that waits for no code does not know this key, or this service.
+    Err(match last {
+        Failure::Untrusted(_) | Failure::Other(_) => Failure::Untrusted(pair::command::no_invitation(host)),
+        failure => failure,
+    })
 }
 
 /// Connects to a server, asking its user about a key that is new where there is somebody to ask.
@@ -226,17 +305,18 @@ async fn attempt(
         result = &mut opening => return result,
         () = tokio::time::sleep(SILENCE), if !manner.is_quiet => {}
     }
-    eprintln!("No answer from {address} yet{}", other_port(address.port()));
+    eprintln!("No answer from {address} yet");
     opening.await
 }
 
-/// What to do if the server listens elsewhere, for those who may not have thought of it.
-fn other_port(port: u16) -> &'static str {
-    if port == DEFAULT_PORT {
-        " (this is the usual port; another is given with -p PORT, or as HOST:PORT to what goes through a gateway)"
-    } else {
-        ""
-    }
+/// Nobody answers: what to look at, for those who may not have thought of it.
+fn no_answer(address: SocketAddr) -> Failure {
+    let port = address.port();
+    let other = if port == DEFAULT_PORT { " Another port: -p PORT, or HOST:PORT." } else { "" };
+    Failure::Unreachable(format!(
+        "{address} does not answer. Is `fulmar serve` or `fulmar gateway` running there? Is UDP port {port} open in its \
+         firewall?{other}"
+    ))
 }
 
 async fn open(
@@ -268,9 +348,7 @@ async fn open_from(
     match tokio::time::timeout(time_max, connecting).await {
         Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
         Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
-        Err(_) => {
-            Err(Failure::Unreachable(format!("{address} does not answer{}", other_port(address.port()))))
-        }
+        Err(_) => Err(no_answer(address)),
     }
 }
 
@@ -281,11 +359,14 @@ pub fn listen(args: &ServerArgs, service: Service) -> Result<Listener, Failure> 
 
 /// As [`listen`], for clients of several services at one port.
 pub fn listen_for(args: &ServerArgs, services: &[Service]) -> Result<Listener, Failure> {
-    let names: Vec<&[u8]> = services.iter().map(|service| service.alpn()).collect();
+    let names = services.iter().map(|service| service.alpn());
+    let names: Vec<&[u8]> = names.chain([Service::Pair.alpn()]).collect();
     let identity = trust::identity()?;
-    let verifier = trust::authorized_clients(&identity)?;
+    let clients = Arc::new(Clients::new(trust::authorized_clients(&identity)?, Arc::default()));
+    let verifier = Arc::clone(&clients);
     let crypto = crypto::ServerConfig::raw_key(&identity, Some(verifier)).with_alpn(&names).with_key_log();
-    bind(args, crypto, services, &identity)
+    let listener = bind(args, crypto, services, &identity)?;
+    Ok(Listener { clients: Some(clients), invites: args.invites, ..listener })
 }
 
 /// Why a port cannot be had, and what it needs.
@@ -340,7 +421,7 @@ fn listen_on(
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
     let fingerprint = identity.public_key().fingerprint().to_string();
-    Ok(Listener { endpoint, address, fingerprint })
+    Ok(Listener { endpoint, clients: None, invites: false, address, fingerprint })
 }
 
 fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure> {
@@ -379,71 +460,12 @@ pub fn favoring(spec: &str, favor: Option<&str>) -> String {
     favor.map_or_else(|| spec.into(), |favor| format!("{spec}{separator}favor={favor}"))
 }
 
-/// A profile that there is, as it writes itself.
-pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
-    Profile::parse(spec).map(|profile| profile.name)
-}
-
-/// Both ends in one program, with keys that exist only there: for the demo.
-pub mod private {
-    use super::{
-        AllowedProfiles, Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, ServerArgs,
-        Service, Session, SocketAddr, UdpSocket, Windows, crypto,
-    };
-    use fulmar::crypto::TrustKeys;
-
-    /// A key for each end.
-    #[derive(Debug)]
-    pub struct Keys {
-        server: Identity,
-        client: Identity,
-    }
-
-    impl Keys {
-        /// New ones.
-        pub fn generate() -> Self {
-            Self { server: Identity::generate(), client: Identity::generate() }
-        }
-    }
-
-    /// Listens for the one client.
-    pub fn listen(keys: &Keys, socket: UdpSocket) -> Result<Listener, Failure> {
-        let only = Arc::new(TrustKeys::new([keys.client.public_key()]));
-        let crypto =
-            crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
-        let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
-        let allowed = AllowedProfiles::All;
-        let args = ServerArgs { listen, profile: "auto".into(), allowed, memory_bytes: None };
-        super::listen_on(socket, &args, Windows::Few, crypto, &keys.server, &EndpointConfig::default())
-    }
-
-    /// Connects to the one server, which may be behind a relay.
-    pub async fn connect(
-        keys: &Keys,
-        socket: UdpSocket,
-        address: SocketAddr,
-        profile: &str,
-    ) -> Result<Session, Failure> {
-        let endpoint = Endpoint::new(&EndpointConfig::default(), None, socket)
-            .map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
-        let only = Arc::new(TrustKeys::new([keys.server.public_key()]));
-        let crypto =
-            crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
-        let time_max = Duration::from_secs(60);
-        let transport = super::transport(profile, Windows::Few)?;
-        super::open_from(endpoint, address, "demo", crypto, transport, time_max, None).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn profiles_that_there_are() {
-        assert_eq!(parse_profile("cubic"), Ok("cubic".into()));
-        assert_eq!(parse_profile("ctcp: k=16"), Ok("ctcp:k=16".into()));
-        assert!(parse_profile("vegas").unwrap_err().to_string().contains("auto"));
+    fn what_is_favoured_is_a_setting() {
         let favors = |spec: &str| Profile::parse(&favoring(spec, Some("latency")));
         assert_eq!(favors("auto").unwrap().name, "auto:favor=latency");
         assert_eq!(favors("auto:reordering=5").unwrap().name, "auto:reordering=5,favor=latency");
