@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
-use fulmar::{PROFILE_NAMES, Profile, ProfileError};
+use fulmar::{Profile, ProfileError, profile_names};
 
 /// A profile that there is, as it writes itself.
 pub fn parse_profile(spec: &str) -> Result<String, ProfileError> {
@@ -26,7 +26,7 @@ impl TypedValueParser for ProfileParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(PROFILE_NAMES.iter().map(PossibleValue::new)))
+        Some(Box::new(profile_names().into_iter().map(PossibleValue::new)))
     }
 }
 

@@ -210,7 +210,7 @@ pub fn explain(reason: &ConnectionError, peer: &str, own_key: Option<&str>) -> F
             )),
             TransportErrorCode::ConnectionRefused if matches!(reason, ConnectionError::Transport(_)) => {
                 Failure::Unreachable(format!(
-                    "{peer}: nothing listens at this UDP port. Is `fulmar serve` or `fulmar gateway` running there? Another port: \
+                    "{peer}: nobody listens at this UDP port. Is `fulmar serve` or `fulmar gateway` running there? Another port: \
                      -p PORT, or HOST:PORT"
                 ))
             }

@@ -6,7 +6,7 @@ use fulmar::identity::Host;
 
 use super::code::Code;
 use super::exchange::{self, PairError};
-use super::serving::channel_of;
+use super::serving::{channel_of, no_invitation};
 use crate::exit::Failure;
 use crate::keygen;
 use crate::reach::{self, DEFAULT_PORT};
@@ -63,7 +63,13 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     };
     let paired = tokio::time::timeout(CONVERSATION_MAX, talk).await;
     let paired = paired.unwrap_or_else(|_| Err(PairError::Lost(std::io::ErrorKind::TimedOut.into())));
-    paired.map_err(|error| explain(&error, &host))?;
+    paired.map_err(|error| match (&error, session.close_reason()) {
+        // The server judges a client after the client has judged the server.
+        (PairError::Lost(_), Some(Failure::Untrusted(_) | Failure::Other(_))) => {
+            Failure::Untrusted(no_invitation(&host))
+        }
+        _ => explain(&error, &host),
+    })?;
     let known = trust::home()?.known_hosts();
     known.add(&host, &key, "")?;
     session.close().await;
@@ -90,12 +96,4 @@ fn explain(error: &PairError, host: &Host) -> Failure {
         }
         PairError::Protocol => Failure::Other(format!("{host}: {error}")),
     }
-}
-
-/// What to do where no code is waited for.
-pub fn no_invitation(host: &Host) -> String {
-    format!(
-        "{host} waits for no code: run `fulmar serve --invite` or `fulmar gateway --invite` there. A code is good for ten \
-         minutes and one attempt"
-    )
 }

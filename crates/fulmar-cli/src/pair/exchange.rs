@@ -13,7 +13,7 @@
 
 use std::io;
 
-use fulmar::crypto::PublicKey;
+pub use fulmar::crypto::PublicKey;
 use spake2::{Ed25519Group, Identity, Password, Spake2};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fulmar::crypto::PublicKey;
-use fulmar::identity::AuthorizedKeys;
+use fulmar::identity::{AuthorizedKeys, Host};
 
 use super::exchange::{self, Channel, PairError};
 use super::invitation::Invitation;
@@ -78,4 +78,12 @@ fn write_down(keys: &AuthorizedKeys, key: &PublicKey, name: &str, peer: &str) ->
 pub fn told(code: &str, port: u16) -> String {
     let at = if port == fulmar::identity::PORT_DEFAULT { String::new() } else { format!(":{port}") };
     format!("To let one machine in, run there within ten minutes: fulmar pair THIS-HOST{at} {code}")
+}
+
+/// What to do where no code is waited for.
+pub fn no_invitation(host: &Host) -> String {
+    format!(
+        "{host} waits for no code: run `fulmar serve --invite` or `fulmar gateway --invite` there. A code is good for ten \
+         minutes and one attempt"
+    )
 }

@@ -250,7 +250,7 @@ pub async fn connect_to_pair(host: &Host, time_max: Duration) -> Result<(Session
     }
     // A server that waits for no code does not know this key, or this service.
     Err(match last {
-        Failure::Untrusted(_) | Failure::Other(_) => Failure::Untrusted(pair::command::no_invitation(host)),
+        Failure::Untrusted(_) | Failure::Other(_) => Failure::Untrusted(pair::serving::no_invitation(host)),
         failure => failure,
     })
 }

@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use fast_socks5::parse_udp_request;
+use fulmar_cli::pair::code::Code;
+use fulmar_cli::pair::exchange::{self, Channel};
 use fulmar_cli::perf::protocol as perf;
 use fulmar_cli::tunnel::config::Config;
 use fulmar_cli::tunnel::near::forward::Spec;
@@ -54,6 +56,23 @@ impl AsyncWrite for Said<'_> {
         Poll::Ready(Ok(()))
     }
 }
+
+/// What is said to pair, by either side: nobody does who does not know the code.
+pub fn pair(data: &[u8]) {
+    let key = |seed: u8| exchange::PublicKey::from_line(KEYS[usize::from(seed)]).unwrap().0;
+    let channel = Channel { joining: key(0), inviting: key(1), secret: [7; 32] };
+    let code: Code = "0000-0000".parse().unwrap();
+    let accept = |_: &_, _: &str| panic!("nobody knows the code");
+    let invited = exchange::invite(&mut Said(data), &mut Said(&[]), &channel, || Some(code.clone()), accept);
+    assert!(now(invited).is_err());
+    assert!(now(exchange::join(&mut Said(data), &mut Said(&[]), &channel, &code, "x")).is_err());
+}
+
+/// Two public keys.
+const KEYS: [&str; 2] = [
+    "fulmar-ed25519 q7SKflEbYeouDT8B/hMDttx6FwSSKWUFSfRpPrm4uzo=",
+    "fulmar-ed25519 AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+];
 
 /// What is said on the streams of a tunnel, by either side.
 pub fn messages(data: &[u8]) {

@@ -13,6 +13,11 @@ fn messages() {
 }
 
 #[test]
+fn pair() {
+    fuzz("cli_pair", 500, drivers::pair);
+}
+
+#[test]
 fn permits() {
     fuzz("cli_permits", 50_000, drivers::permits);
 }

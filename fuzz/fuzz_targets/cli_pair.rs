@@ -1,0 +1,3 @@
+//! What is said to pair.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fulmar_fuzz::program::pair(data));
