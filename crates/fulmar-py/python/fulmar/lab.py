@@ -1,0 +1,108 @@
+"""The laboratory: flows over a path in virtual time. A run is a function of its settings and the seed.
+
+>>> from fulmar import lab
+>>> run = lab.sim(profile="auto", rate="20M", rtt="40ms", loss="5%", duration=5)
+>>> run.goodput_mbps > 10
+True
+>>> run == lab.sim(profile="auto", rate="20M", rtt="40ms", loss="5%", duration=5)
+True
+
+Values over time are arrays with a buffer, so that ``numpy.asarray(flow.t)`` copies nothing:
+
+>>> run = lab.sim(["auto", "auto:cc=bbr"], rate="20M", duration=2, interval=0.1)
+>>> len(run.flows), len(run.flows[0].series["t"]) > 10
+(2, True)
+
+A picture in three lines::
+
+    import matplotlib.pyplot as plt
+    for flow in run.flows:
+        plt.plot(flow.series["t"], flow.series["rtt_ms"], label=flow.name)
+"""
+
+from __future__ import annotations
+
+import array
+import json
+
+from . import _fulmar
+
+__all__ = ["Flow", "Run", "sim"]
+
+
+def _words(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def sim(profile="auto", *, traffic="bulk", duration=10.0, seed=1, interval=None, start=0.0, **link):
+    """Runs flows over one link.
+
+    ``profile``: a line as in docs/profiles, or a list of them, one flow each. ``traffic``: "bulk", "fixed:10MB",
+    "messages:1200/5ms", ...; ``start``: seconds. Both may be lists. ``interval``: seconds between values over time.
+    What the link does has the names and words of docs/lab.md: ``rate="100M"``, ``rtt="20ms"``, ``loss="5%"``,
+    ``queue_bdp=1``, ``jitter="2ms"``, ``back_loss="1%"``, ... A number is taken for ``loss`` and other shares of one
+    too: ``loss=0.05``.
+    """
+    profiles = [profile] if isinstance(profile, str) else list(profile)
+
+    def each(value):
+        return list(value) if isinstance(value, (list, tuple)) else [value] * len(profiles)
+
+    traffics, starts = each(traffic), each(start)
+    if not len(profiles) == len(traffics) == len(starts):
+        raise ValueError("profile, traffic and start are lists of one length")
+    flows = [(p, t, float(s)) for p, t, s in zip(profiles, traffics, starts)]
+    shares = ("loss", "mark", "duplicate", "corrupt", "back_loss", "back_mark")
+    words = []
+    for key, value in link.items():
+        is_share = key in shares and isinstance(value, (int, float))
+        words.append((key, f"{100 * value:g}%" if is_share else _words(value)))
+    if interval is None:
+        return Run(_fulmar.simulate(words, flows, float(duration), seed), None)
+    return Run(*_fulmar.simulate_series(words, flows, float(duration), seed, float(interval)))
+
+
+class Flow:
+    """One flow: what a run found, by the names that ``fulmar-lab sim --json`` has (docs/lab.md), and ``series``."""
+
+    def __init__(self, found, series):
+        self.found = found
+        self.series = {name: array.array("d", values) for name, values in series or ()}
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["found"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def t(self):
+        return self.series["t"]
+
+    def __repr__(self):
+        return f"<Flow {self.name} {self.goodput_mbps:.3f} Mbit/s>"
+
+
+class Run:
+    """What a run found: attributes by the names of ``fulmar-lab sim --json``, ``flows``, and all of it in ``found``."""
+
+    def __init__(self, text, series):
+        self.found = json.loads(text)
+        flows = self.found["flows"]
+        self.flows = [Flow(found, of) for found, of in zip(flows, series or [None] * len(flows))]
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["found"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __eq__(self, other):
+        return isinstance(other, Run) and self.found == other.found
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"<Run {self.goodput_mbps:.3f} Mbit/s, {len(self.flows)} flows>"

@@ -1,0 +1,89 @@
+//! The laboratory: flows over a path in virtual time, a function of the seed.
+
+use std::time::Duration;
+
+use fulmar::Profile;
+use fulmar_lab::link::LinkSpec;
+use fulmar_lab::outcome::Outcome;
+use fulmar_lab::scenario::{FlowSpec, Scenario};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+fn wrong(error: impl ToString) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn seconds(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(wrong)
+}
+
+fn run(
+    py: Python<'_>,
+    link: Vec<(String, String)>,
+    flows: Vec<(String, String, f64)>,
+    duration: f64,
+    seed: u64,
+    interval: Option<f64>,
+) -> PyResult<Outcome> {
+    let mut spec = LinkSpec::default();
+    for (key, value) in &link {
+        spec.set(key, value).map_err(wrong)?;
+    }
+    let flow = |(profile, traffic, start): &(String, String, f64)| {
+        let mut flow =
+            FlowSpec::new(Profile::parse(profile).map_err(wrong)?, traffic.parse().map_err(wrong)?);
+        flow.start = seconds(*start)?;
+        Ok(flow)
+    };
+    let flows = flows.iter().map(flow).collect::<PyResult<Vec<_>>>()?;
+    let mut scenario = Scenario::over(spec, flows, seconds(duration)?);
+    scenario.sample_interval = interval.map(seconds).transpose()?.filter(|interval| !interval.is_zero());
+    let (outcome, _) = py.detach(|| fulmar_lab::sim::run(&scenario, seed)).map_err(wrong)?;
+    Ok(outcome)
+}
+
+/// What a run found, as JSON, values over time left out.
+#[pyfunction]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    link: Vec<(String, String)>,
+    flows: Vec<(String, String, f64)>,
+    duration: f64,
+    seed: u64,
+) -> PyResult<String> {
+    let outcome = run(py, link, flows, duration, seed, None)?;
+    serde_json::to_string(&outcome).map_err(wrong)
+}
+
+/// The same, and values over time: for each flow the names of columns with their values.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "Python takes it apart")]
+pub(crate) fn simulate_series(
+    py: Python<'_>,
+    link: Vec<(String, String)>,
+    flows: Vec<(String, String, f64)>,
+    duration: f64,
+    seed: u64,
+    interval: f64,
+) -> PyResult<(String, Vec<Vec<(&'static str, Vec<f64>)>>)> {
+    let count = flows.len();
+    let mut outcome = run(py, link, flows, duration, seed, Some(interval))?;
+    let series = std::mem::take(&mut outcome.series);
+    let columns: [(&'static str, fn(&fulmar_lab::sample::Sample) -> f64); 9] = [
+        ("t", |sample| sample.t),
+        ("received_bytes", |sample| sample.received_bytes as f64),
+        ("window_bytes", |sample| sample.window_bytes as f64),
+        ("in_flight_bytes", |sample| sample.in_flight_bytes as f64),
+        ("rtt_ms", |sample| sample.rtt_ms),
+        ("pacing_mbps", |sample| sample.pacing_mbps.unwrap_or(f64::NAN)),
+        ("loss_estimate", |sample| sample.loss_estimate.unwrap_or(f64::NAN)),
+        ("redundancy", |sample| sample.redundancy.unwrap_or(f64::NAN)),
+        ("queue_bytes", |sample| sample.queue_bytes as f64),
+    ];
+    let of_flow = |flow: usize| {
+        let samples = || series.iter().filter(move |sample| sample.flow == flow);
+        columns.iter().map(|(name, value)| (*name, samples().map(value).collect())).collect()
+    };
+    let text = serde_json::to_string(&outcome).map_err(wrong)?;
+    Ok((text, (0..count).map(of_flow).collect()))
+}

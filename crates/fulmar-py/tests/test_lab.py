@@ -1,0 +1,29 @@
+"""The laboratory from Python."""
+
+import pytest
+from fulmar import lab
+
+
+def test_a_run_is_a_function_of_its_seed():
+    settings = dict(profile="auto", rate="20M", rtt="40ms", loss=0.05, duration=3)
+    assert lab.sim(**settings, seed=3) == lab.sim(**settings, seed=3)
+    assert lab.sim(**settings, seed=3) != lab.sim(**settings, seed=4)
+
+
+def test_arrays_have_buffers():
+    run = lab.sim(["auto", "auto"], rate="20M", duration=2, interval=0.1, start=[0, 0.5])
+    times = memoryview(run.flows[0].t)
+    assert times.format == "d" and len(times) == len(run.flows[0].series["rtt_ms"]) > 10
+    assert list(times) == sorted(times)
+    numpy = pytest.importorskip("numpy")
+    assert numpy.asarray(run.flows[0].t).base is not None
+    assert 0 < run.jain <= 1
+
+
+def test_what_no_link_has_is_said():
+    with pytest.raises(ValueError, match="a link has no 'colour'"):
+        lab.sim(colour="blue")
+    with pytest.raises(ValueError):
+        lab.sim(profile="nonsense")
+    with pytest.raises(ValueError, match="lists of one length"):
+        lab.sim(["auto"], traffic=["bulk", "bulk"])
