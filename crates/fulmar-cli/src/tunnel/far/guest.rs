@@ -28,9 +28,9 @@ use crate::{turned_away, units};
 /// How long a stream may take to say what it is for.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What a stream takes here beside what its connection holds: its task and the smallest buffers. 9,900 greetings
-/// took 120 MB.
-const STREAM_BYTES: usize = 12 << 10;
+/// What a stream takes here beside what its connection holds: its task, 12 KiB (9,900 greetings took
+/// 120 MB), and the smallest buffers of both directions of a flow.
+const STREAM_BYTES: usize = 20 << 10;
 
 /// One client, on one connection.
 #[derive(Debug)]

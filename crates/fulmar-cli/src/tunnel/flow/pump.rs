@@ -6,6 +6,8 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -17,6 +19,49 @@ const BUFFER_BYTES_MIN: usize = 4 << 10;
 
 /// A buffer that is filled at once doubles up to this.
 const BUFFER_BYTES_MAX: usize = 256 << 10;
+
+/// By so much have all buffers of a process grown, at most: flows that stand still keep theirs, and there may be thousands.
+const GROWN_BYTES_MAX: usize = 4 << 20;
+
+/// A buffer takes at most this part of what is left of that, so that there is always something left for who comes next.
+const PART_OF_REST: usize = 8;
+
+/// The buffers of this process.
+static GROWN: Grown = Grown(AtomicUsize::new(0));
+
+/// By how many bytes buffers have grown.
+#[derive(Debug)]
+struct Grown(AtomicUsize);
+
+/// What one direction of a flow holds.
+#[derive(Debug)]
+struct Buffer<'a> {
+    bytes: Vec<u8>,
+    grown: &'a Grown,
+}
+
+impl<'a> Buffer<'a> {
+    fn new(grown: &'a Grown) -> Self {
+        Self { bytes: vec![0; BUFFER_BYTES_MIN], grown }
+    }
+
+    /// Doubles, if it may and there is room.
+    fn grow(&mut self) {
+        let more = self.bytes.len();
+        let left = |held: usize| GROWN_BYTES_MAX.saturating_sub(held) / PART_OF_REST;
+        let take = |held: usize| (more <= left(held)).then_some(held + more);
+        let grown = &self.grown.0;
+        if 2 * more <= BUFFER_BYTES_MAX && grown.fetch_update(Relaxed, Relaxed, take).is_ok() {
+            self.bytes.resize(2 * more, 0);
+        }
+    }
+}
+
+impl Drop for Buffer<'_> {
+    fn drop(&mut self) {
+        self.grown.0.fetch_sub(self.bytes.len() - BUFFER_BYTES_MIN, Relaxed);
+    }
+}
 
 /// How one direction came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +124,9 @@ where
 
 /// Carries one direction to its end.
 async fn copy<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W, way: Way, traffic: &Traffic) -> End {
-    let mut buffer = vec![0; BUFFER_BYTES_MIN];
+    let mut buffer = Buffer::new(&GROWN);
     loop {
-        let len = match reader.read(&mut buffer).await {
+        let len = match reader.read(&mut buffer.bytes).await {
             Ok(0) => return finish(reader, writer).await,
             Ok(len) => len,
             Err(_) => return End::Broken,
@@ -89,14 +134,14 @@ async fn copy<R: RecvHalf, W: SendHalf>(reader: &mut R, writer: &mut W, way: Way
         traffic.admit(way, len).await;
         tokio::select! {
             biased;
-            written = write(writer, &buffer[..len]) => if let Err(error) = written {
+            written = write(writer, &buffer.bytes[..len]) => if let Err(error) = written {
                 return fails(reader, &error);
             },
             () = traffic.hopeless() => return End::Broken,
         }
         traffic.count(way, len);
-        if len == buffer.len() && len < BUFFER_BYTES_MAX {
-            buffer.resize(2 * len, 0);
+        if len == buffer.bytes.len() {
+            buffer.grow();
         }
     }
 }

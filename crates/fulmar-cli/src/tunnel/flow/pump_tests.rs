@@ -156,3 +156,19 @@ async fn a_reader_that_does_not_read_stops_the_writer() {
     }
     assert!(written <= (1 << 20) + 1000 + BUFFER_BYTES_MAX, "{written}");
 }
+
+#[test]
+fn thousands_of_buffers_grow_by_no_more_than_they_may_together() {
+    let grown = Grown(AtomicUsize::new(0));
+    let full = |grown| {
+        let mut buffer = Buffer::new(grown);
+        (0..20).for_each(|_| buffer.grow());
+        buffer
+    };
+    assert_eq!(full(&grown).bytes.len(), BUFFER_BYTES_MAX, "one alone is as large as it may be");
+    let all: Vec<_> = (0..5000).map(|_| full(&grown)).collect();
+    let beyond: usize = all.iter().map(|buffer| buffer.bytes.len() - BUFFER_BYTES_MIN).sum();
+    assert!(beyond <= GROWN_BYTES_MAX && beyond > GROWN_BYTES_MAX / 2, "{beyond} bytes");
+    drop(all);
+    assert_eq!(full(&grown).bytes.len(), BUFFER_BYTES_MAX, "what is dropped is given back");
+}
