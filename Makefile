@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Crates that must also build without the standard library.
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
-.PHONY: help demo demo-tcp test fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
+.PHONY: help demo demo-tcp test test-deep fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
 	bench-loopback bench-instructions comparison applications operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
@@ -24,6 +24,10 @@ demo-tcp: toolchain ## the same beside the kernel's TCP; root, or user namespace
 
 # The page first: the program that has it inside is built once.
 test: fmt-check dashboard clippy no-std engine-alone doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test
+
+# What a change seldom breaks and what takes long: longer each night than with each change.
+test-deep: test ## the same, and every fuzz target for a minute, as a nightly run would
+	$(MAKE) --no-print-directory fuzz-quick SECONDS_EACH=60
 
 fmt: ## format the sources
 	$(CARGO) fmt --all
@@ -145,10 +149,10 @@ dashboard-test: toolchain dashboard ## the page with the real program in Chromiu
 dashboard-pictures: toolchain dashboard ## the same, and the pictures of docs/operator.md anew
 	PICTURES="$(CURDIR)/docs/operator" CARGO="$(CARGO)" scripts/dashboard test
 
-# `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
 comparison: lab ## Fulmar's row of the README's comparison, in virtual time
 	scripts/comparison
 
+# `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
 install: toolchain ## install the program into ~/.cargo/bin, and the library of `fulmar run` into ~/.cargo/lib
 	$(CARGO) install --locked --path crates/fulmar-cli
 	$(CARGO) build --release --locked -p fulmar-preload

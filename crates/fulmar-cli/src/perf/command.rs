@@ -1,5 +1,6 @@
 //! `fulmar perf`: the command line, in iperf3's manner.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar::AllowedProfiles;
@@ -8,6 +9,7 @@ use super::protocol::Load;
 use super::report::Interval;
 use super::{client, server};
 use crate::exit::Failure;
+use crate::listen::parse_listen;
 use crate::reach::{self, ClientArgs, ServerArgs, Service};
 use crate::units::{self, parse_seconds, parse_size};
 
@@ -51,6 +53,9 @@ pub struct Args {
     /// Time between messages, in milliseconds or with a unit
     #[arg(long, value_parser = units::parse_millis, default_value = "5ms", requires = "messages")]
     interval: Duration,
+    /// Server: address to listen on: ADDRESS:PORT, ADDRESS, :PORT or PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen, requires = "server", conflicts_with = "port")]
+    listen: Option<SocketAddr>,
     /// Server: exit after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
@@ -131,7 +136,7 @@ fn describe(load: Load, is_reverse: bool) -> String {
 }
 
 async fn serve(args: &Args) -> Result<(), Failure> {
-    let listen = reach::any_address(args.net.port);
+    let listen = args.listen.unwrap_or_else(|| reach::any_address(args.net.port));
     let allowed = args.allow_profiles.clone().unwrap_or_default();
     let server =
         ServerArgs { listen, profile: args.net.profile(), allowed, memory_bytes: None, invites: false };

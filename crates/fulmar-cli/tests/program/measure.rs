@@ -129,6 +129,16 @@ fn the_demo_without_a_terminal_and_with_a_file() {
     home.run(&["demo", "--loss", "60", "--burst", "1.2"]).fails_with(2);
 }
 
+/// `serve` and `gateway` have it; here it was an error that named `--client`.
+#[test]
+fn a_server_listens_where_it_is_told() {
+    let home = Home::new();
+    let server = Server::start(home.command(&["perf", "-s", "--listen", "127.0.0.1:0", "--json"]));
+    home.run(&["perf", "-c", "127.0.0.1", "-p", &server.port(), "-n", "100K", "-J"]).success();
+    home.run(&["perf", "-s", "--listen", ":0", "-p", "0"]).fails_with(2);
+    home.run(&["perf", "-c", "127.0.0.1", "--listen", ":0"]).fails_with(2);
+}
+
 /// It was here until the laboratory came to stand above the program.
 #[test]
 fn who_asks_for_the_kernels_tcp_is_told_where_it_is() {

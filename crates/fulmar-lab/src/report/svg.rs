@@ -1,5 +1,7 @@
 //! Plots as SVG, drawn here: lines with markers and error bars, published values hollow and dashed beside
 //! them.
+//! No plotting crate: `plotters` writes colours as fixed attributes, so the page's dark
+//! ground, the class of each line and hollow published markers would be written by hand on top of it.
 //!
 //! Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; each line has a
 //! marker of its own as well. Text and axes are dark or light as the reader's ground is light or dark.
