@@ -14,8 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::field::Field;
-use crate::gate::memory_max_kib;
-use crate::meter::Figures;
+use crate::meter::{Figures, memory_max_kib};
 use crate::process;
 
 /// Files on the server for everybody to fetch, and their sizes in bytes.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::field::Field;
 use crate::honest::{self, GREEDY};
-use crate::meter::Figures;
+use crate::meter::{Figures, memory_max_kib};
 use crate::process;
 
 /// What it is told to hold at most.
@@ -97,10 +97,4 @@ impl Drop for Gate {
         let _ = life.child.kill();
         let _ = life.child.wait();
     }
-}
-
-/// Resident memory of a server that may hold so much for its connections (docs/security.md): an eighth more for as long
-/// as one ends, and 32 MiB for the program, its threads' buffers and what the allocator keeps.
-pub(crate) fn memory_max_kib(budget_mib: u64) -> u64 {
-    (budget_mib + budget_mib / 8 + 32) << 10
 }
