@@ -63,7 +63,8 @@ pub fn pair(data: &[u8]) {
     let channel = Channel { joining: key(0), inviting: key(1), secret: [7; 32] };
     let code: Code = "0000-0000".parse().unwrap();
     let accept = |_: &_, _: &str| panic!("nobody knows the code");
-    let invited = exchange::invite(&mut Said(data), &mut Said(&[]), &channel, || Some(code.clone()), accept);
+    let (mut said, mut heard) = (Said(data), Said(&[]));
+    let invited = exchange::invite(&mut said, &mut heard, &channel, || Some(code.clone()), accept);
     assert!(now(invited).is_err());
     assert!(now(exchange::join(&mut Said(data), &mut Said(&[]), &channel, &code, "x")).is_err());
 }
