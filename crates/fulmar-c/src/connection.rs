@@ -221,7 +221,8 @@ pub unsafe extern "C" fn ful_conn_user(conn: *const ful_conn) -> *mut c_void {
     unsafe { memory::borrow(conn) }.map_or(std::ptr::null_mut(), |conn| conn.interests.user())
 }
 
-/// Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too. `code`
+/// Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too.
+/// `code`
 /// (may be NULL) is what the peer's application closed with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_conn_error(conn: *const ful_conn, error: *mut ful_error, code: *mut u64) -> i32 {
@@ -284,7 +285,8 @@ pub unsafe extern "C" fn ful_conn_stats(conn: *const ful_conn, stats: *mut ful_s
     })
 }
 
-/// Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes of
+/// Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes
+/// of
 /// `reason`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_conn_close(
@@ -301,7 +303,8 @@ pub unsafe extern "C" fn ful_conn_close(
     })
 }
 
-/// Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes then. A peer
+/// Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes
+/// then. A peer
 /// that does not read is waited for: ful_conn_close ends that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_conn_shutdown(

@@ -164,7 +164,8 @@ impl ful_endpoint {
         &self.driver.runtime
     }
 
-    /// Waits for `future` in this thread; FUL_WOULDBLOCK if it takes longer than `limit_ms` (below zero: for ever).
+    /// Waits for `future` in this thread; FUL_WOULDBLOCK if it takes longer than `limit_ms` (below zero: for
+    /// ever).
     fn wait_for(&self, limit_ms: i32, future: impl Future<Output = ()> + Send + 'static) -> code::Outcome {
         let (done, is_done) = blocking::sync_channel(1);
         let task = self.runtime().spawn(async move {
@@ -214,7 +215,8 @@ pub unsafe extern "C" fn ful_endpoint_new(
     })
 }
 
-/// Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of connections
+/// Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of
+/// connections
 /// and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_endpoint_free(endpoint: *mut ful_endpoint) {
@@ -242,7 +244,8 @@ pub unsafe extern "C" fn ful_endpoint_address(
     })
 }
 
-/// The descriptor that is readable as long as there are events: for poll, select, epoll. It is the endpoint's: it
+/// The descriptor that is readable as long as there are events: for poll, select, epoll. It is the
+/// endpoint's: it
 /// is not to be read, written or closed. Below zero on systems that have none: ful_wait works everywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_endpoint_descriptor(endpoint: *const ful_endpoint) -> i32 {
@@ -255,7 +258,8 @@ pub unsafe extern "C" fn ful_endpoint_descriptor(endpoint: *const ful_endpoint) 
     descriptor
 }
 
-/// The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none, and the descriptor is not readable.
+/// The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none, and the descriptor is
+/// not readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_event_next(endpoint: *const ful_endpoint, event: *mut ful_event) -> i32 {
     guard(|| {
@@ -270,7 +274,8 @@ pub unsafe extern "C" fn ful_event_next(endpoint: *const ful_endpoint, event: *m
     })
 }
 
-/// Waits until there is an event, for at most `limit_ms` (below zero: without end). FUL_WOULDBLOCK: there is none.
+/// Waits until there is an event, for at most `limit_ms` (below zero: without end). FUL_WOULDBLOCK: there is
+/// none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_wait(endpoint: *const ful_endpoint, limit_ms: i32) -> i32 {
     guard(|| {
@@ -280,8 +285,10 @@ pub unsafe extern "C" fn ful_wait(endpoint: *const ful_endpoint, limit_ms: i32) 
     })
 }
 
-/// Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its functions
-/// say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is set here, so
+/// Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its
+/// functions
+/// say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is set here,
+/// so
 /// that the events have it from the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_connect(
@@ -323,7 +330,8 @@ pub unsafe extern "C" fn ful_accept(endpoint: *const ful_endpoint, out: *mut *mu
     })
 }
 
-/// Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and their
+/// Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and
+/// their
 /// peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_endpoint_wait_idle(endpoint: *const ful_endpoint, limit_ms: i32) -> i32 {

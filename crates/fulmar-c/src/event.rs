@@ -18,7 +18,8 @@ use crate::signal::Signal;
 pub const FUL_EVENT_ACCEPT: i32 = 1;
 /// A connection that ful_connect began is there.
 pub const FUL_EVENT_CONNECTED: i32 = 2;
-/// A connection has ended, or did not come about: ful_conn_error says why. What has arrived can still be read.
+/// A connection has ended, or did not come about: ful_conn_error says why. What has arrived can still be
+/// read.
 pub const FUL_EVENT_CLOSED: i32 = 3;
 /// The peer has opened a stream: ful_stream_accept.
 pub const FUL_EVENT_STREAM_OPENED: i32 = 4;

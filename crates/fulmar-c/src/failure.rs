@@ -53,7 +53,8 @@ pub(crate) unsafe fn tell(failure: Failure, out: *mut ful_error) -> i32 {
             *to = *from as c_char;
         }
         let error = ful_error { size: size_of::<ful_error>(), code: failure.code, text };
-        // SAFETY: not NULL, so it is the caller's struct with its size in front. One that is too small is left.
+        // SAFETY: not NULL, so it is the caller's struct with its size in front. One that is too small is
+        // left.
         let _ = unsafe { memory::write_sized(out, &error) };
     }
     failure.code

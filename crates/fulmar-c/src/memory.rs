@@ -37,7 +37,8 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]>
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// Room for bytes at `data`; NULL stands for none if `len` is zero. The caller's memory may be uninitialised as far as
+/// Room for bytes at `data`; NULL stands for none if `len` is zero. The caller's memory may be uninitialised
+/// as far as
 /// C is concerned: whoever gets the slice only writes into it.
 pub(crate) unsafe fn room<'a>(data: *mut u8, len: usize) -> Outcome<&'a mut [u8]> {
     if len == 0 {
@@ -46,7 +47,8 @@ pub(crate) unsafe fn room<'a>(data: *mut u8, len: usize) -> Outcome<&'a mut [u8]
     if data.is_null() || isize::try_from(len).is_err() {
         return Err(FUL_ERR_ARGUMENT);
     }
-    // SAFETY: not NULL, so there are `len` writable bytes that nobody else uses during the call. Bytes that C has
+    // SAFETY: not NULL, so there are `len` writable bytes that nobody else uses during the call. Bytes that C
+    // has
     // not written yet are bytes of its memory all the same; this library writes before it reads them.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
@@ -74,7 +76,8 @@ pub(crate) unsafe fn key(pointer: *const u8) -> Outcome<[u8; 32]> {
     bytes.try_into().map_err(|_| FUL_ERR_ARGUMENT)
 }
 
-/// Copies `data` into the caller's buffer and tells its length, the zero that ends a text (`ends_with_zero`) left
+/// Copies `data` into the caller's buffer and tells its length, the zero that ends a text (`ends_with_zero`)
+/// left
 /// out. Where it does not fit, nothing is copied, and the length tells what is needed.
 unsafe fn fill(data: &[u8], ends_with_zero: bool, out: *mut u8, capacity: usize, len: *mut usize) -> Outcome {
     let needed = data.len() + usize::from(ends_with_zero);
@@ -107,10 +110,12 @@ pub(crate) unsafe fn fill_text(text: &str, out: *mut c_char, capacity: usize, le
     unsafe { fill(text.as_bytes(), true, out.cast(), capacity, len) }
 }
 
-/// A struct that begins with its size, as its caller knows it: numbers and pointers only, all zero by default.
+/// A struct that begins with its size, as its caller knows it: numbers and pointers only, all zero by
+/// default.
 pub(crate) unsafe trait SizedStruct: Copy {}
 
-/// Reads a struct of a caller who may know fewer fields, which are zero then. Fields that only the caller knows
+/// Reads a struct of a caller who may know fewer fields, which are zero then. Fields that only the caller
+/// knows
 /// have to be zero: what is asked for there could not be done.
 pub(crate) unsafe fn read_sized<T: SizedStruct>(pointer: *const T) -> Outcome<T> {
     if pointer.is_null() {
@@ -164,7 +169,8 @@ pub(crate) unsafe fn give<T>(out: *mut *mut T, value: T) -> Outcome {
     unsafe { put(out, Box::into_raw(Box::new(value))) }
 }
 
-/// An object as C is to have it, which frees it by way of [`take_back`], and as it is here; `tell` says what C calls it.
+/// An object as C is to have it, which frees it by way of [`take_back`], and as it is here; `tell` says what
+/// C calls it.
 pub(crate) fn called<'a, T>(value: T, tell: impl FnOnce(&T, *mut std::ffi::c_void)) -> (*mut T, &'a T) {
     let raw = Box::into_raw(Box::new(value));
     // SAFETY: it was made just now, and lives until C, which does not have it yet, frees it.

@@ -1,4 +1,5 @@
-//! Something asked for that is not there yet: a future that is kept until it is, and asked again at each call.
+//! Something asked for that is not there yet: a future that is kept until it is, and asked again at each
+//! call.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,7 +23,8 @@ impl<T> fmt::Debug for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// What the future gives, one made by `begin` if there is none; FUL_WOULDBLOCK if that is later, when `waker` is
+    /// What the future gives, one made by `begin` if there is none; FUL_WOULDBLOCK if that is later, when
+    /// `waker` is
     /// woken.
     pub(crate) fn poll<F>(&mut self, waker: &Waker, begin: impl FnOnce() -> F) -> Outcome<T>
     where

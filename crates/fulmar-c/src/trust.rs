@@ -35,7 +35,8 @@ unsafe fn telling(error: *mut ful_error, body: impl FnOnce() -> Result<(), Failu
     guard(|| body().map_err(|failure| unsafe { tell(failure, error) }))
 }
 
-/// The identity in a folder of keys (NULL: the user's own). With `create` other than 0 it is made if there is none.
+/// The identity in a folder of keys (NULL: the user's own). With `create` other than 0 it is made if there is
+/// none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_home_identity(
     home_path: *const c_char,
@@ -118,7 +119,8 @@ pub unsafe extern "C" fn ful_home_forget(
     unsafe { telling(error, body) }
 }
 
-/// What is known about `host` ("name:port") if it holds `key` (32 bytes): FUL_TRUSTED, FUL_UNKNOWN or FUL_CHANGED.
+/// What is known about `host` ("name:port") if it holds `key` (32 bytes): FUL_TRUSTED, FUL_UNKNOWN or
+/// FUL_CHANGED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_home_verdict(
     home_path: *const c_char,

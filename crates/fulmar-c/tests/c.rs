@@ -120,7 +120,8 @@ fn echo_answers_under_the_address_sanitizer() {
     }
 }
 
-/// Of memory: where it is read and written, and what is left. (Not what is uninitialised: valgrind takes the padding of
+/// Of memory: where it is read and written, and what is left. (Not what is uninitialised: valgrind takes the
+/// padding of
 /// the hash states that keys are derived with for what they follow from.)
 const VALGRIND: &[&str] = &[
     "valgrind",
@@ -139,7 +140,8 @@ fn echo_answers_under_valgrind_and_leaks_nothing() {
     }
 }
 
-/// What `make c` lays out: pkg-config finds header and library, and a program links with nothing but its words.
+/// What `make c` lays out: pkg-config finds header and library, and a program links with nothing but its
+/// words.
 #[test]
 fn a_program_links_by_pkg_config() {
     if !has("pkg-config") {

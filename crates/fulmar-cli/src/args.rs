@@ -184,7 +184,8 @@ impl Cli {
                 if is_json && !matches!(failure, Failure::Reported(_)) {
                     println!("{}", serde_json::json!({ "ok": false, "error": failure.json() }));
                 }
-                // What it names may come from anywhere: a command line that a shell has filled in, a file, the other side.
+                // What it names may come from anywhere: a command line that a shell has filled in, a file,
+                // the other side.
                 eprintln!("fulmar: {}", printable_lines(&failure.to_string()));
                 failure.into()
             }

@@ -1,4 +1,5 @@
-//! Profiles on the command line: their names are offered by the shell's completion, and settings may follow them.
+//! Profiles on the command line: their names are offered by the shell's completion, and settings may follow
+//! them.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};

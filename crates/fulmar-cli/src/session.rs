@@ -27,7 +27,8 @@ const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
 /// TLS alert `access_denied`: a server does not let a client in.
 const ALERT_ACCESS_DENIED: u8 = 49;
 
-/// The application's code with which a server closes the connection of a client whose key it does not know, where the
+/// The application's code with which a server closes the connection of a client whose key it does not know,
+/// where the
 /// handshake has let it in (docs/tunnel-protocol.md).
 pub const NOT_KNOWN: u64 = 49;
 
@@ -76,8 +77,10 @@ impl Session {
         self.connection.accept_uni().await.map_err(lost)
     }
 
-    /// Delivers what has been said, and says goodbye. When all is delivered there is nothing to wait for: the goodbye is
-    /// repeated for one round trip, for what the other side sent before it came. Should it be lost, the other side finds out by
+    /// Delivers what has been said, and says goodbye. When all is delivered there is nothing to wait for: the
+    /// goodbye is
+    /// repeated for one round trip, for what the other side sent before it came. Should it be lost, the other
+    /// side finds out by
     /// itself.
     pub async fn close(&self) {
         let _ = tokio::time::timeout(FAREWELL, self.connection.shutdown(0, b"done")).await;

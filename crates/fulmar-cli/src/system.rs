@@ -5,7 +5,8 @@
 //! waits for the end of a pipe whose other end only this process holds, and then undoes everything. It needs
 //! nobody to tell it: when this process is killed the kernel closes the pipe.
 //!
-//! Where the guardian is killed as well, the changes stay. So changes have a name in this network namespace, that
+//! Where the guardian is killed as well, the changes stay. So changes have a name in this network namespace,
+//! that
 //! of an abstract socket, which process and guardian hold: whoever gets the name knows that what is there of
 //! these changes is left over, and undoes it first.
 
@@ -46,7 +47,8 @@ impl Change {
         Self { apply: words(apply), undo: words(undo), input: String::new(), is_ours: false }
     }
 
-    /// A digit in a file of `/proc/sys`, and what is there afterwards. The path becomes a part of a shell's line: it is
+    /// A digit in a file of `/proc/sys`, and what is there afterwards. The path becomes a part of a shell's
+    /// line: it is
     /// one of the program's own words.
     pub fn of_setting(path: &'static str, value: u8, afterwards: u8) -> Self {
         let write = |value: u8| vec!["sh".into(), "-c".into(), format!("echo {value} > {path}")];
@@ -105,7 +107,8 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Makes the changes, in this order, that have this name in the network namespace. If one fails, those before
+    /// Makes the changes, in this order, that have this name in the network namespace. If one fails, those
+    /// before
     /// it are undone.
     pub fn make(name: &str, changes: impl FnOnce() -> Vec<Change>) -> Result<Self, Failure> {
         let claim = claim(name)?;

@@ -51,7 +51,8 @@ pub fn authorized_clients(identity: &Identity) -> Result<AuthorizedClients, Fail
     Ok(clients)
 }
 
-/// How a server is looked at by those who come to pair: any key will do, but for one that takes the place of another.
+/// How a server is looked at by those who come to pair: any key will do, but for one that takes the place of
+/// another.
 #[derive(Debug)]
 pub struct Meeting {
     known: KnownHosts,

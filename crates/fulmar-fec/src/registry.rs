@@ -4,7 +4,8 @@ use alloc::sync::Arc;
 
 use crate::{Code, CodeError, CodeId, Density, NoCode, ReedSolomon, RlcBlock, RlcWindow, XorGroups};
 
-/// The names that [`by_name`] knows, in the order of their numbers on the wire. Number 5 is DFCP's, which is in
+/// The names that [`by_name`] knows, in the order of their numbers on the wire. Number 5 is DFCP's, which is
+/// in
 /// `fulmar-systems`.
 pub const NAMES: [&str; 6] = ["none", "xor", "reed-solomon", "rlc-block", "rlc-window", "raptorq"];
 

@@ -257,7 +257,8 @@ pub struct Lateness {
     /// Over reads: how long packets lay in the device before, at least.
     #[serde(default)]
     pub waited: Delays,
-    /// How late a thread of the programs' priority woke that slept a millisecond at a time; nothing if no program runs
+    /// How late a thread of the programs' priority woke that slept a millisecond at a time; nothing if no
+    /// program runs
     /// on this machine.
     #[serde(default)]
     pub programs: Delays,
@@ -292,7 +293,8 @@ impl Outcome {
         }
     }
 
-    /// What all flows received over one common time, from the first byte of any that counts to the last moment of any:
+    /// What all flows received over one common time, from the first byte of any that counts to the last
+    /// moment of any:
     /// rates over different times cannot be added. Where times are not known, the sum of the rates.
     fn sum_mbps(&self) -> f64 {
         let times = || self.flows.iter().filter_map(|flow| flow.counted);
@@ -308,7 +310,8 @@ impl Outcome {
         }
     }
 
-    /// A value by its name in an experiment file; of the flows, the first (or `flow<i>.name` for another), but
+    /// A value by its name in an experiment file; of the flows, the first (or `flow<i>.name` for another),
+    /// but
     /// what is counted of all is of all.
     pub fn measure(&self, name: &str) -> Option<f64> {
         if let Some((flow, name)) = name.strip_prefix("flow").and_then(|rest| rest.split_once('.')) {
@@ -462,7 +465,8 @@ mod tests {
         assert!(outcome.measure("flow1.goodput_mbps").is_none() && outcome.measure("beauty").is_none());
     }
 
-    /// Four flows that begin two seconds apart, each alone for a while: their rates add up to more than the link has.
+    /// Four flows that begin two seconds apart, each alone for a while: their rates add up to more than the
+    /// link has.
     #[test]
     fn the_sum_is_over_one_common_time() {
         let second = Duration::from_secs(1);

@@ -1,7 +1,8 @@
 //! Any two programs at the ends of the bridge.
 //!
 //! A command is a line for `sh -c`, in which `{server}` stands for the receiving end's address and `{client}`
-//! for the other's; the same is in the environment as FULMAR_LAB_SERVER and FULMAR_LAB_CLIENT. Nothing else is ever
+//! for the other's; the same is in the environment as FULMAR_LAB_SERVER and FULMAR_LAB_CLIENT. Nothing else
+//! is ever
 //! put into a line: what varies from run to run is in the environment too. Each runs in a
 //! process namespace of its own, so that nothing it has started outlives the run. If the client prints a JSON
 //! object, it goes into the result.

@@ -27,7 +27,8 @@ fn by_second(outcome: &Outcome) -> Vec<f64> {
     received.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8e-6).collect()
 }
 
-/// The rate was kept for cycles of rounds that each took as long as the queue: nothing arrived in order for seconds.
+/// The rate was kept for cycles of rounds that each took as long as the queue: nothing arrived in order for
+/// seconds.
 #[test]
 fn a_rate_that_falls() {
     for (rate, rtt, queue_bdp, new) in

@@ -58,8 +58,10 @@ fn every_profile_fills_a_clean_link_and_no_more() {
     }
 }
 
-/// Where packets take a millisecond each, the short ones of the handshake have the shortest round trip: none of full
-/// ones was as short, so that the loss was made up for in part alone, and the rate fell from one probe to the next
+/// Where packets take a millisecond each, the short ones of the handshake have the shortest round trip: none
+/// of full
+/// ones was as short, so that the loss was made up for in part alone, and the rate fell from one probe to the
+/// next
 /// (0.42).
 #[test]
 fn auto_holds_its_rate_on_a_slow_path_that_loses_much() {
@@ -71,7 +73,8 @@ fn auto_holds_its_rate_on_a_slow_path_that_loses_much() {
     assert!((0.8..0.96).contains(&share), "{share}");
 }
 
-/// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a flow that
+/// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a
+/// flow that
 /// makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit to 0.1.
 #[test]
 fn auto_fills_a_short_path_that_loses_much() {
@@ -102,7 +105,8 @@ fn messages_on_an_idle_link_are_delayed_by_their_transmission_only() {
     assert!((0.35..0.6).contains(&delay.p50_ms), "{delay:?}");
 }
 
-/// A thin flow's probes fill nothing, and bursts take a part of each: held for a policer's they cost these seeds 0.5 to 1.1
+/// A thin flow's probes fill nothing, and bursts take a part of each: held for a policer's they cost these
+/// seeds 0.5 to 1.1
 /// seconds in a hundredth of the messages.
 #[test]
 fn bursts_hold_no_thin_flow_back() {
@@ -115,8 +119,10 @@ fn bursts_hold_no_thin_flow_back() {
     }
 }
 
-/// ACKs that were dropped by the narrow way back's own queue made the sender ask for more of them: of ten Mb/s 2.2 to 7.9
-/// were left by 200 kb/s and 20 packets, and 1.4 to 2 with 2 % loss. With a hundredth, 100 kb/s, seeds 2 and 3 had 1.2: the queue of the first ACKs
+/// ACKs that were dropped by the narrow way back's own queue made the sender ask for more of them: of ten
+/// Mb/s 2.2 to 7.9
+/// were left by 200 kb/s and 20 packets, and 1.4 to 2 with 2 % loss. With a hundredth, 100 kb/s, seeds 2 and
+/// 3 had 1.2: the queue of the first ACKs
 /// looked like a long path, on which start-up jumped to seven tenths of the ACKs' rate and never left it.
 #[test]
 fn acks_obey_a_narrow_way_back() {
@@ -137,8 +143,10 @@ fn acks_obey_a_narrow_way_back() {
     }
 }
 
-/// The handshake of a slow link takes as long as that of a long path, and its first window is sixty packets: those of 0.96
-/// Mb/s went on while the queue was seen, and of a link of 64 kb/s a third was used in twenty seconds. BBR has 0.0595 Mb/s.
+/// The handshake of a slow link takes as long as that of a long path, and its first window is sixty packets:
+/// those of 0.96
+/// Mb/s went on while the queue was seen, and of a link of 64 kb/s a third was used in twenty seconds. BBR
+/// has 0.0595 Mb/s.
 #[test]
 fn a_slow_link_is_no_long_path() {
     for (rate, least_mbps) in [("64k", 0.055), ("128k", 0.110)] {
@@ -384,7 +392,8 @@ fn flows_go_both_ways() {
     assert!(goodput[0] > 3.0 && (3.0..4.9).contains(&goodput[1]), "{goodput:?}");
 }
 
-/// Sato 2019, Figure 4.13: with fmax = 1 each packet has a repair of its own, which recovers it when it is lost.
+/// Sato 2019, Figure 4.13: with fmax = 1 each packet has a repair of its own, which recovers it when it is
+/// lost.
 #[test]
 fn a_group_of_one_recovers() {
     let path = link(&[("loss", "1%"), ("fwd_only", "true")]);
@@ -407,7 +416,8 @@ fn whoever_has_read_enough_hears_no_complaint() {
     }
 }
 
-/// Flows that begin one after the other each had the link to themselves for a while: what they have together is bytes
+/// Flows that begin one after the other each had the link to themselves for a while: what they have together
+/// is bytes
 /// over one common time, and never more than the link carries.
 #[test]
 fn nothing_exceeds_the_link_however_flows_are_staggered() {

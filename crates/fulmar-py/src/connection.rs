@@ -115,7 +115,8 @@ impl Connection {
         sent.map_err(|error| of_datagram(&error))
     }
 
-    /// True once `data` is taken. One that finds the queue full is left to a task, and no other is taken until that is
+    /// True once `data` is taken. One that finds the queue full is left to a task, and no other is taken
+    /// until that is
     /// done.
     fn poll_send_datagram(&self, data: Data, reactor: &Reactor, token: u64) -> PyResult<Option<bool>> {
         let inner = self.0.get()?;

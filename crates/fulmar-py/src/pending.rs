@@ -16,7 +16,8 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// What the future gives, one made by `begin` if there is none; `None` if that is later, when `waker` is woken.
+    /// What the future gives, one made by `begin` if there is none; `None` if that is later, when `waker` is
+    /// woken.
     pub(crate) fn poll(&self, waker: &Waker, begin: impl FnOnce() -> Asked<T>) -> Option<T> {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let result = poll_once(asked.get_or_insert_with(begin).as_mut(), waker);

@@ -51,7 +51,8 @@ impl Process {
         &self.runtime
     }
 
-    /// What `future` gives. The interpreter is released meanwhile. After `limit` seconds: TimeoutError, and the future
+    /// What `future` gives. The interpreter is released meanwhile. After `limit` seconds: TimeoutError, and
+    /// the future
     /// is dropped.
     pub(crate) fn wait<T: Send>(
         &self,
@@ -78,7 +79,8 @@ impl Process {
     }
 }
 
-/// Objects that outlive a fork in the child leave what they hold alone: the threads it belongs to are not there.
+/// Objects that outlive a fork in the child leave what they hold alone: the threads it belongs to are not
+/// there.
 pub(crate) struct Kept<T>(Option<T>, Process);
 
 impl<T> Kept<T> {

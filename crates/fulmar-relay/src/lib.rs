@@ -89,7 +89,8 @@ impl Relay {
         self.tell(Command::Rebind);
     }
 
-    /// Changes what is done to packets besides. A port's life counts from the first packet of it, also before this.
+    /// Changes what is done to packets besides. A port's life counts from the first packet of it, also before
+    /// this.
     pub fn meddle(&self, meddling: Meddling) {
         self.tell(Command::Meddle(meddling));
     }

@@ -1,4 +1,5 @@
-//! A gateway with little memory, which is never killed: what it holds must stay within what it was told, whoever comes.
+//! A gateway with little memory, which is never killed: what it holds must stay within what it was told,
+//! whoever comes.
 
 use std::fs::{self, File};
 use std::io;
@@ -56,7 +57,8 @@ impl Gate {
         self.address
     }
 
-    /// Whether it is there, and holds no more than it may: what it was told, an eighth more until the last of those who
+    /// Whether it is there, and holds no more than it may: what it was told, an eighth more until the last of
+    /// those who
     /// take has ended, and what the program takes itself.
     pub(crate) fn look(&self, field: &Field) {
         let mut life = self.life();

@@ -1,4 +1,5 @@
-//! How late everything is on this machine, so that bounds of time judge programs and not who else wants the processor.
+//! How late everything is on this machine, so that bounds of time judge programs and not who else wants the
+//! processor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -5,8 +5,10 @@
 //! Beside it a gateway with little memory, whose clients' packets are copied, eaten and shut out on the way.
 //!
 //! What has to hold: every copy ends, with equal files or with an error that is named; no final name ever
-//! stands for half a file; memory, threads and descriptors of the server stay where they were; both servers hold no more
-//! than `--memory` says; every byte that goes through the gateway comes back, and none stands still for long. The program
+//! stands for half a file; memory, threads and descriptors of the server stay where they were; both servers
+//! hold no more
+//! than `--memory` says; every byte that goes through the gateway comes back, and none stands still for long.
+//! The program
 //! ends with 1 if one of these does not, and names each case. What happens when is drawn from a seed; when it
 //! happens is the machine's affair.
 //!
@@ -140,7 +142,8 @@ fn happen(field: &Field, castle: &Castle, roads: &Roads, args: &Args, end: Insta
             castle.look(field);
             continue;
         }
-        // The first server, with few descriptors, and the last live for a third of the siege each, so that growth
+        // The first server, with few descriptors, and the last live for a third of the siege each, so that
+        // growth
         // would show.
         let may_kill = (early..late).contains(&Instant::now());
         castle.suffer(field, &mut chance, may_kill);

@@ -1,5 +1,7 @@
-//! Programs whose bytes go through the gateway over a road on which somebody meddles: copies of their packets come from a
-//! false address, ECN bits are eaten, ports die, the link is thin. All bytes come back, in order, and never stand still
+//! Programs whose bytes go through the gateway over a road on which somebody meddles: copies of their packets
+//! come from a
+//! false address, ECN bits are eaten, ports die, the link is thin. All bytes come back, in order, and never
+//! stand still
 //! for long.
 
 use std::io::{self, Read, Write};
@@ -18,12 +20,14 @@ use crate::chance::Chance;
 use crate::field::Field;
 use crate::process;
 
-/// Longest standstill: twice what is promised where a port dies (docs/tunnel-protocol.md), for a machine on which all this
+/// Longest standstill: twice what is promised where a port dies (docs/tunnel-protocol.md), for a machine on
+/// which all this
 /// goes on at once; to be added is [`LATE`] times how late that machine was.
 const STANDSTILL_MAX: Duration = Duration::from_secs(6);
 const LATE: u32 = 4;
 
-/// From the start of the program to the first byte back over the thin road: 1.4 s where nothing else happens, and what
+/// From the start of the program to the first byte back over the thin road: 1.4 s where nothing else happens,
+/// and what
 /// a loss of the first packet adds.
 const THIN_FIRST_MAX: Duration = Duration::from_secs(8);
 
@@ -129,7 +133,8 @@ impl Drop for Program {
 }
 
 impl Traveller<'_> {
-    /// One program, one connection, one flow. The fault is there from the first packet on, or comes when bytes flow.
+    /// One program, one connection, one flow. The fault is there from the first packet on, or comes when
+    /// bytes flow.
     fn travel(&self, gate: SocketAddr, echo: SocketAddr, chance: &mut Chance) -> Result<(), String> {
         let link = self.fault.link();
         let relay = Relay::start(RelayConfig::new(gate, link.clone(), link)).map_err(|e| e.to_string())?;

@@ -8,7 +8,8 @@
 //! | `ctcp` | Leith, Medard et al. | `ctcp` |
 //! | `tcp_nc` | Medina-Ruiz, Kieffer, Pesquet-Popescu, NetCod 2012 | `tcp-nc`, `tcp-nc-adaptive` |
 //!
-//! [`SYSTEMS`] is what `fulmar-proto` puts into its table of profiles, with its feature `systems`. Whoever wants
+//! [`SYSTEMS`] is what `fulmar-proto` puts into its table of profiles, with its feature `systems`. Whoever
+//! wants
 //! the engine alone leaves that feature off, and has none of this in the program.
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,8 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point in time: nanoseconds since an origin the driver chooses. Drivers of hosts that share a link choose the same
+/// A point in time: nanoseconds since an origin the driver chooses. Drivers of hosts that share a link choose
+/// the same
 /// if they can, the Unix epoch for instance: flows that share a queue then drain it together.
 ///
 /// Nanoseconds because a 1500-byte packet lasts 1.2 us at 10 Gb/s. The range is 584 years.

@@ -252,7 +252,8 @@ impl World {
         handle
     }
 
-    /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but not for
+    /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but
+    /// not for
     /// ever: a report on hundreds of blocks is worked off in hundreds of turns (seed 3000945).
     pub fn settle(&mut self) {
         for _ in 0..1000 {

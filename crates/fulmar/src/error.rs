@@ -20,7 +20,8 @@ pub enum ConnectError {
     /// Nothing can be sent to this address from the endpoint's socket.
     #[error("{0} cannot be reached from this endpoint")]
     InvalidAddress(SocketAddr),
-    /// The server's name is neither a DNS name nor an IP address, or the configuration of TLS makes no handshake.
+    /// The server's name is neither a DNS name nor an IP address, or the configuration of TLS makes no
+    /// handshake.
     #[error("{0}")]
     Handshake(String),
 }

@@ -1,6 +1,7 @@
 //! **Unstable.** What a [`Profile`](crate::Profile) is made of, and the traits for modules of one's own.
 //!
-//! It may change with any release, hence the feature `unstable`. A profile is a plain struct with one field for each
+//! It may change with any release, hence the feature `unstable`. A profile is a plain struct with one field
+//! for each
 //! question, beside those that its documentation shows:
 //!
 //! | field | type | decides |
@@ -11,7 +12,8 @@
 //! | `redundancy` | [`Make`]`<dyn `[`RedundancyPolicy`](control::RedundancyPolicy)`>` | new data or repair |
 //! | `sizing` | [`Make`]`<dyn `[`Sizing`](control::Sizing)`>` | the length of blocks |
 //!
-//! Only the code is negotiated with the peer; everything else is this end's own affair. A controller of one's own:
+//! Only the code is negotiated with the peer; everything else is this end's own affair. A controller of one's
+//! own:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -48,7 +50,8 @@
 //! transport.profile(profile);
 //! ```
 //!
-//! `examples/own_controller.rs` runs one over a path that loses packets. docs/extending.md of the repository says how a
+//! `examples/own_controller.rs` runs one over a path that loses packets. docs/extending.md of the repository
+//! says how a
 //! module gets a name, for the program and the laboratory.
 
 pub use fulmar_proto::profile::{

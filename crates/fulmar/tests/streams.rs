@@ -205,7 +205,8 @@ async fn reset_stop_and_limits() {
     assert_eq!(error, ReadToEndError::TooLong { limit_bytes: 99 });
 }
 
-/// A part never looks like the whole: neither where the sender drops the stream, nor where a write of it is cancelled.
+/// A part never looks like the whole: neither where the sender drops the stream, nor where a write of it is
+/// cancelled.
 #[tokio::test]
 async fn streams_dropped_before_their_end_are_reset() {
     let c = Pair::new().connect().await;

@@ -1,6 +1,8 @@
-//! What grows unless somebody looks: wide lines, long functions, structs of many fields, the constants of `auto`.
+//! What grows unless somebody looks: wide lines, long functions, structs of many fields, the constants of
+//! `auto`.
 //!
-//! Each number below is what there is, and may only become smaller: who makes one larger has to change it here,
+//! Each number below is what there is, and may only become smaller: who makes one larger has to change it
+//! here,
 //! where a reader of the change sees it.
 
 use std::collections::BTreeMap;
@@ -9,12 +11,12 @@ use tidy::{files, read, sources};
 
 /// Columns of a Rust line, and how many lines are wider.
 const RUST_COLUMNS: usize = 110;
-const WIDE_RUST_LINES: usize = 850;
+const WIDE_RUST_LINES: usize = 210;
 
 /// Columns of a line of prose in Markdown, and how many are wider. Tables, code and lines with links are what
 /// they are; pages in `docs/results` are generated.
 const PROSE_COLUMNS: usize = 120;
-const WIDE_PROSE_LINES: usize = 1090;
+const WIDE_PROSE_LINES: usize = 857;
 
 /// Lines of the longest function outside of tests, its signature and last brace among them.
 const FUNCTION_LINES: usize = 82;
@@ -44,7 +46,8 @@ fn is_test_file(path: &str) -> bool {
     ["tests", "/examples/", "/benches/", "/compare/", "/fuzz/"].iter().any(|word| path.contains(word))
 }
 
-/// The lines of each item that begins with a line that `is_head` likes: down to the brace in its column. `None`
+/// The lines of each item that begins with a line that `is_head` likes: down to the brace in its column.
+/// `None`
 /// for a head without a body.
 fn items<'a>(lines: &'a [&'a str], is_head: impl Fn(&str) -> bool) -> impl Iterator<Item = &'a [&'a str]> {
     let heads: Vec<usize> = (0..lines.len()).filter(|at| is_head(lines[*at].trim_start())).collect();
@@ -53,8 +56,8 @@ fn items<'a>(lines: &'a [&'a str], is_head: impl Fn(&str) -> bool) -> impl Itera
         if lines[start].ends_with(';') || lines[start].ends_with('}') {
             return None;
         }
-        let is_end = |line: &&str| indent(line) == margin && line.trim_start().starts_with('}');
-        let length = lines[start..].iter().position(|line| is_end(line))?;
+        let is_end = |line: &str| indent(line) == margin && line.trim_start().starts_with('}');
+        let length = lines[start..].iter().copied().position(is_end)?;
         Some(&lines[start..=start + length])
     })
 }
@@ -138,7 +141,8 @@ fn structs_do_not_get_more_fields() {
     assert!(count <= STRUCT_FIELDS, "{place} has {count} fields, and the largest had {STRUCT_FIELDS}");
 }
 
-/// A controller that nobody can review cannot be trusted: it had 46 constants on one day and 193 eight days later.
+/// A controller that nobody can review cannot be trusted: it had 46 constants on one day and 193 eight days
+/// later.
 #[test]
 fn auto_does_not_grow_without_being_seen() {
     let (mut constants, mut count, mut code) = (0, 0, 0);

@@ -17,7 +17,8 @@ use crate::reach::{self, ClientArgs, Service};
 use crate::session::Session;
 use crate::units;
 
-/// Silence of a server, which is asked for a sign of life every five seconds, after which another connection is made.
+/// Silence of a server, which is asked for a sign of life every five seconds, after which another connection
+/// is made.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
 /// Between two attempts to make it.
@@ -28,9 +29,12 @@ const REDRAW: Duration = Duration::from_millis(200);
 
 /// Copy files to or from a machine that runs `fulmar serve`.
 ///
-/// Run the same command again to resume an interrupted copy. Data that are there already are compared by their BLAKE3 hash,
-/// never by name alone. A file appears under its final name only when it is complete and verified. Permissions, times and
-/// holes are preserved. If some files cannot be copied (links, pipes, devices, unreadable files), they are named, the
+/// Run the same command again to resume an interrupted copy. Data that are there already are compared by
+/// their BLAKE3 hash,
+/// never by name alone. A file appears under its final name only when it is complete and verified.
+/// Permissions, times and
+/// holes are preserved. If some files cannot be copied (links, pipes, devices, unreadable files), they are
+/// named, the
 /// others are copied, and the exit code is 7.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -255,7 +259,8 @@ async fn connect_again(
     }
 }
 
-/// Another connection, if this one is silent for long. It may come to life again: until another one stands, and has not been
+/// Another connection, if this one is silent for long. It may come to life again: until another one stands,
+/// and has not been
 /// silent alone, work goes on over it.
 async fn successor(session: &Session, host: &str, args: &Args) -> Session {
     loop {
@@ -270,7 +275,8 @@ async fn successor(session: &Session, host: &str, args: &Args) -> Session {
     }
 }
 
-/// Draws the line while work goes on. When there is another connection, this one is given up, and the work with it; what it
+/// Draws the line while work goes on. When there is another connection, this one is given up, and the work
+/// with it; what it
 /// had begun is known then.
 async fn watched<T>(
     work: impl Future<Output = T>,

@@ -1,4 +1,5 @@
-//! Going through what is there of a file already, on a thread, while others watch how far it is: the other side, which must
+//! Going through what is there of a file already, on a thread, while others watch how far it is: the other
+//! side, which must
 //! not take it for standstill, and whoever looks at the progress line.
 
 use std::fs::File;
@@ -19,10 +20,12 @@ use super::work::{begin, panicked};
 /// Bytes read at once while hashing.
 const READ_BYTES: usize = 1 << 20;
 
-/// How often the other side hears how far it is: often enough for people who look, and far below any patience.
+/// How often the other side hears how far it is: often enough for people who look, and far below any
+/// patience.
 const WORD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many bytes there were, and the hasher over them. It has two kilobytes: not to be carried through every future.
+/// How many bytes there were, and the hasher over them. It has two kilobytes: not to be carried through every
+/// future.
 pub type Hashed = (u64, Box<blake3::Hasher>);
 
 /// The first bytes of a file being hashed. It stops when this is dropped.
@@ -96,7 +99,8 @@ impl Drop for Hashing {
     }
 }
 
-/// Hashes the first `length` bytes; less if there are fewer, or `on_read`, which hears of each piece, wants no more.
+/// Hashes the first `length` bytes; less if there are fewer, or `on_read`, which hears of each piece, wants
+/// no more.
 pub fn hash_prefix(file: &File, length: u64, mut on_read: impl FnMut(u64) -> bool) -> io::Result<Hashed> {
     let mut hasher = Box::<blake3::Hasher>::default();
     let mut buffer = vec![0; length.min(READ_BYTES as u64) as usize];

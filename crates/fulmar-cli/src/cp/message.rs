@@ -36,7 +36,8 @@ pub const PATH_BYTES_MAX: usize = 4096;
 /// Longest path of what is left out, in bytes: perhaps because it is longer than [`PATH_BYTES_MAX`].
 pub const LEFT_OUT_BYTES_MAX: usize = 2 * PATH_BYTES_MAX;
 
-/// Permission bits of a folder, the sticky bit among them: it only takes rights away, from others than the owner of a file.
+/// Permission bits of a folder, the sticky bit among them: it only takes rights away, from others than the
+/// owner of a file.
 pub const FOLDER_MODE_MAX: u32 = 0o1777;
 
 /// Files in one comparison.

@@ -9,13 +9,15 @@ pub fn shown(name: &[u8]) -> String {
     printable(&String::from_utf8_lossy(name))
 }
 
-/// For programs, beside [`shown`]: the bytes in hexadecimal digits, where what is shown is not the name itself.
+/// For programs, beside [`shown`]: the bytes in hexadecimal digits, where what is shown is not the name
+/// itself.
 pub fn exact(name: &[u8]) -> Option<String> {
     let is_itself = shown(name).as_bytes() == name;
     (!is_itself).then(|| name.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Puts a name into an object of JSON: as `key` what is shown, as `key_bytes` the exact bytes where they differ.
+/// Puts a name into an object of JSON: as `key` what is shown, as `key_bytes` the exact bytes where they
+/// differ.
 pub fn put(object: &mut Map<String, Value>, key: &str, name: &[u8]) {
     object.insert(key.to_owned(), shown(name).into());
     if let Some(bytes) = exact(name) {

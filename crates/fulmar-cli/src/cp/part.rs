@@ -94,7 +94,8 @@ impl Place {
         Ok(partial)
     }
 
-    /// Opens the part, and what is there of the file, unless the sender starts from the beginning anyway. Of a sparse file,
+    /// Opens the part, and what is there of the file, unless the sender starts from the beginning anyway. Of
+    /// a sparse file,
     /// `sparse_bytes` are no holes.
     ///
     /// `Busy` when another receiver has it open, `Full` when the rest of it has no room on the disk.
@@ -129,7 +130,8 @@ impl Place {
         Ok(Partial { part, place: self, there, offset, hasher, is_complete: false, is_sparse, room })
     }
 
-    /// The part, if there is something in it; otherwise a file under the final name that may be the one that comes.
+    /// The part, if there is something in it; otherwise a file under the final name that may be the one that
+    /// comes.
     fn what_is_there(&self, part: &File, meta: &Meta) -> io::Result<Option<There>> {
         let bytes = part.metadata()?.len();
         if (1..=meta.size_bytes).contains(&bytes) {
@@ -192,7 +194,8 @@ impl Place {
         FileError::from_io(&self.shown, error)
     }
 
-    /// What is said of an error in writing. On a disk that is full the part goes: it would keep it full for all others, under
+    /// What is said of an error in writing. On a disk that is full the part goes: it would keep it full for
+    /// all others, under
     /// a name that nobody sees.
     fn give_up(&self, error: &io::Error) -> FileError {
         let error = self.explain(error);

@@ -213,7 +213,8 @@ fn a_final_name_never_stands_for_half_a_file() {
     }
 }
 
-/// Many files share the writing of their folder: each is whole under its name all the same, and there once it was said to be.
+/// Many files share the writing of their folder: each is whole under its name all the same, and there once it
+/// was said to be.
 #[test]
 fn files_that_get_their_names_together_are_as_safe() {
     let folder = tempfile::tempdir().unwrap();

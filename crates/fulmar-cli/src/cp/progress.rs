@@ -234,7 +234,8 @@ mod tests {
         assert_eq!(all.files.load(Ordering::Relaxed), 1);
     }
 
-    /// While a gigabyte was compared, the line said "0 %, 0 B, 0s left", and 20,000 empty files were at 100 % at once.
+    /// While a gigabyte was compared, the line said "0 %, 0 B, 0s left", and 20,000 empty files were at 100 %
+    /// at once.
     #[test]
     fn the_line_says_what_is_going_on() {
         let all = Arc::new(Progress::default());

@@ -113,7 +113,8 @@ impl Served {
         SHARE.scope(Arc::clone(&bounds.work), self.handle_admitted(&client, reader, writer)).await
     }
 
-    /// Tells a client whose key may not copy files so, whatever it asks for. Without a word it would take the connection for lost
+    /// Tells a client whose key may not copy files so, whatever it asks for. Without a word it would take the
+    /// connection for lost
     /// and come again.
     pub async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W) {
         let mut writer = Patient::new(writer, FAREWELL_MAX);
@@ -189,7 +190,8 @@ impl Served {
                 let opening = path.clone();
                 let source = blocking(move || Source::open(&store, &opening, &name::shown(&opening)));
                 let source = source.await.map_err(untold)?;
-                // It may have to go through as much on its disk before it says more, if it does not say how far it is.
+                // It may have to go through as much on its disk before it says more, if it does not say how
+                // far it is.
                 reader.set_limit(silence_max(version, source.meta.size_bytes));
                 let progress = FileProgress::new(&Arc::default());
                 let sending = Box::pin(send(reader, writer, source, &progress, version));
@@ -242,7 +244,8 @@ impl Served {
         let (store, asked) = (Arc::clone(&self.store), path.to_owned());
         let placing = blocking(move || store.place(&asked).map(|place| (place.present_bytes(), place)));
         let (present_bytes, place) = Box::pin(placing).await.map_err(|e| (e, true))?;
-        // The client compares what is here with what it has before it says more, if it does not say how far it is.
+        // The client compares what is here with what it has before it says more, if it does not say how far
+        // it is.
         reader.set_limit(silence_max(version, present_bytes));
 
         let replaced = self.replace_earlier(client, key.clone());
@@ -311,7 +314,8 @@ async fn read_request<R: AsyncRead + Unpin>(reader: &mut R) -> Result<(Version, 
     Ok((version, message::read(reader).await?))
 }
 
-/// How long a client may be silent that has to go through so many bytes. From version 2 on it says how far it is.
+/// How long a client may be silent that has to go through so many bytes. From version 2 on it says how far it
+/// is.
 fn silence_max(version: Version, bytes: u64) -> Duration {
     if version < Version::Two { patience_for(bytes) } else { STALL_MAX }
 }

@@ -226,7 +226,8 @@ async fn a_comparison_names_the_hash_of_what_is_there_like_that() {
     assert_eq!(answers[0].as_ref().unwrap(), &Message::Same(expected));
 }
 
-/// A sender that hashes what it has on a slow disk was given up, each time anew. It says how far it is, and is waited for.
+/// A sender that hashes what it has on a slow disk was given up, each time anew. It says how far it is, and
+/// is waited for.
 #[tokio::test(start_paused = true)]
 async fn a_sender_that_says_that_it_hashes_is_waited_for_and_one_that_is_silent_is_not() {
     for (says, is_waited_for) in [(true, true), (false, false)] {

@@ -1,6 +1,8 @@
-//! Room on the disk: looked at before the first byte of a file comes, so that a disk is not filled for nothing.
+//! Room on the disk: looked at before the first byte of a file comes, so that a disk is not filled for
+//! nothing.
 //!
-//! Files that are received at the same time share what is free: what one of them has been promised and has not written yet,
+//! Files that are received at the same time share what is free: what one of them has been promised and has
+//! not written yet,
 //! the others do not have.
 
 use std::collections::BTreeMap;
@@ -26,7 +28,8 @@ pub struct Promise {
 }
 
 impl Space {
-    /// Room for so many bytes in this folder, or how much there is. Where the system does not say, nobody is refused: quotas
+    /// Room for so many bytes in this folder, or how much there is. Where the system does not say, nobody is
+    /// refused: quotas
     /// and the like show in writing.
     pub fn promise(self: &Arc<Self>, folder: &Dir, bytes: u64) -> Result<Promise, FileError> {
         let (disk, free) = match rustix::fs::fstatvfs(folder) {

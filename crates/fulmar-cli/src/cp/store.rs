@@ -36,7 +36,8 @@ pub struct Store {
 pub struct Entry {
     /// Its path from the root.
     pub path: PathBuf,
-    /// A file or a folder, as the system says; or why it is neither. Symbolic links are not followed, they could lead in
+    /// A file or a folder, as the system says; or why it is neither. Symbolic links are not followed, they
+    /// could lead in
     /// circles.
     pub what: Result<(Kind, Meta), FileError>,
     /// It has the name of a part: if it is a file, perhaps one.
@@ -135,7 +136,8 @@ impl Store {
         relative(path)
     }
 
-    /// The entries of one folder, in the order of their names. Errors name nothing: whoever asks knows of what.
+    /// The entries of one folder, in the order of their names. Errors name nothing: whoever asks knows of
+    /// what.
     pub fn entries(&self, path: &Path) -> Result<Vec<Entry>, FileError> {
         let mut entries = Vec::new();
         for entry in self.dir.read_dir(path).map_err(|e| reason(&e))? {

@@ -295,7 +295,8 @@ async fn the_sender_hears_how_much_is_there_before_it_is_hashed() {
     }
 }
 
-/// The sender began only when the receiver had come to its end: two readings of a large file one after the other.
+/// The sender began only when the receiver had come to its end: two readings of a large file one after the
+/// other.
 #[tokio::test]
 async fn the_sender_goes_through_its_file_while_the_receiver_does() {
     let a = tempfile::tempdir().unwrap();

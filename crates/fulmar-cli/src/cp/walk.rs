@@ -1,4 +1,5 @@
-//! Everything below a folder, one entry after the other, also what cannot be copied: whoever asks is to hear of it.
+//! Everything below a folder, one entry after the other, also what cannot be copied: whoever asks is to hear
+//! of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

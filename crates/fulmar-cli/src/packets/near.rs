@@ -42,7 +42,8 @@ const NAME_BYTES_MAX: usize = 15;
 /// What a tunnel is to be like.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Wanted {
-    /// Network to route through the tunnel, or `default` for everything; can be repeated. The gateway's end is always
+    /// Network to route through the tunnel, or `default` for everything; can be repeated. The gateway's end
+    /// is always
     /// routed
     #[arg(long = "route", value_name = "NETWORK")]
     pub routes: Vec<Route>,
@@ -183,7 +184,8 @@ impl Near {
         Ok(Standing { grant, device, fence, _changed: Changed::make(&format!("tun-{name}"), changes)? })
     }
 
-    /// Whether a grant is one to take: the gateway is believed no address of ours, and none of our neighbours'.
+    /// Whether a grant is one to take: the gateway is believed no address of ours, and none of our
+    /// neighbours'.
     fn check(&self, grant: &Grant, session: &Session) -> Result<Around, String> {
         let gateway = address(session).map_err(|failure| failure.to_string())?;
         let around = Around::look(&self.wanted.device, gateway);

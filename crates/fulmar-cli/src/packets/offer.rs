@@ -11,7 +11,8 @@ use crate::tunnel::far::gateway::Gateway;
 /// What a gateway can be told about tunnels for packets.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct TunArgs {
-    /// Also carry IP packets (`fulmar tun`) for clients that may reach everything, with addresses from this IPv4
+    /// Also carry IP packets (`fulmar tun`) for clients that may reach everything, with addresses from this
+    /// IPv4
     /// network. Needs root or CAP_NET_ADMIN
     #[arg(long, value_name = "NETWORK")]
     tun: Option<Pool>,

@@ -1,4 +1,5 @@
-//! Addresses of tunnels: a block of four for each, of which the gateway has the second and the client the third.
+//! Addresses of tunnels: a block of four for each, of which the gateway has the second and the client the
+//! third.
 //! The gateway of the first tunnel is `.1`.
 //!
 //! Addresses belong to keys: a key gets those that it had, and what is held no other key gets. A client that
@@ -15,7 +16,8 @@ use crate::network::Network;
 
 /// Networks of tunnels where nothing else is said.
 pub const NETWORK_V4: &str = "10.97.0.0/16";
-/// Unique local addresses (RFC 4193) of tunnels: `f` and "fulm" in the prefix, the tunnel's number at the end.
+/// Unique local addresses (RFC 4193) of tunnels: `f` and "fulm" in the prefix, the tunnel's number at the
+/// end.
 pub const NETWORK_V6: &str = "fdf1:6675:6c6d::/48";
 
 const PREFIX_V6: [u16; 4] = [0xfdf1, 0x6675, 0x6c6d, 0];
@@ -93,7 +95,8 @@ impl Pool {
         self.network
     }
 
-    /// Addresses for one more tunnel of this key; those that it wishes, if they are its own or nobody's. `None`
+    /// Addresses for one more tunnel of this key; those that it wishes, if they are its own or nobody's.
+    /// `None`
     /// if all are held.
     pub fn lease(&self, key: PublicKey, wish: Option<Ipv4Addr>) -> Option<Lease> {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);

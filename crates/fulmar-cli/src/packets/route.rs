@@ -36,7 +36,8 @@ impl Route {
     }
 }
 
-/// Marks a route as one that a tunnel has put there (the number of its `proto` in `ip route`, which has names for
+/// Marks a route as one that a tunnel has put there (the number of its `proto` in `ip route`, which has names
+/// for
 /// those below 64 and some above).
 const OURS: &str = "70";
 
@@ -73,7 +74,8 @@ fn beside(gateway: IpAddr, device: &str) -> Option<Change> {
             Command::new("ip").args(["-j", family, "route"]).args(arguments).arg(address).output().ok()?;
         serde_json::from_slice::<Value>(&output.stdout).ok()
     };
-    // `ip -j route show exact ADDRESS` lists what is there for this address alone. What a tunnel has put there
+    // `ip -j route show exact ADDRESS` lists what is there for this address alone. What a tunnel has put
+    // there
     // was left by one that was killed with its guardian, unless there is another tunnel.
     let exact = ask(&["show", "exact"]).unwrap_or_default();
     let mut exact = exact.as_array().into_iter().flatten();

@@ -35,7 +35,8 @@ pub fn no_inbound(device: &str) -> Change {
 /// Lets packets of tunnels leave the gateway for elsewhere, with its own address, and answers come back; the
 /// machine forwards nothing else that it did not forward before.
 pub fn masquerade(network: &Network, networks_v6: &str, has_inbound: bool) -> Vec<Change> {
-    // A table that is there was left by a gateway that was killed with its guardian, and says how it was before.
+    // A table that is there was left by a gateway that was killed with its guardian, and says how it was
+    // before.
     let left =
         std::process::Command::new("nft").args(["list", "table"]).args(GATEWAY_TABLE.split(' ')).output();
     let left = left.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! One-time codes: seven random letters of 5 bits each and a letter that finds a mistake in typing, so that a slip
+//! One-time codes: seven random letters of 5 bits each and a letter that finds a mistake in typing, so that a
+//! slip
 //! does not use up the only guess.
 
 use std::fmt;
@@ -38,7 +39,8 @@ impl Code {
         &self.0
     }
 
-    /// Damm's and Verhoeff's codes are for decimals; a weighted sum modulo 31, a prime, finds each changed letter but
+    /// Damm's and Verhoeff's codes are for decimals; a weighted sum modulo 31, a prime, finds each changed
+    /// letter but
     /// a 0 for a Z, and each swap of neighbours.
     fn check(&self) -> u8 {
         let weighted = |(at, letter): (usize, &u8)| (at as u32 + 1) * u32::from(*letter);
@@ -49,7 +51,8 @@ impl Code {
 impl FromStr for Code {
     type Err = CodeError;
 
-    /// In capitals as well, with or without the stroke, and with O, I and L for the digits that they look like.
+    /// In capitals as well, with or without the stroke, and with O, I and L for the digits that they look
+    /// like.
     fn from_str(text: &str) -> Result<Self, CodeError> {
         let value = |c: char| {
             let c = match c.to_ascii_lowercase() {

@@ -1,7 +1,10 @@
-//! What two machines say to each other to pair: SPAKE2 with the code as password, then a proof in each direction.
+//! What two machines say to each other to pair: SPAKE2 with the code as password, then a proof in each
+//! direction.
 //!
-//! The two public keys that TLS has proved are the identities of the key exchange, and the proofs cover a secret of the
-//! connection (RFC 8446 7.5). So a third in between, who has to show keys of its own, gets other secrets at both
+//! The two public keys that TLS has proved are the identities of the key exchange, and the proofs cover a
+//! secret of the
+//! connection (RFC 8446 7.5). So a third in between, who has to show keys of its own, gets other secrets at
+//! both
 //! ends, and learns nothing about the code but whether its one guess was right.
 //!
 //! ```text
@@ -127,7 +130,8 @@ where
     Ok(())
 }
 
-/// The machine that shows the code. `take` gives the code for its one guess, where an invitation is open; `accept`
+/// The machine that shows the code. `take` gives the code for its one guess, where an invitation is open;
+/// `accept`
 /// writes the other one's key down, with the name it gives itself. On failure the other side has been told.
 pub async fn invite<R, W>(
     reader: &mut R,

@@ -121,7 +121,8 @@ async fn long_names_are_cut() {
 }
 
 proptest! {
-    /// Whatever a stranger says, with or without the right beginning: an error, no panic, and nobody is accepted.
+    /// Whatever a stranger says, with or without the right beginning: an error, no panic, and nobody is
+    /// accepted.
     #[test]
     fn no_message_pairs_without_the_code(
         said in proptest::collection::vec(any::<u8>(), 0..200), is_begun in any::<bool>(),

@@ -44,7 +44,8 @@ impl Invitation {
     }
 }
 
-/// Which clients finish the handshake: those of `authorized_keys`, and while an invitation is open anybody, who may
+/// Which clients finish the handshake: those of `authorized_keys`, and while an invitation is open anybody,
+/// who may
 /// pair and nothing else ([`is_known`](Self::is_known)).
 #[derive(Debug)]
 pub struct Clients {

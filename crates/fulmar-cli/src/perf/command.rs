@@ -59,7 +59,8 @@ pub struct Args {
     /// Server: exit after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
-    /// Server: extra profiles that clients may request: names separated by commas, or `all`. Profiles with congestion control
+    /// Server: extra profiles that clients may request: names separated by commas, or `all`. Profiles with
+    /// congestion control
     /// are always allowed
     #[arg(long, value_name = "NAMES", requires = "server")]
     allow_profiles: Option<AllowedProfiles>,

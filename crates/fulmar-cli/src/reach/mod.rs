@@ -95,7 +95,8 @@ pub struct ClientArgs {
     /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
     #[arg(long, default_value = "auto", value_parser = ProfileParser, hide_possible_values = true)]
     profile: String,
-    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic (two to four
+    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic
+    /// (two to four
     /// times its volume), `throughput` sends none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
@@ -168,8 +169,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The next client that knocks: a future, so that others need not wait for its handshake. It gives a session with a
-    /// client that is let in. Those who are turned away are logged here, and those who came to pair are served.
+    /// The next client that knocks: a future, so that others need not wait for its handshake. It gives a
+    /// session with a
+    /// client that is let in. Those who are turned away are logged here, and those who came to pair are
+    /// served.
     pub async fn next(&self) -> Option<impl Future<Output = Option<Session>> + Send + use<>> {
         let incoming = self.endpoint.accept().await?;
         let (endpoint, clients) = (self.endpoint.clone(), self.clients.clone());
@@ -223,7 +226,8 @@ async fn admit(session: Session, clients: &Clients) -> Option<Session> {
     None
 }
 
-/// Connects to a server that may not know this machine, nor be known to it: to pair, and nothing else. Its key, which it
+/// Connects to a server that may not know this machine, nor be known to it: to pair, and nothing else. Its
+/// key, which it
 /// has proved to hold, is not the one of another that was known before.
 pub async fn connect_to_pair(host: &Host, time_max: Duration) -> Result<(Session, PublicKey), Failure> {
     let identity = trust::identity()?;

@@ -26,7 +26,8 @@ pub(super) fn running() -> Vec<String> {
     stats.filter_map(|stat| child(&stat, &own)).collect()
 }
 
-/// A child of `parent` that runs, of a line of `/proc/PID/stat`: pid, name in brackets, state, parent (proc(5)). The
+/// A child of `parent` that runs, of a line of `/proc/PID/stat`: pid, name in brackets, state, parent
+/// (proc(5)). The
 /// name is the process' own choice.
 fn child(stat: &str, parent: &str) -> Option<String> {
     let (pid, rest) = stat.split_once(" (")?;

@@ -1,4 +1,5 @@
-//! What `--memory` says is the process's: a real server is filled by each way known, and its resident memory is
+//! What `--memory` says is the process's: a real server is filled by each way known, and its resident memory
+//! is
 //! compared with that.
 
 use std::collections::HashSet;
@@ -22,7 +23,8 @@ const MEMORY_MIB: u64 = 64;
 /// What it takes beside that: the program, its threads' buffers, tables, and what the allocator keeps.
 const BASE_MIB: u64 = 32;
 
-/// And where hundreds of flows are full at every moment: their buffers (4 MiB in all), and what comes in 10 ms, before
+/// And where hundreds of flows are full at every moment: their buffers (4 MiB in all), and what comes in 10
+/// ms, before
 /// the budget is looked at again. 92 to 103 MiB were seen, 161 while buffers had no bound.
 const FLOWS_MIB: u64 = 12;
 
@@ -54,7 +56,8 @@ async fn connect(endpoint: &Endpoint, settings: &ClientConfig, server: SocketAdd
     connected.ok()?.ok()
 }
 
-/// Between clients and the server: lets first packets through, each once, and back only what asks for a proof of
+/// Between clients and the server: lets first packets through, each once, and back only what asks for a proof
+/// of
 /// the address. To the server those are handshakes that go no further.
 struct Muffler {
     address: SocketAddr,
@@ -252,7 +255,8 @@ fn loud_and_deaf() -> (SocketAddr, SocketAddr) {
     addresses
 }
 
-/// Programs that read nothing of what they ask for, and write as much as is taken, through a `fulmar forward` of this key.
+/// Programs that read nothing of what they ask for, and write as much as is taken, through a `fulmar forward`
+/// of this key.
 fn stopped(home: &Home, gateway: &Server, count: usize) -> (Server, Vec<TcpStream>) {
     let (loud, deaf) = loud_and_deaf();
     let specs = [format!("127.0.0.1:0:{loud}"), format!("127.0.0.1:0:{deaf}")];
@@ -267,7 +271,8 @@ fn stopped(home: &Home, gateway: &Server, count: usize) -> (Server, Vec<TcpStrea
     (forward, held)
 }
 
-/// Programs as people run them, five keys with eighty stopped flows each and fifty connections that only stay, at a gateway
+/// Programs as people run them, five keys with eighty stopped flows each and fifty connections that only
+/// stay, at a gateway
 /// that may hold 64 MB; and one who wants little goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_holds_what_it_may_and_who_wants_little_goes_on() {

@@ -115,7 +115,8 @@ fn an_address_that_changes_in_the_middle_is_not_noticed() {
     assert_same(&here.join("f"), &there.join("f"));
 }
 
-/// A firewall that forgets: what comes from ports that it knew is dropped, both ways, from some moment on; new ones pass.
+/// A firewall that forgets: what comes from ports that it knew is dropped, both ways, from some moment on;
+/// new ones pass.
 struct Forgetful {
     address: SocketAddr,
     forgets: Arc<AtomicBool>,
@@ -160,7 +161,8 @@ impl Forgetful {
     }
 }
 
-/// It stood still until the connection's idle timeout, 30 seconds, although the server was there for everybody else. Whether the
+/// It stood still until the connection's idle timeout, 30 seconds, although the server was there for
+/// everybody else. Whether the
 /// transport finds another port by itself or the program makes another connection, half of that is enough.
 #[test]
 fn a_connection_that_goes_silent_is_replaced_long_before_it_times_out() {

@@ -149,7 +149,8 @@ fn links_pipes_and_sockets_are_named_both_ways() {
     }
 }
 
-/// A name is anybody's text; raw, it gave orders to the terminal of whoever copied a folder or looked at a log.
+/// A name is anybody's text; raw, it gave orders to the terminal of whoever copied a folder or looked at a
+/// log.
 #[test]
 fn no_name_reaches_a_terminal_raw() {
     let (home, here, there) = (Home::new(), Folder::new(), Folder::new());

@@ -153,7 +153,8 @@ fn iperf3_and_netcat_run() {
     let Some(stage) = Stage::new() else { return };
     if has("iperf3") {
         let server = Running::start(stage.room.shell("exec iperf3 -s -1 -B 203.0.113.7 -p 5201"));
-        // Its server may not listen yet; what it ends with tells nothing, for with `-J` that is 0 also when it was refused.
+        // Its server may not listen yet; what it ends with tells nothing, for with `-J` that is 0 also when
+        // it was refused.
         let client = "for i in $(seq 50); do
     report=$(iperf3 -c 203.0.113.7 -n 2M -P 2 -J)
     case $report in *sum_received*) break;; esac

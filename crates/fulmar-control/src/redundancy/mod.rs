@@ -48,7 +48,8 @@ pub struct BlockView {
     pub is_open: bool,
     /// Blocks that the receiver is not known to have decoded, this one included.
     pub undecoded: u32,
-    /// With another block the oldest that is not decoded would be beyond what the receiver keeps, and what it has of
+    /// With another block the oldest that is not decoded would be beyond what the receiver keeps, and what it
+    /// has of
     /// that lost on it.
     pub is_last_in_reach: bool,
 }
@@ -93,7 +94,8 @@ pub struct Opportunity {
     /// Symbols that were missing, of which one copy is in flight, and which are so old that the receiver no
     /// longer retains what a combination of them would refer to.
     pub out_of_reach_symbols: u32,
-    /// The next symbol of those that were lost more than once, are older still than those, and of which copies are in
+    /// The next symbol of those that were lost more than once, are older still than those, and of which
+    /// copies are in
     /// flight. It is shown until a packet leaves.
     pub often_lost: Option<OftenLost>,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
@@ -165,7 +167,8 @@ pub enum Choice {
     /// A second copy of the oldest symbol that is out of reach of combinations, to the same end. The oldest
     /// is what holds up the receiver.
     SecondCopy,
-    /// Another copy of the symbol in `opportunity.often_lost`, again to that end. With any other choice it gets none.
+    /// Another copy of the symbol in `opportunity.often_lost`, again to that end. With any other choice it
+    /// gets none.
     CopyAgain,
     /// A repair symbol over the newest `symbols` source symbols. With a code that has blocks: the next repair
     /// symbol of the newest block, whatever `symbols` says.
@@ -207,7 +210,8 @@ pub trait RedundancyPolicy: Debug + Send {
     /// Nothing was heard for so long that a timeout expired.
     fn on_timeout(&mut self) {}
 
-    /// Since when a retransmission timer runs that the ACKs that come do not start again: holes are filled one
+    /// Since when a retransmission timer runs that the ACKs that come do not start again: holes are filled
+    /// one
     /// by one (RFC 6582, section 4, the Impatient variant).
     fn impatient_since(&self) -> Option<Instant> {
         None

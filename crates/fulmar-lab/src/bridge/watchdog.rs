@@ -1,7 +1,9 @@
-//! How late the programs at the ends are. The engine has real-time priority and its lateness says nothing of theirs: a
+//! How late the programs at the ends are. The engine has real-time priority and its lateness says nothing of
+//! theirs: a
 //! machine that has no time for them measures itself.
 //!
-//! A thread with the priority of the programs sleeps a millisecond at a time, and notes by how much longer it slept.
+//! A thread with the priority of the programs sleeps a millisecond at a time, and notes by how much longer it
+//! slept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

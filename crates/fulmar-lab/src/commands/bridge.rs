@@ -43,7 +43,8 @@ impl Common {
 /// Run the kernel's TCP over the same link in real time (root, or user namespaces)
 ///
 /// Sender and receiver are threads of this program in two network namespaces; the model moves every packet
-/// between them. A run whose packets the machine could not move in time, or whose programs it kept waiting, is
+/// between them. A run whose packets the machine could not move in time, or whose programs it kept waiting,
+/// is
 /// called invalid, and the exit code is 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -109,7 +110,8 @@ pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
 /// Run any two programs over the same link in real time (root, or user namespaces)
 ///
 /// In the commands, {server} and {client} stand for the addresses of the ends. The server runs first and is
-/// ended when the client has ended; nothing that either has started outlives the run. The exit code is 1 if the client
+/// ended when the client has ended; nothing that either has started outlives the run. The exit code is 1 if
+/// the client
 /// failed or the run is invalid.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:

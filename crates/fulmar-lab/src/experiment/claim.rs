@@ -26,7 +26,8 @@ pub struct Claim {
     pub at: BTreeMap<String, String>,
     /// Another cell, by what differs: the claim is about the ratio.
     pub over: Option<BTreeMap<String, String>>,
-    /// Another experiment, of which the other cell is: what runs in virtual time against what needs real time.
+    /// Another experiment, of which the other cell is: what runs in virtual time against what needs real
+    /// time.
     pub over_in: Option<String>,
     /// Not below.
     pub min: Option<f64>,
@@ -90,7 +91,8 @@ pub enum Finding {
     Holds(f64, f64),
     /// It holds in those that were measured, with the smallest and the largest value; these were not.
     Partly(f64, f64, Vec<String>),
-    /// Nothing contradicts it, but in these cells a bound lies within the 95 % interval of the mean: more runs
+    /// Nothing contradicts it, but in these cells a bound lies within the 95 % interval of the mean: more
+    /// runs
     /// would have to tell.
     Open(Vec<String>),
     /// It does not: in which cells, in words.

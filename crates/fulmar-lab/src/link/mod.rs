@@ -61,7 +61,8 @@ pub struct LinkSpec {
     /// Mark ECN-capable packets that find this much in the queue: 0.3bdp, 30p, 64KiB
     #[arg(long, value_name = "LIMIT", value_parser = parse::queue_limit)]
     pub mark_threshold: Option<QueueLimit>,
-    /// Extra delay of each packet, uniform from zero to this. Without --reorder no packet overtakes another: each
+    /// Extra delay of each packet, uniform from zero to this. Without --reorder no packet overtakes another:
+    /// each
     /// waits for the latest before it, so where packets are closer than this nearly all have nearly all of it
     #[arg(long, default_value = "0", value_parser = parse::duration)]
     pub jitter: Duration,

@@ -4,8 +4,10 @@
 //! output says the goodput, what has to be installed, and in words how it was configured. Commands may be
 //! parametrised by a *choice*: `quinn:bbr` is the peer `quinn` whose commands find `bbr` in `$CHOICE`.
 //!
-//! These files are programs of this project: who writes one runs what it says. The choice is not: it comes from
-//! experiment files and from the page. So it is a plain word, and commands get it in their environment; no text
+//! These files are programs of this project: who writes one runs what it says. The choice is not: it comes
+//! from
+//! experiment files and from the page. So it is a plain word, and commands get it in their environment; no
+//! text
 //! of a command is made from it.
 
 mod run;

@@ -1,4 +1,5 @@
-//! A run of a peer: its commands with what they find in their environment, and the figures from what it printed.
+//! A run of a peer: its commands with what they find in their environment, and the figures from what it
+//! printed.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -95,7 +96,8 @@ fn make(line: &str, environment: &[(OsString, OsString)]) -> Result<(), String> 
 }
 
 impl PeerScenario {
-    /// What the commands find in their environment, beside the addresses. Nothing of it becomes text of a line.
+    /// What the commands find in their environment, beside the addresses. Nothing of it becomes text of a
+    /// line.
     fn environment(&self, build: &Path) -> Result<Vec<(OsString, OsString)>, String> {
         let peer = &self.peer.peer;
         let here = fs::canonicalize(&peer.folder).unwrap_or_else(|_| peer.folder.clone());

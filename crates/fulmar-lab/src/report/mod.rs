@@ -1,7 +1,8 @@
 //! Reports: for each experiment CSV, JSON and SVG, one static HTML page, a page for each source, and the
 //! table of verdicts.
 //!
-//! Tables and pages are kept in the tree, and the pictures over time that a source has as well; JSON, the other
+//! Tables and pages are kept in the tree, and the pictures over time that a source has as well; JSON, the
+//! other
 //! pictures and the HTML page are made when somebody wants them.
 
 mod chapter;

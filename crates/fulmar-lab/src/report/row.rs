@@ -20,7 +20,8 @@ pub struct Row {
     pub is_outside: bool,
     /// The commit of the program that ran it.
     pub commit: Option<String>,
-    /// That is another engine than the one that is reported on: what it measured is shown, and counts as absent.
+    /// That is another engine than the one that is reported on: what it measured is shown, and counts as
+    /// absent.
     pub is_stale: bool,
     /// The command of one run like this, where there is one.
     pub command: Option<String>,

@@ -63,11 +63,13 @@ pub struct Item {
     /// Why it differs, as measured, or why it is absent.
     #[serde(default)]
     pub why: String,
-    /// Whether the source gives no number for it (a figure that is lost or has no scale): its bounds are ours,
+    /// Whether the source gives no number for it (a figure that is lost or has no scale): its bounds are
+    /// ours,
     /// and it agrees in kind at best.
     #[serde(default)]
     pub in_kind: bool,
-    /// Why there is nothing to judge: its claims hold by definition, or no bound can be had. Empty if there is.
+    /// Why there is nothing to judge: its claims hold by definition, or no bound can be had. Empty if there
+    /// is.
     #[serde(default)]
     pub unjudged: String,
     /// Another item of the same source that the same runs and claims serve: both count once.
@@ -111,7 +113,8 @@ pub enum Verdict {
     Reproduced,
     /// The same, where the source gives no number: the bounds are ours.
     InKind,
-    /// No claim fails, but some is undecided: a bound lies within the 95 % interval, or a cell was not measured.
+    /// No claim fails, but some is undecided: a bound lies within the 95 % interval, or a cell was not
+    /// measured.
     Open,
     /// A claim does not hold.
     Differs,

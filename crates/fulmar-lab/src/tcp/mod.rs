@@ -155,7 +155,8 @@ fn start_flow(
     Ok(Threads { sender, receiver, is_over, count })
 }
 
-/// Closed, a connection is gone at once. One that waits for acknowledgments nobody will send keeps its namespace
+/// Closed, a connection is gone at once. One that waits for acknowledgments nobody will send keeps its
+/// namespace
 /// for minutes, and each namespace makes the next ones slower.
 fn leave_nothing(stream: &TcpStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)

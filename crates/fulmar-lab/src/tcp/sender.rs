@@ -44,7 +44,8 @@ pub(super) struct Sender {
     sent: Sent,
 }
 
-/// Connects with the congestion control the flow names. Blocks until the handshake is complete, at most for `patience`:
+/// Connects with the congestion control the flow names. Blocks until the handshake is complete, at most for
+/// `patience`:
 /// the kernel's own is two minutes. Nothing if it is not complete by then.
 pub(super) fn connect(flow: &TcpFlow, port: u16, patience: Duration) -> io::Result<Option<TcpStream>> {
     let stream = TcpStream::from(sys::tcp_socket()?);

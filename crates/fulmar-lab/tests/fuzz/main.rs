@@ -1,4 +1,5 @@
-//! The fuzz target of the desk with what is kept in `fuzz/seeds`, changed at random, so that it runs in every ordinary test.
+//! The fuzz target of the desk with what is kept in `fuzz/seeds`, changed at random, so that it runs in every
+//! ordinary test.
 #![cfg(target_os = "linux")]
 #![allow(unreachable_pub, reason = "modules of one program")]
 

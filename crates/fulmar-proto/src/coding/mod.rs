@@ -154,7 +154,8 @@ impl Coding {
         self.strategy.ledger().ring.held_bytes()
     }
 
-    /// Bytes held in all, with those whose chunk is still in use and buffers that are kept for symbols to come.
+    /// Bytes held in all, with those whose chunk is still in use and buffers that are kept for symbols to
+    /// come.
     pub fn memory_bytes(&self) -> u64 {
         let ring = &self.strategy.ledger().ring;
         ring.held_bytes() + ring.pinned_bytes() + ring.spare_bytes()

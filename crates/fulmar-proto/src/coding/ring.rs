@@ -288,7 +288,8 @@ impl Ring {
         self.held_mut(id).map(|held| std::mem::replace(&mut held.state, state))
     }
 
-    /// A packet that carried `id` brings it no more. True if that was the last under way: the state that follows is the
+    /// A packet that carried `id` brings it no more. True if that was the last under way: the state that
+    /// follows is the
     /// caller's to set.
     pub(super) fn lose_packet(&mut self, id: SymbolId) -> bool {
         let Some(held) = self.held_mut(id) else { return false };

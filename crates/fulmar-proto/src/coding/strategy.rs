@@ -43,7 +43,8 @@ pub(super) trait Strategy: Debug + Send {
     /// What was sent and what is known of it.
     fn ledger(&self) -> &Ledger;
 
-    /// How the next chance to send looks to a policy, but for [`Self::often_lost`]. `rtt` is the time after which what
+    /// How the next chance to send looks to a policy, but for [`Self::often_lost`]. `rtt` is the time after
+    /// which what
     /// was sent has arrived or is lost.
     fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
 

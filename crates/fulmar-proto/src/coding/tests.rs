@@ -213,7 +213,8 @@ fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
     }
 }
 
-/// After a black-out that looked like a path of a smaller MTU a stream stood still: copies of a symbol's first piece had
+/// After a black-out that looked like a path of a smaller MTU a stream stood still: copies of a symbol's
+/// first piece had
 /// arrived, the rest was lost, and the symbol counted as under way for ever.
 #[test]
 fn a_symbol_of_which_only_copies_of_one_piece_arrive_is_missing() {
@@ -247,7 +248,8 @@ fn a_symbol_of_which_only_copies_of_one_piece_arrive_is_missing() {
     assert!(pair.is_all_delivered());
 }
 
-/// Packets of 60 bytes, where symbols of 100 were made: as much as can be sent of what is asked for, until `is_enough`.
+/// Packets of 60 bytes, where symbols of 100 were made: as much as can be sent of what is asked for, until
+/// `is_enough`.
 fn recover_in_parts(pair: &mut Pair, is_enough: impl Fn(&Pair) -> bool) -> Vec<(Vec<u8>, Content)> {
     let mut sent = Vec::new();
     while pair.missing() > 0 && !is_enough(pair) {
@@ -468,7 +470,8 @@ fn often_lost(pair: &Pair) -> Option<(u32, u32)> {
     Some((often.losses, often.copies))
 }
 
-/// A receiver that retains 256 symbols, of which 224 may be referred to: what is older than twice as many is old.
+/// A receiver that retains 256 symbols, of which 224 may be referred to: what is older than twice as many is
+/// old.
 #[test]
 fn what_is_old_and_was_lost_twice_is_shown_again_and_again_until_something_else_leaves() {
     let mut pair = Pair::new(NoCode);

@@ -48,7 +48,8 @@ impl Connection {
         if self.is_closing() { None } else { self.streams.open(dir) }
     }
 
-    /// The peer may have so many streams of a direction open from now on, whatever the settings say; fewer than
+    /// The peer may have so many streams of a direction open from now on, whatever the settings say; fewer
+    /// than
     /// before only as those end that it has.
     pub fn limit_streams(&mut self, dir: Dir, count: u64) {
         self.streams.limit_streams(dir, count);
@@ -181,7 +182,8 @@ impl Connection {
         }
     }
 
-    /// Another takes the place of this handshake: the peer is told once, and nothing is kept of it. Does nothing to
+    /// Another takes the place of this handshake: the peer is told once, and nothing is kept of it. Does
+    /// nothing to
     /// a connection whose handshake is over.
     pub fn give_way(&mut self, now: Instant) {
         if self.is_handshaking() {
@@ -245,7 +247,8 @@ impl Connection {
         symbols + early + self.handshake.memory_bytes() + self.path.recovery.memory_bytes()
     }
 
-    /// Bytes that this connection holds for others: what the peer made it hold, streams and their data that wait
+    /// Bytes that this connection holds for others: what the peer made it hold, streams and their data that
+    /// wait
     /// for a reader, and what was written and has not arrived.
     pub fn memory_bytes(&self) -> usize {
         let streams = self.streams.held_bytes() + self.streams.state_bytes() + self.coding.memory_bytes();

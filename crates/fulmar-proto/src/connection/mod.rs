@@ -1,8 +1,10 @@
 //! One connection: recovery, coding, streams and crypto wired together. Each of them is a struct of its own;
 //! here is only what passes between them.
 //!
-//! `receive` opens packets and hands out frames, `establish` those of the handshake, `feedback` turns ACKs into
-//! the record the algorithms are fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on keys,
+//! `receive` opens packets and hands out frames, `establish` those of the handshake, `feedback` turns ACKs
+//! into
+//! the record the algorithms are fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on
+//! keys,
 //! `path` holds what is measured, `moves` follows a peer to another address, `close` ends it, `api` is the
 //! application's side, `trace` tells of single packets.
 
@@ -286,7 +288,8 @@ impl Connection {
         self.rng.next_u64()
     }
 
-    /// A symbol arrived or left: its memory is kept for repair symbols that refer to it, and for as long as any
+    /// A symbol arrived or left: its memory is kept for repair symbols that refer to it, and for as long as
+    /// any
     /// may be under way.
     fn on_symbol_passed(&mut self, now: Instant) {
         let rtt = self.path.recovery.rtt().smoothed();

@@ -312,7 +312,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on decoding what has arrived. What that brings is told at once: the ACK of the packets it came from
+    /// Goes on decoding what has arrived. What that brings is told at once: the ACK of the packets it came
+    /// from
     /// may have left.
     pub(super) fn decode_more(&mut self) -> Result<(), TransportError> {
         let recovered = self.symbols_in.stats().recovered;

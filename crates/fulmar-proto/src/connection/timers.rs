@@ -99,7 +99,8 @@ impl Connection {
         self.quiet.wants_port_at(since, self.probe_timeout())
     }
 
-    /// Nothing will come or go any more. The application may hold this for long: what it can still read is left, and
+    /// Nothing will come or go any more. The application may hold this for long: what it can still read is
+    /// left, and
     /// the counts.
     fn let_go(&mut self) {
         self.is_delivery_awaited &= !self.has_unacked();

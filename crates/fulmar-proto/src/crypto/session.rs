@@ -3,7 +3,8 @@
 //! Decides when keys become available and whether the peer is who it must be. Handshake bytes go in and out
 //! in order and without gaps; packets, repetition and reordering are the connection's business.
 //!
-//! What TLS needs for that, some KiB, goes when the handshake is over ([`Session::conclude`]); what was agreed
+//! What TLS needs for that, some KiB, goes when the handshake is over ([`Session::conclude`]); what was
+//! agreed
 //! on stays.
 
 use super::config::{ClientConfig, ServerConfig};
@@ -171,7 +172,8 @@ impl Session {
         }));
     }
 
-    /// The parameters the peer sent; at a client they are authentic once the handshake is complete. `None` once
+    /// The parameters the peer sent; at a client they are authentic once the handshake is complete. `None`
+    /// once
     /// it is [concluded](Self::conclude).
     pub fn peer_parameters(&self) -> Option<&[u8]> {
         self.under_way()?.tls.quic_transport_parameters()

@@ -64,7 +64,8 @@ pub struct X509Identity {
 }
 
 impl X509Identity {
-    /// A chain of certificates in DER, the own one first, and the private key of that one in DER (PKCS #8, SEC 1 or
+    /// A chain of certificates in DER, the own one first, and the private key of that one in DER (PKCS #8,
+    /// SEC 1 or
     /// PKCS #1).
     ///
     /// # Errors

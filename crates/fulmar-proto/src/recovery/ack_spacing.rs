@@ -5,7 +5,8 @@
 //! are lost in bursts there are as many as make a silence longer than a quarter of a round trip improbable: a
 //! burst takes packets, so many ACKs make it short.
 //!
-//! ACKs obey the way back (RFC 3449): where it is full of them, or their queue makes the round trip long, there are fewer.
+//! ACKs obey the way back (RFC 3449): where it is full of them, or their queue makes the round trip long,
+//! there are fewer.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::Instant;
 
 /// ACKs per round trip where none is lost.
 const PER_ROUND_MIN: u32 = 8;
-/// And so many where a way back that has been full has a queue again, which makes the round trip long: window and rate need
+/// And so many where a way back that has been full has a queue again, which makes the round trip long: window
+/// and rate need
 /// some to follow the path.
 const PER_ROUND_QUEUED_MIN: f64 = 2.0;
 /// And at most.
@@ -32,7 +34,8 @@ const EVERY_MAX: u64 = 64;
 /// The same where the way back carries no more ACKs.
 const EVERY_MAX_FULL: u64 = 512;
 const DELAY_MIN: Duration = Duration::from_millis(1);
-/// Eight in a round trip of 0.8 s. More of them would cost both ends as much as they do on a short path, and tell no more.
+/// Eight in a round trip of 0.8 s. More of them would cost both ends as much as they do on a short path, and
+/// tell no more.
 const DELAY_MAX: Duration = Duration::from_millis(100);
 /// A policy this close to the one asked for is not worth a frame.
 const NEAR: f64 = 1.25;

@@ -118,7 +118,8 @@ impl<T: Copy> Recovery<T> {
         self.burst_room.learn(self.control.controller().bandwidth(), &self.forward, self.packet_bytes());
         if self.rtt.has_sample() {
             let window_packets = self.budget().window_bytes / self.packet_bytes();
-            // Beside TCP's timer ACKs are TCP's, which open the window, and no more than is known to be needed.
+            // Beside TCP's timer ACKs are TCP's, which open the window, and no more than is known to be
+            // needed.
             let way_back =
                 if self.silence.gives_up() { self.way_back.channel() } else { self.way_back.at_worst() };
             self.acks.update(window_packets, &self.rtt, &way_back, &mut self.back_rate);
@@ -149,7 +150,8 @@ impl<T: Copy> Recovery<T> {
         Findings { fates, is_newest: false, has_news: false, rest: None, feedback }
     }
 
-    /// Takes every packet up to `upto` that `ack` acknowledges for the first time, as far as one pass goes, and
+    /// Takes every packet up to `upto` that `ack` acknowledges for the first time, as far as one pass goes,
+    /// and
     /// returns the newest.
     fn take_acked(
         &mut self,

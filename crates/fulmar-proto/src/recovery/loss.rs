@@ -230,7 +230,8 @@ mod tests {
         assert_eq!((detector.threshold_packets(), detector.delay(RTT)), (3, RTT * 9 / 8));
     }
 
-    /// At 800 Mb/s and 25 ms of jitter packets overtake two thousand others: a third of what was sent went out twice.
+    /// At 800 Mb/s and 25 ms of jitter packets overtake two thousand others: a third of what was sent went
+    /// out twice.
     #[test]
     fn packets_that_overtake_more_than_a_thousand_are_judged_by_time() {
         let (mut detector, mut sent) = (LossDetector::new(3), SentPackets::default());

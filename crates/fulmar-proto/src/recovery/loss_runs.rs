@@ -1,8 +1,11 @@
 //! The runs that lost packets come in, as whoever stands in one of them sees it.
 //!
-//! A mean length counts runs. Where a short queue drops a packet now and then most runs are of one, though most losses
-//! come in long ones; and whoever hears nothing wants to know how long that may last. So losses are counted: each loss
-//! by how many of its run came before it. In bursts of geometric length their mean is E - 1, E the mean length.
+//! A mean length counts runs. Where a short queue drops a packet now and then most runs are of one, though
+//! most losses
+//! come in long ones; and whoever hears nothing wants to know how long that may last. So losses are counted:
+//! each loss
+//! by how many of its run came before it. In bursts of geometric length their mean is E - 1, E the mean
+//! length.
 
 /// Losses after which what was seen has faded to a third.
 const MEMORY_LOSSES: f32 = 1024.0;
@@ -30,8 +33,10 @@ impl Default for LossRuns {
 }
 
 impl LossRuns {
-    /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it: losses are found in the order
-    /// of sending, so a run goes on if the packet before was the last one found lost. The one place that counts bursts.
+    /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it: losses are found
+    /// in the order
+    /// of sending, so a run goes on if the packet before was the last one found lost. The one place that
+    /// counts bursts.
     pub(super) fn on_lost(&mut self, ordinal: u32) -> bool {
         let begins = self.after_newest != ordinal;
         self.after_newest = ordinal.wrapping_add(1);
@@ -70,7 +75,8 @@ mod tests {
     fn single_losses_do_not_hide_long_bursts() {
         assert_eq!(LossRuns::default().burst_packets(), 1.0);
         assert_eq!(after([1; 100]).burst_packets(), 1.0);
-        // Bursts of geometric length with a mean of 8, in the order of a stride, and as many single losses among them.
+        // Bursts of geometric length with a mean of 8, in the order of a stride, and as many single losses
+        // among them.
         let geometric = (0..600_u32).map(|n| {
             let quantile = (f64::from(n * 389 % 600) + 0.5) / 600.0;
             (quantile.ln() / (1.0_f64 - 1.0 / 8.0).ln()).ceil() as u32

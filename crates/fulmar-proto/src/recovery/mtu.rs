@@ -24,7 +24,8 @@ const RAISE_AFTER_FALL: Duration = Duration::from_secs(45);
 const PROBES_MAX: u32 = 3;
 /// Full-sized packets lost in a row, none arriving, before the path is suspected to have shrunk ..
 const BLACK_HOLE_PACKETS: u32 = 10;
-/// .. if they were sent over more than so many round trips: a burst of losses passes in less, but on slow paths.
+/// .. if they were sent over more than so many round trips: a burst of losses passes in less, but on slow
+/// paths.
 const BLACK_HOLE_ROUNDS: u32 = 6;
 
 /// A probe to send.
@@ -179,10 +180,13 @@ impl MtuDiscovery {
         }
     }
 
-    /// Packet `number`, sent at `sent_at`, was lost. True if the path has shrunk and the size fell back to 1200 bytes.
+    /// Packet `number`, sent at `sent_at`, was lost. True if the path has shrunk and the size fell back to
+    /// 1200 bytes.
     ///
-    /// A loss is declared because something later arrived: small packets pass, or, after a burst that took all before it,
-    /// large ones as well, and then it tells nothing. The count alone would be met by a burst, or by chance on a path that
+    /// A loss is declared because something later arrived: small packets pass, or, after a burst that took
+    /// all before it,
+    /// large ones as well, and then it tells nothing. The count alone would be met by a burst, or by chance
+    /// on a path that
     /// loses half; the time is not.
     pub fn on_lost(&mut self, number: PacketNumber, sent_at: Instant, bytes: u32, rtt: Duration) -> bool {
         let is_small = bytes <= u32::from(BASE_BYTES) || self.current_bytes <= BASE_BYTES;

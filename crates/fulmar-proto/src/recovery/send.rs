@@ -151,7 +151,8 @@ impl<T: Copy> Recovery<T> {
         self.sent.largest_acked().is_some()
     }
 
-    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search, or another try
+    /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search, or
+    /// another try
     /// of a probe that was lost, is worth its packet and those that tell of its loss.
     pub fn poll_mtu_probe(&mut self, now: Instant, is_active: bool) -> Option<Probe> {
         let goes_on = self.mtu.is_searching() && !self.mtu.has_lost();

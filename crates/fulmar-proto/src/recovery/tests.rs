@@ -211,7 +211,8 @@ fn when_no_burst_explains_the_silence_a_timeout_sends_one_packet_and_nine_pings(
         }
         cargoes.push(probes);
     }
-    // Of a path that is not known bursts of four are assumed: thirty probes in a row are lost in one in a thousand.
+    // Of a path that is not known bursts of four are assumed: thirty probes in a row are lost in one in a
+    // thousand.
     assert_eq!(cargoes[..2], [[ProbeCargo::Next; 6]; 2]);
     assert_eq!(cargoes[2..5], [[ProbeCargo::Base; 6]; 3]);
     let mut last = [ProbeCargo::Nothing; 10];

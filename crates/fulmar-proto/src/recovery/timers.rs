@@ -95,7 +95,8 @@ impl<T: Copy> Recovery<T> {
         self.silence.timeout_after(ack_delay, expiries)
     }
 
-    /// How long news from the peer may be under way: the probe timeout of RFC 9002 6.2.1, whatever the profile's
+    /// How long news from the peer may be under way: the probe timeout of RFC 9002 6.2.1, whatever the
+    /// profile's
     /// own timeout is.
     pub fn news_timeout(&self) -> Duration {
         Timeout::Probe.base(&self.rtt) + self.ack_delay_max()

@@ -21,7 +21,8 @@ pub struct StreamConfig {
     /// Stretches of bytes beyond a gap, over all streams: about 200 bytes each beside the data. A sound
     /// sender leaves one per lost symbol.
     pub fragments_max: u64,
-    /// Bytes of one stream taken from the application and not sent yet: twice what leaves before its writer has
+    /// Bytes of one stream taken from the application and not sent yet: twice what leaves before its writer
+    /// has
     /// its turn.
     pub stream_send_buffer_bytes_max: u64,
     /// Bytes of all streams taken from the application and not sent yet.

@@ -1,6 +1,7 @@
 //! How much may be sent: the credit an end announces for what it receives, and how the credit grows.
 //!
-//! A window is moved forward when a quarter of it is consumed (RFC 9000 4.2): while a reader waits for a gap to
+//! A window is moved forward when a quarter of it is consumed (RFC 9000 4.2): while a reader waits for a gap
+//! to
 //! close, what it read before and did not tell is lost to the sender. If that went in less than a round trip,
 //! the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of Chromium's
 //! `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a sender that
@@ -69,7 +70,8 @@ impl RecvWindow {
     /// Data up to `highest` were received while the reader waits for what is missing before them: it is not
     /// the reader that is slow. If a quarter of the credit is used up, the window doubles at once: the sender
     /// may have used up half by then, three quarters when it hears of it, and all of it if that is lost once.
-    /// Where packets get lost, a window consumed in bursts, whenever a gap closes, would seem slow although it
+    /// Where packets get lost, a window consumed in bursts, whenever a gap closes, would seem slow although
+    /// it
     /// is what limits the sender.
     pub(super) fn on_gap(&mut self, highest: u64) {
         if self.max.saturating_sub(highest) < self.window_bytes - self.window_bytes / 4 {

@@ -42,7 +42,8 @@ use send::SendShared;
 use std::collections::BTreeSet;
 use table::Table;
 
-/// What a stream takes beside its data, with its places in tables and queues: 10,000 of a byte each took 10 MB.
+/// What a stream takes beside its data, with its places in tables and queues: 10,000 of a byte each took 10
+/// MB.
 const STREAM_BYTES: u64 = 1024;
 
 /// All streams of one end of a connection.
@@ -89,7 +90,8 @@ pub struct StreamStats {
     pub received_bytes: u64,
     /// Stream bytes the application has read.
     pub read_bytes: u64,
-    /// Of the received ones, those that it may still read, gaps between them included. What was stopped or reset
+    /// Of the received ones, those that it may still read, gaps between them included. What was stopped or
+    /// reset
     /// is neither read nor unread.
     pub unread_bytes: u64,
     /// Stretches of received bytes that wait beyond a gap.
@@ -149,7 +151,8 @@ impl Streams {
         }
     }
 
-    /// The peer may have so many streams of a direction open from now on; fewer than it was allowed before only as
+    /// The peer may have so many streams of a direction open from now on; fewer than it was allowed before
+    /// only as
     /// those end that it has.
     pub fn limit_streams(&mut self, dir: Dir, count: u64) {
         self.table.set_concurrent_max(dir, count.min(STREAMS_MAX));

@@ -1,6 +1,7 @@
 //! Which streams there are, were and may be (RFC 9000 2.1, 3, 4.6).
 //!
-//! Streams of a kind are opened in order. One on which nothing has happened yet is a number in a range: a peer
+//! Streams of a kind are opened in order. One on which nothing has happened yet is a number in a range: a
+//! peer
 //! that opens ten thousand with one frame costs one range, in time and in memory.
 
 use super::config::{STREAMS_MAX, StreamConfig};
@@ -48,7 +49,8 @@ struct Remote {
 /// Streams that are open and on which nothing has happened yet.
 #[derive(Debug, Default)]
 struct Untouched {
-    /// Ranges of their places by the first of each: whatever a peer picks out of ten thousand costs a look-up.
+    /// Ranges of their places by the first of each: whatever a peer picks out of ten thousand costs a
+    /// look-up.
     ranges: BTreeMap<u64, u64>,
     count: u64,
 }

@@ -1,4 +1,5 @@
-//! How soon a connection is there, whatever the path loses, and what that costs a thin one: docs/wire.md 5.2.3,
+//! How soon a connection is there, whatever the path loses, and what that costs a thin one: docs/wire.md
+//! 5.2.3,
 //! 5.2.4, 5.2.5, 2.2.6.
 
 use std::time::Duration;
@@ -164,7 +165,8 @@ fn wire_2_2_6_one_network_does_not_take_the_place_of_all_others() {
     };
     crowd(&mut world, 100);
     assert_eq!(world.server.endpoint.connection_count(), 10);
-    // A client of another network notices nothing; those of the same one are heard when the crowd has had its second.
+    // A client of another network notices nothing; those of the same one are heard when the crowd has had its
+    // second.
     world.connected();
     assert_eq!(world.server.endpoint.connection_count(), 11);
     world.run_for(Duration::from_secs(1));

@@ -15,7 +15,8 @@ const SECONDS: u32 = 60;
 /// IPv4 and UDP.
 const HEADERS_BYTES: u64 = 28;
 
-/// Packets, and bytes with their IP headers, that both ends send for each datagram. The latter as a multiple of what the
+/// Packets, and bytes with their IP headers, that both ends send for each datagram. The latter as a multiple
+/// of what the
 /// datagram takes without us.
 fn cost(path: LinkConfig, is_two_way: bool) -> (f64, f64) {
     let mut world = connected(1, path);

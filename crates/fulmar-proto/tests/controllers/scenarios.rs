@@ -71,7 +71,8 @@ fn a_new_rate_is_found_downwards_and_upwards() {
             link.change = Some((at(5.0), after * 1_000_000));
             let run = run(link, App::Bulk, 20.0);
             let share = run.megabits() / (mean * (1.0 - loss));
-            // More is found by the next probe, which comes up to 2.5 s later where losses look like congestion.
+            // More is found by the next probe, which comes up to 2.5 s later where losses look like
+            // congestion.
             let least = if loss > 0.0 { 0.82 } else { 0.9 };
             assert!((least..=1.0).contains(&share), "{before} to {after}: {share}");
             assert!(run.dropped() < 0.03, "{}", run.dropped());
@@ -88,7 +89,8 @@ fn marks_keep_the_queue_short() {
     assert!(run.inner.queue_share() < 0.08, "{}", run.inner.queue_share());
 }
 
-/// Where jitter delays packets more of them fill the path: a bound that left them out came down with every mark, to 21 Mb/s.
+/// Where jitter delays packets more of them fill the path: a bound that left them out came down with every
+/// mark, to 21 Mb/s.
 #[test]
 fn marks_beside_jitter_cost_little_more_than_marks() {
     let megabits = |jitter_millis| {
@@ -100,7 +102,8 @@ fn marks_beside_jitter_cost_little_more_than_marks() {
     assert!(jittered > 0.5 * steady, "{jittered}, {steady}");
 }
 
-/// Jitter hides that nothing waits, and the first rounds lose more than a fifth: of 96 seeds these five ended start-up there,
+/// Jitter hides that nothing waits, and the first rounds lose more than a fifth: of 96 seeds these five ended
+/// start-up there,
 /// and had 0.40 to 0.79; the others are as they were.
 #[test]
 fn heavy_loss_ends_no_start_up_where_round_trips_are_restless() {
@@ -112,7 +115,8 @@ fn heavy_loss_ends_no_start_up_where_round_trips_are_restless() {
     }
 }
 
-/// As at the edge of a Wi-Fi cell: losses in bursts, and a probe that finds more each time the link has become faster.
+/// As at the edge of a Wi-Fi cell: losses in bursts, and a probe that finds more each time the link has
+/// become faster.
 #[test]
 fn a_rate_that_moves_is_followed() {
     let mut link = Link::new(12, 40).lossy(0.1, 20.0).queue(2.0);

@@ -92,7 +92,8 @@ fn cubic_and_auto_live_together_in_long_queues() {
     }
 }
 
-/// What share an `auto` has that comes so many milliseconds after another, in the mean over these moments, of what
+/// What share an `auto` has that comes so many milliseconds after another, in the mean over these moments, of
+/// what
 /// arrives from one second to the other.
 fn share_beside(
     other: impl Fn() -> Box<dyn CongestionController>,
@@ -114,18 +115,21 @@ fn share_beside(
     mean(&shares)
 }
 
-/// A search for the shortest round trip every four seconds that CUBIC fills the queue through, and what was ours stays
+/// A search for the shortest round trip every four seconds that CUBIC fills the queue through, and what was
+/// ours stays
 /// ours.
 #[test]
 fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
     let gaps: Vec<u64> = (500..=4250).step_by(250).collect();
     let cubic = || Box::new(Cubic::new(MTU, CubicConfig::default())) as _;
     let share = share_beside(cubic, &Link::new(100, 20), None, &gaps, [20.0, 40.0]);
-    // 0.44 in the mean of sixteen starts (standard error 0.016); 0.40 in six where competing began anew after each.
+    // 0.44 in the mean of sixteen starts (standard error 0.016); 0.40 in six where competing began anew after
+    // each.
     assert!((0.42..0.6).contains(&share), "{share}");
 }
 
-/// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without BBR's window
+/// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without
+/// BBR's window
 /// and pace ours has 0.11 (`stubborn`).
 #[test]
 fn auto_holds_its_own_beside_bbr() {
@@ -133,7 +137,8 @@ fn auto_holds_its_own_beside_bbr() {
     assert_shared_whenever_begun(&Link::new(100, 20), &["bbr", "auto"], 40.0, 0.4);
 }
 
-/// By the pulses of its cycle BBR is known before it leaves its first trough, after ten seconds; until then ours would
+/// By the pulses of its cycle BBR is known before it leaves its first trough, after ten seconds; until then
+/// ours would
 /// have what CUBIC has beside it.
 #[test]
 fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
@@ -145,7 +150,8 @@ fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
     assert!((0.35..0.6).contains(&with) && without < 0.3, "{with}, {without}");
 }
 
-/// One that keeps its queue standing, and has no cycle, shows itself by its troughs alone, ten seconds apart. Once they are
+/// One that keeps its queue standing, and has no cycle, shows itself by its troughs alone, ten seconds apart.
+/// Once they are
 /// known each is filled, and half of the link is ours.
 #[test]
 fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
@@ -157,8 +163,10 @@ fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
     assert!((0.35..0.5).contains(&with) && without < 0.2, "{with}, {without}");
 }
 
-/// Who wins beside CUBIC, or beside another in a short queue with loss, depends on the moment of the start: over many
-/// moments neither loses much. (Not while CUBIC still doubles: whoever comes then has a tenth for ten seconds.)
+/// Who wins beside CUBIC, or beside another in a short queue with loss, depends on the moment of the start:
+/// over many
+/// moments neither loses much. (Not while CUBIC still doubles: whoever comes then has a tenth for ten
+/// seconds.)
 fn assert_shared_whenever_begun(link: &Link, names: &[&str], seconds: f64, least_mean: f64) {
     let gaps = [1000, 1500, 2000, 3000, 4000];
     let least = gaps.map(|gap| {
@@ -208,8 +216,10 @@ fn autos_in_a_short_queue_do_not_take_its_drops_for_the_paths() {
     assert!(ten.dropped < 0.06, "{}", ten.dropped);
 }
 
-/// Nobody who comes late sees the empty queue, and each takes what all drop for the path's. Of three crowds each dropped
-/// 0.36 to 0.38 of what it sent, as long as flows that saw the queue go little by little kept that belief; 0.17 to 0.36 until
+/// Nobody who comes late sees the empty queue, and each takes what all drop for the path's. Of three crowds
+/// each dropped
+/// 0.36 to 0.38 of what it sent, as long as flows that saw the queue go little by little kept that belief;
+/// 0.17 to 0.36 until
 /// they drained it in the same moments, 0.12 to 0.13 now.
 #[test]
 fn crowds_of_autos_come_down() {
@@ -242,7 +252,8 @@ fn behind_a_policer_they_find_that_probes_make_no_queue() {
     assert!(with.1 > 0.9, "{with:?}");
 }
 
-/// Of twenty flows that begin `gap` milliseconds one after another, on hosts whose clocks are up to `apart` from each other:
+/// Of twenty flows that begin `gap` milliseconds one after another, on hosts whose clocks are up to `apart`
+/// from each other:
 /// what the queue dropped in so many seconds, and Jain's index after ten.
 fn crowd_of_twenty(
     link: Link,
@@ -264,7 +275,8 @@ fn crowd_of_twenty(
     (run.dropped_share(), jain(&received))
 }
 
-/// Flows that begin within two or three seconds take the full queue for the path. Those that drain it in the same
+/// Flows that begin within two or three seconds take the full queue for the path. Those that drain it in the
+/// same
 /// moments find out, though their clocks differ; each alone does not.
 #[test]
 fn a_crowd_drains_its_queue_in_the_same_moments() {
@@ -284,8 +296,10 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
     assert!(jain.min(jain_apart) > 0.9, "{jain}, {jain_apart}");
 }
 
-/// Twenty flows on a link that loses a fiftieth have ten packets a round trip each, and lose one in one round of five. By the
-/// rule that no single round may lose more than its floor explains, shares went with the errors of the floors.
+/// Twenty flows on a link that loses a fiftieth have ten packets a round trip each, and lose one in one round
+/// of five. By the
+/// rule that no single round may lose more than its floor explains, shares went with the errors of the
+/// floors.
 #[test]
 fn shares_do_not_go_with_the_errors_of_floors() {
     let link = Link::new(100, 20).lossy(0.02, 0.0);
@@ -294,9 +308,12 @@ fn shares_do_not_go_with_the_errors_of_floors() {
     assert!(mean(&jains) > 0.97, "{jains:?}");
 }
 
-/// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of what the link
-/// carries until it knows better, a round trip later. As long as the others came down by a seventh each round, the queue
-/// was full until all had come: in the mean of sixteen such crowds 0.120 of all packets was dropped, 0.098 now (standard
+/// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of
+/// what the link
+/// carries until it knows better, a round trip later. As long as the others came down by a seventh each
+/// round, the queue
+/// was full until all had come: in the mean of sixteen such crowds 0.120 of all packets was dropped, 0.098
+/// now (standard
 /// error 0.005).
 #[test]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
@@ -311,7 +328,8 @@ fn latecomers_on_a_long_path_are_made_room_for_at_once() {
     assert!(dropped < 0.109, "{dropped}");
 }
 
-/// Of two flows whose round trips are 10 and 100 ms, at a loss rate: Jain's index from the 15th to the 45th second, in the
+/// Of two flows whose round trips are 10 and 100 ms, at a loss rate: Jain's index from the 15th to the 45th
+/// second, in the
 /// mean of four starts.
 fn near_and_far(without: Option<Mechanism>, loss: f64) -> f64 {
     let starts = [500, 1000, 1500, 2000].map(|gap| {
@@ -338,7 +356,8 @@ fn jain(received: &[u64]) -> f64 {
     sum * sum / squares / received.len() as f64
 }
 
-/// A queue that doubles one round trip is a tenth of the other. If that counts as none the far flow has the link.
+/// A queue that doubles one round trip is a tenth of the other. If that counts as none the far flow has the
+/// link.
 #[test]
 fn who_is_far_sees_the_queue_of_who_is_near() {
     for loss in [0.0, 0.02] {
@@ -349,7 +368,8 @@ fn who_is_far_sees_the_queue_of_who_is_near() {
     }
 }
 
-/// Takes nothing for congestion: so many bytes under way, but for four packets for 200 ms in each ten seconds.
+/// Takes nothing for congestion: so many bytes under way, but for four packets for 200 ms in each ten
+/// seconds.
 #[derive(Debug, Default)]
 struct Stubborn {
     now: Duration,

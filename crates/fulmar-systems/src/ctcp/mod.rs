@@ -1,4 +1,5 @@
-//! Coded TCP (Leith, Medard et al.): blocks of 32 with repair at the loss rate, and a backoff by RTTmin / RTT.
+//! Coded TCP (Leith, Medard et al.): blocks of 32 with repair at the loss rate, and a backoff by RTTmin /
+//! RTT.
 
 mod controller;
 mod hybrid;

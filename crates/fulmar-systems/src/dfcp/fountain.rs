@@ -10,7 +10,8 @@
 //! how many are sent at once rather than after a loss is known: what it is above 65536 is added to what the
 //! code is expected to need. 0 leaves all to counting.
 //!
-//! Where half of all is lost a block takes ten round trips: at high rates the receiver's memory ends before the window
+//! Where half of all is lost a block takes ten round trips: at high rates the receiver's memory ends before
+//! the window
 //! does, and no block is begun that would push another out of it.
 //!
 //! Invariant: never more blocks under way than the window.

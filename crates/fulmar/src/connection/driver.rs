@@ -29,7 +29,8 @@ use crate::endpoint::memory::{CONNECTION_BYTES, HANDSHAKE_BYTES, Room, Share};
 use crate::panics::caught;
 use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
 
-/// Batches sent before other tasks get their turn: up to 128 KiB, about 0.1 ms. Half of what a stream may have
+/// Batches sent before other tasks get their turn: up to 128 KiB, about 0.1 ms. Half of what a stream may
+/// have
 /// queued, so that its writer comes before the queue is empty.
 const BATCHES_PER_TURN: usize = 2;
 /// Wait before looking again at a time that has come and yet left nothing to do.
@@ -209,7 +210,8 @@ impl ConnectionDriver {
         Step::Wait(at)
     }
 
-    /// Nobody drives the connection any more: what can still be read of it counts until nobody holds it. Where
+    /// Nobody drives the connection any more: what can still be read of it counts until nobody holds it.
+    /// Where
     /// memory is short nothing is left to read.
     fn leave(&mut self, state: &mut State) {
         let memory = self.share.memory().clone();
@@ -348,7 +350,8 @@ impl Future for ConnectionDriver {
         match turn {
             Turn::Drained => return Poll::Ready(()),
             Turn::Unfinished if !is_queued => {
-                // Comes back only after the runtime has looked at its sockets: the ACKs that matter now are there.
+                // Comes back only after the runtime has looked at its sockets: the ACKs that matter now are
+                // there.
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
             }
             Turn::Unfinished | Turn::Idle(_) | Turn::Blocked => {}

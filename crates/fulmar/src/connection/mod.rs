@@ -28,7 +28,8 @@ use crate::{RecvStream, SendStream};
 /// A connection: streams and datagrams to one peer, encrypted and authenticated.
 ///
 /// Cloning gives another handle to the same connection. When the last handle is gone, and with it the last
-/// stream, the connection ends in order, with code 0: [finished](SendStream::finish) streams are still delivered, for at
+/// stream, the connection ends in order, with code 0: [finished](SendStream::finish) streams are still
+/// delivered, for at
 /// most 30 seconds, as long as the runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
 #[derive(Clone)]
 pub struct Connection(Handle);
@@ -123,7 +124,8 @@ impl Connection {
     }
 
     /// The peer may have so many streams for both ends open from now on, whatever
-    /// [`TransportConfig::streams_bi`](crate::TransportConfig::streams_bi) says: a server that knows its clients
+    /// [`TransportConfig::streams_bi`](crate::TransportConfig::streams_bi) says: a server that knows its
+    /// clients
     /// can give each its due. Fewer than before only as those end that it has.
     pub fn limit_bi_streams(&self, count: u64) {
         self.0.act(|state| state.proto.limit_streams(Dir::Bi, count));
@@ -134,16 +136,21 @@ impl Connection {
         self.0.act(|state| state.proto.limit_streams(Dir::Uni, count));
     }
 
-    /// Whether dropping a [`SendStream`] that was neither finished nor reset finishes it, as quinn does, in place of
-    /// resetting it. For all streams of this connection that are dropped from now on; in a thread that panics they are
+    /// Whether dropping a [`SendStream`] that was neither finished nor reset finishes it, as quinn does, in
+    /// place of
+    /// resetting it. For all streams of this connection that are dropped from now on; in a thread that panics
+    /// they are
     /// reset all the same. Default: no.
     pub fn finish_dropped_streams(&self, finishes: bool) {
         self.0.finishes_dropped.store(finishes, Ordering::Relaxed);
     }
 
-    /// Says that the application holds so many bytes for this connection, for one of its streams say: they count as
-    /// what the connection holds itself ([`EndpointConfig::memory_bytes`](crate::EndpointConfig::memory_bytes)),
-    /// until what is returned is dropped. `None` if nothing is left: whatever it was wanted for is to be refused.
+    /// Says that the application holds so many bytes for this connection, for one of its streams say: they
+    /// count as
+    /// what the connection holds itself
+    /// ([`EndpointConfig::memory_bytes`](crate::EndpointConfig::memory_bytes)),
+    /// until what is returned is dropped. `None` if nothing is left: whatever it was wanted for is to be
+    /// refused.
     pub fn hold_memory(&self, bytes: usize) -> Option<HeldMemory> {
         self.0.shared().take_memory(bytes)
     }
@@ -199,7 +206,8 @@ impl Connection {
     }
 
     /// The application protocol that both ends agreed on (ALPN, RFC 7301): one of
-    /// [`with_alpn`](crate::crypto::ClientConfig::with_alpn), or [`ALPN_DEFAULT`](crate::crypto::ALPN_DEFAULT).
+    /// [`with_alpn`](crate::crypto::ClientConfig::with_alpn), or
+    /// [`ALPN_DEFAULT`](crate::crypto::ALPN_DEFAULT).
     pub fn alpn(&self) -> Option<Vec<u8>> {
         self.0.lock().proto.alpn().map(<[u8]>::to_vec)
     }

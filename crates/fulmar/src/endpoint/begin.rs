@@ -1,4 +1,5 @@
-//! How connections come to an endpoint: this end begins them, or a client knocks. Each gets a task of its own.
+//! How connections come to an endpoint: this end begins them, or a client knocks. Each gets a task of its
+//! own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

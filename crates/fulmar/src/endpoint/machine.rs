@@ -1,6 +1,7 @@
 //! How much memory this process may use: what the machine has, or what its control groups allow.
 //!
-//! The machine is asked by sysinfo(2), not by `/proc/meminfo`, which a service that sees only its own processes
+//! The machine is asked by sysinfo(2), not by `/proc/meminfo`, which a service that sees only its own
+//! processes
 //! has not (systemd's `ProcSubset=pid`). The control group is the process's own, and those above it.
 
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ fn ram_bytes() -> Option<u64> {
     None
 }
 
-/// The least that control groups allow which this process is in, of either version (cgroups(7)). `root` is where
+/// The least that control groups allow which this process is in, of either version (cgroups(7)). `root` is
+/// where
 /// the file system begins.
 fn allowed_bytes(root: &Path) -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();

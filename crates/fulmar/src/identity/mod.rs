@@ -17,7 +17,8 @@
 //! refused, and a server in `known_hosts`, or somebody has to be asked. A server known under another key is
 //! an error that nobody is asked about.
 //!
-//! An `authorized_keys` or `known_hosts` that others than its owner may write to, or whose folder they may, is
+//! An `authorized_keys` or `known_hosts` that others than its owner may write to, or whose folder they may,
+//! is
 //! refused: it decides who is let in, or believed ([`check_trusted`]).
 //!
 //! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at
@@ -36,7 +37,8 @@
 //!
 //! // A client that knows servers from `known_hosts`, and trusts new ones at first sight.
 //! let client = fulmar::Endpoint::client("[::]:0".parse()?)?;
-//! let connection = home.connect(&client, &"example.org:4747".parse()?, Default::default(), async |_| true).await?;
+//! let connection = home.connect(&client, &"example.org:4747".parse()?, Default::default(), async |_|
+//! true).await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -1,11 +1,14 @@
 //! QUIC by the `quinn` crate: one stream, as much as goes for so many seconds.
 //!
 //! `quinn-peer certificate DIR` once; then `quinn-peer server DIR SECONDS` and
-//! `quinn-peer client DIR HOST SECONDS cubic|bbr|newreno`. The server prints, again and again, a line of JSON:
+//! `quinn-peer client DIR HOST SECONDS cubic|bbr|newreno`. The server prints, again and again, a line of
+//! JSON:
 //! bytes so far, and the goodput within SECONDS of the first.
 //!
-//! Configuration: quinn's own, but for windows (64 MiB, so that they are never what limits a run), datagrams of up to 1472
-//! bytes as the links carry them, and the congestion control, which quinn offers as `cubic` (its default), `bbr` (an
+//! Configuration: quinn's own, but for windows (64 MiB, so that they are never what limits a run), datagrams
+//! of up to 1472
+//! bytes as the links carry them, and the congestion control, which quinn offers as `cubic` (its default),
+//! `bbr` (an
 //! experimental BBRv1) and `newreno`.
 
 use std::error::Error;
@@ -79,7 +82,8 @@ async fn serve(folder: &Path, seconds: f64) -> Result<()> {
     let Some(first) = stream.read_chunk(usize::MAX, true).await? else { return Err("an empty stream".into()) };
     let (began, mut bytes) = (Instant::now(), first.bytes.len());
     let (end, mut counted, mut tell_at) = (began + Duration::from_secs_f64(seconds), bytes, began);
-    // Goes on until this program is ended: a connection that breaks is timed to the end, there was more to come.
+    // Goes on until this program is ended: a connection that breaks is timed to the end, there was more to
+    // come.
     loop {
         tell_at += TELL_INTERVAL;
         while let Ok(result) = timeout_at(tell_at, stream.read_chunk(usize::MAX, true)).await {

@@ -26,14 +26,17 @@ use crate::units::parse_seconds;
 /// What every client of a gateway can be told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClientArgs {
-    /// Gateway: HOST, HOST:PORT or a name from config.toml. Of several, separated by commas, the first one that answers
+    /// Gateway: HOST, HOST:PORT or a name from config.toml. Of several, separated by commas, the first one
+    /// that answers
     /// is used
     #[arg(value_name = "HOST[:PORT]", value_hint = clap::ValueHint::Hostname)]
     gateways: String,
-    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles` [default: auto]
+    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
+    /// [default: auto]
     #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
-    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic (two to four
+    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic
+    /// (two to four
     /// times its volume), `throughput` sends none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,

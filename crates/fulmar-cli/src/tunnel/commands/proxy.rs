@@ -15,7 +15,8 @@ use crate::tunnel::near::login::Login;
 use crate::tunnel::near::proxy;
 use crate::tunnel::watch::report::ObservedClient;
 
-/// Run a proxy on this machine that connects through a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on one port.
+/// Run a proxy on this machine that connects through a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on one
+/// port.
 ///
 /// The gateway resolves names if the program leaves that to the proxy (curl: socks5h://).
 #[derive(Debug, clap::Args)]

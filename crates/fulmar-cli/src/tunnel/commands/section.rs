@@ -69,7 +69,8 @@ impl Unit {
         lock(&self.opened).observed.clone()
     }
 
-    /// Ends it: its ports and devices are free again. Connections that are there go on, unless the rules of the
+    /// Ends it: its ports and devices are free again. Connections that are there go on, unless the rules of
+    /// the
     /// kernel go with it by which they came.
     pub async fn end(mut self) {
         self.end_handed_over().await;

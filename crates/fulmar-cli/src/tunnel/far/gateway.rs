@@ -199,7 +199,8 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Serves a stream that the client has opened, or tells it why not: whoever has no place waits for nobody.
+    /// Serves a stream that the client has opened, or tells it why not: whoever has no place waits for
+    /// nobody.
     pub async fn serve<R: RecvHalf + 'static>(&self, recv: R, send: SendStream) {
         let guest = Arc::clone(&self.guest);
         let mut send = TunnelSend::from(send);

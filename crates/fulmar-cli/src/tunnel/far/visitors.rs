@@ -64,7 +64,8 @@ impl Bound {
         }
     }
 
-    /// Brings visitors to the client. Those that are there stay when listening ends; they have seats of their own.
+    /// Brings visitors to the client. Those that are there stay when listening ends; they have seats of their
+    /// own.
     pub(super) async fn receive(self, door: Door) {
         match self {
             Self::Streams(listener) => loop {

@@ -131,7 +131,8 @@ impl RecvHalf for Prefixed {
     }
 }
 
-/// A Unix socket knows no reset: who writes to it hears that nobody reads, who reads sees an end. (Linux tells a
+/// A Unix socket knows no reset: who writes to it hears that nobody reads, who reads sees an end. (Linux
+/// tells a
 /// reader of a reset only where something that it had sent was not read.)
 impl SendHalf for unix::OwnedWriteHalf {
     fn cut_off(&mut self) {

@@ -20,10 +20,12 @@ const BUFFER_BYTES_MIN: usize = 4 << 10;
 /// A buffer that is filled at once doubles up to this.
 const BUFFER_BYTES_MAX: usize = 256 << 10;
 
-/// By so much have all buffers of a process grown, at most: flows that stand still keep theirs, and there may be thousands.
+/// By so much have all buffers of a process grown, at most: flows that stand still keep theirs, and there may
+/// be thousands.
 const GROWN_BYTES_MAX: usize = 4 << 20;
 
-/// A buffer takes at most this part of what is left of that, so that there is always something left for who comes next.
+/// A buffer takes at most this part of what is left of that, so that there is always something left for who
+/// comes next.
 const PART_OF_REST: usize = 8;
 
 /// The buffers of this process.

@@ -58,7 +58,8 @@ struct Visit {
     is_carried: AtomicBool,
 }
 
-/// Serves one client to its end. A body that is cut off ends it without a shutdown, which is a reset ([`Carried`]).
+/// Serves one client to its end. A body that is cut off ends it without a shutdown, which is a reset
+/// ([`Carried`]).
 pub async fn serve(stream: Carried, client: Client, login: Option<Arc<Login>>) -> Result<(), hyper::Error> {
     let visit = Arc::new(Visit { client, login, last: Mutex::new(None), is_carried: AtomicBool::new(false) });
     let (kept, served) = (stream.clone(), Arc::clone(&visit));
@@ -76,7 +77,8 @@ pub async fn serve(stream: Carried, client: Client, login: Option<Arc<Login>>) -
         .with_upgrades();
     conversation.await?;
     if !visit.is_carried.load(Ordering::SeqCst) {
-        // All was said. (A CONNECT that was refused ends without a shutdown.) A client that is gone needs no end.
+        // All was said. (A CONNECT that was refused ends without a shutdown.) A client that is gone needs no
+        // end.
         let _ = kept.end();
     }
     Ok(())
@@ -137,7 +139,8 @@ impl Visit {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = path.parse::<Uri>().map_err(|e| malformed(&e))?;
         strip(request.headers_mut());
-        // A proxy speaks its own version, both ways (RFC 9110 2.5): with that of an old origin a body without a
+        // A proxy speaks its own version, both ways (RFC 9110 2.5): with that of an old origin a body without
+        // a
         // length would end as its connection does.
         *request.version_mut() = Version::HTTP_11;
         // The target of the request counts, whatever the header says (RFC 9112 3.2.2).

@@ -33,7 +33,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 /// for.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
-/// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes to
+/// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes
+/// to
 /// find another, so that who asked at the beginning of the silence is asked for there.
 pub const ANSWER_MAX: Duration = Duration::from_secs(14);
 

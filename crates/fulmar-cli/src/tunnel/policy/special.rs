@@ -1,7 +1,8 @@
 //! Networks that are not the Internet: the two IANA Special-Purpose Address Registries, whole, and what IANA
 //! keeps elsewhere.
 //!
-//! What the registries call *globally reachable* is private here all the same, except where an IPv6 address is
+//! What the registries call *globally reachable* is private here all the same, except where an IPv6 address
+//! is
 //! one of IPv4 in disguise: an anycast address of a relay or translator leads to the one that is next to the
 //! gateway.
 
@@ -105,7 +106,8 @@ const REGISTRY_V6: &[Row] = &[
     ("fe80::/10", "Link-Local Unicast", Some(LinkLocal)),
 ];
 
-/// What is not in the registries: multicast, forms that are no longer used, and what a cloud tells its machines at
+/// What is not in the registries: multicast, forms that are no longer used, and what a cloud tells its
+/// machines at
 /// an address that looks public (Azure's wire server). All others that are known are in networks above, as
 /// 169.254.169.254, fd00:ec2::254, 100.100.100.200, 192.0.0.192.
 const MORE: &[Row] = &[
@@ -140,7 +142,8 @@ pub(super) static SPECIAL: LazyLock<Vec<Special>> = LazyLock::new(|| {
     all
 });
 
-/// The special network in which an address lies that is in its plain form; for IPv6 the rest is named as well.
+/// The special network in which an address lies that is in its plain form; for IPv6 the rest is named as
+/// well.
 pub(super) fn special(address: IpAddr) -> Option<Special> {
     SPECIAL.iter().find(|special| special.network.contains(address)).copied()
 }

@@ -30,7 +30,8 @@ pub struct Report {
     pub opened: u64,
     /// Flows refused.
     pub refused: u64,
-    /// Packets of UDP flows and tunnels that were dropped here, by cause ([`crate::tunnel::flow::drops::Cause`]).
+    /// Packets of UDP flows and tunnels that were dropped here, by cause
+    /// ([`crate::tunnel::flow::drops::Cause`]).
     #[serde(default)]
     pub dropped_packets: BTreeMap<String, u64>,
     /// Connections there are.

@@ -31,7 +31,8 @@ pub enum Mechanism {
     RttProbe,
     /// Where others share a full queue the rate is what the link carried.
     Carried,
-    /// Where few packets fill the path short queues count, and one that stands is drained before it counts as others'.
+    /// Where few packets fill the path short queues count, and one that stands is drained before it counts as
+    /// others'.
     Narrow,
     /// Who may never have seen the queue empty drains it when others do, in the moments that all know.
     Join,

@@ -103,7 +103,8 @@ impl Carried {
 mod tests {
     use super::*;
 
-    /// So many rounds of 100 ms, each of which carried 10,000 bytes, with samples of 1, 2, 3 .. times 100 kB/s.
+    /// So many rounds of 100 ms, each of which carried 10,000 bytes, with samples of 1, 2, 3 .. times 100
+    /// kB/s.
     fn after(rounds: u32, lost_packets: u32) -> Carried {
         let mut carried = Carried::new();
         for round in 1..=rounds {

@@ -1,12 +1,18 @@
 //! Draining together.
 //!
-//! Flows that keep a queue full take it for the path: none of them sees the shortest round trip, and what one leaves
-//! when it looks for it alone (`probing`) the others fill. So they look for it in moments that all know (`moments`).
-//! A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it drains in such
-//! moments, and also when it sees the round trip fall below that of the last seconds, though it sent no slower itself,
-//! for then somebody drains; and it goes on draining while it finds shorter round trips than any that were known.
+//! Flows that keep a queue full take it for the path: none of them sees the shortest round trip, and what one
+//! leaves
+//! when it looks for it alone (`probing`) the others fill. So they look for it in moments that all know
+//! (`moments`).
+//! A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it drains
+//! in such
+//! moments, and also when it sees the round trip fall below that of the last seconds, though it sent no
+//! slower itself,
+//! for then somebody drains; and it goes on draining while it finds shorter round trips than any that were
+//! known.
 //!
-//! A queue that stood and is gone when we drain, three times in a row, is filled by flows that drain with us: our
+//! A queue that stood and is gone when we drain, three times in a row, is filled by flows that drain with us:
+//! our
 //! own kind, and nobody who takes no loss for congestion. A queue that nobody saw shows it the first time.
 
 use core::time::Duration;
@@ -23,13 +29,15 @@ const DIP_MIN: Duration = Duration::from_micros(300);
 /// For whoever may be blind this is enough, and more than the distance of a round's mean from its shortest.
 const BLIND_DIP: u32 = 256;
 const BLIND_DIP_MIN: Duration = Duration::from_micros(100);
-/// What a drain finds is compared with the longest of the rounds of so long: others may have begun a little sooner.
+/// What a drain finds is compared with the longest of the rounds of so long: others may have begun a little
+/// sooner.
 const STOOD: Duration = Duration::from_secs(1);
 /// So much time passes between two drains, or two flows would go on joining each other.
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
 const DRAIN_ROUNDS: u64 = 5;
-/// That they drain when we do is believed for so long after the first of three such drains: beside BBR one empties the
+/// That they drain when we do is believed for so long after the first of three such drains: beside BBR one
+/// empties the
 /// queue by chance.
 pub(super) const KIN_MEMORY: Duration = Duration::from_secs(14);
 
@@ -95,7 +103,8 @@ impl Drains {
         self.emptied_at[0].is_some_and(|at| now - at < KIN_MEMORY)
     }
 
-    /// A round of a shortest round trip of `rtt` ends: is that below the last seconds', by more than `margin`?
+    /// A round of a shortest round trip of `rtt` ends: is that below the last seconds', by more than
+    /// `margin`?
     pub(super) fn is_dip(&mut self, now: Instant, rtt: Duration, margin: Duration) -> bool {
         let shortest = self.rtt_min.value().map_or(rtt, Duration::from_nanos);
         self.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
@@ -132,7 +141,8 @@ mod tests {
         drains.open(at(millis), 100, false);
     }
 
-    /// A drain in which a queue of 18 ms, which others had begun to drain, was found to be gone after so many rounds.
+    /// A drain in which a queue of 18 ms, which others had begun to drain, was found to be gone after so many
+    /// rounds.
     fn drain(drains: &mut Drains, millis: u64, rounds: u64) {
         open(drains, millis, &[38, 21]);
         for round in 1..=rounds {

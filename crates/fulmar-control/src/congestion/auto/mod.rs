@@ -84,11 +84,14 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// Window as a multiple of the bandwidth-delay product (BBR's cwnd_gain): room for delayed and aggregated
 /// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
-/// What is ours of a queue that is not all our own, as a part of the bandwidth-delay product; but no more than the
+/// What is ours of a queue that is not all our own, as a part of the bandwidth-delay product; but no more
+/// than the
 /// shortest queue that we see, or of a common one they would have the more whose round trips are the longer.
 const SHARED_QUEUE: f64 = 0.05;
-/// Bytes in flight, as a multiple of that product, for a probe in such a queue: enough to find the rate again at a round
-/// trip a third longer than the shortest, or the rate would spiral down where the delay is not a queue but jitter.
+/// Bytes in flight, as a multiple of that product, for a probe in such a queue: enough to find the rate again
+/// at a round
+/// trip a third longer than the shortest, or the rate would spiral down where the delay is not a queue but
+/// jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
@@ -143,7 +146,8 @@ pub struct Auto {
     spread: Spread,
     /// The last round of cruising met nothing.
     is_flat: bool,
-    /// The last round that might have taught the floor found no queue: the first that finds none may tell of losses in one.
+    /// The last round that might have taught the floor found no queue: the first that finds none may tell of
+    /// losses in one.
     was_drained: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
@@ -262,7 +266,8 @@ impl Auto {
         }
     }
 
-    /// Bytes in flight beside the bandwidth-delay product, though no queue stands. Bunched ACKs: as much as arrives
+    /// Bytes in flight beside the bandwidth-delay product, though no queue stands. Bunched ACKs: as much as
+    /// arrives
     /// between them (BBR: extra_acked). Jitter: as much as the path holds of what it delays.
     fn held_bytes(&self) -> u64 {
         let held = self.bunch_gap().max(self.spread());
@@ -274,7 +279,8 @@ impl Auto {
         self.model.bdp_bytes().unwrap_or(0).saturating_add(self.held_bytes())
     }
 
-    /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all our own.
+    /// Bytes in flight, as a multiple of the bandwidth-delay product, while a queue stands that is not all
+    /// our own.
     fn shared_window_gain(&self) -> f64 {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         let seen = self.standing_slack().as_secs_f64() / rtt_min.as_secs_f64().max(f64::MIN_POSITIVE);

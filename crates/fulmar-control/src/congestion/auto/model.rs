@@ -8,7 +8,8 @@
 //! sample (which at p = 20 % and 170 packets a round would be 8 % too high).
 //!
 //! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since
-//! the last probe. The round trip is the minimum of the last ten seconds; where jitter hides that from all but a
+//! the last probe. The round trip is the minimum of the last ten seconds; where jitter hides that from all
+//! but a
 //! few packets (`jitter`), what the others take in an empty path fills it.
 
 use core::time::Duration;
@@ -24,9 +25,11 @@ const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
 const RTT_CONFIRM: f64 = 1.05;
 /// So much longer than the rest of a packet should take.
 const REST_SLACK: f64 = 1.25;
-/// A packet that lacks no more than this part of what it may have is full: those of data seldom have the last byte of it.
+/// A packet that lacks no more than this part of what it may have is full: those of data seldom have the last
+/// byte of it.
 const NEARLY: u32 = 32;
-/// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so few that it
+/// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so
+/// few that it
 /// is often too high.
 const NARROW_PACKETS: u64 = 16;
 
@@ -82,7 +85,8 @@ impl Model {
         if self.rtt_min().is_some_and(|min| rtt <= min) {
             self.shortest_bytes = bytes;
         }
-        // On a narrow path a queue of two packets is no more than a packet's own size makes of a round trip: what it drops
+        // On a narrow path a queue of two packets is no more than a packet's own size makes of a round trip:
+        // what it drops
         // would pass for the path's.
         let is_nearly = bytes >= mtu_bytes - mtu_bytes / NEARLY;
         if bytes >= mtu_bytes || (is_nearly && self.is_narrow(mtu_bytes) == Some(false)) {
@@ -90,7 +94,8 @@ impl Model {
         }
     }
 
-    /// The rate of the link that a sample shows. One shorter than a round trip shows ACKs bunched on their way
+    /// The rate of the link that a sample shows. One shorter than a round trip shows ACKs bunched on their
+    /// way
     /// rather than the bottleneck (BBR draft 4.1.2), and none is returned.
     pub(super) fn link_rate(&self, sample: &RateSample, floor: f64) -> Option<Rate> {
         (sample.interval >= self.rtt_min()?).then(|| link_rate(sample, floor))
@@ -158,7 +163,8 @@ impl Model {
         self.rtt_min.value().map(Duration::from_nanos)
     }
 
-    /// The same for packets as large as they may be. Those of the handshake are shorter, and on a slow link so are
+    /// The same for packets as large as they may be. Those of the handshake are shorter, and on a slow link
+    /// so are
     /// their round trips, but by no more than the rest of them takes.
     pub(super) fn full_rtt_min(&self) -> Option<Duration> {
         let min = self.rtt_min()?;
@@ -169,7 +175,8 @@ impl Model {
         Some(full.filter(is_right).unwrap_or(min))
     }
 
-    /// How long the round trip of an empty path is where so many packets are under way, or `None` without jitter.
+    /// How long the round trip of an empty path is where so many packets are under way, or `None` without
+    /// jitter.
     pub(super) fn set_jittered_rtt(&mut self, rtt: Option<Duration>) {
         self.jittered_rtt = rtt;
     }
@@ -204,7 +211,8 @@ impl Model {
     }
 }
 
-/// What the link carried while `sample` was taken: what arrived, and what was lost on the way up to the floor.
+/// What the link carried while `sample` was taken: what arrived, and what was lost on the way up to the
+/// floor.
 pub(super) fn link_rate(sample: &RateSample, floor: f64) -> Rate {
     let resolved_bytes = sample.delivered_bytes.saturating_add(sample.lost_bytes);
     let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;

@@ -1,9 +1,14 @@
-//! Moments that all flows know without having spoken: multiples of a period on the clock that their hosts share.
+//! Moments that all flows know without having spoken: multiples of a period on the clock that their hosts
+//! share.
 //!
-//! Where flows keep a queue full none of them sees the shortest round trip, and what one leaves when it looks for it
-//! alone the others fill. If all drain in the same moment the queue is gone, and all know the path. Hosts' clocks agree
-//! within some hundredths of a second (NTP); flows whose clocks are 0.1 s apart still find each other, and a second
-//! apart it is as if there were no moments (docs/profiles/auto/crowds.md). Periods are a second times a power of two, so
+//! Where flows keep a queue full none of them sees the shortest round trip, and what one leaves when it looks
+//! for it
+//! alone the others fill. If all drain in the same moment the queue is gone, and all know the path. Hosts'
+//! clocks agree
+//! within some hundredths of a second (NTP); flows whose clocks are 0.1 s apart still find each other, and a
+//! second
+//! apart it is as if there were no moments (docs/profiles/auto/crowds.md). Periods are a second times a power
+//! of two, so
 //! that the moments of a longer period belong to every shorter one.
 
 use core::time::Duration;
@@ -12,12 +17,14 @@ use fulmar_units::{Instant, whole_nanos};
 
 /// Whose shortest round trip is old looks for it in a moment of this period.
 pub(super) const PERIOD: Duration = Duration::from_secs(4);
-/// A drain costs a round trip and a half: who may be blind gives no more than three hundredths of the time to it.
+/// A drain costs a round trip and a half: who may be blind gives no more than three hundredths of the time to
+/// it.
 const BLIND_ROUNDS: u32 = 50;
 /// The shortest period, and the longest in such steps: 64 s.
 const STEP: Duration = Duration::from_micros(15_625);
 const STEPS_MAX: u64 = 4096;
-/// A queue that comes back so long before or after a moment was drained by those who keep it: a few round trips, and
+/// A queue that comes back so long before or after a moment was drained by those who keep it: a few round
+/// trips, and
 /// the distance of clocks.
 const BEFORE: Duration = Duration::from_millis(300);
 const AFTER: Duration = Duration::from_millis(700);

@@ -56,7 +56,8 @@ pub(super) enum Slow {
     Drain,
     /// Until the queue that probing filled is gone; compares loss and finds the shortest RTT.
     Down,
-    /// No longer than until the queue that probing filled is gone: there is no loss to compare, and nobody to wait for.
+    /// No longer than until the queue that probing filled is gone: there is no loss to compare, and nobody to
+    /// wait for.
     Brief,
     /// As `Down`, deeper, because the shortest RTT was not seen for long.
     DeepDown,
@@ -94,7 +95,8 @@ impl Slow {
         }
     }
 
-    /// Down to what share of the bandwidth-delay product it drains what is in flight; `None` for as long as it may last:
+    /// Down to what share of the bandwidth-delay product it drains what is in flight; `None` for as long as
+    /// it may last:
     /// who drains with others does not know what fills the path.
     pub(super) fn drain_target(self) -> Option<f64> {
         match self {

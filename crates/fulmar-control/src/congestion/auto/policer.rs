@@ -1,11 +1,15 @@
 //! Policers: links that drop what comes faster than their rate, and let nothing wait.
 //!
-//! Their drops look like the path's losses, for nothing waits, and to make up for them is to lose more: several flows that
-//! do lose half of what they send. But on a path that is ours to fill a probe makes a queue, or finds more. A probe that
+//! Their drops look like the path's losses, for nothing waits, and to make up for them is to lose more:
+//! several flows that
+//! do lose half of what they send. But on a path that is ours to fill a probe makes a queue, or finds more. A
+//! probe that
 //! did neither was dropped. After a few of them losses may be others' doing, as where a queue hides.
 //!
-//! Source: Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016. BBR's long-term rate (Linux,
-//! net/ipv4/tcp_bbr.c, `bbr_lt_bw_sampling`) takes a steady rate amid heavy loss for a policer's; a path that loses a fifth
+//! Source: Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016. BBR's long-term rate
+//! (Linux,
+//! net/ipv4/tcp_bbr.c, `bbr_lt_bw_sampling`) takes a steady rate amid heavy loss for a policer's; a path that
+//! loses a fifth
 //! by itself looks just so.
 
 use core::time::Duration;
@@ -38,7 +42,8 @@ impl Policer {
         self.probes.is_known()
     }
 
-    /// A round that was sent no faster than the rate, of this mean round trip. A queue that stands is no policer's.
+    /// A round that was sent no faster than the rate, of this mean round trip. A queue that stands is no
+    /// policer's.
     pub(super) fn on_cruise_round(&mut self, rtt: Duration, has_queue: bool) {
         self.cruise_rtt = Some(rtt);
         self.is_probing = false;
@@ -47,7 +52,8 @@ impl Policer {
         }
     }
 
-    /// A round that was sent faster, which brought `tally`. A queue would have made its mean round trip `rtt` longer than
+    /// A round that was sent faster, which brought `tally`. A queue would have made its mean round trip `rtt`
+    /// longer than
     /// before by `waited` at least.
     pub(super) fn on_probe_round(&mut self, rtt: Duration, waited: Duration, tally: &Tally) {
         if core::mem::replace(&mut self.is_probing, true) {
@@ -68,7 +74,8 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(20);
 
-    /// A probe after rounds of cruising: `rtt` millis while it lasts, so many packets of a hundred lost, and what arrived.
+    /// A probe after rounds of cruising: `rtt` millis while it lasts, so many packets of a hundred lost, and
+    /// what arrived.
     fn probe(policer: &mut Policer, rtt: u64, lost_packets: u32, rate: u64) {
         policer.on_cruise_round(RTT, false);
         let mut tally = Tally::new();

@@ -1,15 +1,18 @@
 //! The pulses of BBR's cycle.
 //!
 //! Once in eight of its round trips BBR sends a quarter faster for one, and then a quarter slower for as long
-//! (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4). In a queue that it shares the round trip rises for that
-//! time and falls again, at the same distance every time. Nobody else keeps time: our own kind waits between two
+//! (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4). In a queue that it shares the round trip rises
+//! for that
+//! time and falls again, at the same distance every time. Nobody else keeps time: our own kind waits between
+//! two
 //! probes as many rounds as chance wants, and CUBIC's losses come seconds apart.
 
 use core::time::Duration;
 
 use fulmar_units::Instant;
 
-/// From one pulse to the next, in the shortest round trips: BBR takes a little longer than one for each of its eight.
+/// From one pulse to the next, in the shortest round trips: BBR takes a little longer than one for each of
+/// its eight.
 const PERIOD_MIN: f64 = 7.4;
 const PERIOD_MAX: f64 = 9.4;
 /// The longest distance of a row over the shortest.
@@ -18,7 +21,8 @@ const STEADY: f64 = 1.15;
 const STEPS_MAX: u32 = 2;
 /// So many distances in a row are no chance, though one pulse among them was ours or somebody else's.
 const ROW: u32 = 8;
-/// A pulse is higher than this part of the shortest round trip: a third of BBR's own, if it had the link alone.
+/// A pulse is higher than this part of the shortest round trip: a third of BBR's own, if it had the link
+/// alone.
 const HEIGHT: u32 = 12;
 
 /// What a round saw of the round trip.
@@ -50,7 +54,8 @@ struct Row {
 }
 
 impl Pulses {
-    /// Adds a round on a path of this shortest round trip, where jitter moves round trips by `spread`. True if it ends a
+    /// Adds a round on a path of this shortest round trip, where jitter moves round trips by `spread`. True
+    /// if it ends a
     /// pulse that comes as BBR's do, after enough of them.
     pub(super) fn on_round(&mut self, swing: Swing, rtt_min: Duration, spread: Duration) -> bool {
         if swing.range > (rtt_min / HEIGHT).max(2 * spread) {
@@ -102,7 +107,8 @@ mod tests {
     const RTT_MIN: Duration = Duration::from_millis(20);
     const ROUND: u64 = 25;
 
-    /// Rounds in which the round trip rises by five milliseconds where a pulse of these distances, in milliseconds,
+    /// Rounds in which the round trip rises by five milliseconds where a pulse of these distances, in
+    /// milliseconds,
     /// falls into one: after how many pulses are they BBR's?
     fn found_after(distances: impl IntoIterator<Item = u64>) -> Option<usize> {
         let mut pulses = Pulses::default();

@@ -1,10 +1,15 @@
 //! By how much round trips vary within a round: jitter.
 //!
-//! A queue makes every round trip of a round longer, jitter does not; so the distance of a round's mean from its shortest
-//! is jitter's, in the steadiest of the last rounds. Of few round trips the shortest is seldom short: in a round of n,
-//! evenly spread, the distance is (n - 1) / (n + 1) of what many would show. Rounds of few are added up, each from its own
-//! shortest, for a queue may come and go between them. Where a narrow path loses much all rounds are such: not to know of
-//! its jitter is to take it for a queue, so that no round is clean and what is lost counts for the path never.
+//! A queue makes every round trip of a round longer, jitter does not; so the distance of a round's mean from
+//! its shortest
+//! is jitter's, in the steadiest of the last rounds. Of few round trips the shortest is seldom short: in a
+//! round of n,
+//! evenly spread, the distance is (n - 1) / (n + 1) of what many would show. Rounds of few are added up, each
+//! from its own
+//! shortest, for a queue may come and go between them. Where a narrow path loses much all rounds are such:
+//! not to know of
+//! its jitter is to take it for a queue, so that no round is clean and what is lost counts for the path
+//! never.
 
 use core::time::Duration;
 
@@ -88,7 +93,8 @@ mod tests {
     use super::*;
     use crate::Feedback;
 
-    /// Rounds of `samples` round trips each, spread evenly from 100 ms to 112, above a queue of `queue_ms` that changes from
+    /// Rounds of `samples` round trips each, spread evenly from 100 ms to 112, above a queue of `queue_ms`
+    /// that changes from
     /// round to round.
     fn spread_of(rounds: u32, samples: u32, queue_ms: [u64; 2]) -> Spread {
         let mut spread = Spread::new();
@@ -112,7 +118,8 @@ mod tests {
         for samples in [2, 3, 5, 100] {
             let spread = spread_of(60, samples, [0, 30]);
             let millis = spread.duration().as_secs_f64() * 1e3;
-            // Three halves of the range are 18 ms; of estimates of six round trips the least may be half of it.
+            // Three halves of the range are 18 ms; of estimates of six round trips the least may be half of
+            // it.
             assert!(spread.is_known() && (7.0..19.0).contains(&millis), "{samples}: {millis}");
         }
     }

@@ -112,7 +112,8 @@ impl Tally {
         self.is_app_limited |= feedback.rate_sample.is_some_and(|sample| sample.is_app_limited);
     }
 
-    /// Too little was left to send for a part of the round, yet in another more was under way than the `bdp_bytes`
+    /// Too little was left to send for a part of the round, yet in another more was under way than the
+    /// `bdp_bytes`
     /// that the path holds at the highest rate it ever had.
     pub(super) fn has_filled(&self, bdp_bytes: u64) -> bool {
         self.is_app_limited && !self.is_blackout && self.in_flight_bytes as f64 > bdp_bytes as f64 * FILLED
@@ -144,7 +145,8 @@ impl Tally {
         self.rtt_way.as_secs_f64() / self.rtt_range().as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// A sample of the link's rate: see `model`. Of ACKs that come at once only the last has all that arrived.
+    /// A sample of the link's rate: see `model`. Of ACKs that come at once only the last has all that
+    /// arrived.
     pub(super) fn add_link_rate(&mut self, now: Instant, rate: Rate) {
         self.link_rate = self.link_rate.max(rate);
         if let Some((_, earlier)) = self.newest_link.replace((now, rate)).filter(|(at, _)| *at != now) {

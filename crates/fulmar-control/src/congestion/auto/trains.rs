@@ -20,11 +20,13 @@ use fulmar_units::{Instant, Rate};
 
 use crate::Feedback;
 
-/// A train of fewer packets is no measurement, nor is one whose ACKs divide it into fewer parts; no more are compared.
+/// A train of fewer packets is no measurement, nor is one whose ACKs divide it into fewer parts; no more are
+/// compared.
 const PACKETS_MIN: u32 = 6;
 const PARTS_MIN: usize = 3;
 const PARTS_MAX: usize = 4;
-/// By so much a train must have stretched the round trip: the hosts' own noise seldom does so evenly. The first ten
+/// By so much a train must have stretched the round trip: the hosts' own noise seldom does so evenly. The
+/// first ten
 /// packets do on a link of a gigabit.
 const GROWTH_MIN: Duration = Duration::from_micros(100);
 /// By this share of the time in which it was acknowledged: else it was hardly faster than the bottleneck.
@@ -126,7 +128,8 @@ fn train(points: &[Point]) -> Option<Train> {
     Some(Train { rate: Rate::from_bytes_in(bytes, elapsed)?, packets, growth: Some(growth) })
 }
 
-/// Each part of the train, a quarter or what lies between two points if there are fewer, arrived at about the same
+/// Each part of the train, a quarter or what lies between two points if there are fewer, arrived at about the
+/// same
 /// rate, and met a longer queue than the one before.
 fn do_parts_agree(points: &[Point], packets: u32, growth: Duration) -> bool {
     let first = &points[0];
@@ -195,7 +198,8 @@ mod tests {
         assert_eq!(trains((0..10).map(|packet| (0, 100_000 + 11 * packet))), None);
     }
 
-    /// What packets sent at once show whose ACKs came, each with its place in the train and how many microseconds more
+    /// What packets sent at once show whose ACKs came, each with its place in the train and how many
+    /// microseconds more
     /// than 100 ms it took.
     fn acked(packets: &[(u32, u64)]) -> Vec<Train> {
         let mut trains = Trains::default();

@@ -1,9 +1,13 @@
 //! The trough that BBR leaves in a queue.
 //!
-//! Who takes no loss for congestion gives himself away every ten seconds: then BBR keeps four packets under way for
-//! 200 ms, or a round, to see the shortest round trip (draft-cardwell-iccrg-bbr-congestion-control 4.3.5). A queue
-//! that stood for long is gone at once, for just so long nothing at all waits, and then something does again, while we
-//! send no faster and no slower. Those who obey, and our own kind when it looks for the shortest round trip, leave
+//! Who takes no loss for congestion gives himself away every ten seconds: then BBR keeps four packets under
+//! way for
+//! 200 ms, or a round, to see the shortest round trip (draft-cardwell-iccrg-bbr-congestion-control 4.3.5). A
+//! queue
+//! that stood for long is gone at once, for just so long nothing at all waits, and then something does again,
+//! while we
+//! send no faster and no slower. Those who obey, and our own kind when it looks for the shortest round trip,
+//! leave
 //! something to wait for or are back sooner or later; a flow that ends does not come back.
 
 use core::time::Duration;
@@ -23,7 +27,8 @@ const FLAT_ROUNDS_MARGIN: u32 = 2;
 const FLAT_ROUNDS_MIN: u32 = 2;
 /// Among them so many may be noisy: a host held a few packets up.
 const NOISY_ROUNDS_MAX: u32 = 2;
-/// After so many it does not matter that we sent slower in the round before they began: what that drains is back sooner.
+/// After so many it does not matter that we sent slower in the round before they began: what that drains is
+/// back sooner.
 const PLAIN_ROUNDS_MIN: u32 = 6;
 /// The next follows ten seconds after its end, and as long as it takes BBR to come down.
 const PERIOD_MIN: Duration = Duration::from_millis(9_900);

@@ -1,7 +1,7 @@
 //! Single cells: flows that share a link, rates that fall, thin links and ways back, a microwave oven.
 
 use super::line::{Figure, Line, Over};
-use super::{Plan, Row};
+use super::plan::{Plan, Row};
 
 /// Flows of our own kind on one link, and beside others. Flags stand for themselves.
 const SHARING: [&str; 15] = [

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::line::{Figure, Line, Over};
-use super::{Plan, Row};
+use super::plan::{Plan, Row};
 
 /// Rate in Mb/s and round trip.
 const BASES: [(u32, &str); 2] = [(50, "30ms"), (10, "80ms")];

@@ -6,18 +6,14 @@ mod grid;
 mod line;
 mod page;
 mod paths;
+mod plan;
 mod traces;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use fulmar_proto::Profile;
 
-use super::progress::Bar;
-use crate::experiment::on_all_cores;
-use line::Line;
-use page::{Page, Table};
+use page::Page;
 
 /// Where recorded traces are, if nothing else is said.
 const TRACES: &str = "FULMAR_TRACES";
@@ -103,61 +99,10 @@ fn measure(args: &Args) -> Result<Page, String> {
     Ok(Page { profile: args.profile.clone(), is_quick: args.quick, tables })
 }
 
-/// A table that is still to be filled.
-struct Plan {
-    name: String,
-    /// What its figures are.
-    about: String,
-    columns: Vec<String>,
-    rows: Vec<Row>,
-    seeds: u64,
-}
-
-/// Its rows.
-struct Row {
-    name: String,
-    lines: Vec<Line>,
-}
-
-impl Plan {
-    /// Runs every line with every seed, on all cores.
-    fn run(self, profile: &str) -> Result<Table, String> {
-        let jobs: Vec<(usize, usize, u64)> = self
-            .rows
-            .iter()
-            .enumerate()
-            .flat_map(|(row, lines)| (0..lines.lines.len()).map(move |line| (row, line)))
-            .flat_map(|(row, line)| (1..=self.seeds).map(move |seed| (row, line, seed)))
-            .collect();
-        let (bar, done) = (Mutex::new(Bar::new(&self.name)), AtomicU64::new(0));
-        let found: Mutex<Vec<_>> = Mutex::new(Vec::new());
-        on_all_cores(&jobs, |&(row, line, seed)| {
-            let figures = self.rows[row].lines[line].run(profile, seed)?;
-            found.lock().unwrap_or_else(PoisonError::into_inner).push(((row, line, seed), figures));
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            bar.lock().unwrap_or_else(PoisonError::into_inner).show(done, jobs.len() as u64, "");
-            Ok(())
-        })?;
-        bar.into_inner().unwrap_or_else(PoisonError::into_inner).end();
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found.sort_by_key(|(job, _)| *job);
-        let cells = |row: usize| {
-            let lines = self.rows[row].lines.iter().enumerate();
-            lines.flat_map(|(number, line)| line.over_seeds(&of(&found, (row, number)))).collect()
-        };
-        let rows = (0..self.rows.len()).map(|row| (self.rows[row].name.clone(), cells(row))).collect();
-        Ok(Table { name: self.name, about: self.about, columns: self.columns, rows })
-    }
-}
-
-/// The figures of a line, by seed.
-fn of(found: &[((usize, usize, u64), Vec<f64>)], place: (usize, usize)) -> Vec<Vec<f64>> {
-    let is_here = |&&((row, line, _), _): &&((usize, usize, u64), Vec<f64>)| (row, line) == place;
-    found.iter().filter(is_here).map(|(_, figures)| figures.clone()).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::line::Line;
+    use super::plan::{Plan, Row};
     use super::*;
 
     fn of_one_second(flags: &str) -> Plan {

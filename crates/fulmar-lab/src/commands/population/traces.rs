@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::line::{Figure, Line, Over};
-use super::{Plan, Row};
+use super::plan::{Plan, Row};
 
 /// Names of files that are rates.
 const ENDINGS: [&str; 3] = ["down", "up", "bw"];

@@ -27,7 +27,8 @@ impl Count {
         self.meter.total_bytes
     }
 
-    /// When the time of a transfer by time is over: never for a time that is none, whatever a controller says.
+    /// When the time of a transfer by time is over: never for a time that is none, whatever a controller
+    /// says.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.amount {
             Amount::Seconds(seconds) => {

@@ -104,7 +104,8 @@ impl<'a> Road<'a> {
         views
     }
 
-    /// Takes the paths away (step 8), and tells what they did; it counts for nothing if more than one packet in
+    /// Takes the paths away (step 8), and tells what they did; it counts for nothing if more than one packet
+    /// in
     /// a hundred was later than `late_max`.
     pub(crate) fn clear(self, late_max: Duration) -> Result<Vec<LaneEnd>, String> {
         let elapsed: Duration = self.began.elapsed();

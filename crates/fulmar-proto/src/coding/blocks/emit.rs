@@ -124,7 +124,8 @@ impl BlockSender {
         Some(Content::Repair(number))
     }
 
-    /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way; of those in parts, where
+    /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way; of those
+    /// in parts, where
     /// as many as may be are.
     fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let window = self.block(number)?.window;

@@ -126,7 +126,8 @@ impl BlockSender {
         note(&mut self.awaited, number, is_awaited);
     }
 
-    /// A receiver that decodes with source symbols keeps the newest: with another block the oldest that is not
+    /// A receiver that decodes with source symbols keeps the newest: with another block the oldest that is
+    /// not
     /// decoded would no longer be among them.
     fn is_last_in_reach(&self) -> bool {
         let oldest = self.blocks.iter().find(|block| !block.is_decoded);

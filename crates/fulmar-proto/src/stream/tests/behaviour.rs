@@ -200,7 +200,8 @@ fn a_stop_after_the_end_needs_no_frame() {
     assert_eq!(pair.server.stats().unread_bytes, 1);
     pair.server.stop(id, 1).unwrap();
     assert!(pair.server.is_idle() && pair.server.stats().streams == 0);
-    // A gateway that went by bytes received and not read took streams that were given up for readers that are slow.
+    // A gateway that went by bytes received and not read took streams that were given up for readers that are
+    // slow.
     assert_eq!((pair.server.stats().unread_bytes, pair.server.stats().read_bytes), (0, 0));
 }
 

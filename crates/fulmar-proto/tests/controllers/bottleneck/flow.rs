@@ -47,7 +47,8 @@ pub struct Flow {
     pub sent_packets: u64,
     /// When the application has the next packet, if it has none yet.
     next_message_at: Option<Instant>,
-    /// When it has something to do, as long as nothing reaches it before. Kept: to ask every flow at every event was most
+    /// When it has something to do, as long as nothing reaches it before. Kept: to ask every flow at every
+    /// event was most
     /// of what a crowd took.
     wake_at: Option<Instant>,
 }

@@ -243,7 +243,8 @@ impl Field {
                 handle
             }
             Route::Respond(transmit) => {
-                // A refusal names the id in the packet that it refuses. Were that an honest client's, who sent a
+                // A refusal names the id in the packet that it refuses. Were that an honest client's, who
+                // sent a
                 // copy of it would know the keys of a handshake, as an observer does: he could end it.
                 if !is_refusal(&response) {
                     self.hear_as_stranger(transmit.destination, &response);
@@ -276,7 +277,8 @@ impl Field {
         party.map_or(0, |party| party.code).max(self.parties[to].code)
     }
 
-    /// Hears out the connections of a party to which something has happened, and sends what they have to send.
+    /// Hears out the connections of a party to which something has happened, and sends what they have to
+    /// send.
     fn flush(&mut self, place: usize) {
         let now = self.now;
         let mut out: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
@@ -392,7 +394,8 @@ impl Field {
         self.check_halves(HANDSHAKES_OF_NETWORK);
     }
 
-    /// No network of theirs has more handshakes under way at an honest server than that. Whose first packet was copied
+    /// No network of theirs has more handshakes under way at an honest server than that. Whose first packet
+    /// was copied
     /// by somebody else, ahead of it, has his place in that one's network: he is heard twice.
     pub(super) fn check_halves(&self, most: usize) {
         let mut networks = BTreeMap::<[u8; 3], usize>::new();

@@ -1,7 +1,8 @@
 //! The enemy in the swarm: one seed draws a server with honest clients, peers with valid keys that lie, and
 //! strangers.
 //!
-//! In some seeds there are strangers who prove their address and go no further: their networks have no more handshakes
+//! In some seeds there are strangers who prove their address and go no further: their networks have no more
+//! handshakes
 //! under way than is theirs, are sent no more than three times what came from them, and are soon forgotten.
 //!
 //! Hostile ends say in the handshake whatever can be said, forge frames under the right keys, acknowledge
@@ -34,7 +35,8 @@ use honest::Errand;
 const SIEGE: (u64, u64) = (300, 3000);
 /// Honest errands are done after so long, for nothing is in their way but a few losses.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Handshakes of strangers who say no more have ended by then: ten seconds (docs/wire.md 5.2.5), and what it takes until
+/// Handshakes of strangers who say no more have ended by then: ten seconds (docs/wire.md 5.2.5), and what it
+/// takes until
 /// the last that was sent has come.
 const HALF_TIME_MAX: Duration = Duration::from_secs(11);
 /// By then every hostile connection has been given up: idle timeouts, and three probe timeouts as long as a
