@@ -222,8 +222,7 @@ pub unsafe extern "C" fn ful_conn_user(conn: *const ful_conn) -> *mut c_void {
 }
 
 /// Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too.
-/// `code`
-/// (may be NULL) is what the peer's application closed with.
+/// `code` (may be NULL) is what the peer's application closed with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_conn_error(conn: *const ful_conn, error: *mut ful_error, code: *mut u64) -> i32 {
     guard(|| {
@@ -286,8 +285,7 @@ pub unsafe extern "C" fn ful_conn_stats(conn: *const ful_conn, stats: *mut ful_s
 }
 
 /// Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes
-/// of
-/// `reason`.
+/// of `reason`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_conn_close(
     conn: *const ful_conn,
@@ -304,8 +302,7 @@ pub unsafe extern "C" fn ful_conn_close(
 }
 
 /// Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes
-/// then. A peer
-/// that does not read is waited for: ful_conn_close ends that.
+/// then. A peer that does not read is waited for: ful_conn_close ends that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_conn_shutdown(
     conn: *const ful_conn,

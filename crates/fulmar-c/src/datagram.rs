@@ -20,8 +20,7 @@ fn of_send(error: &SendDatagramError) -> i32 {
 }
 
 /// Sends one now, or leaves one that finds the queue full to a task, which tells when there is room again:
-/// until
-/// then no other is taken.
+/// until then no other is taken.
 fn send(conn: &ful_conn, data: Bytes) -> Outcome {
     let connection = conn.connection()?;
     if conn.datagram_waits.load(Ordering::Acquire) {
@@ -44,8 +43,7 @@ fn send(conn: &ful_conn, data: Bytes) -> Outcome {
 }
 
 /// Sends an unreliable datagram: it may get lost or overtake others, and is never sent again. FUL_WOULDBLOCK:
-/// the queue
-/// is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
+/// the queue is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_datagram_send(conn: *const ful_conn, data: *const u8, len: usize) -> i32 {
     guard(|| {
@@ -57,8 +55,7 @@ pub unsafe extern "C" fn ful_datagram_send(conn: *const ful_conn, data: *const u
 
 /// Takes the next datagram that arrived. FUL_WOULDBLOCK: there is none, and FUL_EVENT_DATAGRAM follows.
 /// FUL_ERR_TOO_SMALL: it is `*len` bytes long, and waits for a larger buffer. Those nobody takes are dropped,
-/// the
-/// oldest first.
+/// the oldest first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_datagram_receive(
     conn: *const ful_conn,

@@ -216,8 +216,7 @@ pub unsafe extern "C" fn ful_endpoint_new(
 }
 
 /// Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of
-/// connections
-/// and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
+/// connections and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_endpoint_free(endpoint: *mut ful_endpoint) {
     guard(|| {
@@ -245,8 +244,8 @@ pub unsafe extern "C" fn ful_endpoint_address(
 }
 
 /// The descriptor that is readable as long as there are events: for poll, select, epoll. It is the
-/// endpoint's: it
-/// is not to be read, written or closed. Below zero on systems that have none: ful_wait works everywhere.
+/// endpoint's: it is not to be read, written or closed. Below zero on systems that have none: ful_wait works
+/// everywhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_endpoint_descriptor(endpoint: *const ful_endpoint) -> i32 {
     let mut descriptor = FUL_ERR_ARGUMENT;
@@ -286,10 +285,8 @@ pub unsafe extern "C" fn ful_wait(endpoint: *const ful_endpoint, limit_ms: i32) 
 }
 
 /// Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its
-/// functions
-/// say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is set here,
-/// so
-/// that the events have it from the first.
+/// functions say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is
+/// set here, so that the events have it from the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_connect(
     endpoint: *const ful_endpoint,
@@ -331,8 +328,8 @@ pub unsafe extern "C" fn ful_accept(endpoint: *const ful_endpoint, out: *mut *mu
 }
 
 /// Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and
-/// their
-/// peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program ends.
+/// their peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program
+/// ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_endpoint_wait_idle(endpoint: *const ful_endpoint, limit_ms: i32) -> i32 {
     guard(|| {

@@ -38,8 +38,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]>
 }
 
 /// Room for bytes at `data`; NULL stands for none if `len` is zero. The caller's memory may be uninitialised
-/// as far as
-/// C is concerned: whoever gets the slice only writes into it.
+/// as far as C is concerned: whoever gets the slice only writes into it.
 pub(crate) unsafe fn room<'a>(data: *mut u8, len: usize) -> Outcome<&'a mut [u8]> {
     if len == 0 {
         return Ok(&mut []);
@@ -48,8 +47,7 @@ pub(crate) unsafe fn room<'a>(data: *mut u8, len: usize) -> Outcome<&'a mut [u8]
         return Err(FUL_ERR_ARGUMENT);
     }
     // SAFETY: not NULL, so there are `len` writable bytes that nobody else uses during the call. Bytes that C
-    // has
-    // not written yet are bytes of its memory all the same; this library writes before it reads them.
+    // has not written yet are bytes of its memory all the same; this library writes before it reads them.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
 
@@ -77,8 +75,7 @@ pub(crate) unsafe fn key(pointer: *const u8) -> Outcome<[u8; 32]> {
 }
 
 /// Copies `data` into the caller's buffer and tells its length, the zero that ends a text (`ends_with_zero`)
-/// left
-/// out. Where it does not fit, nothing is copied, and the length tells what is needed.
+/// left out. Where it does not fit, nothing is copied, and the length tells what is needed.
 unsafe fn fill(data: &[u8], ends_with_zero: bool, out: *mut u8, capacity: usize, len: *mut usize) -> Outcome {
     let needed = data.len() + usize::from(ends_with_zero);
     let fits = needed <= capacity;
@@ -115,8 +112,7 @@ pub(crate) unsafe fn fill_text(text: &str, out: *mut c_char, capacity: usize, le
 pub(crate) unsafe trait SizedStruct: Copy {}
 
 /// Reads a struct of a caller who may know fewer fields, which are zero then. Fields that only the caller
-/// knows
-/// have to be zero: what is asked for there could not be done.
+/// knows have to be zero: what is asked for there could not be done.
 pub(crate) unsafe fn read_sized<T: SizedStruct>(pointer: *const T) -> Outcome<T> {
     if pointer.is_null() {
         return Err(FUL_ERR_ARGUMENT);

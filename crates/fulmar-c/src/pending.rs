@@ -24,8 +24,7 @@ impl<T> fmt::Debug for Pending<T> {
 
 impl<T> Pending<T> {
     /// What the future gives, one made by `begin` if there is none; FUL_WOULDBLOCK if that is later, when
-    /// `waker` is
-    /// woken.
+    /// `waker` is woken.
     pub(crate) fn poll<F>(&mut self, waker: &Waker, begin: impl FnOnce() -> F) -> Outcome<T>
     where
         F: Future<Output = T> + Send + 'static,

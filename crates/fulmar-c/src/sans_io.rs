@@ -29,9 +29,8 @@ pub const FUL_EVENT_ALL_DELIVERED: i32 = 11;
 pub const FUL_EVENT_PATH_SILENT: i32 = 12;
 
 /// The protocol of one socket, which is the caller's, as the clock is: all times are nanoseconds since the
-/// Unix epoch,
-/// and never go back. After anything that is done to it: ful_core_harvest, until it gives nothing, and
-/// ful_core_timeout.
+/// Unix epoch, and never go back. After anything that is done to it: ful_core_harvest, until it gives
+/// nothing, and ful_core_timeout.
 pub struct ful_core(Mutex<Machine>);
 
 /// Something that happened, without I/O: connections and streams are numbers.
@@ -99,8 +98,7 @@ unsafe fn machine<'a>(core: *const ful_core) -> Outcome<MutexGuard<'a, Machine>>
 }
 
 /// The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere
-/// else; NULL:
-/// drawn by the system.
+/// else; NULL: drawn by the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_core_new(
     config: *const ful_config,
@@ -149,8 +147,7 @@ pub unsafe extern "C" fn ful_core_connect(
 }
 
 /// Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0
-/// (as
-/// UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
+/// (as UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_core_feed(
     core: *const ful_core,
@@ -174,8 +171,7 @@ pub unsafe extern "C" fn ful_core_feed(
 }
 
 /// Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and
-/// `out` with up to
-/// `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
+/// `out` with up to `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_core_harvest(
     core: *const ful_core,
@@ -227,8 +223,7 @@ pub unsafe extern "C" fn ful_core_expire(core: *const ful_core, now_ns: u64) -> 
 }
 
 /// The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the
-/// number of a
-/// new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
+/// number of a new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_core_event_next(core: *const ful_core, event: *mut ful_core_event) -> i32 {
     guard(|| {
@@ -405,8 +400,7 @@ pub unsafe extern "C" fn ful_core_datagram_send(
 }
 
 /// As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are:
-/// none is
-/// longer than 65,527 bytes.
+/// none is longer than 65,527 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_core_datagram_receive(
     core: *const ful_core,
@@ -470,8 +464,7 @@ pub unsafe extern "C" fn ful_core_shutdown(core: *const ful_core, now_ns: u64, c
 }
 
 /// Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask:
-/// after the
-/// next ful_core_timeout.
+/// after the next ful_core_timeout.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_core_forget(core: *const ful_core, conn: u64) -> i32 {
     guard(|| {

@@ -124,8 +124,7 @@ pub unsafe extern "C" fn ful_stream_open(conn: *const ful_conn, ways: i32, out: 
 }
 
 /// The next stream that the peer has opened, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK:
-/// FUL_EVENT_STREAM_OPENED
-/// follows.
+/// FUL_EVENT_STREAM_OPENED follows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_stream_accept(
     conn: *const ful_conn,
@@ -149,8 +148,7 @@ pub unsafe extern "C" fn ful_stream_accept(
 }
 
 /// Writes some of the `len` bytes at `data`; `*written` says how many were taken. FUL_WOULDBLOCK: none now,
-/// and
-/// FUL_EVENT_WRITABLE follows. Pieces of 64 KiB or more are fastest.
+/// and FUL_EVENT_WRITABLE follows. Pieces of 64 KiB or more are fastest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_stream_write(
     stream: *const ful_stream,
@@ -170,8 +168,7 @@ pub unsafe extern "C" fn ful_stream_write(
 }
 
 /// Reads what is there into `out`, up to `capacity` bytes; `*len` says how many. FUL_WOULDBLOCK: nothing now,
-/// and
-/// FUL_EVENT_READABLE follows. FUL_END: the peer has finished the stream.
+/// and FUL_EVENT_READABLE follows. FUL_END: the peer has finished the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_stream_read(
     stream: *const ful_stream,
@@ -235,8 +232,7 @@ pub unsafe extern "C" fn ful_stream_set_priority(stream: *const ful_stream, prio
 }
 
 /// Whether the peer has all of a stream that was finished, or knows that it was reset. FUL_WOULDBLOCK: not
-/// yet, and
-/// FUL_EVENT_DELIVERED follows. FUL_ERR_STOPPED: the peer wants no more of it.
+/// yet, and FUL_EVENT_DELIVERED follows. FUL_ERR_STOPPED: the peer wants no more of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_stream_delivered(stream: *const ful_stream) -> i32 {
     guard(|| {
@@ -289,8 +285,7 @@ pub unsafe extern "C" fn ful_stream_user(stream: *const ful_stream) -> *mut c_vo
 }
 
 /// Frees the handle. A sending half that was not finished is reset with code 0, so that the peer takes no
-/// part for
-/// the whole; a receiving half that was not read to its end is stopped with code 0. NULL is fine.
+/// part for the whole; a receiving half that was not read to its end is stopped with code 0. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ful_stream_free(stream: *mut ful_stream) {
     guard(|| {

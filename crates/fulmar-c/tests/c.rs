@@ -121,8 +121,7 @@ fn echo_answers_under_the_address_sanitizer() {
 }
 
 /// Of memory: where it is read and written, and what is left. (Not what is uninitialised: valgrind takes the
-/// padding of
-/// the hash states that keys are derived with for what they follow from.)
+/// padding of the hash states that keys are derived with for what they follow from.)
 const VALGRIND: &[&str] = &[
     "valgrind",
     "-q",

@@ -13,8 +13,7 @@ use crate::{trust, units};
 /// Let a client in: add its key to authorized_keys on this machine.
 ///
 /// The client prints the line with `fulmar keygen`, and whenever a server refuses it. It counts for the
-/// client's
-/// next connection; nothing has to be restarted.
+/// client's next connection; nothing has to be restarted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -3,9 +3,8 @@
 use std::panic::{self, PanicHookInfo};
 
 /// From here on a panic of `println!` and its like for want of a reader ends the thread, as ever, but without
-/// a word:
-/// it is no defect. Everything is dropped on the way, network namespaces among it, as it would not be by a
-/// signal.
+/// a word: it is no defect. Everything is dropped on the way, network namespaces among it, as it would not be
+/// by a signal.
 pub fn end_quietly() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -8,8 +8,7 @@ use crate::trust;
 /// Create this machine's key, if there is none, and show its public half.
 ///
 /// Give the line that it prints to the owner of a server, who adds it with `fulmar authorize LINE`. Two
-/// machines with the
-/// same identity file trust each other without that.
+/// machines with the same identity file trust each other without that.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print a report in JSON

@@ -30,9 +30,8 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 /// Serve a folder for `fulmar cp`: clients can upload and download.
 ///
 /// A client may use it if its key is in authorized_keys here, or if it has the same key as this machine.
-/// Three ways to
-/// let a client in: `--invite` here and `fulmar pair` there; `fulmar authorize LINE` here, with the line that
-/// `fulmar keygen` prints there; or one key copied to both machines.
+/// Three ways to let a client in: `--invite` here and `fulmar pair` there; `fulmar authorize LINE` here, with
+/// the line that `fulmar keygen` prints there; or one key copied to both machines.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,13 +63,11 @@ pub struct Args {
     #[arg(long, default_value = "auto", value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: String,
     /// Extra profiles that clients may request: names separated by commas, or `all`. Profiles with congestion
-    /// control
-    /// are always allowed
+    /// control are always allowed
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
     /// Memory limit for all connections, such as 512M. At the limit new clients are refused, and the
-    /// connection that
-    /// uses the most memory is closed [default: half of this machine's memory]
+    /// connection that uses the most memory is closed [default: half of this machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Print events in JSON, one on each line

@@ -28,8 +28,7 @@ const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
 const ALERT_ACCESS_DENIED: u8 = 49;
 
 /// The application's code with which a server closes the connection of a client whose key it does not know,
-/// where the
-/// handshake has let it in (docs/tunnel-protocol.md).
+/// where the handshake has let it in (docs/tunnel-protocol.md).
 pub const NOT_KNOWN: u64 = 49;
 
 /// TLS alert `no_application_protocol` (RFC 7301).
@@ -78,10 +77,8 @@ impl Session {
     }
 
     /// Delivers what has been said, and says goodbye. When all is delivered there is nothing to wait for: the
-    /// goodbye is
-    /// repeated for one round trip, for what the other side sent before it came. Should it be lost, the other
-    /// side finds out by
-    /// itself.
+    /// goodbye is repeated for one round trip, for what the other side sent before it came. Should it be
+    /// lost, the other side finds out by itself.
     pub async fn close(&self) {
         let _ = tokio::time::timeout(FAREWELL, self.connection.shutdown(0, b"done")).await;
         self.abandon();

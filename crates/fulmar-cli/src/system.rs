@@ -6,9 +6,8 @@
 //! nobody to tell it: when this process is killed the kernel closes the pipe.
 //!
 //! Where the guardian is killed as well, the changes stay. So changes have a name in this network namespace,
-//! that
-//! of an abstract socket, which process and guardian hold: whoever gets the name knows that what is there of
-//! these changes is left over, and undoes it first.
+//! that of an abstract socket, which process and guardian hold: whoever gets the name knows that what is
+//! there of these changes is left over, and undoes it first.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -48,8 +47,7 @@ impl Change {
     }
 
     /// A digit in a file of `/proc/sys`, and what is there afterwards. The path becomes a part of a shell's
-    /// line: it is
-    /// one of the program's own words.
+    /// line: it is one of the program's own words.
     pub fn of_setting(path: &'static str, value: u8, afterwards: u8) -> Self {
         let write = |value: u8| vec!["sh".into(), "-c".into(), format!("echo {value} > {path}")];
         Self { apply: write(value), undo: write(afterwards), ..Self::new("", "") }
@@ -108,8 +106,7 @@ pub struct Changed {
 
 impl Changed {
     /// Makes the changes, in this order, that have this name in the network namespace. If one fails, those
-    /// before
-    /// it are undone.
+    /// before it are undone.
     pub fn make(name: &str, changes: impl FnOnce() -> Vec<Change>) -> Result<Self, Failure> {
         let claim = claim(name)?;
         // What depends on how things are is looked at only now.

@@ -1,6 +1,5 @@
 //! What is logged and remembered of those who are turned away. Strangers can come by the thousand each
-//! second, and a
-//! log that nobody reads fills its pipe and stops the program.
+//! second, and a log that nobody reads fills its pipe and stops the program.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

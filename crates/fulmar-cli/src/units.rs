@@ -117,9 +117,8 @@ pub fn duration(time: Duration) -> String {
 }
 
 /// Text that somebody else has made (a name, the other side's words), fit for a terminal: control characters
-/// (an escape
-/// sequence, say) become `?`, and so does what breaks lines or turns the direction of writing (UAX 9, UAX
-/// 14).
+/// (an escape sequence, say) become `?`, and so does what breaks lines or turns the direction of writing (UAX
+/// 9, UAX 14).
 pub fn printable(text: &str) -> String {
     let is_unfit = |c: char| {
         let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -4,11 +4,10 @@
 //! shorter one counts as padded with zeros, and a recovered one comes back padded to the longest symbol its
 //! equations covered. Nothing here knows time, packets or connections.
 //!
-//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`] and, with the feature
-//! `raptorq`, `RaptorQ` (DFCP's code is in `fulmar-systems`); [`by_name`] makes any of them. [`restore`]
-//! decodes a whole block from
-//! slices, [`Linear`] is the plain reference. Which one when, and at what cost, is said in `docs/codes.md` of
-//! the repository.
+//! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`] and, with the feature `raptorq`,
+//! `RaptorQ` (DFCP's code is in `fulmar-systems`); [`by_name`] makes any of them. [`restore`] decodes a whole
+//! block from slices, [`Linear`] is the plain reference. Which one when, and at what cost, is said in
+//! `docs/codes.md` of the repository.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -31,8 +31,7 @@ use crate::{
 /// let source = [b"north", b"east ", b"south", b"west "];
 /// let block = Cover::Window(Window { first: SymbolId(0), len: 4 });
 /// let (mut a, mut b) = ([0; 5], [0; 5]);
-/// code.encoder(5).repair_many(block, &[RepairKey(0), RepairKey(1)], &source, &mut [&mut a, &mut
-/// b]).unwrap();
+/// code.encoder(5).repair_many(block, &[RepairKey(0), RepairKey(1)], &source, &mut [&mut a, &mut b]).unwrap();
 ///
 /// let received = [Some(source[0]), None, None, Some(source[3])];
 /// let (mut east, mut south) = ([0; 5], [0; 5]);

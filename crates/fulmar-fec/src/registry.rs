@@ -5,8 +5,7 @@ use alloc::sync::Arc;
 use crate::{Code, CodeError, CodeId, Density, NoCode, ReedSolomon, RlcBlock, RlcWindow, XorGroups};
 
 /// The names that [`by_name`] knows, in the order of their numbers on the wire. Number 5 is DFCP's, which is
-/// in
-/// `fulmar-systems`.
+/// in `fulmar-systems`.
 pub const NAMES: [&str; 6] = ["none", "xor", "reed-solomon", "rlc-block", "rlc-window", "raptorq"];
 
 /// A code for blocks or windows of at most `len_max` symbols, with its usual parameters: XOR in groups of at

@@ -258,8 +258,7 @@ pub struct Lateness {
     #[serde(default)]
     pub waited: Delays,
     /// How late a thread of the programs' priority woke that slept a millisecond at a time; nothing if no
-    /// program runs
-    /// on this machine.
+    /// program runs on this machine.
     #[serde(default)]
     pub programs: Delays,
     /// The bound on p99 above which the run is invalid, ms: of packets and of what they waited before.
@@ -294,8 +293,8 @@ impl Outcome {
     }
 
     /// What all flows received over one common time, from the first byte of any that counts to the last
-    /// moment of any:
-    /// rates over different times cannot be added. Where times are not known, the sum of the rates.
+    /// moment of any: rates over different times cannot be added. Where times are not known, the sum of the
+    /// rates.
     fn sum_mbps(&self) -> f64 {
         let times = || self.flows.iter().filter_map(|flow| flow.counted);
         let is_known = self.flows.iter().all(|flow| flow.counted.is_some() || flow.received_bytes == 0);
@@ -311,8 +310,7 @@ impl Outcome {
     }
 
     /// A value by its name in an experiment file; of the flows, the first (or `flow<i>.name` for another),
-    /// but
-    /// what is counted of all is of all.
+    /// but what is counted of all is of all.
     pub fn measure(&self, name: &str) -> Option<f64> {
         if let Some((flow, name)) = name.strip_prefix("flow").and_then(|rest| rest.split_once('.')) {
             return self.flows.get(flow.parse::<usize>().ok()?)?.measure(name);

@@ -2,10 +2,9 @@
 //!
 //! A command is a line for `sh -c`, in which `{server}` stands for the receiving end's address and `{client}`
 //! for the other's; the same is in the environment as FULMAR_LAB_SERVER and FULMAR_LAB_CLIENT. Nothing else
-//! is ever
-//! put into a line: what varies from run to run is in the environment too. Each runs in a
-//! process namespace of its own, so that nothing it has started outlives the run. If the client prints a JSON
-//! object, it goes into the result.
+//! is ever put into a line: what varies from run to run is in the environment too. Each runs in a process
+//! namespace of its own, so that nothing it has started outlives the run. If the client prints a JSON object,
+//! it goes into the result.
 
 use std::ffi::OsString;
 use std::io::{self, Read};

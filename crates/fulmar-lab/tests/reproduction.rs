@@ -164,8 +164,7 @@ fn tcp_nc_masks_losses_from_reno() {
     assert_near("R = 1.3 sends 1.3 / 1.1 as much", fixed / adaptive, 1.3 / 1.1, 1.1);
     assert!((2.2..5.5).contains(&(reno / adaptive)), "{reno} {adaptive}");
     // For R = 1 the source has no number: it is Reno through a coder that masks nothing. (Of twenty runs each
-    // its mean is
-    // 0.73 of Reno's; of three it was 0.83 and 0.70.)
+    // its mean is 0.73 of Reno's; of three it was 0.83 and 0.70.)
     assert_near("R = 1 is Reno", masking_nothing / reno, 1.0, 1.6);
     let timeouts = |profile| runs(profile).iter().map(|flow| flow.timeouts).sum::<u64>();
     let (masking_nothing, adaptive) = (timeouts("tcp-nc:R=1"), timeouts("tcp-nc-adaptive"));

@@ -59,10 +59,8 @@ fn every_profile_fills_a_clean_link_and_no_more() {
 }
 
 /// Where packets take a millisecond each, the short ones of the handshake have the shortest round trip: none
-/// of full
-/// ones was as short, so that the loss was made up for in part alone, and the rate fell from one probe to the
-/// next
-/// (0.42).
+/// of full ones was as short, so that the loss was made up for in part alone, and the rate fell from one
+/// probe to the next (0.42).
 #[test]
 fn auto_holds_its_rate_on_a_slow_path_that_loses_much() {
     let settings = [("rate", "7040k"), ("rtt", "95800us"), ("queue_bdp", "0.484"), ("loss", "22.6%/2.32")];
@@ -74,8 +72,8 @@ fn auto_holds_its_rate_on_a_slow_path_that_loses_much() {
 }
 
 /// A packet takes longer than a five-hundredth of such a round trip, and no round was ever held for empty: a
-/// flow that
-/// makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit to 0.1.
+/// flow that makes up for a part of what both ways lose came down to 0.2 to 0.4 of the limit, with a gigabit
+/// to 0.1.
 #[test]
 fn auto_fills_a_short_path_that_loses_much() {
     let path = link(&[("rate", "100M"), ("rtt", "1ms"), ("loss", "30%"), ("queue_bdp", "1")]);
@@ -106,8 +104,7 @@ fn messages_on_an_idle_link_are_delayed_by_their_transmission_only() {
 }
 
 /// A thin flow's probes fill nothing, and bursts take a part of each: held for a policer's they cost these
-/// seeds 0.5 to 1.1
-/// seconds in a hundredth of the messages.
+/// seeds 0.5 to 1.1 seconds in a hundredth of the messages.
 #[test]
 fn bursts_hold_no_thin_flow_back() {
     let settings = [("rate", "10M"), ("rtt", "50ms"), ("loss", "20%/5")];
@@ -120,10 +117,9 @@ fn bursts_hold_no_thin_flow_back() {
 }
 
 /// ACKs that were dropped by the narrow way back's own queue made the sender ask for more of them: of ten
-/// Mb/s 2.2 to 7.9
-/// were left by 200 kb/s and 20 packets, and 1.4 to 2 with 2 % loss. With a hundredth, 100 kb/s, seeds 2 and
-/// 3 had 1.2: the queue of the first ACKs
-/// looked like a long path, on which start-up jumped to seven tenths of the ACKs' rate and never left it.
+/// Mb/s 2.2 to 7.9 were left by 200 kb/s and 20 packets, and 1.4 to 2 with 2 % loss. With a hundredth, 100
+/// kb/s, seeds 2 and 3 had 1.2: the queue of the first ACKs looked like a long path, on which start-up jumped
+/// to seven tenths of the ACKs' rate and never left it.
 #[test]
 fn acks_obey_a_narrow_way_back() {
     for (settings, least_mbps) in [
@@ -144,9 +140,8 @@ fn acks_obey_a_narrow_way_back() {
 }
 
 /// The handshake of a slow link takes as long as that of a long path, and its first window is sixty packets:
-/// those of 0.96
-/// Mb/s went on while the queue was seen, and of a link of 64 kb/s a third was used in twenty seconds. BBR
-/// has 0.0595 Mb/s.
+/// those of 0.96 Mb/s went on while the queue was seen, and of a link of 64 kb/s a third was used in twenty
+/// seconds. BBR has 0.0595 Mb/s.
 #[test]
 fn a_slow_link_is_no_long_path() {
     for (rate, least_mbps) in [("64k", 0.055), ("128k", 0.110)] {
@@ -417,8 +412,7 @@ fn whoever_has_read_enough_hears_no_complaint() {
 }
 
 /// Flows that begin one after the other each had the link to themselves for a while: what they have together
-/// is bytes
-/// over one common time, and never more than the link carries.
+/// is bytes over one common time, and never more than the link carries.
 #[test]
 fn nothing_exceeds_the_link_however_flows_are_staggered() {
     let run = |line: &str| {

@@ -1,8 +1,7 @@
 //! What a profile is written in: settings, their values, and tables of the modules that they choose.
 //!
 //! A [`System`] is a part of the table: what one paper, or the engine itself, brings of profiles, settings
-//! and
-//! modules. A [`Table`] puts parts together and reads what a profile says. No module is made here, and no
+//! and modules. A [`Table`] puts parts together and reads what a profile says. No module is made here, and no
 //! profile has its name here: `fulmar-proto` has the engine's part, `fulmar-systems` those of the published
 //! systems.
 #![forbid(unsafe_code)]

@@ -1,6 +1,5 @@
 //! Secret random numbers of one connection, of which it needs few: the numbers that [`ChaCha20Rng`] draws
-//! from
-//! the same seed, without the blocks that it keeps in advance (40 bytes instead of 320).
+//! from the same seed, without the blocks that it keeps in advance (40 bytes instead of 320).
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};

@@ -163,9 +163,8 @@ setters! {
     /// Mark packets as ECN-capable where the path proves to be. Default: yes.
     is_ecn_enabled: bool;
     /// Remember what happens to each packet, for a log: so many events, of some 100 bytes each, until they
-    /// are
-    /// taken ([`Connection::take_packet_events`](crate::Connection::take_packet_events)); more are counted.
-    /// Default: no log.
+    /// are taken ([`Connection::take_packet_events`](crate::Connection::take_packet_events)); more are
+    /// counted. Default: no log.
     trace_packets: Option<usize>;
 }
 
@@ -205,8 +204,7 @@ bounded_setters! {
 
 impl TransportConfig {
     /// How long the handshake may take. A client waits for a server that may be out of reach for a while, a
-    /// server
-    /// only for the rest of what has begun. Default: 60 s for a client, 10 s for a server.
+    /// server only for the rest of what has begun. Default: 60 s for a client, 10 s for a server.
     ///
     /// # Errors
     /// If the value is out of range; nothing is changed then.
@@ -318,8 +316,7 @@ pub struct ServerConfig {
     /// Handshakes under way above which new clients must first prove their address by a Retry.
     pub retry_above_handshakes: usize,
     /// Handshakes under way, at most. Beyond it the oldest one of the network that has most of them ends for
-    /// a new
-    /// one, if it has had a second; until then new ones go unheard, and clients ask again.
+    /// a new one, if it has had a second; until then new ones go unheard, and clients ask again.
     pub handshakes_max: usize,
     /// The same for clients of one network: a /24 of IPv4, a /56 of IPv6.
     pub handshakes_per_network_max: usize,

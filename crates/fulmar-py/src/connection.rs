@@ -116,8 +116,7 @@ impl Connection {
     }
 
     /// True once `data` is taken. One that finds the queue full is left to a task, and no other is taken
-    /// until that is
-    /// done.
+    /// until that is done.
     fn poll_send_datagram(&self, data: Data, reactor: &Reactor, token: u64) -> PyResult<Option<bool>> {
         let inner = self.0.get()?;
         if inner.sending.is_pending(&reactor.waker(token)) {

@@ -1,8 +1,7 @@
 //! Fulmar for Python, by hand: what the package `fulmar` is written over.
 //!
 //! Calls that wait release the interpreter ([`process::wait`]). For asyncio every operation can also be asked
-//! once
-//! (`poll_...`): what is not there yet wakes a [`reactor`], whose one descriptor the event loop watches.
+//! once (`poll_...`): what is not there yet wakes a [`reactor`], whose one descriptor the event loop watches.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod connection;

@@ -52,8 +52,7 @@ impl Process {
     }
 
     /// What `future` gives. The interpreter is released meanwhile. After `limit` seconds: TimeoutError, and
-    /// the future
-    /// is dropped.
+    /// the future is dropped.
     pub(crate) fn wait<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,6 +1,5 @@
 //! What an event loop watches: one descriptor for everything that waits, readable once something may go on.
-//! However many
-//! do, the loop is woken once and takes them all.
+//! However many do, the loop is woken once and takes them all.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -150,8 +150,7 @@ async fn initials() -> io::Result<Vec<Vec<u8>>> {
             calls.push(caller.connect_with(&config, address, "x").map_err(io::Error::other)?);
         }
         // Among them are second copies, and farewells. Callers repeat themselves for long: who has been heard
-        // is
-        // enough.
+        // is enough.
         let wanted = initials.len() + calls.len();
         while let Ok(heard) = tokio::time::timeout(Duration::from_millis(20), ear.recv(&mut buffer)).await {
             let initial = &buffer[..heard?];

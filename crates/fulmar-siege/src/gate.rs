@@ -58,8 +58,7 @@ impl Gate {
     }
 
     /// Whether it is there, and holds no more than it may: what it was told, an eighth more until the last of
-    /// those who
-    /// take has ended, and what the program takes itself.
+    /// those who take has ended, and what the program takes itself.
     pub(crate) fn look(&self, field: &Field) {
         let mut life = self.life();
         if life.is_broken {

@@ -17,10 +17,8 @@ use crate::meter::moved_bytes;
 use crate::roads::Roads;
 
 /// A copy that says nothing and moves nothing for so long hangs. (One whose server is killed every twenty
-/// seconds may
-/// take longer, on a busy machine; it says so each time, and gives up if it gets nowhere. One that a burst of
-/// other
-/// work slows down says nothing, and moves.)
+/// seconds may take longer, on a busy machine; it says so each time, and gives up if it gets nowhere. One
+/// that a burst of other work slows down says nothing, and moves.)
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Within [`LOOK_EVERY`] a copy that moves reads or writes a piece of its file; what wakes its tasks is far
 /// less.

@@ -6,11 +6,9 @@
 //!
 //! What has to hold: every copy ends, with equal files or with an error that is named; no final name ever
 //! stands for half a file; memory, threads and descriptors of the server stay where they were; both servers
-//! hold no more
-//! than `--memory` says; every byte that goes through the gateway comes back, and none stands still for long.
-//! The program
-//! ends with 1 if one of these does not, and names each case. What happens when is drawn from a seed; when it
-//! happens is the machine's affair.
+//! hold no more than `--memory` says; every byte that goes through the gateway comes back, and none stands
+//! still for long. The program ends with 1 if one of these does not, and names each case. What happens when
+//! is drawn from a seed; when it happens is the machine's affair.
 //!
 //! ```sh
 //! make siege MINUTES=30
@@ -143,8 +141,7 @@ fn happen(field: &Field, castle: &Castle, roads: &Roads, args: &Args, end: Insta
             continue;
         }
         // The first server, with few descriptors, and the last live for a third of the siege each, so that
-        // growth
-        // would show.
+        // growth would show.
         let may_kill = (early..late).contains(&Instant::now());
         castle.suffer(field, &mut chance, may_kill);
         roads.change(&mut chance);

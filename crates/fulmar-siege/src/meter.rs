@@ -10,8 +10,7 @@ pub(crate) fn moved_bytes(pid: u32) -> Option<u64> {
 }
 
 /// Resident memory of a server that may hold so much for its connections (docs/security.md): an eighth more
-/// for as long
-/// as one ends, and 32 MiB for the program, its threads' buffers and what the allocator keeps.
+/// for as long as one ends, and 32 MiB for the program, its threads' buffers and what the allocator keeps.
 pub(crate) fn memory_max_kib(budget_mib: u64) -> u64 {
     (budget_mib + budget_mib / 8 + 32) << 10
 }

@@ -6,8 +6,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// Starts a program whose first line is JSON and says that it is ready. What it says from then on is not read
-/// by
-/// anybody, but does not fill the pipe.
+/// by anybody, but does not fill the pipe.
 pub(crate) fn ready(command: &mut Command) -> io::Result<(Child, Value)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or(io::ErrorKind::NotConnected)?).lines();

@@ -1,7 +1,6 @@
 //! The networks between the clients and the server: relays that lose, corrupt, repeat and reorder packets,
 //! that swallow large ones, that change the address which the server sees, eat ECN bits, close ports, and
-//! copy packets
-//! from a false address.
+//! copy packets from a false address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

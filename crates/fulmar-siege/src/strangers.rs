@@ -1,6 +1,5 @@
 //! Who takes a server's memory without ever being a client: handshakes that go no further than an answer to
-//! the Retry, and
-//! greetings of a key that is let in, on as many streams as it is given.
+//! the Retry, and greetings of a key that is let in, on as many streams as it is given.
 
 use std::collections::HashSet;
 use std::io;
@@ -66,8 +65,7 @@ async fn wave_after_wave(
 }
 
 /// Lets first packets through, each once, and back only what asks for a proof of the address. To the server
-/// those are
-/// handshakes that go no further; what it sends meanwhile is counted.
+/// those are handshakes that go no further; what it sends meanwhile is counted.
 async fn muffle(field: Arc<Field>, near: UdpSocket, far: UdpSocket, server: SocketAddr) -> io::Result<()> {
     let (mut seen, mut caller) = (HashSet::new(), None);
     let (mut first, mut back) = ([0; 2048], [0; 2048]);

@@ -1,8 +1,6 @@
 //! Programs whose bytes go through the gateway over a road on which somebody meddles: copies of their packets
-//! come from a
-//! false address, ECN bits are eaten, ports die, the link is thin. All bytes come back, in order, and never
-//! stand still
-//! for long.
+//! come from a false address, ECN bits are eaten, ports die, the link is thin. All bytes come back, in order,
+//! and never stand still for long.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -21,14 +19,12 @@ use crate::field::Field;
 use crate::process;
 
 /// Longest standstill: twice what is promised where a port dies (docs/tunnel-protocol.md), for a machine on
-/// which all this
-/// goes on at once; to be added is [`LATE`] times how late that machine was.
+/// which all this goes on at once; to be added is [`LATE`] times how late that machine was.
 const STANDSTILL_MAX: Duration = Duration::from_secs(6);
 const LATE: u32 = 4;
 
 /// From the start of the program to the first byte back over the thin road: 1.4 s where nothing else happens,
-/// and what
-/// a loss of the first packet adds.
+/// and what a loss of the first packet adds.
 const THIN_FIRST_MAX: Duration = Duration::from_secs(8);
 
 /// Nothing takes longer; what does is hung.

@@ -1,6 +1,5 @@
 //! All codes by name and by number, those of `fulmar-fec` and the one that lives here: what tests, fuzz
-//! targets
-//! and the swarm draw from.
+//! targets and the swarm draw from.
 
 use std::sync::Arc;
 

@@ -9,8 +9,7 @@
 //! | `tcp_nc` | Medina-Ruiz, Kieffer, Pesquet-Popescu, NetCod 2012 | `tcp-nc`, `tcp-nc-adaptive` |
 //!
 //! [`SYSTEMS`] is what `fulmar-proto` puts into its table of profiles, with its feature `systems`. Whoever
-//! wants
-//! the engine alone leaves that feature off, and has none of this in the program.
+//! wants the engine alone leaves that feature off, and has none of this in the program.
 #![forbid(unsafe_code)]
 
 mod block_repair;

@@ -5,8 +5,7 @@ use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
 /// A point in time: nanoseconds since an origin the driver chooses. Drivers of hosts that share a link choose
-/// the same
-/// if they can, the Unix epoch for instance: flows that share a queue then drain it together.
+/// the same if they can, the Unix epoch for instance: flows that share a queue then drain it together.
 ///
 /// Nanoseconds because a 1500-byte packet lasts 1.2 us at 10 Gb/s. The range is 584 years.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

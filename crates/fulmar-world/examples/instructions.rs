@@ -17,9 +17,8 @@ use fulmar_world::{Node, World};
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// Of the wire, each way; what leaves faster waits, however much it is. With a rate the counted part is
-/// sixty round trips and more of a sender that has found it, and not the first flights of one that looks for
-/// it.
+/// Of the wire, each way; what leaves faster waits, however much it is. With a rate the counted part is sixty
+/// round trips and more of a sender that has found it, and not the first flights of one that looks for it.
 const RATE: Rate = Rate::from_bits_per_second(1_000_000_000);
 /// One way.
 const DELAY: Duration = Duration::from_millis(2);

@@ -253,8 +253,7 @@ impl World {
     }
 
     /// Lets everything happen that happens now. Whoever wants to be called at once gets what it wants, but
-    /// not for
-    /// ever: a report on hundreds of blocks is worked off in hundreds of turns (seed 3000945).
+    /// not for ever: a report on hundreds of blocks is worked off in hundreds of turns (seed 3000945).
     pub fn settle(&mut self) {
         for _ in 0..1000 {
             self.client.handle_timeouts(self.now);

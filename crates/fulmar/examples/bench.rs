@@ -1,8 +1,7 @@
 //! Measures on the loopback interface: throughput, handshakes per second, memory of idle connections.
 //!
 //! ```text
-//! cargo run --release --example bench -- throughput [--seconds 5] [--profile auto] [--streams 1] [--cores 1]
-//! [--json]
+//! cargo run --release --example bench -- throughput [--seconds 5] [--profile auto] [--streams 1] [--cores 1] [--json]
 //! cargo run --release --example bench -- handshakes [--seconds 5] [--json]
 //! cargo run --release --example bench -- idle [--connections 10000] [--json]
 //! ```

@@ -1,6 +1,5 @@
 //! A congestion controller of one's own: it keeps the window of a path whose bandwidth and delay it was told,
-//! whatever
-//! is lost. Unfair to others, so only for a path of one's own.
+//! whatever is lost. Unfair to others, so only for a path of one's own.
 //!
 //! `cargo run --release --features unstable --example own_controller`
 

@@ -1,8 +1,6 @@
 //! The process's clock as the protocol sees it: nanoseconds since the Unix epoch, by the host's clock when it
-//! was first
-//! asked, and from then on by one that is never set. So hosts agree about it as well as their clocks do,
-//! which is how
-//! flows that share a queue drain it in the same moments (`auto`).
+//! was first asked, and from then on by one that is never set. So hosts agree about it as well as their
+//! clocks do, which is how flows that share a queue drain it in the same moments (`auto`).
 
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};

@@ -49,10 +49,8 @@
 //! # Who is who
 //!
 //! Both ends hold an Ed25519 key and decide whose they trust: [`crypto::TrustKeys`] where the program knows
-//! the
-//! keys, [`identity`] with files in SSH's manner ([`identity::Home::connect`] is the shortest way to a server
-//! of one's
-//! own), [`crypto::VerifyPeer`] for anything else. X.509 certificates work as well:
+//! the keys, [`identity`] with files in SSH's manner ([`identity::Home::connect`] is the shortest way to a
+//! server of one's own), [`crypto::VerifyPeer`] for anything else. X.509 certificates work as well:
 //! [`crypto::ClientConfig::x509`], [`crypto::ServerConfig::x509`].
 //!
 //! # Ends
@@ -73,8 +71,7 @@
 //! Futures may be dropped at any time. `write`, `read`, `read_chunk`, `send_datagram`, `read_datagram`,
 //! `open_*`, `accept_*`, `closed` and `stopped` lose nothing by it; `write_all`, `read_exact` and
 //! `read_to_end` may have moved a part. A stream that is dropped with its future half-way is reset, so the
-//! peer
-//! does not take a part for the whole.
+//! peer does not take a part for the whole.
 //!
 //! # From quinn
 //!
@@ -109,12 +106,12 @@
 //! # Features
 //!
 //! `systems`, on by default: the profiles of five published systems, as the program has them. Off, there are
-//! `auto` and the
-//! yardsticks; whoever asks for another is told that it is not built in, and a peer can ask for less.
+//! `auto` and the yardsticks; whoever asks for another is told that it is not built in, and a peer can ask
+//! for less.
 //!
 //! `unstable`: the module `modules`, with the congestion controllers, codes and settings of the engine, and
-//! their
-//! traits for modules of one's own. It may change with any release. All else follows semantic versioning.
+//! their traits for modules of one's own. It may change with any release. All else follows semantic
+//! versioning.
 #![forbid(unsafe_code)]
 
 mod alarm;

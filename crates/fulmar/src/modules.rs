@@ -1,8 +1,7 @@
 //! **Unstable.** What a [`Profile`](crate::Profile) is made of, and the traits for modules of one's own.
 //!
 //! It may change with any release, hence the feature `unstable`. A profile is a plain struct with one field
-//! for each
-//! question, beside those that its documentation shows:
+//! for each question, beside those that its documentation shows:
 //!
 //! | field | type | decides |
 //! |---|---|---|
@@ -51,8 +50,7 @@
 //! ```
 //!
 //! `examples/own_controller.rs` runs one over a path that loses packets. docs/extending.md of the repository
-//! says how a
-//! module gets a name, for the program and the laboratory.
+//! says how a module gets a name, for the program and the laboratory.
 
 pub use fulmar_proto::profile::{
     Family, HandshakeTimer, Kind, Make, MakeContext, Setting, Value, Values, families, settings,

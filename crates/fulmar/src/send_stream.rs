@@ -16,12 +16,10 @@ use crate::error::{ClosedStream, FinishError, WriteError};
 /// Sends bytes, in order, to the peer's [`RecvStream`](crate::RecvStream).
 ///
 /// **Call [`finish`](Self::finish) (or tokio's `shutdown`) when everything is written.** Dropping a stream
-/// that was
-/// not finished resets it with code 0: the peer's reads fail, and bytes that have not arrived yet may be
-/// lost. So a
-/// write that was cancelled or failed half-way never looks like a complete one to the peer. (quinn finishes
-/// dropped streams; [`Connection::finish_dropped_streams`](crate::Connection::finish_dropped_streams) does so
-/// here.)
+/// that was not finished resets it with code 0: the peer's reads fail, and bytes that have not arrived yet
+/// may be lost. So a write that was cancelled or failed half-way never looks like a complete one to the peer.
+/// (quinn finishes dropped streams;
+/// [`Connection::finish_dropped_streams`](crate::Connection::finish_dropped_streams) does so here.)
 #[derive(Debug)]
 pub struct SendStream {
     connection: Handle,

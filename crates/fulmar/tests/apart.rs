@@ -181,8 +181,7 @@ async fn upload(here: &Connection, there: &Connection) -> [(SendStream, RecvStre
 }
 
 /// A server whose requests wait for something may hold their streams long after the client has gone. What it
-/// was
-/// about to send went uncounted and stayed; what has arrived can be read, and counts.
+/// was about to send went uncounted and stayed; what has arrived can be read, and counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_of_an_ended_connection_is_what_can_be_read_of_it() {
     let pair = Pair::new();
@@ -207,8 +206,7 @@ async fn what_is_left_of_an_ended_connection_is_what_can_be_read_of_it() {
 }
 
 /// The same where memory is short, which means that less than half is left. Each connection holds its symbols
-/// for
-/// the decoder as well as what is unread: those that stay hold more than half.
+/// for the decoder as well as what is unread: those that stay hold more than half.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_memory_is_short_nothing_is_left_of_an_ended_connection() {
     let pair = Pair::new();

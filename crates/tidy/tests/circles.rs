@@ -1,9 +1,8 @@
 //! No circles of files inside a crate: where each of some files can only be read after another of them, none
 //! can be read alone. Circles of any length count: they are the strongly connected parts of the graph in
-//! which
-//! an arrow leads from a file to the one that defines an item it names. Modules inside of files count as
-//! their
-//! files. A parent that only declares or re-exports its children does not count. Tests may look anywhere.
+//! which an arrow leads from a file to the one that defines an item it names. Modules inside of files count
+//! as their files. A parent that only declares or re-exports its children does not count. Tests may look
+//! anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 

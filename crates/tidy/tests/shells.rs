@@ -1,6 +1,5 @@
 //! Where a shell may be started: a list of files with the reason for each. A shell makes commands of text, so
-//! each
-//! such place is looked at for what its text is made of.
+//! each such place is looked at for what its text is made of.
 
 use std::collections::BTreeMap;
 

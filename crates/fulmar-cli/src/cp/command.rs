@@ -30,12 +30,9 @@ const REDRAW: Duration = Duration::from_millis(200);
 /// Copy files to or from a machine that runs `fulmar serve`.
 ///
 /// Run the same command again to resume an interrupted copy. Data that are there already are compared by
-/// their BLAKE3 hash,
-/// never by name alone. A file appears under its final name only when it is complete and verified.
-/// Permissions, times and
-/// holes are preserved. If some files cannot be copied (links, pipes, devices, unreadable files), they are
-/// named, the
-/// others are copied, and the exit code is 7.
+/// their BLAKE3 hash, never by name alone. A file appears under its final name only when it is complete and
+/// verified. Permissions, times and holes are preserved. If some files cannot be copied (links, pipes,
+/// devices, unreadable files), they are named, the others are copied, and the exit code is 7.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -260,8 +257,7 @@ async fn connect_again(
 }
 
 /// Another connection, if this one is silent for long. It may come to life again: until another one stands,
-/// and has not been
-/// silent alone, work goes on over it.
+/// and has not been silent alone, work goes on over it.
 async fn successor(session: &Session, host: &str, args: &Args) -> Session {
     loop {
         session.silent_for(SILENCE_MAX).await;
@@ -276,8 +272,7 @@ async fn successor(session: &Session, host: &str, args: &Args) -> Session {
 }
 
 /// Draws the line while work goes on. When there is another connection, this one is given up, and the work
-/// with it; what it
-/// had begun is known then.
+/// with it; what it had begun is known then.
 async fn watched<T>(
     work: impl Future<Output = T>,
     beside: impl Future<Output = Session>,

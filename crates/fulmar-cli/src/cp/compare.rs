@@ -1,11 +1,9 @@
 //! Small files that are there already are found by asking about many at once, in one round trip: nothing of
-//! them is sent,
-//! written or put on disk again.
+//! them is sent, written or put on disk again.
 //!
 //! That is as safe as sending them: a file counts as the same only if size, time and mode agree *and* both
-//! sides have read it
-//! and come to the same BLAKE3 hash. Larger files need none of this: their transfer begins with that
-//! question.
+//! sides have read it and come to the same BLAKE3 hash. Larger files need none of this: their transfer begins
+//! with that question.
 
 use std::ops::Range;
 use std::sync::Arc;

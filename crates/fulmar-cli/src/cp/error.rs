@@ -85,8 +85,7 @@ impl FileCode {
 }
 
 /// A failed request: why, and in words that name the file. The words are made printable when they come in:
-/// what prints them
-/// need not think of that.
+/// what prints them need not think of that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct FileError {

@@ -1,6 +1,5 @@
 //! Going through what is there of a file already, on a thread, while others watch how far it is: the other
-//! side, which must
-//! not take it for standstill, and whoever looks at the progress line.
+//! side, which must not take it for standstill, and whoever looks at the progress line.
 
 use std::fs::File;
 use std::io;

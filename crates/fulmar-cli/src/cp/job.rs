@@ -2,8 +2,8 @@
 //!
 //! When a connection is lost, what has arrived stays where it is, a new one is made, and every file goes on
 //! from there. A file or a folder that fails for a reason of its own (missing, not permitted) is reported,
-//! and the others
-//! go on, as with `cp`. On a full disk smaller files may still have room; larger ones are not tried.
+//! and the others go on, as with `cp`. On a full disk smaller files may still have room; larger ones are not
+//! tried.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -37,8 +37,7 @@ pub struct Bound {
     /// Files, whatever their size.
     files: usize,
     /// Files, as long as together they have at most so many bytes. A small file takes a round trip, however
-    /// little it is:
-    /// only many at a time fill a long path.
+    /// little it is: only many at a time fill a long path.
     small_files: usize,
     bytes: u64,
 }
@@ -225,8 +224,7 @@ impl Job {
     }
 
     /// Makes all folders: those of one depth at the same time, or a tree would cost a round trip for each.
-    /// One that cannot be
-    /// made takes along what belongs into it, and nothing else.
+    /// One that cannot be made takes along what belongs into it, and nothing else.
     async fn make_folders(&mut self, session: &Session, bound: Bound) -> Result<(), TransferError> {
         let depth = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
         self.folders.make_contiguous().sort_by_key(|folder| depth(folder.destination()));
@@ -291,8 +289,7 @@ impl Job {
     }
 
     /// Why the command as a whole has failed, if it has: the first reason, and how many more there are. A
-    /// full disk and a
-    /// wrong hash have codes of their own; otherwise it matters whether anything was copied.
+    /// full disk and a wrong hash have codes of their own; otherwise it matters whether anything was copied.
     pub fn verdict(&self) -> Option<Failure> {
         let not_copied = self.failed.len() + self.left_out.len() + self.waiting.len();
         let worst = self.failed.iter().find(|failed| has_own_code(&failed.error));

@@ -95,8 +95,7 @@ impl Place {
     }
 
     /// Opens the part, and what is there of the file, unless the sender starts from the beginning anyway. Of
-    /// a sparse file,
-    /// `sparse_bytes` are no holes.
+    /// a sparse file, `sparse_bytes` are no holes.
     ///
     /// `Busy` when another receiver has it open, `Full` when the rest of it has no room on the disk.
     pub fn open(
@@ -195,8 +194,7 @@ impl Place {
     }
 
     /// What is said of an error in writing. On a disk that is full the part goes: it would keep it full for
-    /// all others, under
-    /// a name that nobody sees.
+    /// all others, under a name that nobody sees.
     fn give_up(&self, error: &io::Error) -> FileError {
         let error = self.explain(error);
         if error.code != FileCode::Full || disk::remove(&self.folder, &self.part_name()).is_err() {

@@ -1,10 +1,8 @@
 //! The last step of a file, its final name, for many files at once.
 //!
 //! A file's content is on disk before it gets its name, and the name before anybody is told; for the name a
-//! folder is written to
-//! disk. Where many small files are ready at the same time, one such writing does for all of them: whoever
-//! comes while the
-//! folder is being written waits for the next.
+//! folder is written to disk. Where many small files are ready at the same time, one such writing does for
+//! all of them: whoever comes while the folder is being written waits for the next.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -126,8 +126,7 @@ struct Begun {
 }
 
 /// Goes on where the receiver stopped if it has the same bytes up to there, and from the beginning if not.
-/// Both go through
-/// them at the same time: the receiver says how many there are before it begins.
+/// Both go through them at the same time: the receiver says how many there are before it begins.
 async fn agree_on_start<R, W>(
     reader: &mut R,
     writer: &mut W,

@@ -114,8 +114,7 @@ impl Served {
     }
 
     /// Tells a client whose key may not copy files so, whatever it asks for. Without a word it would take the
-    /// connection for lost
-    /// and come again.
+    /// connection for lost and come again.
     pub async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W) {
         let mut writer = Patient::new(writer, FAREWELL_MAX);
         let refusal = FileError::new(FileCode::Denied, "this key may not copy files here");

@@ -1,10 +1,8 @@
 //! A file to be sent, as it is when it is opened, and the pieces in which it is read.
 //!
 //! What the system says of a file is not always so. A file in `/proc` says that it is empty; one that is
-//! being written grows
-//! while it is read. So the end is looked at: nothing is sent as whole that was not read to its end, and what
-//! has changed
-//! meanwhile is said.
+//! being written grows while it is read. So the end is looked at: nothing is sent as whole that was not read
+//! to its end, and what has changed meanwhile is said.
 
 use std::fs::File;
 use std::io::{self, Read};

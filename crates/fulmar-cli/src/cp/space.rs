@@ -2,8 +2,7 @@
 //! nothing.
 //!
 //! Files that are received at the same time share what is free: what one of them has been promised and has
-//! not written yet,
-//! the others do not have.
+//! not written yet, the others do not have.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,8 +28,7 @@ pub struct Promise {
 
 impl Space {
     /// Room for so many bytes in this folder, or how much there is. Where the system does not say, nobody is
-    /// refused: quotas
-    /// and the like show in writing.
+    /// refused: quotas and the like show in writing.
     pub fn promise(self: &Arc<Self>, folder: &Dir, bytes: u64) -> Result<Promise, FileError> {
         let (disk, free) = match rustix::fs::fstatvfs(folder) {
             Ok(stat) if stat.f_blocks > 0 => (stat.f_fsid, stat.f_bavail.saturating_mul(stat.f_frsize)),

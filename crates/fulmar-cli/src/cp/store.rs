@@ -37,8 +37,7 @@ pub struct Entry {
     /// Its path from the root.
     pub path: PathBuf,
     /// A file or a folder, as the system says; or why it is neither. Symbolic links are not followed, they
-    /// could lead in
-    /// circles.
+    /// could lead in circles.
     pub what: Result<(Kind, Meta), FileError>,
     /// It has the name of a part: if it is a file, perhaps one.
     pub is_part: bool,

@@ -67,8 +67,7 @@ fn name_servers(text: &str) -> Vec<IpAddr> {
 }
 
 /// Whether a client with this MTU, which lets the gateway choose among `allowed`, takes a grant; otherwise
-/// why
-/// not. A family for which nothing is allowed by name has the networks of tunnels.
+/// why not. A family for which nothing is allowed by name has the networks of tunnels.
 pub fn check(grant: &Grant, mtu_max: u16, allowed: &[Network], around: &Around) -> Result<(), String> {
     if !(MTU_MIN..=mtu_max).contains(&grant.mtu) {
         return Err(format!("the gateway grants an MTU of {}; asked for were {mtu_max}", grant.mtu));

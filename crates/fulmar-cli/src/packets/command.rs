@@ -11,8 +11,7 @@ use crate::tunnel::wire::packets::Grant;
 /// Carry IP packets of any protocol to a gateway and back, over a TUN device at each end, like a VPN.
 ///
 /// It needs root or CAP_NET_ADMIN here, and a gateway that runs with --tun NETWORK. The device, its addresses
-/// and its
-/// routes disappear when this program ends, in whatever way it ends.
+/// and its routes disappear when this program ends, in whatever way it ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

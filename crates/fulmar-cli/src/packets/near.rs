@@ -43,8 +43,7 @@ const NAME_BYTES_MAX: usize = 15;
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Wanted {
     /// Network to route through the tunnel, or `default` for everything; can be repeated. The gateway's end
-    /// is always
-    /// routed
+    /// is always routed
     #[arg(long = "route", value_name = "NETWORK")]
     pub routes: Vec<Route>,
     /// How packets are sent, in both directions

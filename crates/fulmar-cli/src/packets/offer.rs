@@ -12,8 +12,7 @@ use crate::tunnel::far::gateway::Gateway;
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct TunArgs {
     /// Also carry IP packets (`fulmar tun`) for clients that may reach everything, with addresses from this
-    /// IPv4
-    /// network. Needs root or CAP_NET_ADMIN
+    /// IPv4 network. Needs root or CAP_NET_ADMIN
     #[arg(long, value_name = "NETWORK")]
     tun: Option<Pool>,
     /// Forward tunnel packets and masquerade them (NAT) while running

@@ -1,6 +1,5 @@
 //! Addresses of tunnels: a block of four for each, of which the gateway has the second and the client the
-//! third.
-//! The gateway of the first tunnel is `.1`.
+//! third. The gateway of the first tunnel is `.1`.
 //!
 //! Addresses belong to keys: a key gets those that it had, and what is held no other key gets. A client that
 //! comes again before its old connection is known to be lost takes its own addresses over.
@@ -96,8 +95,7 @@ impl Pool {
     }
 
     /// Addresses for one more tunnel of this key; those that it wishes, if they are its own or nobody's.
-    /// `None`
-    /// if all are held.
+    /// `None` if all are held.
     pub fn lease(&self, key: PublicKey, wish: Option<Ipv4Addr>) -> Option<Lease> {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         let block = self.choose(&books, key, wish)?;

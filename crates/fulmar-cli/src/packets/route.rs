@@ -37,8 +37,7 @@ impl Route {
 }
 
 /// Marks a route as one that a tunnel has put there (the number of its `proto` in `ip route`, which has names
-/// for
-/// those below 64 and some above).
+/// for those below 64 and some above).
 const OURS: &str = "70";
 
 /// Halves of everything: they go before the default route that is there, which stays as it is.
@@ -75,8 +74,7 @@ fn beside(gateway: IpAddr, device: &str) -> Option<Change> {
         serde_json::from_slice::<Value>(&output.stdout).ok()
     };
     // `ip -j route show exact ADDRESS` lists what is there for this address alone. What a tunnel has put
-    // there
-    // was left by one that was killed with its guardian, unless there is another tunnel.
+    // there was left by one that was killed with its guardian, unless there is another tunnel.
     let exact = ask(&["show", "exact"]).unwrap_or_default();
     let mut exact = exact.as_array().into_iter().flatten();
     let has_own = exact.any(|route| route["protocol"] != OURS || system::others_have("tun-", device));

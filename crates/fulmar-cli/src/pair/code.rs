@@ -1,6 +1,5 @@
 //! One-time codes: seven random letters of 5 bits each and a letter that finds a mistake in typing, so that a
-//! slip
-//! does not use up the only guess.
+//! slip does not use up the only guess.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,8 +39,7 @@ impl Code {
     }
 
     /// Damm's and Verhoeff's codes are for decimals; a weighted sum modulo 31, a prime, finds each changed
-    /// letter but
-    /// a 0 for a Z, and each swap of neighbours.
+    /// letter but a 0 for a Z, and each swap of neighbours.
     fn check(&self) -> u8 {
         let weighted = |(at, letter): (usize, &u8)| (at as u32 + 1) * u32::from(*letter);
         (self.0.iter().enumerate().map(weighted).sum::<u32>() % 31) as u8

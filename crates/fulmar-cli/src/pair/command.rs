@@ -19,8 +19,8 @@ const CONVERSATION_MAX: Duration = Duration::from_secs(30);
 /// Exchange keys with a server, by a code that it shows.
 ///
 /// On the server run `fulmar serve --invite` or `fulmar gateway --invite`. It shows a code that is good for
-/// ten minutes
-/// and one attempt. Afterwards the server knows this machine's key, and this machine knows the server's.
+/// ten minutes and one attempt. Afterwards the server knows this machine's key, and this machine knows the
+/// server's.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

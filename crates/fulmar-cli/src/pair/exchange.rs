@@ -2,10 +2,8 @@
 //! direction.
 //!
 //! The two public keys that TLS has proved are the identities of the key exchange, and the proofs cover a
-//! secret of the
-//! connection (RFC 8446 7.5). So a third in between, who has to show keys of its own, gets other secrets at
-//! both
-//! ends, and learns nothing about the code but whether its one guess was right.
+//! secret of the connection (RFC 8446 7.5). So a third in between, who has to show keys of its own, gets
+//! other secrets at both ends, and learns nothing about the code but whether its one guess was right.
 //!
 //! ```text
 //! joining -> inviting   "FPR" 1, element (33 bytes), length of the name (1 byte), name
@@ -131,8 +129,8 @@ where
 }
 
 /// The machine that shows the code. `take` gives the code for its one guess, where an invitation is open;
-/// `accept`
-/// writes the other one's key down, with the name it gives itself. On failure the other side has been told.
+/// `accept` writes the other one's key down, with the name it gives itself. On failure the other side has
+/// been told.
 pub async fn invite<R, W>(
     reader: &mut R,
     writer: &mut W,

@@ -45,8 +45,7 @@ impl Invitation {
 }
 
 /// Which clients finish the handshake: those of `authorized_keys`, and while an invitation is open anybody,
-/// who may
-/// pair and nothing else ([`is_known`](Self::is_known)).
+/// who may pair and nothing else ([`is_known`](Self::is_known)).
 #[derive(Debug)]
 pub struct Clients {
     authorized: AuthorizedClients,

@@ -1,6 +1,5 @@
 //! Pairing: two machines that do not know each other exchange their keys, with a one-time code that people
-//! carry
-//! from one to the other. docs/security.md says what the code protects from.
+//! carry from one to the other. docs/security.md says what the code protects from.
 //!
 //! | part | decides |
 //! |---|---|

@@ -60,8 +60,7 @@ pub struct Args {
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
     /// Server: extra profiles that clients may request: names separated by commas, or `all`. Profiles with
-    /// congestion control
-    /// are always allowed
+    /// congestion control are always allowed
     #[arg(long, value_name = "NAMES", requires = "server")]
     allow_profiles: Option<AllowedProfiles>,
     /// Print a report in JSON

@@ -96,8 +96,7 @@ pub struct ClientArgs {
     #[arg(long, default_value = "auto", value_parser = ProfileParser, hide_possible_values = true)]
     profile: String,
     /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic
-    /// (two to four
-    /// times its volume), `throughput` sends none [default: balanced]
+    /// (two to four times its volume), `throughput` sends none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
     /// Trust an unknown server without asking, and remember its key
@@ -170,9 +169,8 @@ pub struct Listener {
 
 impl Listener {
     /// The next client that knocks: a future, so that others need not wait for its handshake. It gives a
-    /// session with a
-    /// client that is let in. Those who are turned away are logged here, and those who came to pair are
-    /// served.
+    /// session with a client that is let in. Those who are turned away are logged here, and those who came to
+    /// pair are served.
     pub async fn next(&self) -> Option<impl Future<Output = Option<Session>> + Send + use<>> {
         let incoming = self.endpoint.accept().await?;
         let (endpoint, clients) = (self.endpoint.clone(), self.clients.clone());
@@ -227,8 +225,7 @@ async fn admit(session: Session, clients: &Clients) -> Option<Session> {
 }
 
 /// Connects to a server that may not know this machine, nor be known to it: to pair, and nothing else. Its
-/// key, which it
-/// has proved to hold, is not the one of another that was known before.
+/// key, which it has proved to hold, is not the one of another that was known before.
 pub async fn connect_to_pair(host: &Host, time_max: Duration) -> Result<(Session, PublicKey), Failure> {
     let identity = trust::identity()?;
     let unresolved = |e| Failure::Unreachable(format!("{}: {e}", host.name()));

@@ -27,10 +27,8 @@ const STAY_STEP: Duration = Duration::from_millis(200);
 /// Run a program whose TCP connections go through a gateway, which also resolves their names.
 ///
 /// The program needs no configuration: a library is loaded before its C library. Connections to this machine,
-/// Unix
-/// sockets and UDP are not changed. It does not work for statically linked programs, Go programs and setuid
-/// programs;
-/// use `fulmar proxy`, `fulmar transparent` or `fulmar tun` for them.
+/// Unix sockets and UDP are not changed. It does not work for statically linked programs, Go programs and
+/// setuid programs; use `fulmar proxy`, `fulmar transparent` or `fulmar tun` for them.
 ///
 /// Fulmar prints nothing on standard output. The exit code, or the signal that ended the program, is passed
 /// on.

@@ -27,8 +27,7 @@ pub(super) fn running() -> Vec<String> {
 }
 
 /// A child of `parent` that runs, of a line of `/proc/PID/stat`: pid, name in brackets, state, parent
-/// (proc(5)). The
-/// name is the process' own choice.
+/// (proc(5)). The name is the process' own choice.
 fn child(stat: &str, parent: &str) -> Option<String> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;

@@ -38,14 +38,11 @@ enum Handling {
 }
 
 /// Send the TCP connections of this machine, or of machines that it forwards for, through a gateway. Programs
-/// need no
-/// configuration.
+/// need no configuration.
 ///
 /// It uses nftables, and needs root or CAP_NET_ADMIN. Connections within this machine and everything that is
-/// not TCP are
-/// not changed; names are resolved here. The program sees its connection accepted before the gateway has
-/// reached the
-/// target, so a target that refuses shows as a reset.
+/// not TCP are not changed; names are resolved here. The program sees its connection accepted before the
+/// gateway has reached the target, so a target that refuses shows as a reset.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -95,8 +92,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let flows = Arc::<Flows>::default();
     let result = until_told(entrance.serve(client.clone(), Arc::clone(&flows))).await;
     // Before the rules go: without them a reset would not find its program, and the program's next packet
-    // would
-    // go to the target itself.
+    // would go to the target itself.
     flows.end().await;
     client.close().await;
     drop(changed);

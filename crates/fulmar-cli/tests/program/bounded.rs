@@ -1,6 +1,5 @@
 //! What `--memory` says is the process's: a real server is filled by each way known, and its resident memory
-//! is
-//! compared with that.
+//! is compared with that.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -24,8 +23,7 @@ const MEMORY_MIB: u64 = 64;
 const BASE_MIB: u64 = 32;
 
 /// And where hundreds of flows are full at every moment: their buffers (4 MiB in all), and what comes in 10
-/// ms, before
-/// the budget is looked at again. 92 to 103 MiB were seen, 161 while buffers had no bound.
+/// ms, before the budget is looked at again. 92 to 103 MiB were seen, 161 while buffers had no bound.
 const FLOWS_MIB: u64 = 12;
 
 /// Believes every server.
@@ -57,8 +55,7 @@ async fn connect(endpoint: &Endpoint, settings: &ClientConfig, server: SocketAdd
 }
 
 /// Between clients and the server: lets first packets through, each once, and back only what asks for a proof
-/// of
-/// the address. To the server those are handshakes that go no further.
+/// of the address. To the server those are handshakes that go no further.
 struct Muffler {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -272,8 +269,7 @@ fn stopped(home: &Home, gateway: &Server, count: usize) -> (Server, Vec<TcpStrea
 }
 
 /// Programs as people run them, five keys with eighty stopped flows each and fifty connections that only
-/// stay, at a gateway
-/// that may hold 64 MB; and one who wants little goes on.
+/// stay, at a gateway that may hold 64 MB; and one who wants little goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_holds_what_it_may_and_who_wants_little_goes_on() {
     let keys: Vec<_> = (0..6).map(|_| Home::new()).collect();

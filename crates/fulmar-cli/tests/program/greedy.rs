@@ -92,8 +92,7 @@ async fn requests_beyond_the_bound_wait_their_turn() {
 }
 
 /// Requests that wait hold what they have, so nobody may wait for a client that has left: with each
-/// connection that
-/// it opened and closed, 10 MB of a server were gone until its other requests had ended.
+/// connection that it opened and closed, 10 MB of a server were gone until its other requests had ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_a_client_that_has_left() {
     const PER_CLIENT: usize = 1024;

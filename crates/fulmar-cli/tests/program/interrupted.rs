@@ -162,8 +162,8 @@ impl Forgetful {
 }
 
 /// It stood still until the connection's idle timeout, 30 seconds, although the server was there for
-/// everybody else. Whether the
-/// transport finds another port by itself or the program makes another connection, half of that is enough.
+/// everybody else. Whether the transport finds another port by itself or the program makes another
+/// connection, half of that is enough.
 #[test]
 fn a_connection_that_goes_silent_is_replaced_long_before_it_times_out() {
     let (home, here, there) = (Home::new(), Folder::new(), Folder::new());

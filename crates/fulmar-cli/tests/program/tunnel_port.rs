@@ -1,6 +1,5 @@
 //! A NAT or a firewall that closes the port of a running tunnel, again and again: what goes through it goes
-//! on, on the same
-//! connection.
+//! on, on the same connection.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -24,8 +23,7 @@ const PART_BYTES: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Longest standstill: 3 s are promised (`a_connection_outlives_its_port_both_ways` has a fast path),
-/// downwards it was 5 and
-/// upwards 31. To be added is [`LATE`] times what this machine was late.
+/// downwards it was 5 and upwards 31. To be added is [`LATE`] times what this machine was late.
 const STANDSTILL_MAX: Duration = Duration::from_millis(4500);
 const LATE: u32 = 4;
 

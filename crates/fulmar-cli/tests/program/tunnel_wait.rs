@@ -11,8 +11,7 @@ use crate::common::{Home, PATIENCE, wait_until};
 use crate::tunnel::{echo, forward, gateway, proxy, through};
 
 /// What may pass until a flow that was asked for on a silent gateway has failed: 15 s, and what a busy
-/// machine
-/// takes. (Before it were up to 40.)
+/// machine takes. (Before it were up to 40.)
 const TOLD_MAX: Duration = Duration::from_secs(20);
 
 fn free_port() -> u16 {

@@ -2,10 +2,8 @@
 //!
 //! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (sections in brackets) and Linux `tcp_bbr.c`, whose
 //! answer to losses the draft leaves out. The pace is the highest delivery rate of ten rounds, the window
-//! twice
-//! the product of that and the shortest round trip of ten seconds; loss is no sign of congestion. Not here:
-//! the
-//! detection of policers, and the allowance for aggregated ACKs.
+//! twice the product of that and the shortest round trip of ten seconds; loss is no sign of congestion. Not
+//! here: the detection of policers, and the allowance for aggregated ACKs.
 //!
 //! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive.
 

@@ -4,15 +4,13 @@
 //! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
 //!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to a
 //!    quarter of a per cent of the sources. On paths longer than the receiver's memory it is second copies,
-//!    of
-//!    the oldest first, and several at once of what was lost more than once.
+//!    of the oldest first, and several at once of what was lost more than once.
 //! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
 //!    about one round trip with probability 1 - `THIN_RESIDUAL`, from the decay of the repair process on the
 //!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
 //! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than
 //!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout; and copies
-//!    of what
-//!    was lost are insured together, with several combinations.
+//!    of what was lost are insured together, with several combinations.
 //!
 //! What the application favours shifts the line ([`Favor`]): for throughput there is no repair ahead of loss
 //! but in tails, for latency a hole is to be closed sooner, and where a stream that favours it shares a
@@ -69,8 +67,7 @@ const WASTE_MAX: f64 = 4.0;
 /// One combination insures no more symbols: what names them has to fit beside them.
 const INSURED_TOGETHER_MAX: u32 = 8;
 /// Where insurance takes nothing from new data copies wait for it until there are so many of them, or none
-/// has left for this
-/// part of a round trip ..
+/// has left for this part of a round trip ..
 const TOGETHER_PART: u32 = 32;
 /// .. and get combinations until one of them is still missing with no more than this probability ..
 const SET_RESIDUAL: f64 = 0.1;
@@ -238,8 +235,7 @@ impl AutoRedundancy {
     }
 
     /// Is another combination over the newest set worth sending? Several over many symbols are better
-    /// insurance than one
-    /// over each.
+    /// insurance than one over each.
     fn is_more_insurance_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         let Some(set) = opportunity.insured.filter(|_| Self::has_loss(path)) else { return false };
         let sent = set.symbols.saturating_add(set.combinations);
@@ -249,8 +245,7 @@ impl AutoRedundancy {
     }
 
     /// Is a second copy worth sending of a symbol that is too old for a combination? It is wasted if the
-    /// first
-    /// arrives.
+    /// first arrives.
     fn is_second_copy_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         if opportunity.out_of_reach_symbols == 0 || !Self::has_loss(path) {
             return false;
@@ -335,8 +330,7 @@ impl AutoRedundancy {
 }
 
 /// How likely the next combination over symbols being recovered is wasted: the copies suffice by themselves
-/// if
-/// none of them is lost.
+/// if none of them is lost.
 fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
     let insured = opportunity.recovering_symbols.min(INSURED_TOGETHER_MAX);
     Channel::new(&path.loss).suffices(insured, insured)
@@ -356,8 +350,7 @@ fn stalled_at(opportunity: &Opportunity, path: &PathView) -> Instant {
 }
 
 /// What was lost again and again holds up the receiver longest, and is rare: p^n of the symbols are lost n
-/// times.
-/// Several copies at once of these are cheap, and seldom all lost.
+/// times. Several copies at once of these are cheap, and seldom all lost.
 fn is_copy_again_worthwhile(opportunity: &Opportunity, path: &PathView) -> bool {
     let Some(often) = opportunity.often_lost.filter(|_| AutoRedundancy::has_loss(path)) else { return false };
     let share = libm::pow(path.loss.rate.clamp(0.0, 1.0), f64::from(often.losses));

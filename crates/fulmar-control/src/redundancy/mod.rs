@@ -49,8 +49,7 @@ pub struct BlockView {
     /// Blocks that the receiver is not known to have decoded, this one included.
     pub undecoded: u32,
     /// With another block the oldest that is not decoded would be beyond what the receiver keeps, and what it
-    /// has of
-    /// that lost on it.
+    /// has of that lost on it.
     pub is_last_in_reach: bool,
 }
 
@@ -95,8 +94,7 @@ pub struct Opportunity {
     /// longer retains what a combination of them would refer to.
     pub out_of_reach_symbols: u32,
     /// The next symbol of those that were lost more than once, are older still than those, and of which
-    /// copies are in
-    /// flight. It is shown until a packet leaves.
+    /// copies are in flight. It is shown until a packet leaves.
     pub often_lost: Option<OftenLost>,
     /// The newest source symbols that are neither acknowledged, known lost, nor known decoded.
     pub unacked_symbols: u32,
@@ -211,8 +209,7 @@ pub trait RedundancyPolicy: Debug + Send {
     fn on_timeout(&mut self) {}
 
     /// Since when a retransmission timer runs that the ACKs that come do not start again: holes are filled
-    /// one
-    /// by one (RFC 6582, section 4, the Impatient variant).
+    /// one by one (RFC 6582, section 4, the Impatient variant).
     fn impatient_since(&self) -> Option<Instant> {
         None
     }

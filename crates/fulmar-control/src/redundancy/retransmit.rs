@@ -6,8 +6,7 @@
 //! this. After a retransmission timeout TCP goes back and fills all holes in slow start, whatever it was
 //! told. To a sender that fills one hole in a round trip that happens although ACKs keep coming: the first
 //! partial ACK starts its timer, and no other starts it again (RFC 6582, section 4, the Impatient variant,
-//! which
-//! ns-3 has), so that hundreds of holes do not take hundreds of round trips.
+//! which ns-3 has), so that hundreds of holes do not take hundreds of round trips.
 //!
 //! A retransmission that was lost as well our ACKs tell of like any other packet. TCP hears of it since RACK
 //! (RFC 8985); by RFC 6675 and RFC 6582 it waits for the timeout, however many ACKs come meanwhile, and the

@@ -112,8 +112,7 @@ const READY: &str =
     "unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY no_proxy\ncd \"$WORK\"\n";
 
 /// What both ends' lines find in their environment. The lines are the project's own files; what varies from
-/// run to
-/// run, and every path, is here and becomes text of no line.
+/// run to run, and every path, is here and becomes text of no line.
 fn environment(
     workshop: &Workshop,
     application: &Application,

@@ -3,8 +3,7 @@
 //! It waits until a device has packets or the model has something due, never longer than it takes to notice a
 //! command. How late each packet leaves is recorded: the difference between the time the model says and the
 //! time after it was written. The model's time begins when a packet is read: how long it lay in the device
-//! before, as
-//! far as that can be known (this thread overslept, or was busy with others), is recorded too.
+//! before, as far as that can be known (this thread overslept, or was busy with others), is recorded too.
 //!
 //! Setting a timer costs several microseconds in a virtual machine, more than moving a packet. So waits
 //! shorter than [`TICK`] become as long, like the interrupt moderation of a network card; that lateness is
@@ -74,8 +73,7 @@ pub(super) struct Report {
 }
 
 /// Programs may be later than the bridge by this factor: they have no real-time priority, and wait for a
-/// slice of the
-/// scheduler (3 ms) where they share cores.
+/// slice of the scheduler (3 ms) where they share cores.
 const PROGRAMS_FACTOR: u32 = 5;
 
 impl Report {

@@ -1,6 +1,5 @@
 //! How late the programs at the ends are. The engine has real-time priority and its lateness says nothing of
-//! theirs: a
-//! machine that has no time for them measures itself.
+//! theirs: a machine that has no time for them measures itself.
 //!
 //! A thread with the priority of the programs sleeps a millisecond at a time, and notes by how much longer it
 //! slept.

@@ -44,8 +44,7 @@ impl Common {
 ///
 /// Sender and receiver are threads of this program in two network namespaces; the model moves every packet
 /// between them. A run whose packets the machine could not move in time, or whose programs it kept waiting,
-/// is
-/// called invalid, and the exit code is 1.
+/// is called invalid, and the exit code is 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab tcp --cc cubic,bbr --rate 100M --rtt 20ms -t 15
@@ -111,8 +110,7 @@ pub(super) fn run_tcp(args: &TcpArgs) -> Result<(), String> {
 ///
 /// In the commands, {server} and {client} stand for the addresses of the ends. The server runs first and is
 /// ended when the client has ended; nothing that either has started outlives the run. The exit code is 1 if
-/// the client
-/// failed or the run is invalid.
+/// the client failed or the run is invalid.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   fulmar-lab bridge --loss 2% --server 'iperf3 -s' --client 'iperf3 -c {server} -J -t 10' --json")]

@@ -8,8 +8,7 @@ use crate::demo::beside;
 /// See a file cross a lossy path on this machine, beside real kernel TCP (needs root or user namespaces)
 ///
 /// What `fulmar demo` shows, with the kernel's TCP in place of a second profile: all at the same time, each
-/// over
-/// a path of its own that is equal down to the losses.
+/// over a path of its own that is equal down to the losses.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

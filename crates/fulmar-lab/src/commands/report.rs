@@ -10,11 +10,9 @@ use crate::report::{self, Chapter};
 /// Make tables, plots, pages and the table of verdicts of all results there are
 ///
 /// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every
-/// published table and figure with
-/// its verdict, and what the five systems must do. Of experiments without new results the table (CSV) in the
-/// output folder counts. Results of another engine (the commit of what decides a run differs) are stale: they
-/// are
-/// shown, and no claim is judged by them.
+/// published table and figure with its verdict, and what the five systems must do. Of experiments without new
+/// results the table (CSV) in the output folder counts. Results of another engine (the commit of what decides
+/// a run differs) are stale: they are shown, and no claim is judged by them.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results

@@ -1,6 +1,5 @@
 //! What others say to the desk: bodies of requests, experiment files, and the messages of controller and
-//! agents. All of it
-//! is read here first, so that it can be tried with any bytes.
+//! agents. All of it is read here first, so that it can be tried with any bytes.
 
 use serde::de::DeserializeOwned;
 

@@ -92,8 +92,7 @@ pub enum Finding {
     /// It holds in those that were measured, with the smallest and the largest value; these were not.
     Partly(f64, f64, Vec<String>),
     /// Nothing contradicts it, but in these cells a bound lies within the 95 % interval of the mean: more
-    /// runs
-    /// would have to tell.
+    /// runs would have to tell.
     Open(Vec<String>),
     /// It does not: in which cells, in words.
     Fails(Vec<String>),

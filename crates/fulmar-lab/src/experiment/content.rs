@@ -1,8 +1,7 @@
 //! What tells runs apart: everything that decides one, as data.
 //!
 //! Fields and their names are part of the key of every result that is kept. What is shown to people may
-//! change, and
-//! rounds; this does neither.
+//! change, and rounds; this does neither.
 
 use std::time::Duration;
 

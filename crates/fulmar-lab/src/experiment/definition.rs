@@ -111,8 +111,7 @@ pub struct Plot {
     /// Words at the vertical axis.
     pub y_label: Option<String>,
     /// Values over time that the source has a figure of: each is a picture with a line for each cell, kept in
-    /// the
-    /// tree. Needs `series`.
+    /// the tree. Needs `series`.
     #[serde(default)]
     pub over_time: Vec<Curve>,
 }

@@ -1,6 +1,5 @@
 //! How much an experiment may ask for. A file may be anybody's: it is measured before anything of it is
-//! multiplied
-//! out, so that two kilobytes can take neither all memory nor all time.
+//! multiplied out, so that two kilobytes can take neither all memory nor all time.
 
 use crate::traffic::Traffic;
 use std::time::Duration;

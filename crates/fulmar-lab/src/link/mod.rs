@@ -62,8 +62,8 @@ pub struct LinkSpec {
     #[arg(long, value_name = "LIMIT", value_parser = parse::queue_limit)]
     pub mark_threshold: Option<QueueLimit>,
     /// Extra delay of each packet, uniform from zero to this. Without --reorder no packet overtakes another:
-    /// each
-    /// waits for the latest before it, so where packets are closer than this nearly all have nearly all of it
+    /// each waits for the latest before it, so where packets are closer than this nearly all have nearly all
+    /// of it
     #[arg(long, default_value = "0", value_parser = parse::duration)]
     pub jitter: Duration,
     /// Jitter may change the order of packets

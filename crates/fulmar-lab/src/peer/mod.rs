@@ -5,10 +5,8 @@
 //! parametrised by a *choice*: `quinn:bbr` is the peer `quinn` whose commands find `bbr` in `$CHOICE`.
 //!
 //! These files are programs of this project: who writes one runs what it says. The choice is not: it comes
-//! from
-//! experiment files and from the page. So it is a plain word, and commands get it in their environment; no
-//! text
-//! of a command is made from it.
+//! from experiment files and from the page. So it is a plain word, and commands get it in their environment;
+//! no text of a command is made from it.
 
 mod run;
 

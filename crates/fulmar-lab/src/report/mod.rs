@@ -2,8 +2,7 @@
 //! table of verdicts.
 //!
 //! Tables and pages are kept in the tree, and the pictures over time that a source has as well; JSON, the
-//! other
-//! pictures and the HTML page are made when somebody wants them.
+//! other pictures and the HTML page are made when somebody wants them.
 
 mod chapter;
 mod charts;

@@ -64,8 +64,7 @@ pub struct Item {
     #[serde(default)]
     pub why: String,
     /// Whether the source gives no number for it (a figure that is lost or has no scale): its bounds are
-    /// ours,
-    /// and it agrees in kind at best.
+    /// ours, and it agrees in kind at best.
     #[serde(default)]
     pub in_kind: bool,
     /// Why there is nothing to judge: its claims hold by definition, or no bound can be had. Empty if there

@@ -65,9 +65,8 @@ fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
         Topology::ParkingLot(links) => links.as_slice(),
     };
     // Memory must not be what limits a transport. A symbol that is lost n times holds up what n + 1 round
-    // trips
-    // bring, and of ten thousands a few are lost five times where a quarter is lost; queues may be long as
-    // well.
+    // trips bring, and of ten thousands a few are lost five times where a quarter is lost; queues may be long
+    // as well.
     let rates = links.iter().filter_map(|link| match &link.rate {
         LinkRate::Unlimited => None,
         rate => rate.peak(),

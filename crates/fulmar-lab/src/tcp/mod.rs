@@ -156,8 +156,7 @@ fn start_flow(
 }
 
 /// Closed, a connection is gone at once. One that waits for acknowledgments nobody will send keeps its
-/// namespace
-/// for minutes, and each namespace makes the next ones slower.
+/// namespace for minutes, and each namespace makes the next ones slower.
 fn leave_nothing(stream: &TcpStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
 }

@@ -45,8 +45,7 @@ pub(super) struct Sender {
 }
 
 /// Connects with the congestion control the flow names. Blocks until the handshake is complete, at most for
-/// `patience`:
-/// the kernel's own is two minutes. Nothing if it is not complete by then.
+/// `patience`: the kernel's own is two minutes. Nothing if it is not complete by then.
 pub(super) fn connect(flow: &TcpFlow, port: u16, patience: Duration) -> io::Result<Option<TcpStream>> {
     let stream = TcpStream::from(sys::tcp_socket()?);
     sys::set_congestion_control(&stream, &flow.congestion).map_err(|error| {

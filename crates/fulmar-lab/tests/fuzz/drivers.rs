@@ -1,6 +1,5 @@
 //! Entry points of the operator's desk that take any bytes: the fuzz target of `fuzz/` and an ordinary test
-//! call them.
-//! None may panic, and each checks what must hold of whatever was accepted.
+//! call them. None may panic, and each checks what must hold of whatever was accepted.
 #![cfg(target_os = "linux")]
 
 use fulmar_lab::desk::said;

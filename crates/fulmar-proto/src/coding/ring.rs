@@ -289,8 +289,7 @@ impl Ring {
     }
 
     /// A packet that carried `id` brings it no more. True if that was the last under way: the state that
-    /// follows is the
-    /// caller's to set.
+    /// follows is the caller's to set.
     pub(super) fn lose_packet(&mut self, id: SymbolId) -> bool {
         let Some(held) = self.held_mut(id) else { return false };
         let Some(packets) = held.state.in_flight() else { return false };

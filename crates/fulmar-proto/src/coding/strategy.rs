@@ -44,8 +44,7 @@ pub(super) trait Strategy: Debug + Send {
     fn ledger(&self) -> &Ledger;
 
     /// How the next chance to send looks to a policy, but for [`Self::often_lost`]. `rtt` is the time after
-    /// which what
-    /// was sent has arrived or is lost.
+    /// which what was sent has arrived or is lost.
     fn opportunity(&self, now: Instant, has_new_data: bool, rtt: Duration) -> Opportunity;
 
     /// What [`Opportunity::often_lost`] is to be: it may have to be looked for, and only who sends asks.

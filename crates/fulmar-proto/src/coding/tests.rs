@@ -214,8 +214,7 @@ fn wire_5_4_5_a_copy_that_does_not_fit_travels_in_pieces() {
 }
 
 /// After a black-out that looked like a path of a smaller MTU a stream stood still: copies of a symbol's
-/// first piece had
-/// arrived, the rest was lost, and the symbol counted as under way for ever.
+/// first piece had arrived, the rest was lost, and the symbol counted as under way for ever.
 #[test]
 fn a_symbol_of_which_only_copies_of_one_piece_arrive_is_missing() {
     let mut pair = Pair::new(RlcWindow::new(64).unwrap());

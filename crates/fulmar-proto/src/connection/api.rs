@@ -49,8 +49,7 @@ impl Connection {
     }
 
     /// The peer may have so many streams of a direction open from now on, whatever the settings say; fewer
-    /// than
-    /// before only as those end that it has.
+    /// than before only as those end that it has.
     pub fn limit_streams(&mut self, dir: Dir, count: u64) {
         self.streams.limit_streams(dir, count);
     }
@@ -183,8 +182,7 @@ impl Connection {
     }
 
     /// Another takes the place of this handshake: the peer is told once, and nothing is kept of it. Does
-    /// nothing to
-    /// a connection whose handshake is over.
+    /// nothing to a connection whose handshake is over.
     pub fn give_way(&mut self, now: Instant) {
         if self.is_handshaking() {
             let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many handshakes");
@@ -248,8 +246,7 @@ impl Connection {
     }
 
     /// Bytes that this connection holds for others: what the peer made it hold, streams and their data that
-    /// wait
-    /// for a reader, and what was written and has not arrived.
+    /// wait for a reader, and what was written and has not arrived.
     pub fn memory_bytes(&self) -> usize {
         let streams = self.streams.held_bytes() + self.streams.state_bytes() + self.coding.memory_bytes();
         let datagrams = self.datagrams.outgoing_bytes();

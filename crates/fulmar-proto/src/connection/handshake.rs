@@ -3,8 +3,7 @@
 //! There is no loss detection here. A flight is a few packets; whatever of it is not acknowledged when the
 //! timer fires is sent again. A client that hears nothing does not know whether the path loses or is slow: it
 //! repeats a few times within the first second, for a thin path carries no more in that time; then early and
-//! at
-//! an even pace, for a burst of losses takes so many packets, not so much time; then ever more seldom. The
+//! at an even pace, for a burst of losses takes so many packets, not so much time; then ever more seldom. The
 //! pace is even on the average only: what comes and goes by the clock, as a microwave oven does with the
 //! mains, would else take every flight or none. A server answers each repetition, and says little unasked: so
 //! the way back carries what the way there did, and no more. That survives any loss that leaves something
@@ -24,16 +23,13 @@ use crate::wire::frame::Ack;
 use crate::{Instant, PacketNumber, Side, TransportError};
 
 /// After these waits, in milliseconds, a client repeats what nothing answers. RFC 9002 6.2.2 waits a second,
-/// and
-/// doubles that. They end after 0.9 s: a path of 32 kb/s with a round trip of 0.3 s has answered by then (two
-/// packets of 1,228 bytes take 0.61 s), and has seven packets to carry, 2.1 s of it; most paths that lose
-/// have let
-/// one through: of those that lose half both ways, 87 of 100.
+/// and doubles that. They end after 0.9 s: a path of 32 kb/s with a round trip of 0.3 s has answered by then
+/// (two packets of 1,228 bytes take 0.61 s), and has seven packets to carry, 2.1 s of it; most paths that
+/// lose have let one through: of those that lose half both ways, 87 of 100.
 const EARLY_WAITS_MS: [u64; 6] = [50, 50, 80, 130, 220, 370];
 /// Silence is loss from then on, and is repeated into after so long each. On a path that loses a tenth of the
 /// packets in bursts of twenty, one opening packet in a thousand needs 90 repetitions: these take 4 s, and
-/// cost
-/// a datagram each, at most 281 kbit/s.
+/// cost a datagram each, at most 281 kbit/s.
 const EVEN_WAIT: Duration = Duration::from_millis(35);
 /// So often a flight is repeated, before the timer grows.
 const EVEN_REPEATS: u32 = 96;

@@ -2,11 +2,9 @@
 //! here is only what passes between them.
 //!
 //! `receive` opens packets and hands out frames, `establish` those of the handshake, `feedback` turns ACKs
-//! into
-//! the record the algorithms are fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees on
-//! keys,
-//! `path` holds what is measured, `moves` follows a peer to another address, `close` ends it, `api` is the
-//! application's side, `trace` tells of single packets.
+//! into the record the algorithms are fed, `transmit` fills packets, `timers` keeps time, `handshake` agrees
+//! on keys, `path` holds what is measured, `moves` follows a peer to another address, `close` ends it, `api`
+//! is the application's side, `trace` tells of single packets.
 
 mod agree;
 mod api;
@@ -289,8 +287,7 @@ impl Connection {
     }
 
     /// A symbol arrived or left: its memory is kept for repair symbols that refer to it, and for as long as
-    /// any
-    /// may be under way.
+    /// any may be under way.
     fn on_symbol_passed(&mut self, now: Instant) {
         let rtt = self.path.recovery.rtt().smoothed();
         self.release_at = Some(now + std::time::Duration::from_secs(1) + rtt * 4);

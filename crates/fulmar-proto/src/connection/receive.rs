@@ -313,8 +313,7 @@ impl Connection {
     }
 
     /// Goes on decoding what has arrived. What that brings is told at once: the ACK of the packets it came
-    /// from
-    /// may have left.
+    /// from may have left.
     pub(super) fn decode_more(&mut self) -> Result<(), TransportError> {
         let recovered = self.symbols_in.stats().recovered;
         let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);

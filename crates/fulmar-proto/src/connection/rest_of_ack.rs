@@ -1,8 +1,7 @@
 //! What is left of an ACK that told too much to be settled at once.
 //!
 //! Whoever sends one that tells the fate of all there can be under way has its own connection wait for that,
-//! a
-//! part at a time, and nobody else.
+//! a part at a time, and nobody else.
 
 use crate::PacketNumber;
 use crate::wire::frame::{self, Ack, Frame, Frames};

@@ -57,8 +57,7 @@ impl Setup {
 
     pub(super) fn validation(&self) -> Validation {
         // A proof of the address (a Retry) says that somebody is there, not that he wants more than he has
-        // asked
-        // for: until he has answered a server sends no more than thrice that.
+        // asked for: until he has answered a server sends no more than thrice that.
         if self.side.is_client() { Validation::Done } else { Validation::ByHandshake }
     }
 }

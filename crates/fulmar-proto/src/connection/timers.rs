@@ -100,8 +100,7 @@ impl Connection {
     }
 
     /// Nothing will come or go any more. The application may hold this for long: what it can still read is
-    /// left, and
-    /// the counts.
+    /// left, and the counts.
     fn let_go(&mut self) {
         self.is_delivery_awaited &= !self.has_unacked();
         self.coding.let_go();

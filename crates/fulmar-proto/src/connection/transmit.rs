@@ -145,10 +145,8 @@ impl Connection {
         let mut draft = self.begin(buf, start, room)?;
         self.put_control(now, &mut draft, buf);
         // Only a new symbol can be cut to fit beside an ACK, and only a small datagram fits as it is.
-        // Everything else
-        // gets a packet of its own after it: nothing is booked before it is in a packet, so the policy is
-        // simply
-        // asked again.
+        // Everything else gets a packet of its own after it: nothing is booked before it is in a packet, so
+        // the policy is simply asked again.
         let goes_beside_ack = payload.is_cuttable()
             || matches!(payload, Payload::Datagram) && self.datagrams.is_next_small(room);
         if is_ack_due || (self.received.has_news() && goes_beside_ack) {
@@ -329,8 +327,7 @@ impl Connection {
     fn put_symbol(&mut self, now: Instant, turn: Turn, draft: &mut Draft, buf: &mut Vec<u8>) {
         let recovery = &mut self.path.recovery;
         // Beside an ACK a new symbol is cut so that a PING still fits, and that the packet is as long as
-        // without
-        // the ACK: a batch ends where the lengths change.
+        // without the ACK: a batch ends where the lengths change.
         let spare = if turn.is_cuttable() { SOURCE_SPARE_BYTES } else { 0 };
         let room = draft.room(buf).saturating_sub(spare);
         if draft.has_ack && room < SYMBOL_BYTES_WORTHWHILE {

@@ -38,8 +38,7 @@ pub struct KeySchedule {
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
     /// Read keys of the next generation. Made in advance, so that the time a packet takes does not tell
-    /// whether
-    /// its key phase was forged (RFC 9001 9.5), but for a connection that rests.
+    /// whether its key phase was forged (RFC 9001 9.5), but for a connection that rests.
     next: Option<Box<dyn PacketKey>>,
     /// What the next generation follows from.
     secrets: Secrets,

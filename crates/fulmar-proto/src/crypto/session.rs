@@ -4,8 +4,7 @@
 //! in order and without gaps; packets, repetition and reordering are the connection's business.
 //!
 //! What TLS needs for that, some KiB, goes when the handshake is over ([`Session::conclude`]); what was
-//! agreed
-//! on stays.
+//! agreed on stays.
 
 use super::config::{ClientConfig, ServerConfig};
 use super::exporter::{self, Exporter};
@@ -173,8 +172,7 @@ impl Session {
     }
 
     /// The parameters the peer sent; at a client they are authentic once the handshake is complete. `None`
-    /// once
-    /// it is [concluded](Self::conclude).
+    /// once it is [concluded](Self::conclude).
     pub fn peer_parameters(&self) -> Option<&[u8]> {
         self.under_way()?.tls.quic_transport_parameters()
     }

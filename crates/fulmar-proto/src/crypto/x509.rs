@@ -65,8 +65,7 @@ pub struct X509Identity {
 
 impl X509Identity {
     /// A chain of certificates in DER, the own one first, and the private key of that one in DER (PKCS #8,
-    /// SEC 1 or
-    /// PKCS #1).
+    /// SEC 1 or PKCS #1).
     ///
     /// # Errors
     /// If the key is of no kind that is known. Whether key and certificate belong together shows when a

@@ -1,9 +1,8 @@
 //! Handshakes under way, by the networks that they come from: none takes the place of all others.
 //!
 //! Who answers a Retry has proved an address, and addresses of one network are cheap for whoever has it. So
-//! each
-//! network has a share, and where that or the whole is full the oldest gives way, as in a SYN cache. It has a
-//! second before that: one round trip on any path, and nobody is pushed out faster than he can finish.
+//! each network has a share, and where that or the whole is full the oldest gives way, as in a SYN cache. It
+//! has a second before that: one round trip on any path, and nobody is pushed out faster than he can finish.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

@@ -36,8 +36,7 @@ use table::TABLE;
 /// The modules a connection uses to send. Local to the sender: the ends may differ.
 ///
 /// The fields that are modules are hidden from the documentation, since their traits may change with any
-/// release;
-/// `fulmar::modules` has them.
+/// release; `fulmar::modules` has them.
 #[derive(Clone)]
 pub struct Profile {
     /// What it was made from, `name:setting=value,..`: on the command line, in statistics, and for a server

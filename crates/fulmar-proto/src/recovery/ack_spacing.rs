@@ -19,8 +19,7 @@ use crate::Instant;
 /// ACKs per round trip where none is lost.
 const PER_ROUND_MIN: u32 = 8;
 /// And so many where a way back that has been full has a queue again, which makes the round trip long: window
-/// and rate need
-/// some to follow the path.
+/// and rate need some to follow the path.
 const PER_ROUND_QUEUED_MIN: f64 = 2.0;
 /// And at most.
 const PER_ROUND_MAX: u32 = 256;

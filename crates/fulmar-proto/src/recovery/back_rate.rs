@@ -1,20 +1,15 @@
 //! Whether the way back is full: of its losses, which come of its own narrowness, and how many packets a
-//! second it
-//! carries then.
+//! second it carries then.
 //!
 //! A path that loses at random does not care how many ACKs there are: more of them are lost, and more arrive.
-//! A way back
-//! that is full carries as many as before, whatever is offered, and who answers the losses with more ACKs
-//! makes a
-//! storm (RFC 3449; RFC 5690 takes every loss of ACKs for congestion, which here would leave a lossy path
-//! blind).
-//! Both show gaps in the numbers; what tells them apart is time. Lost at random, a gap of g packets takes as
-//! long as
-//! g + 1 packets take: the time between two arrivals grows with the gap between them. From a full queue they
-//! come one behind the other, as fast as the way carries them, however many were dropped in between. So the
-//! slope of the times over the gaps is the mean distance of what was sent in the one case, and zero in the
-//! other. Which it
-//! is is said when three standard errors are below or above the middle.
+//! A way back that is full carries as many as before, whatever is offered, and who answers the losses with
+//! more ACKs makes a storm (RFC 3449; RFC 5690 takes every loss of ACKs for congestion, which here would
+//! leave a lossy path blind). Both show gaps in the numbers; what tells them apart is time. Lost at random, a
+//! gap of g packets takes as long as g + 1 packets take: the time between two arrivals grows with the gap
+//! between them. From a full queue they come one behind the other, as fast as the way carries them, however
+//! many were dropped in between. So the slope of the times over the gaps is the mean distance of what was
+//! sent in the one case, and zero in the other. Which it is is said when three standard errors are below or
+//! above the middle.
 //!
 //! A full way back is offered a little less than it carried, and then more again, step by step.
 
@@ -37,8 +32,7 @@ const LATE_SHARE_MAX: f32 = 0.1;
 /// Standard errors between what is measured and the middle.
 const ERRORS: f32 = 3.0;
 /// Of what a full way back carried so much is offered, so that its queue, which may be much longer than the
-/// round trip,
-/// empties before long ..
+/// round trip, empties before long ..
 const SHARE_OFFERED: f32 = 0.6;
 /// .. and so much more with each look at which it is not full.
 const GROWTH: f32 = 1.05;
@@ -46,8 +40,7 @@ const GROWTH: f32 = 1.05;
 const USELESS: f32 = 4.0;
 
 /// What the arrivals since the last judgement add up to: gaps `g` before them, in packets, and times `t`
-/// since the one
-/// before, in seconds.
+/// since the one before, in seconds.
 #[derive(Copy, Clone, Debug, Default)]
 struct Sums {
     packets: u16,
@@ -84,8 +77,7 @@ pub(super) struct BackRate {
 
 impl BackRate {
     /// A packet arrived, `gap` packets after the one before; `None`: it came late. `rtt`: a pause that is
-    /// longer, and has
-    /// no gap, was a pause of the peer. True if the way back is found to be full.
+    /// longer, and has no gap, was a pause of the peer. True if the way back is found to be full.
     pub(super) fn on_packet(&mut self, now: Instant, gap: Option<f32>, rtt: Duration) -> bool {
         let Some(gap) = gap else {
             self.sums.late = self.sums.late.saturating_add(1);
@@ -160,8 +152,7 @@ impl Sums {
         let (mean_g, mean_t) = (self.g / n, self.t / n);
         let variance_g = self.gg / n - mean_g * mean_g;
         // By chance gaps are as uneven as they are long, at least: a geometric distribution's variance is its
-        // mean's
-        // square and its mean.
+        // mean's square and its mean.
         if mean_g >= 1.0 && variance_g < mean_g * mean_g / 4.0 {
             return Verdict::Full;
         }
@@ -209,8 +200,7 @@ mod tests {
     }
 
     /// How often a way back that carries a packet a second, and holds so many, is found full where so many a
-    /// second are
-    /// offered, and what it is offered after the last time.
+    /// second are offered, and what it is offered after the last time.
     fn full(rng: &mut Pcg64Mcg, offered: f64, queue: usize) -> (u32, Option<f64>) {
         let (mut rate, mut found) = (BackRate::default(), 0);
         let (mut now, mut gap, mut leaving) = (0.0, 0.0, VecDeque::new());

@@ -151,8 +151,7 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// Takes every packet up to `upto` that `ack` acknowledges for the first time, as far as one pass goes,
-    /// and
-    /// returns the newest.
+    /// and returns the newest.
     fn take_acked(
         &mut self,
         now: Instant,

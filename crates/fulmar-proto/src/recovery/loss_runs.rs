@@ -1,11 +1,9 @@
 //! The runs that lost packets come in, as whoever stands in one of them sees it.
 //!
 //! A mean length counts runs. Where a short queue drops a packet now and then most runs are of one, though
-//! most losses
-//! come in long ones; and whoever hears nothing wants to know how long that may last. So losses are counted:
-//! each loss
-//! by how many of its run came before it. In bursts of geometric length their mean is E - 1, E the mean
-//! length.
+//! most losses come in long ones; and whoever hears nothing wants to know how long that may last. So losses
+//! are counted: each loss by how many of its run came before it. In bursts of geometric length their mean is
+//! E - 1, E the mean length.
 
 /// Losses after which what was seen has faded to a third.
 const MEMORY_LOSSES: f32 = 1024.0;
@@ -34,9 +32,8 @@ impl Default for LossRuns {
 
 impl LossRuns {
     /// The packet that was sent as the `ordinal`-th is lost. True if a run begins with it: losses are found
-    /// in the order
-    /// of sending, so a run goes on if the packet before was the last one found lost. The one place that
-    /// counts bursts.
+    /// in the order of sending, so a run goes on if the packet before was the last one found lost. The one
+    /// place that counts bursts.
     pub(super) fn on_lost(&mut self, ordinal: u32) -> bool {
         let begins = self.after_newest != ordinal;
         self.after_newest = ordinal.wrapping_add(1);

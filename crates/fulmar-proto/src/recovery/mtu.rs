@@ -184,10 +184,8 @@ impl MtuDiscovery {
     /// 1200 bytes.
     ///
     /// A loss is declared because something later arrived: small packets pass, or, after a burst that took
-    /// all before it,
-    /// large ones as well, and then it tells nothing. The count alone would be met by a burst, or by chance
-    /// on a path that
-    /// loses half; the time is not.
+    /// all before it, large ones as well, and then it tells nothing. The count alone would be met by a burst,
+    /// or by chance on a path that loses half; the time is not.
     pub fn on_lost(&mut self, number: PacketNumber, sent_at: Instant, bytes: u32, rtt: Duration) -> bool {
         let is_small = bytes <= u32::from(BASE_BYTES) || self.current_bytes <= BASE_BYTES;
         if is_small || self.newest_full > number {

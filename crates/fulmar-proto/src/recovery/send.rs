@@ -152,8 +152,7 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// A probe for a larger MTU to send now. `is_active`: something is under way, so that a new search, or
-    /// another try
-    /// of a probe that was lost, is worth its packet and those that tell of its loss.
+    /// another try of a probe that was lost, is worth its packet and those that tell of its loss.
     pub fn poll_mtu_probe(&mut self, now: Instant, is_active: bool) -> Option<Probe> {
         let goes_on = self.mtu.is_searching() && !self.mtu.has_lost();
         if !self.may_probe_mtu() || !(goes_on || is_active) {

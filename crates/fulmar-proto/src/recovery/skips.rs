@@ -22,8 +22,8 @@ const RECENT_MAX: usize = 16;
 const SPACING_MEAN_PACKETS: f32 = (SPACING_MAX_PACKETS as f32 + 1.0) / 2.0;
 
 /// How many numbers are skipped per packet that elicits an ACK, on average, after so many of them. The
-/// distance doubles each
-/// time, so the k-th comes after some 16 (2^k - 1) packets: at first it is the derivative of that.
+/// distance doubles each time, so the k-th comes after some 16 (2^k - 1) packets: at first it is the
+/// derivative of that.
 pub(super) fn share(eliciting_packets: u32) -> f32 {
     let packets = eliciting_packets as f32 + SPACING_FIRST_PACKETS as f32 / 2.0;
     (1.0 / (packets * core::f32::consts::LN_2)).max(1.0 / SPACING_MEAN_PACKETS)

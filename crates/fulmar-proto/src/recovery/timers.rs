@@ -96,8 +96,7 @@ impl<T: Copy> Recovery<T> {
     }
 
     /// How long news from the peer may be under way: the probe timeout of RFC 9002 6.2.1, whatever the
-    /// profile's
-    /// own timeout is.
+    /// profile's own timeout is.
     pub fn news_timeout(&self) -> Duration {
         Timeout::Probe.base(&self.rtt) + self.ack_delay_max()
     }

@@ -6,9 +6,8 @@
 //!
 //! Not every gap is a loss: a sender leaves numbers out on purpose, one at a time, each after a packet that
 //! elicits an ACK (docs/wire.md 1.4.4). Which they were nobody tells. But it is known how many are due on
-//! average, so
-//! as many of the gaps that may be such are taken for what they are; all of them where there are no more than
-//! chance makes of that.
+//! average, so as many of the gaps that may be such are taken for what they are; all of them where there are
+//! no more than chance makes of that.
 
 use fulmar_control::{Channel, LossView};
 
@@ -23,8 +22,7 @@ const KEPT_BY_ONE: f32 = 0.999_511_84;
 /// Fewer packets say nothing.
 const WEIGHT_MIN: f64 = 20.0;
 /// Until so many came the worst is assumed that what was seen allows: where none of n was lost 3 / n may be,
-/// with a
-/// certainty of 95 % (the rule of three; Hanley and Lippman-Hand 1983) ..
+/// with a certainty of 95 % (the rule of three; Hanley and Lippman-Hand 1983) ..
 const YOUNG_PACKETS: f64 = 500.0;
 const UNSEEN_LOSSES: f64 = 3.0;
 /// .. but no more than this ..
@@ -49,8 +47,7 @@ pub struct WayBack {
 
 impl WayBack {
     /// A packet arrived that had not been seen before; `is_eliciting`: one that elicits an ACK. Returns how
-    /// many are
-    /// missing before it; `None`: it came late.
+    /// many are missing before it; `None`: it came late.
     pub fn on_packet(&mut self, number: PacketNumber, is_eliciting: bool) -> Option<f32> {
         let Some(largest) = self.largest else {
             (self.largest, self.is_largest_eliciting) = (Some(number), is_eliciting);
@@ -86,10 +83,8 @@ impl WayBack {
     }
 
     /// How many of the gaps were left out on purpose: all that may be, if there are no more of them than two
-    /// standard
-    /// deviations above what is due, and else what is due. The count is at most as uneven as Poisson's, and
-    /// what fades
-    /// exponentially has half its variance.
+    /// standard deviations above what is due, and else what is due. The count is at most as uneven as
+    /// Poisson's, and what fades exponentially has half its variance.
     fn skipped(&self) -> f32 {
         let likely_max = self.skips_due + libm::sqrtf(2.0 * self.skips_due);
         if self.maybe_skipped <= likely_max { self.maybe_skipped } else { self.skips_due }
@@ -109,9 +104,8 @@ impl WayBack {
     }
 
     /// What is known of it, while of the way forth, by this estimate, it is not. Whoever sends little, such
-    /// as credit for
-    /// what arrives, hears of few losses of its own; and a path that loses one way most often loses the other
-    /// way too.
+    /// as credit for what arrives, hears of few losses of its own; and a path that loses one way most often
+    /// loses the other way too.
     pub fn in_place_of(&self, forth: LossView) -> LossView {
         let is_better = forth.weight_packets < WEIGHT_MIN && self.packets() >= WEIGHT_MIN;
         if is_better { self.view() } else { forth }
@@ -191,8 +185,7 @@ mod tests {
     }
 
     /// A sender that leaves out numbers, over a path that loses one in `one_in`, or none. What is seen of it
-    /// after each of
-    /// so many packets.
+    /// after each of so many packets.
     fn seen_of_a_skipping_sender(seed: u8, one_in: Option<u32>) -> Vec<f64> {
         let mut rng = Chance::new([seed; 32]);
         let mut skips = skips::Skips::new(rng.split());

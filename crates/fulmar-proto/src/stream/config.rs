@@ -22,8 +22,7 @@ pub struct StreamConfig {
     /// sender leaves one per lost symbol.
     pub fragments_max: u64,
     /// Bytes of one stream taken from the application and not sent yet: twice what leaves before its writer
-    /// has
-    /// its turn.
+    /// has its turn.
     pub stream_send_buffer_bytes_max: u64,
     /// Bytes of all streams taken from the application and not sent yet.
     pub send_buffer_bytes_max: u64,

@@ -1,14 +1,13 @@
 //! How much may be sent: the credit an end announces for what it receives, and how the credit grows.
 //!
 //! A window is moved forward when a quarter of it is consumed (RFC 9000 4.2): while a reader waits for a gap
-//! to
-//! close, what it read before and did not tell is lost to the sender. If that went in less than a round trip,
-//! the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of Chromium's
-//! `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a sender that
-//! starts up sends 2.8 times as much in each round trip, and news of a larger window travel for half of one.
-//! So a window ends at about four times what the path holds, room for the round trips that repair takes, and
-//! the window of a slow reader stays small. It also doubles when a quarter of it is used up while the reader
-//! waits for a gap to close.
+//! to close, what it read before and did not tell is lost to the sender. If that went in less than a round
+//! trip, the window may be what limits the sender, and it doubles at once, up to a maximum: the rule of
+//! Chromium's `QuicFlowController::MaybeIncreaseMaxWindowSize`, which waits for a half, earlier, because a
+//! sender that starts up sends 2.8 times as much in each round trip, and news of a larger window travel for
+//! half of one. So a window ends at about four times what the path holds, room for the round trips that
+//! repair takes, and the window of a slow reader stays small. It also doubles when a quarter of it is used up
+//! while the reader waits for a gap to close.
 
 use crate::wire::VARINT_MAX;
 use fulmar_units::Instant;
@@ -71,8 +70,7 @@ impl RecvWindow {
     /// the reader that is slow. If a quarter of the credit is used up, the window doubles at once: the sender
     /// may have used up half by then, three quarters when it hears of it, and all of it if that is lost once.
     /// Where packets get lost, a window consumed in bursts, whenever a gap closes, would seem slow although
-    /// it
-    /// is what limits the sender.
+    /// it is what limits the sender.
     pub(super) fn on_gap(&mut self, highest: u64) {
         if self.max.saturating_sub(highest) < self.window_bytes - self.window_bytes / 4 {
             self.double();

@@ -91,8 +91,7 @@ pub struct StreamStats {
     /// Stream bytes the application has read.
     pub read_bytes: u64,
     /// Of the received ones, those that it may still read, gaps between them included. What was stopped or
-    /// reset
-    /// is neither read nor unread.
+    /// reset is neither read nor unread.
     pub unread_bytes: u64,
     /// Stretches of received bytes that wait beyond a gap.
     pub fragments: u64,
@@ -152,8 +151,7 @@ impl Streams {
     }
 
     /// The peer may have so many streams of a direction open from now on; fewer than it was allowed before
-    /// only as
-    /// those end that it has.
+    /// only as those end that it has.
     pub fn limit_streams(&mut self, dir: Dir, count: u64) {
         self.table.set_concurrent_max(dir, count.min(STREAMS_MAX));
         if self.table.advance_max(dir) {

@@ -28,8 +28,7 @@ impl Streams {
     /// Appends the frames of one symbol, at most `space_bytes`: control frames, then streams by priority and
     /// in turn, as many as fit. What is returned belongs to the symbol as well, after what was appended: it
     /// stays where it is until the symbol is delivered, and [`Self::recycle`] takes it back then. Nothing
-    /// else
-    /// of the frames stays in memory; the symbol must be delivered.
+    /// else of the frames stays in memory; the symbol must be delivered.
     pub fn fill(&mut self, out: &mut Vec<u8>, space_bytes: usize) -> Bytes {
         let start = out.len();
         let limit = start + space_bytes;
@@ -115,8 +114,7 @@ impl Streams {
     }
 
     /// Packs one frame of the stream whose turn it is; `None` if there is none, or no room. The last that
-    /// fits
-    /// may leave its data where they are and return them.
+    /// fits may leave its data where they are and return them.
     fn fill_stream(&mut self, out: &mut Vec<u8>, limit: usize, start: usize) -> Option<Bytes> {
         let credit = self.sending.credit();
         let id = self.schedule.first().filter(|_| credit > 0)?;

@@ -1,8 +1,7 @@
 //! Which streams there are, were and may be (RFC 9000 2.1, 3, 4.6).
 //!
 //! Streams of a kind are opened in order. One on which nothing has happened yet is a number in a range: a
-//! peer
-//! that opens ten thousand with one frame costs one range, in time and in memory.
+//! peer that opens ten thousand with one frame costs one range, in time and in memory.
 
 use super::config::{STREAMS_MAX, StreamConfig};
 use super::flow::RecvWindow;

@@ -63,8 +63,7 @@ fn wire_5_5_3_a_close_is_told_with_its_reason_and_then_there_is_silence() {
 }
 
 /// Three of RFC 9002's probe timeouts, RFC 9000 10.2 says: three retransmission timeouts are three seconds,
-/// for
-/// which a program would not end.
+/// for which a program would not end.
 #[test]
 fn rfc_9000_10_2_what_has_ended_is_soon_gone_whatever_the_profile_s_timeout() {
     for name in ["auto", "tcp-fec", "lt-tcp", "newreno:timeout=rto"] {
@@ -169,9 +168,8 @@ fn connections_follow_each_other_at_one_endpoint() {
 }
 
 /// Solymos 2014, section 3.11: FIN is repeated by a timer that doubles, five times, and then given up. Here
-/// the end of a
-/// stream is data, so that it is the timeout of data: `timeout=rto`, and an idle timeout of 1 + 2 + .. + 32
-/// s.
+/// the end of a stream is data, so that it is the timeout of data: `timeout=rto`, and an idle timeout of 1 +
+/// 2 + .. + 32 s.
 #[test]
 fn by_the_timeout_of_tcp_an_end_is_told_again_five_times() {
     let mut transport = profile("dfcp:rate=20,timeout=rto");

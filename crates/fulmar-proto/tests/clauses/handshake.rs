@@ -294,8 +294,7 @@ fn wire_2_2_a_flood_of_whole_hellos_is_answered_by_retry_at_default_settings() {
     assert_eq!(world.server.endpoint.connection_count(), limit);
     assert_eq!(retries, flood - limit as u32);
     // Whoever proves an address gets in meanwhile. A thousand that wait have nothing to do with it, and the
-    // world
-    // would ask each of them at every step.
+    // world would ask each of them at every step.
     world.server.connections.clear();
     world.connected();
     assert_eq!(world.server.endpoint.connection_count(), limit + 1);

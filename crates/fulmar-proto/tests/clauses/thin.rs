@@ -16,8 +16,7 @@ const SECONDS: u32 = 60;
 const HEADERS_BYTES: u64 = 28;
 
 /// Packets, and bytes with their IP headers, that both ends send for each datagram. The latter as a multiple
-/// of what the
-/// datagram takes without us.
+/// of what the datagram takes without us.
 fn cost(path: LinkConfig, is_two_way: bool) -> (f64, f64) {
     let mut world = connected(1, path);
     world.run_for(Duration::from_secs(1));

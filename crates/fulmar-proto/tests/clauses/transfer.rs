@@ -45,10 +45,8 @@ fn every_profile_brings_everything_over_a_path_that_loses_in_bursts() {
 }
 
 /// As many symbols are under way as the receiver retains, so that copies come when it may have forgotten what
-/// stood beside
-/// them. Combinations that arrive in vain were counted as if they had restored something, which was found out
-/// one symbol
-/// a round trip: 4.8 s, where 2.0 are left now.
+/// stood beside them. Combinations that arrive in vain were counted as if they had restored something, which
+/// was found out one symbol a round trip: 4.8 s, where 2.0 are left now.
 #[test]
 fn a_receiver_that_retains_what_is_under_way_and_no_more_is_no_reason_to_stand_still() {
     let mut config = profile("auto");

@@ -103,8 +103,7 @@ fn marks_beside_jitter_cost_little_more_than_marks() {
 }
 
 /// Jitter hides that nothing waits, and the first rounds lose more than a fifth: of 96 seeds these five ended
-/// start-up there,
-/// and had 0.40 to 0.79; the others are as they were.
+/// start-up there, and had 0.40 to 0.79; the others are as they were.
 #[test]
 fn heavy_loss_ends_no_start_up_where_round_trips_are_restless() {
     for seed in [22, 37, 48, 87, 93] {

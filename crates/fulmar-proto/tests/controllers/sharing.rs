@@ -93,8 +93,7 @@ fn cubic_and_auto_live_together_in_long_queues() {
 }
 
 /// What share an `auto` has that comes so many milliseconds after another, in the mean over these moments, of
-/// what
-/// arrives from one second to the other.
+/// what arrives from one second to the other.
 fn share_beside(
     other: impl Fn() -> Box<dyn CongestionController>,
     link: &Link,
@@ -116,8 +115,7 @@ fn share_beside(
 }
 
 /// A search for the shortest round trip every four seconds that CUBIC fills the queue through, and what was
-/// ours stays
-/// ours.
+/// ours stays ours.
 #[test]
 fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
     let gaps: Vec<u64> = (500..=4250).step_by(250).collect();
@@ -129,8 +127,7 @@ fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
 }
 
 /// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without
-/// BBR's window
-/// and pace ours has 0.11 (`stubborn`).
+/// BBR's window and pace ours has 0.11 (`stubborn`).
 #[test]
 fn auto_holds_its_own_beside_bbr() {
     assert_shared_whenever_begun(&Link::new(100, 20), &["auto", "bbr"], 40.0, 0.4);
@@ -138,8 +135,7 @@ fn auto_holds_its_own_beside_bbr() {
 }
 
 /// By the pulses of its cycle BBR is known before it leaves its first trough, after ten seconds; until then
-/// ours would
-/// have what CUBIC has beside it.
+/// ours would have what CUBIC has beside it.
 #[test]
 fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
     let beside = |without| {
@@ -151,8 +147,7 @@ fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
 }
 
 /// One that keeps its queue standing, and has no cycle, shows itself by its troughs alone, ten seconds apart.
-/// Once they are
-/// known each is filled, and half of the link is ours.
+/// Once they are known each is filled, and half of the link is ours.
 #[test]
 fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
     let beside = |without| {
@@ -164,9 +159,8 @@ fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
 }
 
 /// Who wins beside CUBIC, or beside another in a short queue with loss, depends on the moment of the start:
-/// over many
-/// moments neither loses much. (Not while CUBIC still doubles: whoever comes then has a tenth for ten
-/// seconds.)
+/// over many moments neither loses much. (Not while CUBIC still doubles: whoever comes then has a tenth for
+/// ten seconds.)
 fn assert_shared_whenever_begun(link: &Link, names: &[&str], seconds: f64, least_mean: f64) {
     let gaps = [1000, 1500, 2000, 3000, 4000];
     let least = gaps.map(|gap| {
@@ -217,10 +211,8 @@ fn autos_in_a_short_queue_do_not_take_its_drops_for_the_paths() {
 }
 
 /// Nobody who comes late sees the empty queue, and each takes what all drop for the path's. Of three crowds
-/// each dropped
-/// 0.36 to 0.38 of what it sent, as long as flows that saw the queue go little by little kept that belief;
-/// 0.17 to 0.36 until
-/// they drained it in the same moments, 0.12 to 0.13 now.
+/// each dropped 0.36 to 0.38 of what it sent, as long as flows that saw the queue go little by little kept
+/// that belief; 0.17 to 0.36 until they drained it in the same moments, 0.12 to 0.13 now.
 #[test]
 fn crowds_of_autos_come_down() {
     let crowds = [30, 40, 50]
@@ -253,8 +245,7 @@ fn behind_a_policer_they_find_that_probes_make_no_queue() {
 }
 
 /// Of twenty flows that begin `gap` milliseconds one after another, on hosts whose clocks are up to `apart`
-/// from each other:
-/// what the queue dropped in so many seconds, and Jain's index after ten.
+/// from each other: what the queue dropped in so many seconds, and Jain's index after ten.
 fn crowd_of_twenty(
     link: Link,
     seconds: f64,
@@ -276,8 +267,7 @@ fn crowd_of_twenty(
 }
 
 /// Flows that begin within two or three seconds take the full queue for the path. Those that drain it in the
-/// same
-/// moments find out, though their clocks differ; each alone does not.
+/// same moments find out, though their clocks differ; each alone does not.
 #[test]
 fn a_crowd_drains_its_queue_in_the_same_moments() {
     let crowds = |without, apart| {
@@ -297,9 +287,8 @@ fn a_crowd_drains_its_queue_in_the_same_moments() {
 }
 
 /// Twenty flows on a link that loses a fiftieth have ten packets a round trip each, and lose one in one round
-/// of five. By the
-/// rule that no single round may lose more than its floor explains, shares went with the errors of the
-/// floors.
+/// of five. By the rule that no single round may lose more than its floor explains, shares went with the
+/// errors of the floors.
 #[test]
 fn shares_do_not_go_with_the_errors_of_floors() {
     let link = Link::new(100, 20).lossy(0.02, 0.0);
@@ -309,12 +298,9 @@ fn shares_do_not_go_with_the_errors_of_floors() {
 }
 
 /// Each of ten flows that begin one after another, within six to ten seconds, on a long path sends 0.7 of
-/// what the link
-/// carries until it knows better, a round trip later. As long as the others came down by a seventh each
-/// round, the queue
-/// was full until all had come: in the mean of sixteen such crowds 0.120 of all packets was dropped, 0.098
-/// now (standard
-/// error 0.005).
+/// what the link carries until it knows better, a round trip later. As long as the others came down by a
+/// seventh each round, the queue was full until all had come: in the mean of sixteen such crowds 0.120 of all
+/// packets was dropped, 0.098 now (standard error 0.005).
 #[test]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
     let dropped: Vec<f64> = (700..1100)
@@ -329,8 +315,7 @@ fn latecomers_on_a_long_path_are_made_room_for_at_once() {
 }
 
 /// Of two flows whose round trips are 10 and 100 ms, at a loss rate: Jain's index from the 15th to the 45th
-/// second, in the
-/// mean of four starts.
+/// second, in the mean of four starts.
 fn near_and_far(without: Option<Mechanism>, loss: f64) -> f64 {
     let starts = [500, 1000, 1500, 2000].map(|gap| {
         let link = Link::new(100, 10).queue(2.0).lossy(loss, 0.0);

@@ -11,8 +11,7 @@
 //! code is expected to need. 0 leaves all to counting.
 //!
 //! Where half of all is lost a block takes ten round trips: at high rates the receiver's memory ends before
-//! the window
-//! does, and no block is begun that would push another out of it.
+//! the window does, and no block is begun that would push another out of it.
 //!
 //! Invariant: never more blocks under way than the window.
 

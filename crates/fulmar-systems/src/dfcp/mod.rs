@@ -1,6 +1,5 @@
 //! DFCP, the Digital Fountain based Communication Protocol (Solymos, BME 2014): its Raptor code, no
-//! congestion
-//! control, a token bucket. `dfcp-raptorq` is the same with RaptorQ (RFC 6330) over packets.
+//! congestion control, a token bucket. `dfcp-raptorq` is the same with RaptorQ (RFC 6330) over packets.
 
 mod fountain;
 mod raptor;
@@ -191,12 +190,11 @@ fn check(values: &Values) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// DFCP's offline encoding, `coding=0` (Solymos 2014, section 3.12.1): a measurement without the
-/// code's time. There two parameters, of the sender and the receiver, say so, and with one alone no data
-/// would
-/// arrive. There every block carries the bytes of the first, and what comes is counted and dropped. Here
-/// blocks of the same length go by a code that costs next to nothing as long as nothing is lost, so that the
-/// data arrive.
+/// DFCP's offline encoding, `coding=0` (Solymos 2014, section 3.12.1): a measurement without the code's time.
+/// There two parameters, of the sender and the receiver, say so, and with one alone no data would arrive.
+/// There every block carries the bytes of the first, and what comes is counted and dropped. Here blocks of
+/// the same length go by a code that costs next to nothing as long as nothing is lost, so that the data
+/// arrive.
 fn is_offline(values: &Values) -> bool {
     values.word("policy") == "fountain" && !values.flag("coding")
 }

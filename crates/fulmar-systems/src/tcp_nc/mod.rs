@@ -1,6 +1,5 @@
 //! TCP/NC (Medina-Ruiz, Kieffer, Pesquet-Popescu, NetCod 2012): R combinations per packet below Reno, with R
-//! as
-//! it is set or adapted by their Algorithm 1.
+//! as it is set or adapted by their Algorithm 1.
 
 mod combinations;
 mod vegas;

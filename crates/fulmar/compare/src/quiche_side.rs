@@ -1,6 +1,5 @@
 //! quiche in tokio-quiche as its users get it (BoringSSL, CUBIC), but for windows that are never what limits
-//! a
-//! run and datagrams of Fulmar's size. Its connections call the application, and a client's socket has one
+//! a run and datagrams of Fulmar's size. Its connections call the application, and a client's socket has one
 //! connection: this is not driven as the others are.
 
 use std::env::temp_dir;

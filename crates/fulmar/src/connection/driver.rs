@@ -30,8 +30,7 @@ use crate::panics::caught;
 use crate::socket::{BATCH_BYTES_MAX, Batch, Socket};
 
 /// Batches sent before other tasks get their turn: up to 128 KiB, about 0.1 ms. Half of what a stream may
-/// have
-/// queued, so that its writer comes before the queue is empty.
+/// have queued, so that its writer comes before the queue is empty.
 const BATCHES_PER_TURN: usize = 2;
 /// Wait before looking again at a time that has come and yet left nothing to do.
 const RETRY: Duration = Duration::from_millis(1);
@@ -211,8 +210,7 @@ impl ConnectionDriver {
     }
 
     /// Nobody drives the connection any more: what can still be read of it counts until nobody holds it.
-    /// Where
-    /// memory is short nothing is left to read.
+    /// Where memory is short nothing is left to read.
     fn leave(&mut self, state: &mut State) {
         let memory = self.share.memory().clone();
         let mut share = std::mem::replace(&mut self.share, Share::new(memory));

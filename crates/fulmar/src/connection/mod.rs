@@ -29,8 +29,8 @@ use crate::{RecvStream, SendStream};
 ///
 /// Cloning gives another handle to the same connection. When the last handle is gone, and with it the last
 /// stream, the connection ends in order, with code 0: [finished](SendStream::finish) streams are still
-/// delivered, for at
-/// most 30 seconds, as long as the runtime runs. To be certain that it was, use [`shutdown`](Self::shutdown).
+/// delivered, for at most 30 seconds, as long as the runtime runs. To be certain that it was, use
+/// [`shutdown`](Self::shutdown).
 #[derive(Clone)]
 pub struct Connection(Handle);
 
@@ -125,8 +125,7 @@ impl Connection {
 
     /// The peer may have so many streams for both ends open from now on, whatever
     /// [`TransportConfig::streams_bi`](crate::TransportConfig::streams_bi) says: a server that knows its
-    /// clients
-    /// can give each its due. Fewer than before only as those end that it has.
+    /// clients can give each its due. Fewer than before only as those end that it has.
     pub fn limit_bi_streams(&self, count: u64) {
         self.0.act(|state| state.proto.limit_streams(Dir::Bi, count));
     }
@@ -137,20 +136,16 @@ impl Connection {
     }
 
     /// Whether dropping a [`SendStream`] that was neither finished nor reset finishes it, as quinn does, in
-    /// place of
-    /// resetting it. For all streams of this connection that are dropped from now on; in a thread that panics
-    /// they are
-    /// reset all the same. Default: no.
+    /// place of resetting it. For all streams of this connection that are dropped from now on; in a thread
+    /// that panics they are reset all the same. Default: no.
     pub fn finish_dropped_streams(&self, finishes: bool) {
         self.0.finishes_dropped.store(finishes, Ordering::Relaxed);
     }
 
     /// Says that the application holds so many bytes for this connection, for one of its streams say: they
-    /// count as
-    /// what the connection holds itself
-    /// ([`EndpointConfig::memory_bytes`](crate::EndpointConfig::memory_bytes)),
-    /// until what is returned is dropped. `None` if nothing is left: whatever it was wanted for is to be
-    /// refused.
+    /// count as what the connection holds itself
+    /// ([`EndpointConfig::memory_bytes`](crate::EndpointConfig::memory_bytes)), until what is returned is
+    /// dropped. `None` if nothing is left: whatever it was wanted for is to be refused.
     pub fn hold_memory(&self, bytes: usize) -> Option<HeldMemory> {
         self.0.shared().take_memory(bytes)
     }

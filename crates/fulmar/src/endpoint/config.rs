@@ -81,10 +81,9 @@ impl EndpointConfig {
 
     /// What all connections may hold together, in bytes, beside what the application holds itself: symbols,
     /// packets and stream data of both directions. Beyond half of it the windows of flow control grow no
-    /// more;
-    /// beyond all of it nobody new is let in, and a connection that holds most ends with
-    /// [`Internal`](crate::TransportErrorCode::Internal); beyond an eighth more, any that takes
-    /// more. Default: half of the machine's memory, or of what the process may use.
+    /// more; beyond all of it nobody new is let in, and a connection that holds most ends with
+    /// [`Internal`](crate::TransportErrorCode::Internal); beyond an eighth more, any that takes more.
+    /// Default: half of the machine's memory, or of what the process may use.
     pub fn memory_bytes(&mut self, bytes: usize) -> &mut Self {
         self.memory_bytes = Some(bytes);
         self

@@ -1,8 +1,8 @@
 //! How much memory this process may use: what the machine has, or what its control groups allow.
 //!
 //! The machine is asked by sysinfo(2), not by `/proc/meminfo`, which a service that sees only its own
-//! processes
-//! has not (systemd's `ProcSubset=pid`). The control group is the process's own, and those above it.
+//! processes has not (systemd's `ProcSubset=pid`). The control group is the process's own, and those above
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,7 @@ fn ram_bytes() -> Option<u64> {
 }
 
 /// The least that control groups allow which this process is in, of either version (cgroups(7)). `root` is
-/// where
-/// the file system begins.
+/// where the file system begins.
 fn allowed_bytes(root: &Path) -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
     let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));

@@ -1,14 +1,10 @@
 //! What the connections of an endpoint hold together, and what happens when that is too much.
 //!
 //! Each has bounds of its own, but a thousand times what one may hold is more than a machine has. Beyond half
-//! of
-//! what all may hold the windows of flow control grow no more: whoever is fast stays as fast as he is. At all
-//! of
-//! it nobody new is let in, and of those who are there one ends that holds most. Who holds most may be
-//! asleep:
-//! beyond an eighth more, whoever takes more ends. What counts is memory of the process: a connection that
-//! holds
-//! nothing for anybody has its price too, and what a program keeps for each of its streams.
+//! of what all may hold the windows of flow control grow no more: whoever is fast stays as fast as he is. At
+//! all of it nobody new is let in, and of those who are there one ends that holds most. Who holds most may be
+//! asleep: beyond an eighth more, whoever takes more ends. What counts is memory of the process: a connection
+//! that holds nothing for anybody has its price too, and what a program keeps for each of its streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fulmar_proto::ServerConfig;
 
 /// What a connection takes beside what it holds for others, as long as its handshake goes on and afterwards:
-/// TLS,
-/// keys, its structures, its task, what the allocator adds. Measured as resident memory: 28 to 30 KiB each of
-/// 14,078
-/// and of 6,056 handshakes that stood still; 23.0 KiB each of 10,000 idle connections (docs/performance.md).
-/// The
-/// program's test `the_bound_is_the_process_s` fills a server with both.
+/// TLS, keys, its structures, its task, what the allocator adds. Measured as resident memory: 28 to 30 KiB
+/// each of 14,078 and of 6,056 handshakes that stood still; 23.0 KiB each of 10,000 idle connections
+/// (docs/performance.md). The program's test `the_bound_is_the_process_s` fills a server with both.
 pub(crate) const HANDSHAKE_BYTES: usize = 32 << 10;
 pub(crate) const CONNECTION_BYTES: usize = 24 << 10;
 

@@ -42,8 +42,7 @@ pub struct EndpointStats {
     /// Connections that clients began.
     pub accepted: u64,
     /// Clients turned away because too many waited for [`Endpoint::accept`](crate::Endpoint::accept), or
-    /// there was
-    /// no memory left for them.
+    /// there was no memory left for them.
     pub turned_away: u64,
     /// Sockets on which something was received: a server has one for each core.
     pub receiving_sockets: u64,

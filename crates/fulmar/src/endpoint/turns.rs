@@ -1,17 +1,14 @@
 //! Whose turn it is: the connections of an endpoint send one after the other.
 //!
 //! A runtime runs a task again before those that wait in another of its queues, and what receives only behind
-//! all
-//! that can run. Of a thousand connections with something to send, a few then had most of the turns, and ACKs
-//! waited until all had had theirs. So few connections' tasks may run at once, as many as keep the threads
-//! busy; the
-//! others wait here, first come, first served. The runtime's queues stay short, and an ACK is soon heard.
+//! all that can run. Of a thousand connections with something to send, a few then had most of the turns, and
+//! ACKs waited until all had had theirs. So few connections' tasks may run at once, as many as keep the
+//! threads busy; the others wait here, first come, first served. The runtime's queues stay short, and an ACK
+//! is soon heard.
 //!
 //! A turn begins with [`Turns::begin`] and ends with [`Turns::end`], both in one poll of the task; in between
-//! lie
-//! nothing but one or two batches. Whoever would wake a task from outside asks [`Turns::wake`] to do it: it
-//! saves
-//! the task a poll that only finds out that others come first.
+//! lie nothing but one or two batches. Whoever would wake a task from outside asks [`Turns::wake`] to do it:
+//! it saves the task a poll that only finds out that others come first.
 //!
 //! Invariant: nobody waits while fewer than `at_once` have a turn.
 
@@ -100,8 +97,7 @@ impl<C: AsRef<Place>> Turns<C> {
     }
 
     /// A turn is over. If it was too short, `again` wakes the task for another one when all that wait have
-    /// had
-    /// theirs; false if nobody waits, so that it does not wait here either.
+    /// had theirs; false if nobody waits, so that it does not wait here either.
     pub(crate) fn end(&self, connection: &Arc<C>, again: Option<&Waker>) -> bool {
         let mut queue = self.queue();
         C::as_ref(connection).set(Stand::Outside);

@@ -18,8 +18,7 @@
 //! an error that nobody is asked about.
 //!
 //! An `authorized_keys` or `known_hosts` that others than its owner may write to, or whose folder they may,
-//! is
-//! refused: it decides who is let in, or believed ([`check_trusted`]).
+//! is refused: it decides who is let in, or believed ([`check_trusted`]).
 //!
 //! Files are replaced in one step, and changed under a lock, so that any number of processes may use them at
 //! once. A server notices changes with the next client.
@@ -37,8 +36,7 @@
 //!
 //! // A client that knows servers from `known_hosts`, and trusts new ones at first sight.
 //! let client = fulmar::Endpoint::client("[::]:0".parse()?)?;
-//! let connection = home.connect(&client, &"example.org:4747".parse()?, Default::default(), async |_|
-//! true).await?;
+//! let connection = home.connect(&client, &"example.org:4747".parse()?, Default::default(), async |_| true).await?;
 //! # Ok(())
 //! # }
 //! ```

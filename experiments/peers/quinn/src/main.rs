@@ -1,15 +1,12 @@
 //! QUIC by the `quinn` crate: one stream, as much as goes for so many seconds.
 //!
 //! `quinn-peer certificate DIR` once; then `quinn-peer server DIR SECONDS` and
-//! `quinn-peer client DIR HOST SECONDS cubic|bbr|newreno`. The server prints, again and again, a line of
-//! JSON:
+//! `quinn-peer client DIR HOST SECONDS cubic|bbr|newreno`. The server prints, again and again, a line of JSON:
 //! bytes so far, and the goodput within SECONDS of the first.
 //!
 //! Configuration: quinn's own, but for windows (64 MiB, so that they are never what limits a run), datagrams
-//! of up to 1472
-//! bytes as the links carry them, and the congestion control, which quinn offers as `cubic` (its default),
-//! `bbr` (an
-//! experimental BBRv1) and `newreno`.
+//! of up to 1472 bytes as the links carry them, and the congestion control, which quinn offers as `cubic`
+//! (its default), `bbr` (an experimental BBRv1) and `newreno`.
 
 use std::error::Error;
 use std::net::SocketAddr;

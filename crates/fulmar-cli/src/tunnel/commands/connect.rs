@@ -40,8 +40,7 @@ fn parse_stream(text: &str) -> Result<Target, String> {
 }
 
 /// Runs the command: until both directions have ended, or the target's has. Who reads the output sees an end
-/// in
-/// any case, since a pipe knows no reset; only the code and what is said tell whether it was one.
+/// in any case, since a pipe knows no reset; only the code and what is said tell whether it was one.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let client = args.client.connect().await?;
     let carried = until(carry(&client, &args.target)).await;

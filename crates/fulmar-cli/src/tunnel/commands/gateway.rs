@@ -22,12 +22,9 @@ use fulmar::AllowedProfiles;
 /// and `tun`.
 ///
 /// Run it on the machine that can reach the targets. Clients are known by their keys, as with `fulmar serve`.
-/// This
-/// machine's own key reaches everything. A key in authorized_keys reaches public addresses only, unless
-/// options before
-/// it say otherwise: permit="HOST:PORT,..." ("*" for everything, this machine included),
-/// permit-listen="PORT,...",
-/// deny-private, streams=N, rate=50M, memory=64M, no-tunnel.
+/// This machine's own key reaches everything. A key in authorized_keys reaches public addresses only, unless
+/// options before it say otherwise: permit="HOST:PORT,..." ("*" for everything, this machine included),
+/// permit-listen="PORT,...", deny-private, streams=N, rate=50M, memory=64M, no-tunnel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,13 +39,11 @@ pub struct Args {
     #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
     /// Extra profiles that clients may request: names separated by commas, or `all`. Profiles with congestion
-    /// control
-    /// are always allowed
+    /// control are always allowed
     #[arg(long, value_name = "NAMES")]
     allow_profiles: Option<AllowedProfiles>,
     /// Memory limit for all connections, such as 512M. At the limit new clients are refused, and the
-    /// connection that
-    /// uses the most memory is closed [default: half of this machine's memory]
+    /// connection that uses the most memory is closed [default: half of this machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Show a one-time code, with which one new client can run `fulmar pair` within ten minutes

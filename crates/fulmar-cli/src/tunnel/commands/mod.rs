@@ -27,8 +27,7 @@ use crate::units::parse_seconds;
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClientArgs {
     /// Gateway: HOST, HOST:PORT or a name from config.toml. Of several, separated by commas, the first one
-    /// that answers
-    /// is used
+    /// that answers is used
     #[arg(value_name = "HOST[:PORT]", value_hint = clap::ValueHint::Hostname)]
     gateways: String,
     /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
@@ -36,8 +35,7 @@ pub struct ClientArgs {
     #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
     /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic
-    /// (two to four
-    /// times its volume), `throughput` sends none [default: balanced]
+    /// (two to four times its volume), `throughput` sends none [default: balanced]
     #[arg(long, value_parser = Favor::NAMES)]
     favor: Option<String>,
     /// Trust an unknown gateway without asking, and remember its key

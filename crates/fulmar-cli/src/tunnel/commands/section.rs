@@ -70,8 +70,7 @@ impl Unit {
     }
 
     /// Ends it: its ports and devices are free again. Connections that are there go on, unless the rules of
-    /// the
-    /// kernel go with it by which they came.
+    /// the kernel go with it by which they came.
     pub async fn end(mut self) {
         self.end_handed_over().await;
         self.tasks.shutdown().await;

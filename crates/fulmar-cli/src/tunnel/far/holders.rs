@@ -1,8 +1,7 @@
 //! What the connections of one key listen at: a new connection takes over from one that is dead.
 //!
 //! A client that was killed leaves a connection behind that nothing ends but its idle timeout. Its place
-//! would be
-//! taken until then, for the same client as well.
+//! would be taken until then, for the same client as well.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

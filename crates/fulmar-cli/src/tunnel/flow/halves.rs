@@ -132,8 +132,7 @@ impl RecvHalf for Prefixed {
 }
 
 /// A Unix socket knows no reset: who writes to it hears that nobody reads, who reads sees an end. (Linux
-/// tells a
-/// reader of a reset only where something that it had sent was not read.)
+/// tells a reader of a reset only where something that it had sent was not read.)
 impl SendHalf for unix::OwnedWriteHalf {
     fn cut_off(&mut self) {
         let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);

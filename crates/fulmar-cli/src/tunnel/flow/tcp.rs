@@ -2,10 +2,9 @@
 //!
 //! Who sees an end takes what came for all there is. So an end may be sent only where the other side has said
 //! one; and a process can be closed by what it does not control: a signal, `kill -9`, a panic, an error on
-//! the
-//! way. Therefore such a socket does not linger from its first moment on (`SO_LINGER` with no time): whoever
-//! closes it, the kernel included, sends a reset. That is taken away in one place, when both directions have
-//! come to their ends, so that the kernel still delivers what it holds.
+//! the way. Therefore such a socket does not linger from its first moment on (`SO_LINGER` with no time):
+//! whoever closes it, the kernel included, sends a reset. That is taken away in one place, when both
+//! directions have come to their ends, so that the kernel still delivers what it holds.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -48,8 +47,7 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 /// A TCP connection that is carried. Cloning gives another handle to it.
 ///
 /// As long as it is not [split](Self::split) it is a protocol's of its own (SOCKS, HTTP), and shutting it
-/// down
-/// means that this protocol has said everything.
+/// down means that this protocol has said everything.
 #[derive(Debug, Clone)]
 pub struct Carried(Arc<Shared>);
 

@@ -1,6 +1,5 @@
 //! What is sent ahead of the answer to an open. As long as nothing was, another gateway can be asked; what
-//! was
-//! sent is never said again, for a target would have it twice if it was the answer only that was lost.
+//! was sent is never said again, for a target would have it twice if it was the answer only that was lost.
 
 use std::io;
 use std::pin::Pin;

@@ -140,8 +140,7 @@ impl Visit {
         *request.uri_mut() = path.parse::<Uri>().map_err(|e| malformed(&e))?;
         strip(request.headers_mut());
         // A proxy speaks its own version, both ways (RFC 9110 2.5): with that of an old origin a body without
-        // a
-        // length would end as its connection does.
+        // a length would end as its connection does.
         *request.version_mut() = Version::HTTP_11;
         // The target of the request counts, whatever the header says (RFC 9112 3.2.2).
         request.headers_mut().insert(header::HOST, host);

@@ -34,8 +34,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
 /// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes
-/// to
-/// find another, so that who asked at the beginning of the silence is asked for there.
+/// to find another, so that who asked at the beginning of the silence is asked for there.
 pub const ANSWER_MAX: Duration = Duration::from_secs(14);
 
 /// How often it is looked whether a connection is silent.

@@ -1,6 +1,5 @@
 //! Whose sockets are whose on this machine: all its users share its addresses, and an address so tells
-//! nothing
-//! of who is behind it.
+//! nothing of who is behind it.
 
 use std::net::SocketAddr;
 
@@ -8,8 +7,7 @@ use std::net::SocketAddr;
 /// `tcp.1`; both are this machine's. `None` if the system does not tell.
 ///
 /// The kernel's tables are read (proc_pid_net(5)), whole, since sockets can be asked about one by one only
-/// over
-/// netlink; it is done once for an association.
+/// over netlink; it is done once for an association.
 #[cfg(target_os = "linux")]
 pub fn is_same(tcp: (SocketAddr, SocketAddr), udp: SocketAddr) -> Option<bool> {
     let tables = procfs::process::Process::myself().ok()?;

@@ -2,9 +2,8 @@
 //! keeps elsewhere.
 //!
 //! What the registries call *globally reachable* is private here all the same, except where an IPv6 address
-//! is
-//! one of IPv4 in disguise: an anycast address of a relay or translator leads to the one that is next to the
-//! gateway.
+//! is one of IPv4 in disguise: an anycast address of a relay or translator leads to the one that is next to
+//! the gateway.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -107,9 +106,8 @@ const REGISTRY_V6: &[Row] = &[
 ];
 
 /// What is not in the registries: multicast, forms that are no longer used, and what a cloud tells its
-/// machines at
-/// an address that looks public (Azure's wire server). All others that are known are in networks above, as
-/// 169.254.169.254, fd00:ec2::254, 100.100.100.200, 192.0.0.192.
+/// machines at an address that looks public (Azure's wire server). All others that are known are in networks
+/// above, as 169.254.169.254, fd00:ec2::254, 100.100.100.200, 192.0.0.192.
 const MORE: &[Row] = &[
     ("224.0.0.0/4", "Multicast", Some(NoHost)),
     ("168.63.129.16/32", "Azure", Some(Metadata)),

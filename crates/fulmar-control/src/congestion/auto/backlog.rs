@@ -1,18 +1,14 @@
 //! A link that has become slower than what is under way.
 //!
 //! The rate is a maximum over cycles, and cycles end with rounds. Where the link falls to a tenth the queue
-//! that its old
-//! rate left makes the next round last tens of round trips, and as long nothing is learned. But where packets
-//! wait the link
-//! is busy: what arrives of ours, in whatever stretch of time, is all that it carries of ours. So while every
-//! round trip
-//! is far longer than the empty path's, each stretch as long as that one is a measurement, with the error of
-//! its number
-//! of packets, and a rate that is above it by more than the error comes down at once.
+//! that its old rate left makes the next round last tens of round trips, and as long nothing is learned. But
+//! where packets wait the link is busy: what arrives of ours, in whatever stretch of time, is all that it
+//! carries of ours. So while every round trip is far longer than the empty path's, each stretch as long as
+//! that one is a measurement, with the error of its number of packets, and a rate that is above it by more
+//! than the error comes down at once.
 //!
 //! A sample of the delivery rate that began before that is of the old link, and a round trip whose packet
-//! left behind
-//! the old queue says nothing of the path.
+//! left behind the old queue says nothing of the path.
 
 use core::time::Duration;
 
@@ -52,8 +48,7 @@ pub(super) struct Backlog {
 
 impl Backlog {
     /// Takes an ACK whose round trip is far longer than the empty path's `rtt_min` if `is_long`. Returns the
-    /// most that
-    /// may arrive of ours, and the share that was lost, at the end of a stretch.
+    /// most that may arrive of ours, and the share that was lost, at the end of a stretch.
     pub(super) fn on_ack(
         &mut self,
         feedback: &Feedback,

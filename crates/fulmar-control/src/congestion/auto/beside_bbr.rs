@@ -1,6 +1,5 @@
 //! Beside BBR: its pulses (`pulses`) and its troughs (`trough`) tell that it is there, and troughs are filled
-//! when they are
-//! expected (`fill`).
+//! when they are expected (`fill`).
 
 use fulmar_units::{Instant, Rate};
 
@@ -13,8 +12,7 @@ use super::{Auto, Mechanism};
 use crate::PathView;
 
 /// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before;
-/// and of the
-/// floor no more than so much counts, for a crowd's own loss may be taken for it.
+/// and of the floor no more than so much counts, for a crowd's own loss may be taken for it.
 const CROWD_LOSS: f64 = 0.03;
 const CROWD_FLOOR_MAX: f64 = 0.04;
 

@@ -3,15 +3,12 @@
 //! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every
 //! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
 //! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none
-//! (`cusum`). It ends
-//! when the queue is gone, and is interrupted every few seconds by a probe for the shortest RTT, to see
-//! whether the queue would go if we let it; if not, it goes on as it was. Where few packets fill the path
-//! that is seen
-//! before it begins.
+//! (`cusum`). It ends when the queue is gone, and is interrupted every few seconds by a probe for the
+//! shortest RTT, to see whether the queue would go if we let it; if not, it goes on as it was. Where few
+//! packets fill the path that is seen before it begins.
 //!
 //! Where the others show by troughs or pulses that they take no loss for congestion (`beside_bbr`), window
-//! and pace are
-//! BBR's for a while.
+//! and pace are BBR's for a while.
 
 use alloc::boxed::Box;
 
@@ -67,8 +64,7 @@ impl Auto {
     }
 
     /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have
-    /// seen its
-    /// queue empty.
+    /// seen its queue empty.
     pub(super) fn may_be_blind(&self, now: Instant, path: &PathView) -> bool {
         self.may_hide_queue(now) && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
     }
@@ -114,9 +110,8 @@ impl Auto {
     }
 
     /// Competing goes on as it was if the queue stood through that: to come back with the window that a queue
-    /// needs which
-    /// we have half drained, after rounds in which it may be ours, would be a gift. Kin take a moment to
-    /// drain theirs.
+    /// needs which we have half drained, after rounds in which it may be ours, would be a gift. Kin take a
+    /// moment to drain theirs.
     pub(super) fn resumed(&mut self, now: Instant) -> Option<Phase> {
         let Phase::Slow { paused, .. } = &mut self.phase else { return None };
         let rival = paused.take()?;
@@ -184,8 +179,7 @@ impl Auto {
     }
 
     /// In company the window is CUBIC's, except that loss up to the floor is none, or BBR's, except that the
-    /// rate
-    /// is the link's.
+    /// rate is the link's.
     pub(super) fn on_rival_feedback(&mut self, feedback: &Feedback, path: &PathView) {
         let floor = self.floor.rate();
         let Phase::Compete(rival) = &mut self.phase else { return };

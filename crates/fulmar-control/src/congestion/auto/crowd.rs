@@ -1,9 +1,8 @@
 //! Whether a crowd came.
 //!
 //! Flows that begin one after another, and take the full queue for the path, overfill the link until all have
-//! given way:
-//! for seconds each loses a tenth and more beyond the path's own. One who comes overfills it for a few round
-//! trips.
+//! given way: for seconds each loses a tenth and more beyond the path's own. One who comes overfills it for a
+//! few round trips.
 
 use core::time::Duration;
 
@@ -43,8 +42,7 @@ mod tests {
     const ROUND: Duration = Duration::from_millis(40);
 
     /// So many rounds that lost too much, then one that did not, three times: has a crowd come, and is that
-    /// so 13 and 15
-    /// seconds later?
+    /// so 13 and 15 seconds later?
     fn after(rounds: u32) -> [bool; 3] {
         let mut crowd = Crowd::default();
         let mut now = Instant::ZERO;

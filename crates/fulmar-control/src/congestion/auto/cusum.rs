@@ -1,14 +1,11 @@
 //! Losses beyond what the floor explains, summed over rounds: what a competing window obeys.
 //!
 //! In company a window of a few packets loses one in some of its rounds, and no single round can tell whether
-//! that is the
-//! path's: a bound of some standard deviations is less than one packet or more than one, by the least error
-//! of the floor. So
-//! the sum counts, not the round: each loss raises it by one packet, each packet lowers it by what the floor
-//! expects of it, and
-//! it is never below nothing. Some losses of the path are obeyed as well, but how many depends little on the
-//! floor: of 200 of
-//! 10,000 packets 58 if it is right, 79 if it is half of what it should be, 44 if it is half as much again.
+//! that is the path's: a bound of some standard deviations is less than one packet or more than one, by the
+//! least error of the floor. So the sum counts, not the round: each loss raises it by one packet, each packet
+//! lowers it by what the floor expects of it, and it is never below nothing. Some losses of the path are
+//! obeyed as well, but how many depends little on the floor: of 200 of 10,000 packets 58 if it is right, 79
+//! if it is half of what it should be, 44 if it is half as much again.
 //!
 //! Source: the cumulative sum test (CUSUM; Page, Biometrika 41, 1954).
 //!
@@ -17,8 +14,7 @@
 use crate::{Feedback, LossView};
 
 /// The sum beyond which losses are obeyed, in bursts of the path's: that of a second one before half of the
-/// first is
-/// explained.
+/// first is explained.
 const BURSTS: f64 = 1.5;
 
 /// The sum.
@@ -29,8 +25,7 @@ pub(super) struct Cusum {
 
 impl Cusum {
     /// Packets are settled, of which the path loses a share of `floor` by itself. True if what is lost now is
-    /// to be obeyed;
-    /// the sum begins anew then.
+    /// to be obeyed; the sum begins anew then.
     pub(super) fn on_feedback(&mut self, feedback: &Feedback, floor: f64, loss: &LossView) -> bool {
         let lost = f64::from(feedback.lost.packets);
         let explained = floor * (f64::from(feedback.acked_packets) + lost);

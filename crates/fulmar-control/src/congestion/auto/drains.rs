@@ -1,19 +1,15 @@
 //! Draining together.
 //!
 //! Flows that keep a queue full take it for the path: none of them sees the shortest round trip, and what one
-//! leaves
-//! when it looks for it alone (`probing`) the others fill. So they look for it in moments that all know
-//! (`moments`).
-//! A flow that loses much, and never saw that its probing moves the path, may be blind in a crowd: it drains
-//! in such
-//! moments, and also when it sees the round trip fall below that of the last seconds, though it sent no
-//! slower itself,
-//! for then somebody drains; and it goes on draining while it finds shorter round trips than any that were
-//! known.
+//! leaves when it looks for it alone (`probing`) the others fill. So they look for it in moments that all
+//! know (`moments`). A flow that loses much, and never saw that its probing moves the path, may be blind in a
+//! crowd: it drains in such moments, and also when it sees the round trip fall below that of the last
+//! seconds, though it sent no slower itself, for then somebody drains; and it goes on draining while it finds
+//! shorter round trips than any that were known.
 //!
 //! A queue that stood and is gone when we drain, three times in a row, is filled by flows that drain with us:
-//! our
-//! own kind, and nobody who takes no loss for congestion. A queue that nobody saw shows it the first time.
+//! our own kind, and nobody who takes no loss for congestion. A queue that nobody saw shows it the first
+//! time.
 
 use core::time::Duration;
 
@@ -37,8 +33,7 @@ pub(super) const DRAIN_PAUSE: Duration = Duration::from_millis(2500);
 /// A queue is gone so many rounds after we began to drain it, or others fill it.
 const DRAIN_ROUNDS: u64 = 5;
 /// That they drain when we do is believed for so long after the first of three such drains: beside BBR one
-/// empties the
-/// queue by chance.
+/// empties the queue by chance.
 pub(super) const KIN_MEMORY: Duration = Duration::from_secs(14);
 
 /// A drain of which it is not known yet whether it empties the queue.

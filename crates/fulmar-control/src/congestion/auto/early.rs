@@ -1,16 +1,12 @@
 //! The first flights of start-up, before a measured rate says how much to send.
 //!
 //! Their window begins with ten packets, more where the round trip is long, and grows as in slow start (RFC
-//! 5681 3.1), by
-//! what was settled. Paced evenly over a round trip, no flight makes a queue before the link is full, and
-//! none shows how
-//! fast the link is. So on a long path whose first packets moved the round trip little they leave as ACKs
-//! come: ten packets
-//! sent at once leave the bottleneck as one clump, their ACKs release a clump of twenty, and so on, until one
-//! is long enough
-//! to be a train (see `trains`), or to show the rate through jitter (see `flights`). Where the first packets
-//! moved it far,
-//! the link is slow and soon filled by doubling.
+//! 5681 3.1), by what was settled. Paced evenly over a round trip, no flight makes a queue before the link is
+//! full, and none shows how fast the link is. So on a long path whose first packets moved the round trip
+//! little they leave as ACKs come: ten packets sent at once leave the bottleneck as one clump, their ACKs
+//! release a clump of twenty, and so on, until one is long enough to be a train (see `trains`), or to show
+//! the rate through jitter (see `flights`). Where the first packets moved it far, the link is slow and soon
+//! filled by doubling.
 
 use core::time::Duration;
 
@@ -21,9 +17,8 @@ use crate::{Feedback, PathView};
 /// Window before anything is known (RFC 6928) ..
 pub(super) const INITIAL_PACKETS: u64 = 10;
 /// .. and, once the handshake has shown the round trip, for each so much of it: a round trip of the time in
-/// which ten
-/// packets were found to do no harm. Ten leave at once, the others at that rate, 1.2 Mb/s, until the first is
-/// answered ..
+/// which ten packets were found to do no harm. Ten leave at once, the others at that rate, 1.2 Mb/s, until
+/// the first is answered ..
 const INITIAL_PERIOD: Duration = Duration::from_millis(100);
 /// .. but no more than so many.
 const INITIAL_PACKETS_MAX: u64 = 64;
@@ -31,24 +26,21 @@ const INITIAL_PACKETS_MAX: u64 = 64;
 /// so long that it matters ..
 const LONG_RTT_MIN: Duration = Duration::from_millis(50);
 /// .. up to so many packets (while the path holds fewer, the measured window keeps up with start-up's pace as
-/// well:
-/// too little to overfill a queue for long, and most of the rounds) ..
+/// well: too little to overfill a queue for long, and most of the rounds) ..
 pub(super) const EARLY_PACKETS: u64 = 48;
 /// .. or so many where they leave as ACKs come: no clump is longer.
 const CLOCKED_PACKETS: u64 = 512;
 /// Beyond that no more than so many times what was measured to fill the path: a rate is known a round trip
-/// late, and of
-/// flights that left as clumps another one later.
+/// late, and of flights that left as clumps another one later.
 const LAG_MAX: u64 = 4;
 /// Their pace, in windows per round trip (Linux: pacing_ss_ratio).
 const PACE: f64 = 2.0;
 /// So many packets tell whether the link is fast ..
 const FIRST_PACKETS: u32 = 20;
 /// .. by moving the round trip by no more than this: a link of 50 Mb/s, or jitter as large. If they moved it
-/// by more,
-/// jitter or a queue, ten of them for each such time in a round trip fill the path at least, and half of a
-/// clump, which
-/// leaves twice as fast as it arrives, waits: so many keep that queue to a sixth of what the path holds.
+/// by more, jitter or a queue, ten of them for each such time in a round trip fill the path at least, and
+/// half of a clump, which leaves twice as fast as it arrives, waits: so many keep that queue to a sixth of
+/// what the path holds.
 const STRETCH_MAX: Duration = Duration::from_millis(4);
 const PACKETS_PER_STRETCH: f64 = 3.0;
 /// With fewer it is too soon for more than slow start.
@@ -99,8 +91,7 @@ impl FirstPackets {
 #[derive(Clone, Debug)]
 pub(super) struct Early {
     /// Bytes that may be in flight, whatever the first samples say: they are of few packets, and show the
-    /// pace
-    /// of a round ago.
+    /// pace of a round ago.
     bytes: u64,
     /// The rate at which they leave, unless as ACKs come.
     rate: Rate,
@@ -139,8 +130,7 @@ impl Early {
     }
 
     /// A packet took `rtt`. What is sought, whether there is a queue, and how many bytes fill the path as far
-    /// as was
-    /// measured is for the caller to say.
+    /// as was measured is for the caller to say.
     pub(super) fn on_ack(
         &mut self,
         feedback: &Feedback,

@@ -1,12 +1,9 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
 //! A queue is a round trip longer than that of the empty path by more than `queue_slack`; while we cruise, by
-//! more than
-//! `standing_slack`, though only the former may be full. Congestion is loss beyond what the floor explains,
-//! or a mark.
-//! Both are judged over the round in progress, so that a handful of packets never decides. Loss during a
-//! black-out is
-//! evidence of nothing.
+//! more than `standing_slack`, though only the former may be full. Congestion is loss beyond what the floor
+//! explains, or a mark. Both are judged over the round in progress, so that a handful of packets never
+//! decides. Loss during a black-out is evidence of nothing.
 
 use core::time::Duration;
 
@@ -42,15 +39,13 @@ const TRUST: f64 = 0.6;
 /// Of a floor above this no more counts then: where so much is lost it is rather a crowd than the path.
 const TRUSTED_MAX: f64 = 0.25;
 /// A round of so many packets that lost this share more than the floor, and more by so many standard
-/// deviations, met
-/// an overload: it is remembered for as long as no probe shows the contrary, and there are hundreds of rounds
-/// a second.
+/// deviations, met an overload: it is remembered for as long as no probe shows the contrary, and there are
+/// hundreds of rounds a second.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
 const OVERLOAD_LOSS: f64 = 0.1;
 const OVERLOAD_SIGMAS: f64 = 5.0;
 /// Where round trips are steadier than this part of the shortest, a queue that stands is seen, however long
-/// they are, if
-/// it is longer than so many packets: others may have round trips that it doubles.
+/// they are, if it is longer than so many packets: others may have round trips that it doubles.
 const STEADY: u32 = 16;
 const STEADY_PACKETS: u32 = 4;
 /// What the hosts' own noise may add to a round trip.
@@ -60,8 +55,7 @@ const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
 pub(super) const FLAT_MIN: Duration = Duration::from_micros(100);
 /// Where the path itself is less steady than that, half of its spread, or where it is slow what this part of
-/// a packet
-/// takes, by which an ACK of many ranges is longer: up to this part.
+/// a packet takes, by which an ACK of many ranges is longer: up to this part.
 const FLAT_JITTER: u32 = 160;
 const FLAT_PACKET: u64 = 16;
 /// The most of a floor that counts in start-up.
@@ -79,9 +73,8 @@ const TELLING_SAMPLES_MIN: u32 = 4;
 
 impl Auto {
     /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or the
-    /// hosts' own
-    /// noise. Where ACKs come in bunches, as far as the bunches are apart: a
-    /// queue shorter than that cannot be seen.
+    /// hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a queue shorter than
+    /// that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         self.shortest_slack().max(self.bunch_gap())
     }
@@ -93,8 +86,7 @@ impl Auto {
     }
 
     /// The same for a queue that stands while we cruise: less where round trips are steady, for all who wait
-    /// in it should
-    /// see it, whatever their own round trip is.
+    /// in it should see it, whatever their own round trip is.
     pub(super) fn standing_slack(&self) -> Duration {
         let is_steady = self.is_steady() && self.has(Mechanism::Steady);
         let Some(rate) = self.model.rate().filter(|_| is_steady) else { return self.queue_slack() };
@@ -189,8 +181,7 @@ impl Auto {
     }
 
     /// The round lost so much more than the floor explains that the link must have been filled far beyond
-    /// what it
-    /// carries.
+    /// what it carries.
     pub(super) fn is_overloaded(&self, path: &PathView) -> bool {
         self.tally.packets() >= OVERLOAD_PACKETS_MIN
             && self.loses_too_much()
@@ -297,10 +288,8 @@ impl Auto {
 
     /// Our probing moved the path: the queue grew by it. Where it only took from others, who may overfill the
     /// queue as well as we, their loss cannot be told from the path's. (Several flows that each took the
-    /// common
-    /// loss for the path's would drive each other up without end; a flow that came when the queue was full
-    /// takes
-    /// the full queue for the shortest round trip, and sees none.)
+    /// common loss for the path's would drive each other up without end; a flow that came when the queue was
+    /// full takes the full queue for the shortest round trip, and sees none.)
     pub(super) fn is_alone(&self, now: Instant) -> bool {
         !self.has(Mechanism::Alone) || self.alone.is_some_and(|alone| self.is_fresh(&alone, now))
     }
@@ -335,12 +324,9 @@ impl Auto {
     }
 
     /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something.
-    /// Of the
-    /// floor no more than a part counts unless nothing waits anywhere, or round trips are too restless for a
-    /// full
-    /// queue: in one the floor is what others lose, and doubling on would make it so. Where they are restless
-    /// no round
-    /// is held for clean and the floor is seldom known: more may be the path's.
+    /// Of the floor no more than a part counts unless nothing waits anywhere, or round trips are too restless
+    /// for a full queue: in one the floor is what others lose, and doubling on would make it so. Where they
+    /// are restless no round is held for clean and the floor is seldom known: more may be the path's.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let floor = self.floor.rate();
         let is_restless = self.restless.has_begun();
@@ -353,12 +339,10 @@ impl Auto {
     }
 
     /// The loss that the rate makes up for: the floor, if it is sure to be the path's; else a part of it.
-    /// With
-    /// the whole of it any common loss would be a balance: with a part, N flows that share it come down.
+    /// With the whole of it any common loss would be a balance: with a part, N flows that share it come down.
     pub(super) fn compensated(&self, now: Instant) -> f64 {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the
-        // link
-        // their loss ends it soon.
+        // link their loss ends it soon.
         let is_full = !self.may_hide_queue(now) || self.is_long_startup();
         let trusted = self.floor.rate().min(TRUSTED_MAX);
         match (is_full, self.model.is_jittered()) {
@@ -455,8 +439,7 @@ impl Auto {
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
         if rtt + self.queue_slack() < self.floor.rtt_min() {
             // What we took for the round trip held a queue, and the rounds we took for clean were not. (It
-            // may have
-            // gone little by little: no sample needs to be much below the one before.)
+            // may have gone little by little: no sample needs to be much below the one before.)
             self.model.rescale(1.0 - self.floor.rate());
             self.floor = Floor::new();
         }

@@ -1,20 +1,16 @@
 //! Filling the trough that BBR leaves (`trough`).
 //!
 //! While it looks for the shortest round trip the link is ours alone: sending half as much again with each
-//! round finds
-//! its whole rate, and nobody pays. Up to half of that is ours from then on, for BBR is back with the rate
-//! that it had.
-//! (Where the queue is full both send what their windows allow, and each its share for good: its own search
-//! for more, an
-//! eighth of the time, wins nothing there.)
+//! round finds its whole rate, and nobody pays. Up to half of that is ours from then on, for BBR is back with
+//! the rate that it had. (Where the queue is full both send what their windows allow, and each its share for
+//! good: its own search for more, an eighth of the time, wins nothing there.)
 
 use fulmar_units::{Instant, Rate};
 
 use super::trough::FLAT;
 
 /// Pace as a multiple of the rate while it grows: a queue is seen a round trip later, and is then no longer
-/// than a half
-/// of one. And of what we had, at the most: several may have left the trough.
+/// than a half of one. And of what we had, at the most: several may have left the trough.
 const FILL_GAIN: f64 = 1.5;
 /// It grows by so much with a round, or the whole rate is found.
 const FILL_GROWTH: f64 = 1.1;
@@ -55,10 +51,8 @@ impl Fill {
     }
 
     /// A round has ended in which the link carried `rate`, and nothing was sent at more than this gain if it
-    /// `is_whole`.
-    /// `None` when it is over: after the last fast round there is one that is sent at what is ours, and one
-    /// that tells of it,
-    /// and then `is_back` what filled the queue, or should be.
+    /// `is_whole`. `None` when it is over: after the last fast round there is one that is sent at what is
+    /// ours, and one that tells of it, and then `is_back` what filled the queue, or should be.
     pub(super) fn after_round(self, now: Instant, rate: Rate, is_whole: bool, is_back: bool) -> Option<Self> {
         let Some(settled) = self.settled else {
             let rounds = self.rounds + 1;

@@ -1,10 +1,8 @@
 //! The bottleneck's rate, read from a flight through jitter.
 //!
 //! Jitter moves each packet by more than a packet takes, so that no four parts of a flight agree (see
-//! `trains`). A line
-//! through all of its ACKs has the error of one of them over the root of their number: three hundred packets
-//! that take
-//! 11 ms and come up to 5 ms late show the rate within a twentieth.
+//! `trains`). A line through all of its ACKs has the error of one of them over the root of their number:
+//! three hundred packets that take 11 ms and come up to 5 ms late show the rate within a twentieth.
 //!
 //! Source: least squares; the standard error of a slope is s / sqrt(Sxx), s the residuals' standard
 //! deviation.
@@ -26,15 +24,13 @@ const POINTS_MAX: usize = 64;
 /// Fewer show nothing.
 const POINTS_MIN: usize = 16;
 /// The slope is known if its standard error is no more than this share of it, and the halves of the flight
-/// agree as
-/// the parts of a train do ([`AGREEMENT`]).
+/// agree as the parts of a train do ([`AGREEMENT`]).
 const ERROR_MAX: f64 = 0.05;
 /// It is the bottleneck's if packets left in no more than this share of the time in which they arrived.
 const SENT_SHARE: f64 = 0.75;
 
 /// The mean of some ACKs: how many packets after the flight's first, and seconds since it when the newest of
-/// them was
-/// sent, and answered.
+/// them was sent, and answered.
 #[derive(Copy, Clone, Debug, Default)]
 struct Point {
     packet: f64,

@@ -41,8 +41,8 @@ const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
 /// Packets remembered of all rounds, which bound it once they have so many, at so many standard errors above
-/// their mean.
-/// (The path's own estimate of loss remembers a third of that, too few to bound a floor of 2 % closely.)
+/// their mean. (The path's own estimate of loss remembers a third of that, too few to bound a floor of 2 %
+/// closely.)
 const ALL_PACKETS: f64 = 3000.0;
 const ALL_PACKETS_MIN: f64 = 256.0;
 const ALL_SIGMAS: f64 = 1.0;
@@ -287,8 +287,7 @@ mod tests {
     #[test]
     fn it_is_not_above_what_is_lost_in_all() {
         // The one clean round lost eight by chance; of all rounds one in fifty is lost, and 0.0207 +
-        // sqrt(0.0207 *
-        // 0.9793 * (1 + rho) / (1 - rho) / 3000) is the most they agree with.
+        // sqrt(0.0207 * 0.9793 * (1 + rho) / (1 - rho) / 3000) is the most they agree with.
         let mut floor = Floor::new();
         floor.on_clean_round(at(0), 100, 8, RTT, &INDEPENDENT);
         assert_eq!(floor.rate(), 0.08);

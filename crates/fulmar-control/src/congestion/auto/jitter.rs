@@ -1,15 +1,11 @@
 //! Jitter that keeps the order, told from a queue.
 //!
 //! A packet that was held up holds up those behind it. Where packets are many, nearly every one waits for the
-//! one
-//! that was held longest: round trips then are longer than the shortest that a few packets ever met, whatever
-//! the
-//! sender does, and look like a queue that never drains. But a queue grows and drains smoothly, and what
-//! jitter does
-//! shows in each round as round trips that go up and down many times. In rounds of cruising on a link with
-//! order-keeping jitter their range is 0.14 to 0.5 of the shortest and the way they go 2 to 5 times that
-//! range; with
-//! 5 to 50 flows in one queue the range is 0.004 to 0.13.
+//! one that was held longest: round trips then are longer than the shortest that a few packets ever met,
+//! whatever the sender does, and look like a queue that never drains. But a queue grows and drains smoothly,
+//! and what jitter does shows in each round as round trips that go up and down many times. In rounds of
+//! cruising on a link with order-keeping jitter their range is 0.14 to 0.5 of the shortest and the way they
+//! go 2 to 5 times that range; with 5 to 50 flows in one queue the range is 0.004 to 0.13.
 //!
 //! So after a few such rounds the mean round trip of the round that met least is that of the empty path.
 
@@ -23,12 +19,10 @@ use super::tally::Tally;
 use crate::windowed::WindowedMin;
 
 /// Round trips of a rough round range over this share of the shortest, and over more than packets that left
-/// close
-/// together differ by ([`FLAT_MIN`]) ..
+/// close together differ by ([`FLAT_MIN`]) ..
 const RANGE_MIN: f64 = 0.1;
 /// .. and over this share of its own shortest: in a queue of several bandwidth-delay products a round is
-/// long, and its
-/// round trips go up and down with the bursts of those who fill it ..
+/// long, and its round trips go up and down with the bursts of those who fill it ..
 const OWN_RANGE_MIN: f64 = 0.08;
 /// .. none is this near to the shortest: there ACKs came in bunches, or nothing is hidden ..
 const SHORTEST_MIN: f64 = 1.03;

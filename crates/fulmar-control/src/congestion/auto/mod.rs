@@ -85,13 +85,12 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// ACKs.
 const WINDOW_GAIN: f64 = 2.0;
 /// What is ours of a queue that is not all our own, as a part of the bandwidth-delay product; but no more
-/// than the
-/// shortest queue that we see, or of a common one they would have the more whose round trips are the longer.
+/// than the shortest queue that we see, or of a common one they would have the more whose round trips are the
+/// longer.
 const SHARED_QUEUE: f64 = 0.05;
 /// Bytes in flight, as a multiple of that product, for a probe in such a queue: enough to find the rate again
-/// at a round
-/// trip a third longer than the shortest, or the rate would spiral down where the delay is not a queue but
-/// jitter.
+/// at a round trip a third longer than the shortest, or the rate would spiral down where the delay is not a
+/// queue but jitter.
 const SHARED_PROBE_GAIN: f64 = 1.5;
 /// Window during a jump, as a multiple of what the train promises: the loss it did not see, and a little.
 const JUMP_WINDOW_GAIN: f64 = 1.25;
@@ -267,8 +266,7 @@ impl Auto {
     }
 
     /// Bytes in flight beside the bandwidth-delay product, though no queue stands. Bunched ACKs: as much as
-    /// arrives
-    /// between them (BBR: extra_acked). Jitter: as much as the path holds of what it delays.
+    /// arrives between them (BBR: extra_acked). Jitter: as much as the path holds of what it delays.
     fn held_bytes(&self) -> u64 {
         let held = self.bunch_gap().max(self.spread());
         self.model.rate().map_or(0, |rate| rate.bytes_in(held))

@@ -9,8 +9,7 @@
 //!
 //! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since
 //! the last probe. The round trip is the minimum of the last ten seconds; where jitter hides that from all
-//! but a
-//! few packets (`jitter`), what the others take in an empty path fills it.
+//! but a few packets (`jitter`), what the others take in an empty path fills it.
 
 use core::time::Duration;
 
@@ -29,8 +28,7 @@ const REST_SLACK: f64 = 1.25;
 /// byte of it.
 const NEARLY: u32 = 32;
 /// Where fewer packets fill the path that may be all of its queue, and the rate that a round shows is of so
-/// few that it
-/// is often too high.
+/// few that it is often too high.
 const NARROW_PACKETS: u64 = 16;
 
 /// Bottleneck rate and base round trip.
@@ -86,8 +84,7 @@ impl Model {
             self.shortest_bytes = bytes;
         }
         // On a narrow path a queue of two packets is no more than a packet's own size makes of a round trip:
-        // what it drops
-        // would pass for the path's.
+        // what it drops would pass for the path's.
         let is_nearly = bytes >= mtu_bytes - mtu_bytes / NEARLY;
         if bytes >= mtu_bytes || (is_nearly && self.is_narrow(mtu_bytes) == Some(false)) {
             self.full_rtt_min.update(now.as_nanos(), whole_nanos(rtt));
@@ -95,8 +92,7 @@ impl Model {
     }
 
     /// The rate of the link that a sample shows. One shorter than a round trip shows ACKs bunched on their
-    /// way
-    /// rather than the bottleneck (BBR draft 4.1.2), and none is returned.
+    /// way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
     pub(super) fn link_rate(&self, sample: &RateSample, floor: f64) -> Option<Rate> {
         (sample.interval >= self.rtt_min()?).then(|| link_rate(sample, floor))
     }
@@ -164,8 +160,7 @@ impl Model {
     }
 
     /// The same for packets as large as they may be. Those of the handshake are shorter, and on a slow link
-    /// so are
-    /// their round trips, but by no more than the rest of them takes.
+    /// so are their round trips, but by no more than the rest of them takes.
     pub(super) fn full_rtt_min(&self) -> Option<Duration> {
         let min = self.rtt_min()?;
         let full = self.full_rtt_min.value().map(Duration::from_nanos);

@@ -2,14 +2,11 @@
 //! share.
 //!
 //! Where flows keep a queue full none of them sees the shortest round trip, and what one leaves when it looks
-//! for it
-//! alone the others fill. If all drain in the same moment the queue is gone, and all know the path. Hosts'
-//! clocks agree
-//! within some hundredths of a second (NTP); flows whose clocks are 0.1 s apart still find each other, and a
-//! second
-//! apart it is as if there were no moments (docs/profiles/auto/crowds.md). Periods are a second times a power
-//! of two, so
-//! that the moments of a longer period belong to every shorter one.
+//! for it alone the others fill. If all drain in the same moment the queue is gone, and all know the path.
+//! Hosts' clocks agree within some hundredths of a second (NTP); flows whose clocks are 0.1 s apart still
+//! find each other, and a second apart it is as if there were no moments (docs/profiles/auto/crowds.md).
+//! Periods are a second times a power of two, so that the moments of a longer period belong to every shorter
+//! one.
 
 use core::time::Duration;
 
@@ -24,8 +21,7 @@ const BLIND_ROUNDS: u32 = 50;
 const STEP: Duration = Duration::from_micros(15_625);
 const STEPS_MAX: u64 = 4096;
 /// A queue that comes back so long before or after a moment was drained by those who keep it: a few round
-/// trips, and
-/// the distance of clocks.
+/// trips, and the distance of clocks.
 const BEFORE: Duration = Duration::from_millis(300);
 const AFTER: Duration = Duration::from_millis(700);
 

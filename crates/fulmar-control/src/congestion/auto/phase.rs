@@ -96,8 +96,7 @@ impl Slow {
     }
 
     /// Down to what share of the bandwidth-delay product it drains what is in flight; `None` for as long as
-    /// it may last:
-    /// who drains with others does not know what fills the path.
+    /// it may last: who drains with others does not know what fills the path.
     pub(super) fn drain_target(self) -> Option<f64> {
         match self {
             // Half a product for one round is what BBRv2's ProbeRTT does for 200 ms.

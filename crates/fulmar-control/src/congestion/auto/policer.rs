@@ -1,16 +1,13 @@
 //! Policers: links that drop what comes faster than their rate, and let nothing wait.
 //!
 //! Their drops look like the path's losses, for nothing waits, and to make up for them is to lose more:
-//! several flows that
-//! do lose half of what they send. But on a path that is ours to fill a probe makes a queue, or finds more. A
-//! probe that
-//! did neither was dropped. After a few of them losses may be others' doing, as where a queue hides.
+//! several flows that do lose half of what they send. But on a path that is ours to fill a probe makes a
+//! queue, or finds more. A probe that did neither was dropped. After a few of them losses may be others'
+//! doing, as where a queue hides.
 //!
 //! Source: Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016. BBR's long-term rate
-//! (Linux,
-//! net/ipv4/tcp_bbr.c, `bbr_lt_bw_sampling`) takes a steady rate amid heavy loss for a policer's; a path that
-//! loses a fifth
-//! by itself looks just so.
+//! (Linux, net/ipv4/tcp_bbr.c, `bbr_lt_bw_sampling`) takes a steady rate amid heavy loss for a policer's; a
+//! path that loses a fifth by itself looks just so.
 
 use core::time::Duration;
 
@@ -53,8 +50,7 @@ impl Policer {
     }
 
     /// A round that was sent faster, which brought `tally`. A queue would have made its mean round trip `rtt`
-    /// longer than
-    /// before by `waited` at least.
+    /// longer than before by `waited` at least.
     pub(super) fn on_probe_round(&mut self, rtt: Duration, waited: Duration, tally: &Tally) {
         if core::mem::replace(&mut self.is_probing, true) {
             return;

@@ -24,8 +24,7 @@ use crate::{Feedback, PathView};
 /// A queue that stretches every round trip by this factor leaves no doubt.
 const LONG_QUEUE: f64 = 1.5;
 /// Round trips longer than the empty path's by this factor have waited for a whole path's worth: no jitter's,
-/// and no
-/// probe's (1.25).
+/// and no probe's (1.25).
 const BACKLOG: f64 = 2.0;
 /// A link that carries less than this part of its rate is another: others who come do not take so much within
 /// a cycle.
@@ -35,9 +34,8 @@ const FALLEN: f64 = 0.25;
 const CRUISE_ROUNDS: u64 = 6;
 /// After congestion the next probe waits as long as Reno would take to win back what it gave up: a packet per
 /// round, so as many rounds as the window has packets (BBRv3: at most 63, and 2 to 3 seconds). What the path
-/// loses by
-/// itself keeps Reno's window below sqrt(3 / 2p) (Mathis et al. 1997, eq. 3): then fewer will do, if anybody
-/// else is there.
+/// loses by itself keeps Reno's window below sqrt(3 / 2p) (Mathis et al. 1997, eq. 3): then fewer will do, if
+/// anybody else is there.
 const LONG_CRUISE_ROUNDS_MAX: u64 = 63;
 const LONG_CRUISE_LOSSY_ROUNDS: u64 = 16;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
@@ -51,8 +49,7 @@ const SLOW_ROUNDS_MAX: u32 = 3;
 /// Most of them while each finds a shorter round trip than was known.
 const FINDING_ROUNDS_MAX: u32 = 10;
 /// In a queue that others keep as well a probe asks for the less the more we have: for a quarter more up to
-/// so many
-/// packets per round trip, and for four times the packets half of that. So shares become equal.
+/// so many packets per round trip, and for four times the packets half of that. So shares become equal.
 const SMALL_SHARE_PACKETS: f64 = 8.0;
 /// More lost than this may be the drops of a queue that is always full, and therefore not seen.
 const HIDDEN_LOSS: f64 = 0.05;
@@ -63,8 +60,7 @@ const TAKING_ROUNDS_MAX: u32 = 10;
 /// A jump is followed by a probe after so many rounds: a train may have been slower than the bottleneck.
 const JUMP_CHECK_ROUNDS: u64 = 2;
 /// Where rounds are shorter than this a few steps take little time, and whoever comes down in one leaves all
-/// to somebody
-/// who still doubles.
+/// to somebody who still doubles.
 const OVERLOAD_ROUND_MIN: Duration = Duration::from_millis(200);
 /// More in flight than so many bandwidth-delay products after a jump is a queue.
 const JUMP_QUEUED: f64 = 1.15;
@@ -230,8 +226,7 @@ impl Auto {
     }
 
     /// A probe ends. Loss at three quarters of the rate is compared now and then where there is some; what
-    /// others queue as
-    /// well takes a whole round.
+    /// others queue as well takes a whole round.
     fn end_probe(&mut self, up: Up) {
         let needs_round = self.was_unchecked_for(FLOOR_CHECK_ROUNDS / 2);
         let is_brief = up.gain >= UP_GAIN && !needs_round && self.has(Mechanism::Brief);
@@ -370,10 +365,8 @@ impl Auto {
     }
 
     /// What a long round lost it lost in a queue that stood all through it. Then what the link carried of
-    /// ours is all that
-    /// is ours, and to come down step by step would keep the queue full until everybody is there. One such
-    /// round may be the
-    /// moment in which CUBIC finds it full, unless the loss is heavy.
+    /// ours is all that is ours, and to come down step by step would keep the queue full until everybody is
+    /// there. One such round may be the moment in which CUBIC finds it full, unless the loss is heavy.
     fn obey_overload(&mut self, now: Instant) {
         let elapsed = now - self.round_started_at;
         if !self.has_standing_queue || elapsed < OVERLOAD_ROUND_MIN || !self.has(Mechanism::Carried) {
@@ -403,8 +396,7 @@ impl Auto {
         self.bound_bytes = None;
         let has_grown = up.has_grown_to(rate) && self.tally.is_window_limited;
         // A link with more to give has no queue; what grows in spite of one is taken from others. At a
-        // policer it is, or was
-        // saved up.
+        // policer it is, or was saved up.
         let is_taken =
             self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now) || self.policer.is_known();
         self.schedule.has_found_more |= has_grown && !is_taken;

@@ -2,10 +2,8 @@
 //!
 //! Once in eight of its round trips BBR sends a quarter faster for one, and then a quarter slower for as long
 //! (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4). In a queue that it shares the round trip rises
-//! for that
-//! time and falls again, at the same distance every time. Nobody else keeps time: our own kind waits between
-//! two
-//! probes as many rounds as chance wants, and CUBIC's losses come seconds apart.
+//! for that time and falls again, at the same distance every time. Nobody else keeps time: our own kind waits
+//! between two probes as many rounds as chance wants, and CUBIC's losses come seconds apart.
 
 use core::time::Duration;
 
@@ -55,8 +53,7 @@ struct Row {
 
 impl Pulses {
     /// Adds a round on a path of this shortest round trip, where jitter moves round trips by `spread`. True
-    /// if it ends a
-    /// pulse that comes as BBR's do, after enough of them.
+    /// if it ends a pulse that comes as BBR's do, after enough of them.
     pub(super) fn on_round(&mut self, swing: Swing, rtt_min: Duration, spread: Duration) -> bool {
         if swing.range > (rtt_min / HEIGHT).max(2 * spread) {
             if self.open.is_none_or(|open| swing.rtt_max > open.rtt_max) {
@@ -108,8 +105,7 @@ mod tests {
     const ROUND: u64 = 25;
 
     /// Rounds in which the round trip rises by five milliseconds where a pulse of these distances, in
-    /// milliseconds,
-    /// falls into one: after how many pulses are they BBR's?
+    /// milliseconds, falls into one: after how many pulses are they BBR's?
     fn found_after(distances: impl IntoIterator<Item = u64>) -> Option<usize> {
         let mut pulses = Pulses::default();
         let (mut round_at, mut pulse_at) = (0, 0);

@@ -1,16 +1,12 @@
 //! Round trips too restless for a full queue.
 //!
 //! Who comes when a queue is full takes it for the path, and its drops for the path's losses. But a queue
-//! that drops a
-//! tenth is full whenever a packet comes: round trips move by a packet or two of the link's, which is less
-//! than one of
-//! ours takes where several share it, and if they move by more they are far above the shortest. Where they go
-//! up and
-//! down in each round, by more than that and down to the shortest, the packets that are lost were not dropped
-//! by a
-//! queue. Of rounds that lost a tenth 80 to 100 % are so on links with jitter, 3 to 33 % in crowds of 4 to 50
-//! flows,
-//! and less than a tenth in crowds of wide flows on links with jitter.
+//! that drops a tenth is full whenever a packet comes: round trips move by a packet or two of the link's,
+//! which is less than one of ours takes where several share it, and if they move by more they are far above
+//! the shortest. Where they go up and down in each round, by more than that and down to the shortest, the
+//! packets that are lost were not dropped by a queue. Of rounds that lost a tenth 80 to 100 % are so on links
+//! with jitter, 3 to 33 % in crowds of 4 to 50 flows, and less than a tenth in crowds of wide flows on links
+//! with jitter.
 
 use core::time::Duration;
 
@@ -25,10 +21,8 @@ const NOISE: Duration = Duration::from_micros(500);
 const PACKETS_MIN: u32 = 6;
 
 /// Whether a round on a path whose shortest round trip is `rtt_min` was so: its round trips range that far,
-/// go up and
-/// down, and their mean is no farther from the shortest than that range. At our pace there is one packet in
-/// every
-/// `packet_time`. `None`: it has no shape.
+/// go up and down, and their mean is no farther from the shortest than that range. At our pace there is one
+/// packet in every `packet_time`. `None`: it has no shape.
 pub(super) fn is_restless(tally: &Tally, rtt_min: Duration, packet_time: Duration) -> Option<bool> {
     let mean = tally.rtt_mean().filter(|_| tally.has_shape() && tally.packets() >= PACKETS_MIN)?;
     let range = tally.rtt_range();

@@ -1,15 +1,11 @@
 //! By how much round trips vary within a round: jitter.
 //!
 //! A queue makes every round trip of a round longer, jitter does not; so the distance of a round's mean from
-//! its shortest
-//! is jitter's, in the steadiest of the last rounds. Of few round trips the shortest is seldom short: in a
-//! round of n,
-//! evenly spread, the distance is (n - 1) / (n + 1) of what many would show. Rounds of few are added up, each
-//! from its own
-//! shortest, for a queue may come and go between them. Where a narrow path loses much all rounds are such:
-//! not to know of
-//! its jitter is to take it for a queue, so that no round is clean and what is lost counts for the path
-//! never.
+//! its shortest is jitter's, in the steadiest of the last rounds. Of few round trips the shortest is seldom
+//! short: in a round of n, evenly spread, the distance is (n - 1) / (n + 1) of what many would show. Rounds
+//! of few are added up, each from its own shortest, for a queue may come and go between them. Where a narrow
+//! path loses much all rounds are such: not to know of its jitter is to take it for a queue, so that no round
+//! is clean and what is lost counts for the path never.
 
 use core::time::Duration;
 
@@ -94,8 +90,7 @@ mod tests {
     use crate::Feedback;
 
     /// Rounds of `samples` round trips each, spread evenly from 100 ms to 112, above a queue of `queue_ms`
-    /// that changes from
-    /// round to round.
+    /// that changes from round to round.
     fn spread_of(rounds: u32, samples: u32, queue_ms: [u64; 2]) -> Spread {
         let mut spread = Spread::new();
         let mut random = 1_u64;

@@ -3,14 +3,10 @@
 //! Loss alone, which may be random, proves nothing; a queue does. Source: BBRv3 (draft-ietf-ccwg-bbr 4.3.1).
 //!
 //! A packet train (see `trains`) shows the rate before it is reached. Then start-up *jumps*: it sends at a
-//! part of
-//! that rate, when the first of that came back without a queue at all of it, and is over when as much
-//! arrives. If it
-//! does not, the train was wrong, and doubling goes on from what did arrive. A queue, or too much loss, that
-//! a part
-//! of the rate meets is others' doing: a train shows how fast a link is, not how busy; then start-up is over
-//! too.
-//! (A part first: draft-ietf-tsvwg-careful-resume, where it is half.)
+//! part of that rate, when the first of that came back without a queue at all of it, and is over when as much
+//! arrives. If it does not, the train was wrong, and doubling goes on from what did arrive. A queue, or too
+//! much loss, that a part of the rate meets is others' doing: a train shows how fast a link is, not how busy;
+//! then start-up is over too. (A part first: draft-ietf-tsvwg-careful-resume, where it is half.)
 
 use core::time::Duration;
 
@@ -40,8 +36,7 @@ const FILLED_ROUNDS: u32 = 8;
 const BURST_SHARE: f64 = 0.3;
 const SKIPPED_ROUNDS_MAX: u32 = 3;
 /// Rounds in a row that each lost more than is tolerated, and together, of so many packets, by so many
-/// standard
-/// deviations: the link is full.
+/// standard deviations: the link is full.
 const EXCESS_ROUNDS: u32 = 3;
 const EXCESS_PACKETS_MIN: u32 = 96;
 const EXCESS_SIGMAS: f64 = 3.0;
@@ -59,17 +54,14 @@ const JUMP_OVERLOAD: f64 = 0.5;
 /// The round in which it was decided, the one in which its first packets leave, and the one that tells.
 const JUMP_ROUNDS: u32 = 3;
 /// A jump begins with this share of its rate, until ACKs have come for this part of a round trip; the
-/// shortest round
-/// trip of each such part tells whether there is a queue.
+/// shortest round trip of each such part tells whether there is a queue.
 const JUMP_FIRST_SHARE: f64 = 0.7;
 const JUMP_LOOK_PART: u32 = 8;
 /// Packets of which the share that was lost is worth something.
 const KNOWN_PACKETS_MIN: u32 = 32;
 /// A train that is slower than this share of what was delivered met somebody else's packets, and one that is
-/// slower than
-/// start-up's own pace is chance, as a queue would have shown by now, unless it is long ([`LONG_TRAIN`]) and
-/// stretched the
-/// round trip by more than those of the round before differed.
+/// slower than start-up's own pace is chance, as a queue would have shown by now, unless it is long
+/// ([`LONG_TRAIN`]) and stretched the round trip by more than those of the round before differed.
 const TRAIN_MIN: f64 = 0.8;
 
 /// The queue that a round met.
@@ -149,8 +141,7 @@ impl Jump {
     }
 
     /// An ACK. Round trips longer than `rtt_min` by more than `slack` meet a queue; a queue that was full
-    /// before is seen
-    /// by what it drops: more than `tolerated`.
+    /// before is seen by what it drops: more than `tolerated`.
     fn on_ack(&mut self, feedback: &Feedback, rtt_min: Duration, slack: Duration, tolerated: f64) {
         let (Some(sent_at), Some(rtt)) = (feedback.newest_acked_sent_at, feedback.rtt) else { return };
         if sent_at < self.decided_at {
@@ -225,8 +216,7 @@ struct Excess {
 
 impl Excess {
     /// A round ends. If it lost more than `tolerated` of its packets, that is given. True if the rounds leave
-    /// no doubt
-    /// any more.
+    /// no doubt any more.
     fn on_round(&mut self, tally: &Tally, tolerated: Option<f64>) -> bool {
         let Some(tolerated) = tolerated else {
             *self = Self::default();
@@ -308,8 +298,7 @@ impl Startup {
     }
 
     /// Looks for a train, `with_flights` through jitter as well, and at the queue that a jump meets; `rate`
-    /// is the
-    /// link's, as far as it was measured.
+    /// is the link's, as far as it was measured.
     pub(super) fn watch_trains(
         &mut self,
         feedback: &Feedback,
@@ -404,8 +393,7 @@ impl Startup {
     }
 
     /// A round that was undecided filled the path for a part, and `rate` is the highest that ever arrived:
-    /// where the
-    /// receiver's flow control leaves nothing to send in every round, this alone ends start-up.
+    /// where the receiver's flow control leaves nothing to send in every round, this alone ends start-up.
     pub(super) fn is_full_at(&mut self, rate: Rate) -> bool {
         if !self.filled.is_left_by(rate) {
             self.filled.rounds += 1;

@@ -5,8 +5,7 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 /// A trough comes again every ten seconds: it is believed for so long, and twice as long if it is seen again
-/// before three
-/// times that have passed, so that one may be missed if there were two. It may be wrong ..
+/// before three times that have passed, so that one may be missed if there were two. It may be wrong ..
 const TIME_MIN: Duration = Duration::from_millis(12_500);
 /// .. and so for no longer than this.
 const TIME_MAX: Duration = Duration::from_secs(32);

@@ -113,8 +113,7 @@ impl Tally {
     }
 
     /// Too little was left to send for a part of the round, yet in another more was under way than the
-    /// `bdp_bytes`
-    /// that the path holds at the highest rate it ever had.
+    /// `bdp_bytes` that the path holds at the highest rate it ever had.
     pub(super) fn has_filled(&self, bdp_bytes: u64) -> bool {
         self.is_app_limited && !self.is_blackout && self.in_flight_bytes as f64 > bdp_bytes as f64 * FILLED
     }

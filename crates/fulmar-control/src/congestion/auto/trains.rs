@@ -26,8 +26,7 @@ const PACKETS_MIN: u32 = 6;
 const PARTS_MIN: usize = 3;
 const PARTS_MAX: usize = 4;
 /// By so much a train must have stretched the round trip: the hosts' own noise seldom does so evenly. The
-/// first ten
-/// packets do on a link of a gigabit.
+/// first ten packets do on a link of a gigabit.
 const GROWTH_MIN: Duration = Duration::from_micros(100);
 /// By this share of the time in which it was acknowledged: else it was hardly faster than the bottleneck.
 const GROWTH_SHARE: f64 = 0.2;
@@ -129,8 +128,7 @@ fn train(points: &[Point]) -> Option<Train> {
 }
 
 /// Each part of the train, a quarter or what lies between two points if there are fewer, arrived at about the
-/// same
-/// rate, and met a longer queue than the one before.
+/// same rate, and met a longer queue than the one before.
 fn do_parts_agree(points: &[Point], packets: u32, growth: Duration) -> bool {
     let first = &points[0];
     let parts = (points.len() - 1).min(PARTS_MAX);
@@ -199,8 +197,7 @@ mod tests {
     }
 
     /// What packets sent at once show whose ACKs came, each with its place in the train and how many
-    /// microseconds more
-    /// than 100 ms it took.
+    /// microseconds more than 100 ms it took.
     fn acked(packets: &[(u32, u64)]) -> Vec<Train> {
         let mut trains = Trains::default();
         let found = packets.iter().filter_map(|&(ordinal, micros)| {

@@ -1,14 +1,11 @@
 //! The trough that BBR leaves in a queue.
 //!
 //! Who takes no loss for congestion gives himself away every ten seconds: then BBR keeps four packets under
-//! way for
-//! 200 ms, or a round, to see the shortest round trip (draft-cardwell-iccrg-bbr-congestion-control 4.3.5). A
-//! queue
-//! that stood for long is gone at once, for just so long nothing at all waits, and then something does again,
-//! while we
-//! send no faster and no slower. Those who obey, and our own kind when it looks for the shortest round trip,
-//! leave
-//! something to wait for or are back sooner or later; a flow that ends does not come back.
+//! way for 200 ms, or a round, to see the shortest round trip (draft-cardwell-iccrg-bbr-congestion-control
+//! 4.3.5). A queue that stood for long is gone at once, for just so long nothing at all waits, and then
+//! something does again, while we send no faster and no slower. Those who obey, and our own kind when it
+//! looks for the shortest round trip, leave something to wait for or are back sooner or later; a flow that
+//! ends does not come back.
 
 use core::time::Duration;
 

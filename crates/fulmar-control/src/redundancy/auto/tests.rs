@@ -161,8 +161,7 @@ fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
         }
     }
     // One combination for every four to twenty copies, its probable waste at most a quarter of a per cent of
-    // the
-    // 150,000 sources and what was saved up.
+    // the 150,000 sources and what was saved up.
     assert!((1_500..=7_500).contains(&insured), "{insured}");
     assert!(wasted <= 0.0025 * 150_000.0 + 4.0, "{wasted}");
 }

@@ -1,9 +1,8 @@
 //! Connections of pages: how many there are, and how long one may take to say what it wants.
 //!
 //! Whoever reaches the port can open connections and say half a request on each. So a request has a time to
-//! be
-//! whole, and of connections that have not shown the token only so many stay: the oldest goes when one more
-//! comes. A page that has the token is none of them.
+//! be whole, and of connections that have not shown the token only so many stay: the oldest goes when one
+//! more comes. A page that has the token is none of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -105,8 +105,7 @@ impl<'a> Road<'a> {
     }
 
     /// Takes the paths away (step 8), and tells what they did; it counts for nothing if more than one packet
-    /// in
-    /// a hundred was later than `late_max`.
+    /// in a hundred was later than `late_max`.
     pub(crate) fn clear(self, late_max: Duration) -> Result<Vec<LaneEnd>, String> {
         let elapsed: Duration = self.began.elapsed();
         match self.kind {

@@ -58,8 +58,7 @@ impl Block {
     }
 
     /// Packets that must still be sent: needed or asked for, less arrived, less under way (LT-TCP, Hourt
-    /// 2014,
-    /// sections 3.4 and 3.5).
+    /// 2014, sections 3.4 and 3.5).
     pub(super) fn count_lacking(&self) -> u32 {
         if !self.is_pending() {
             return 0;

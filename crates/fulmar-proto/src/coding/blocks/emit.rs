@@ -125,8 +125,7 @@ impl BlockSender {
     }
 
     /// A copy of a symbol of the block that has not arrived: one known lost, or else one under way; of those
-    /// in parts, where
-    /// as many as may be are.
+    /// in parts, where as many as may be are.
     fn emit_copy(&mut self, number: u64, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let window = self.block(number)?.window;
         let ring = &self.ledger.ring;

@@ -127,8 +127,7 @@ impl BlockSender {
     }
 
     /// A receiver that decodes with source symbols keeps the newest: with another block the oldest that is
-    /// not
-    /// decoded would no longer be among them.
+    /// not decoded would no longer be among them.
     fn is_last_in_reach(&self) -> bool {
         let oldest = self.blocks.iter().find(|block| !block.is_decoded);
         let others = self.planned.unwrap_or(self.len_max) - 1;

@@ -48,8 +48,7 @@ pub struct Flow {
     /// When the application has the next packet, if it has none yet.
     next_message_at: Option<Instant>,
     /// When it has something to do, as long as nothing reaches it before. Kept: to ask every flow at every
-    /// event was most
-    /// of what a crowd took.
+    /// event was most of what a crowd took.
     wake_at: Option<Instant>,
 }
 

@@ -3,10 +3,9 @@
 //! A receiver holds 2.6 MB for its block, whose segments are 70 kB. So a few blocks have receivers, those
 //! that were there first; the others keep their segments until one is free. Every call gives receivers a
 //! bounded amount of work, the segment that came and a few of those that wait. A block gets a receiver when
-//! it
-//! has as many coded bytes as it takes at least, so that it does not keep one for a round trip for want of
-//! the
-//! last segments; all that they lead to then takes some twenty calls, of which most are [`Decoder::go_on`].
+//! it has as many coded bytes as it takes at least, so that it does not keep one for a round trip for want of
+//! the last segments; all that they lead to then takes some twenty calls, of which most are
+//! [`Decoder::go_on`].
 
 use std::collections::BTreeMap;
 

@@ -244,8 +244,7 @@ impl Field {
             }
             Route::Respond(transmit) => {
                 // A refusal names the id in the packet that it refuses. Were that an honest client's, who
-                // sent a
-                // copy of it would know the keys of a handshake, as an observer does: he could end it.
+                // sent a copy of it would know the keys of a handshake, as an observer does: he could end it.
                 if !is_refusal(&response) {
                     self.hear_as_stranger(transmit.destination, &response);
                 }
@@ -395,8 +394,7 @@ impl Field {
     }
 
     /// No network of theirs has more handshakes under way at an honest server than that. Whose first packet
-    /// was copied
-    /// by somebody else, ahead of it, has his place in that one's network: he is heard twice.
+    /// was copied by somebody else, ahead of it, has his place in that one's network: he is heard twice.
     pub(super) fn check_halves(&self, most: usize) {
         let mut networks = BTreeMap::<[u8; 3], usize>::new();
         for connection in self.parties[SERVER].node.connections.values() {

@@ -2,8 +2,8 @@
 //! strangers.
 //!
 //! In some seeds there are strangers who prove their address and go no further: their networks have no more
-//! handshakes
-//! under way than is theirs, are sent no more than three times what came from them, and are soon forgotten.
+//! handshakes under way than is theirs, are sent no more than three times what came from them, and are soon
+//! forgotten.
 //!
 //! Hostile ends say in the handshake whatever can be said, forge frames under the right keys, acknowledge
 //! what they did not receive or nothing, read nothing, move, repeat and damage packets. In half of the seeds
@@ -36,8 +36,7 @@ const SIEGE: (u64, u64) = (300, 3000);
 /// Honest errands are done after so long, for nothing is in their way but a few losses.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Handshakes of strangers who say no more have ended by then: ten seconds (docs/wire.md 5.2.5), and what it
-/// takes until
-/// the last that was sent has come.
+/// takes until the last that was sent has come.
 const HALF_TIME_MAX: Duration = Duration::from_secs(11);
 /// By then every hostile connection has been given up: idle timeouts, and three probe timeouts as long as a
 /// liar can make them.
