@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_parser = units::parse_millis, default_value = "5ms", requires = "messages")]
     interval: Duration,
     /// Server: address to listen on: ADDRESS:PORT, ADDRESS, :PORT or PORT
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen, requires = "server", conflicts_with = "port")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen, conflicts_with_all = ["port", "client"])]
     listen: Option<SocketAddr>,
     /// Server: exit after one test
     #[arg(short = '1', long, requires = "server")]
