@@ -158,7 +158,8 @@
 #define FUL_EVENT_CONNECTED 2
 
 /*
- A connection has ended, or did not come about: ful_conn_error says why. What has arrived can still be read.
+ A connection has ended, or did not come about: ful_conn_error says why. What has arrived can still be
+ read.
  */
 #define FUL_EVENT_CLOSED 3
 
@@ -228,9 +229,9 @@
 typedef struct ful_conn ful_conn;
 
 /*
- The protocol of one socket, which is the caller's, as the clock is: all times are nanoseconds since the Unix epoch,
- and never go back. After anything that is done to it: ful_core_harvest, until it gives nothing, and
- ful_core_timeout.
+ The protocol of one socket, which is the caller's, as the clock is: all times are nanoseconds since the
+ Unix epoch, and never go back. After anything that is done to it: ful_core_harvest, until it gives
+ nothing, and ful_core_timeout.
  */
 typedef struct ful_core ful_core;
 
@@ -564,12 +565,10 @@ int32_t ful_conn_set_user(const ful_conn *conn, void *user);
 void *ful_conn_user(const ful_conn *conn);
 
 /*
- Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too. `code`
- (may be NULL) is what the peer's application closed with.
+ Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too.
+ `code` (may be NULL) is what the peer's application closed with.
  */
-int32_t ful_conn_error(const ful_conn *conn,
-                       ful_error *error,
-                       uint64_t *code);
+int32_t ful_conn_error(const ful_conn *conn, ful_error *error, uint64_t *code);
 
 /*
  The peer's address, "192.0.2.1:4747". It changes when the peer moves.
@@ -587,37 +586,29 @@ int32_t ful_conn_peer_key(const ful_conn *conn, uint8_t *key);
 int32_t ful_conn_stats(const ful_conn *conn, ful_stats *stats);
 
 /*
- Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes of
- `reason`.
+ Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes
+ of `reason`.
  */
 int32_t ful_conn_close(const ful_conn *conn, uint64_t code, const uint8_t *reason, size_t len);
 
 /*
- Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes then. A peer
- that does not read is waited for: ful_conn_close ends that.
+ Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes
+ then. A peer that does not read is waited for: ful_conn_close ends that.
  */
-int32_t ful_conn_shutdown(const ful_conn *conn,
-                          uint64_t code,
-                          const uint8_t *reason,
-                          size_t len);
+int32_t ful_conn_shutdown(const ful_conn *conn, uint64_t code, const uint8_t *reason, size_t len);
 
 /*
- Sends an unreliable datagram: it may get lost or overtake others, and is never sent again. FUL_WOULDBLOCK: the queue
- is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
+ Sends an unreliable datagram: it may get lost or overtake others, and is never sent again. FUL_WOULDBLOCK:
+ the queue is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
  */
-int32_t ful_datagram_send(const ful_conn *conn,
-                          const uint8_t *data,
-                          size_t len);
+int32_t ful_datagram_send(const ful_conn *conn, const uint8_t *data, size_t len);
 
 /*
  Takes the next datagram that arrived. FUL_WOULDBLOCK: there is none, and FUL_EVENT_DATAGRAM follows.
- FUL_ERR_TOO_SMALL: it is `*len` bytes long, and waits for a larger buffer. Those nobody takes are dropped, the
- oldest first.
+ FUL_ERR_TOO_SMALL: it is `*len` bytes long, and waits for a larger buffer. Those nobody takes are dropped,
+ the oldest first.
  */
-int32_t ful_datagram_receive(const ful_conn *conn,
-                             uint8_t *out,
-                             size_t capacity,
-                             size_t *len);
+int32_t ful_datagram_receive(const ful_conn *conn, uint8_t *out, size_t capacity, size_t *len);
 
 /*
  Most bytes that a datagram may have now. FUL_ERR_UNSUPPORTED: the peer takes none.
@@ -630,8 +621,8 @@ int32_t ful_datagram_bytes_max(const ful_conn *conn, size_t *bytes);
 int32_t ful_endpoint_new(const ful_config *config, ful_endpoint **out, ful_error *error);
 
 /*
- Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of connections
- and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
+ Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of
+ connections and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
  */
 void ful_endpoint_free(ful_endpoint *endpoint);
 
@@ -641,32 +632,30 @@ void ful_endpoint_free(ful_endpoint *endpoint);
 int32_t ful_endpoint_address(const ful_endpoint *endpoint, char *out, size_t capacity, size_t *len);
 
 /*
- The descriptor that is readable as long as there are events: for poll, select, epoll. It is the endpoint's: it
- is not to be read, written or closed. Below zero on systems that have none: ful_wait works everywhere.
+ The descriptor that is readable as long as there are events: for poll, select, epoll. It is the
+ endpoint's: it is not to be read, written or closed. Below zero on systems that have none: ful_wait works
+ everywhere.
  */
 int32_t ful_endpoint_descriptor(const ful_endpoint *endpoint);
 
 /*
- The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none, and the descriptor is not readable.
+ The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none, and the descriptor is
+ not readable.
  */
-int32_t ful_event_next(const ful_endpoint *endpoint,
-                       ful_event *event);
+int32_t ful_event_next(const ful_endpoint *endpoint, ful_event *event);
 
 /*
- Waits until there is an event, for at most `limit_ms` (below zero: without end). FUL_WOULDBLOCK: there is none.
+ Waits until there is an event, for at most `limit_ms` (below zero: without end). FUL_WOULDBLOCK: there is
+ none.
  */
-int32_t ful_wait(const ful_endpoint *endpoint,
-                 int32_t limit_ms);
+int32_t ful_wait(const ful_endpoint *endpoint, int32_t limit_ms);
 
 /*
- Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its functions
- say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is set here, so
- that the events have it from the first.
+ Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its
+ functions say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is
+ set here, so that the events have it from the first.
  */
-int32_t ful_connect(const ful_endpoint *endpoint,
-                    const char *host,
-                    void *user,
-                    ful_conn **out);
+int32_t ful_connect(const ful_endpoint *endpoint, const char *host, void *user, ful_conn **out);
 
 /*
  The next client that was let in. FUL_WOULDBLOCK: FUL_EVENT_ACCEPT follows.
@@ -674,11 +663,11 @@ int32_t ful_connect(const ful_endpoint *endpoint,
 int32_t ful_accept(const ful_endpoint *endpoint, ful_conn **out);
 
 /*
- Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and their
- peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program ends.
+ Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and
+ their peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program
+ ends.
  */
-int32_t ful_endpoint_wait_idle(const ful_endpoint *endpoint,
-                               int32_t limit_ms);
+int32_t ful_endpoint_wait_idle(const ful_endpoint *endpoint, int32_t limit_ms);
 
 /*
  A new key, from the system's randomness.
@@ -747,12 +736,10 @@ int32_t ful_conn_set_user(const ful_conn *conn, void *user);
 void *ful_conn_user(const ful_conn *conn);
 
 /*
- Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too. `code`
- (may be NULL) is what the peer's application closed with.
+ Whether the connection is alive: `error->code` is FUL_OK then, otherwise why it has ended, in words too.
+ `code` (may be NULL) is what the peer's application closed with.
  */
-int32_t ful_conn_error(const ful_conn *conn,
-                       ful_error *error,
-                       uint64_t *code);
+int32_t ful_conn_error(const ful_conn *conn, ful_error *error, uint64_t *code);
 
 /*
  The peer's address, "192.0.2.1:4747". It changes when the peer moves.
@@ -770,37 +757,29 @@ int32_t ful_conn_peer_key(const ful_conn *conn, uint8_t *key);
 int32_t ful_conn_stats(const ful_conn *conn, ful_stats *stats);
 
 /*
- Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes of
- `reason`.
+ Closes at once; what was not delivered may be lost. The peer's application gets `code` and the `len` bytes
+ of `reason`.
  */
 int32_t ful_conn_close(const ful_conn *conn, uint64_t code, const uint8_t *reason, size_t len);
 
 /*
- Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes then. A peer
- that does not read is waited for: ful_conn_close ends that.
+ Closes in order: takes no more, delivers everything written so far, then closes; FUL_EVENT_CLOSED comes
+ then. A peer that does not read is waited for: ful_conn_close ends that.
  */
-int32_t ful_conn_shutdown(const ful_conn *conn,
-                          uint64_t code,
-                          const uint8_t *reason,
-                          size_t len);
+int32_t ful_conn_shutdown(const ful_conn *conn, uint64_t code, const uint8_t *reason, size_t len);
 
 /*
- Sends an unreliable datagram: it may get lost or overtake others, and is never sent again. FUL_WOULDBLOCK: the queue
- is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
+ Sends an unreliable datagram: it may get lost or overtake others, and is never sent again. FUL_WOULDBLOCK:
+ the queue is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
  */
-int32_t ful_datagram_send(const ful_conn *conn,
-                          const uint8_t *data,
-                          size_t len);
+int32_t ful_datagram_send(const ful_conn *conn, const uint8_t *data, size_t len);
 
 /*
  Takes the next datagram that arrived. FUL_WOULDBLOCK: there is none, and FUL_EVENT_DATAGRAM follows.
- FUL_ERR_TOO_SMALL: it is `*len` bytes long, and waits for a larger buffer. Those nobody takes are dropped, the
- oldest first.
+ FUL_ERR_TOO_SMALL: it is `*len` bytes long, and waits for a larger buffer. Those nobody takes are dropped,
+ the oldest first.
  */
-int32_t ful_datagram_receive(const ful_conn *conn,
-                             uint8_t *out,
-                             size_t capacity,
-                             size_t *len);
+int32_t ful_datagram_receive(const ful_conn *conn, uint8_t *out, size_t capacity, size_t *len);
 
 /*
  Most bytes that a datagram may have now. FUL_ERR_UNSUPPORTED: the peer takes none.
@@ -813,8 +792,8 @@ int32_t ful_datagram_bytes_max(const ful_conn *conn, size_t *bytes);
 int32_t ful_endpoint_new(const ful_config *config, ful_endpoint **out, ful_error *error);
 
 /*
- Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of connections
- and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
+ Closes all connections at once, ends the thread and frees the endpoint; within a second. Handles of
+ connections and streams stay valid, and are to be freed as well; no events come any more. NULL is fine.
  */
 void ful_endpoint_free(ful_endpoint *endpoint);
 
@@ -824,32 +803,30 @@ void ful_endpoint_free(ful_endpoint *endpoint);
 int32_t ful_endpoint_address(const ful_endpoint *endpoint, char *out, size_t capacity, size_t *len);
 
 /*
- The descriptor that is readable as long as there are events: for poll, select, epoll. It is the endpoint's: it
- is not to be read, written or closed. Below zero on systems that have none: ful_wait works everywhere.
+ The descriptor that is readable as long as there are events: for poll, select, epoll. It is the
+ endpoint's: it is not to be read, written or closed. Below zero on systems that have none: ful_wait works
+ everywhere.
  */
 int32_t ful_endpoint_descriptor(const ful_endpoint *endpoint);
 
 /*
- The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none, and the descriptor is not readable.
+ The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none, and the descriptor is
+ not readable.
  */
-int32_t ful_event_next(const ful_endpoint *endpoint,
-                       ful_event *event);
+int32_t ful_event_next(const ful_endpoint *endpoint, ful_event *event);
 
 /*
- Waits until there is an event, for at most `limit_ms` (below zero: without end). FUL_WOULDBLOCK: there is none.
+ Waits until there is an event, for at most `limit_ms` (below zero: without end). FUL_WOULDBLOCK: there is
+ none.
  */
-int32_t ful_wait(const ful_endpoint *endpoint,
-                 int32_t limit_ms);
+int32_t ful_wait(const ful_endpoint *endpoint, int32_t limit_ms);
 
 /*
- Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its functions
- say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is set here, so
- that the events have it from the first.
+ Begins a connection to `host` ("name:port"). It can be used after FUL_EVENT_CONNECTED; until then its
+ functions say FUL_WOULDBLOCK. Where it does not come about, FUL_EVENT_CLOSED comes instead. Its `user` is
+ set here, so that the events have it from the first.
  */
-int32_t ful_connect(const ful_endpoint *endpoint,
-                    const char *host,
-                    void *user,
-                    ful_conn **out);
+int32_t ful_connect(const ful_endpoint *endpoint, const char *host, void *user, ful_conn **out);
 
 /*
  The next client that was let in. FUL_WOULDBLOCK: FUL_EVENT_ACCEPT follows.
@@ -857,11 +834,11 @@ int32_t ful_connect(const ful_endpoint *endpoint,
 int32_t ful_accept(const ful_endpoint *endpoint, ful_conn **out);
 
 /*
- Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and their
- peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program ends.
+ Waits until no connection is left, for at most `limit_ms` (below zero: without end): all have ended, and
+ their peers had the time to hear of it. FUL_WOULDBLOCK: some are left. To be called before the program
+ ends.
  */
-int32_t ful_endpoint_wait_idle(const ful_endpoint *endpoint,
-                               int32_t limit_ms);
+int32_t ful_endpoint_wait_idle(const ful_endpoint *endpoint, int32_t limit_ms);
 
 /*
  A new key, from the system's randomness.
@@ -904,13 +881,10 @@ int32_t ful_key_to_line(const uint8_t *key, const char *comment, char *out, size
 int32_t ful_key_fingerprint(const uint8_t *key, char *out, size_t capacity, size_t *len);
 
 /*
- The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere else; NULL:
- drawn by the system.
+ The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere
+ else; NULL: drawn by the system.
  */
-int32_t ful_core_new(const ful_config *config,
-                     const uint8_t *seed,
-                     ful_core **out,
-                     ful_error *error);
+int32_t ful_core_new(const ful_config *config, const uint8_t *seed, ful_core **out, ful_error *error);
 
 /*
  Frees it with all of its connections, without a word to their peers. NULL is fine.
@@ -923,8 +897,8 @@ void ful_core_free(ful_core *core);
 int32_t ful_core_connect(const ful_core *core, uint64_t now_ns, const ful_address *remote, uint64_t *conn);
 
 /*
- Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0 (as
- UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
+ Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0
+ (as UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
  */
 int32_t ful_core_feed(const ful_core *core,
                       uint64_t now_ns,
@@ -935,8 +909,8 @@ int32_t ful_core_feed(const ful_core *core,
                       size_t segment_bytes);
 
 /*
- Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and `out` with up to
- `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
+ Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and
+ `out` with up to `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
  */
 int32_t ful_core_harvest(const ful_core *core,
                          uint64_t now_ns,
@@ -957,11 +931,10 @@ int32_t ful_core_timeout(const ful_core *core, uint64_t *at_ns);
 int32_t ful_core_expire(const ful_core *core, uint64_t now_ns);
 
 /*
- The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the number of a
- new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
+ The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the
+ number of a new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
  */
-int32_t ful_core_event_next(const ful_core *core,
-                            ful_core_event *event);
+int32_t ful_core_event_next(const ful_core *core, ful_core_event *event);
 
 /*
  Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: FUL_EVENT_STREAMS_AVAILABLE follows.
@@ -1015,8 +988,8 @@ int32_t ful_core_stream_stop(const ful_core *core, uint64_t conn, uint64_t strea
 int32_t ful_core_datagram_send(const ful_core *core, uint64_t conn, const uint8_t *data, size_t len);
 
 /*
- As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are: none is
- longer than 65,527 bytes.
+ As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are:
+ none is longer than 65,527 bytes.
  */
 int32_t ful_core_datagram_receive(const ful_core *core,
                                   uint64_t conn,
@@ -1045,11 +1018,10 @@ int32_t ful_core_close(const ful_core *core, uint64_t now_ns, uint64_t conn, uin
 int32_t ful_core_shutdown(const ful_core *core, uint64_t now_ns, uint64_t conn, uint64_t code);
 
 /*
- Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask: after the
- next ful_core_timeout.
+ Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask:
+ after the next ful_core_timeout.
  */
-int32_t ful_core_forget(const ful_core *core,
-                        uint64_t conn);
+int32_t ful_core_forget(const ful_core *core, uint64_t conn);
 
 /*
  Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: the peer allows no more now, and
@@ -1058,27 +1030,22 @@ int32_t ful_core_forget(const ful_core *core,
 int32_t ful_stream_open(const ful_conn *conn, int32_t ways, ful_stream **out);
 
 /*
- The next stream that the peer has opened, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: FUL_EVENT_STREAM_OPENED
- follows.
+ The next stream that the peer has opened, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK:
+ FUL_EVENT_STREAM_OPENED follows.
  */
-int32_t ful_stream_accept(const ful_conn *conn,
-                          int32_t ways,
-                          ful_stream **out);
+int32_t ful_stream_accept(const ful_conn *conn, int32_t ways, ful_stream **out);
 
 /*
- Writes some of the `len` bytes at `data`; `*written` says how many were taken. FUL_WOULDBLOCK: none now, and
- FUL_EVENT_WRITABLE follows. Pieces of 64 KiB or more are fastest.
+ Writes some of the `len` bytes at `data`; `*written` says how many were taken. FUL_WOULDBLOCK: none now,
+ and FUL_EVENT_WRITABLE follows. Pieces of 64 KiB or more are fastest.
  */
 int32_t ful_stream_write(const ful_stream *stream, const uint8_t *data, size_t len, size_t *written);
 
 /*
- Reads what is there into `out`, up to `capacity` bytes; `*len` says how many. FUL_WOULDBLOCK: nothing now, and
- FUL_EVENT_READABLE follows. FUL_END: the peer has finished the stream.
+ Reads what is there into `out`, up to `capacity` bytes; `*len` says how many. FUL_WOULDBLOCK: nothing now,
+ and FUL_EVENT_READABLE follows. FUL_END: the peer has finished the stream.
  */
-int32_t ful_stream_read(const ful_stream *stream,
-                        uint8_t *out,
-                        size_t capacity,
-                        size_t *len);
+int32_t ful_stream_read(const ful_stream *stream, uint8_t *out, size_t capacity, size_t *len);
 
 /*
  Ends the sending half after what was written; does not wait.
@@ -1101,8 +1068,8 @@ int32_t ful_stream_stop(const ful_stream *stream, uint64_t code);
 int32_t ful_stream_set_priority(const ful_stream *stream, int32_t priority);
 
 /*
- Whether the peer has all of a stream that was finished, or knows that it was reset. FUL_WOULDBLOCK: not yet, and
- FUL_EVENT_DELIVERED follows. FUL_ERR_STOPPED: the peer wants no more of it.
+ Whether the peer has all of a stream that was finished, or knows that it was reset. FUL_WOULDBLOCK: not
+ yet, and FUL_EVENT_DELIVERED follows. FUL_ERR_STOPPED: the peer wants no more of it.
  */
 int32_t ful_stream_delivered(const ful_stream *stream);
 
@@ -1127,18 +1094,16 @@ int32_t ful_stream_set_user(const ful_stream *stream, void *user);
 void *ful_stream_user(const ful_stream *stream);
 
 /*
- Frees the handle. A sending half that was not finished is reset with code 0, so that the peer takes no part for
- the whole; a receiving half that was not read to its end is stopped with code 0. NULL is fine.
+ Frees the handle. A sending half that was not finished is reset with code 0, so that the peer takes no
+ part for the whole; a receiving half that was not read to its end is stopped with code 0. NULL is fine.
  */
 void ful_stream_free(ful_stream *stream);
 
 /*
- The identity in a folder of keys (NULL: the user's own). With `create` other than 0 it is made if there is none.
+ The identity in a folder of keys (NULL: the user's own). With `create` other than 0 it is made if there is
+ none.
  */
-int32_t ful_home_identity(const char *home_path,
-                          int32_t create,
-                          ful_identity **out,
-                          ful_error *error);
+int32_t ful_home_identity(const char *home_path, int32_t create, ful_identity **out, ful_error *error);
 
 /*
  Lets in whoever holds `key` (32 bytes): a line of `authorized_keys`. The comment may be NULL.
@@ -1156,7 +1121,8 @@ int32_t ful_home_trust(const char *home_path, const char *host, const uint8_t *k
 int32_t ful_home_forget(const char *home_path, const char *host, size_t *removed, ful_error *error);
 
 /*
- What is known about `host` ("name:port") if it holds `key` (32 bytes): FUL_TRUSTED, FUL_UNKNOWN or FUL_CHANGED.
+ What is known about `host` ("name:port") if it holds `key` (32 bytes): FUL_TRUSTED, FUL_UNKNOWN or
+ FUL_CHANGED.
  */
 int32_t ful_home_verdict(const char *home_path,
                          const char *host,
@@ -1165,13 +1131,10 @@ int32_t ful_home_verdict(const char *home_path,
                          ful_error *error);
 
 /*
- The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere else; NULL:
- drawn by the system.
+ The protocol of one socket. `seed` (32 bytes) makes a simulation repeatable and must be secret anywhere
+ else; NULL: drawn by the system.
  */
-int32_t ful_core_new(const ful_config *config,
-                     const uint8_t *seed,
-                     ful_core **out,
-                     ful_error *error);
+int32_t ful_core_new(const ful_config *config, const uint8_t *seed, ful_core **out, ful_error *error);
 
 /*
  Frees it with all of its connections, without a word to their peers. NULL is fine.
@@ -1184,8 +1147,8 @@ void ful_core_free(ful_core *core);
 int32_t ful_core_connect(const ful_core *core, uint64_t now_ns, const ful_address *remote, uint64_t *conn);
 
 /*
- Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0 (as
- UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
+ Takes what came from `from`: `len` bytes, which are decrypted in place; with `segment_bytes` other than 0
+ (as UDP_GRO tells) datagrams of that size, the last perhaps shorter. `ecn`: the two bits they came with.
  */
 int32_t ful_core_feed(const ful_core *core,
                       uint64_t now_ns,
@@ -1196,8 +1159,8 @@ int32_t ful_core_feed(const ful_core *core,
                       size_t segment_bytes);
 
 /*
- Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and `out` with up to
- `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
+ Fills `buffer` (at least 65,536 bytes; several times that is faster) with what is to be sent now, and
+ `out` with up to `max` entries that say where it lies; `*count` is how many. To be called until that is 0.
  */
 int32_t ful_core_harvest(const ful_core *core,
                          uint64_t now_ns,
@@ -1218,11 +1181,10 @@ int32_t ful_core_timeout(const ful_core *core, uint64_t *at_ns);
 int32_t ful_core_expire(const ful_core *core, uint64_t now_ns);
 
 /*
- The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the number of a
- new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
+ The next event, into `event`, whose `size` is set. FUL_WOULDBLOCK: there is none. FUL_EVENT_ACCEPT has the
+ number of a new connection, whose FUL_EVENT_CONNECTED follows when its client has been let in.
  */
-int32_t ful_core_event_next(const ful_core *core,
-                            ful_core_event *event);
+int32_t ful_core_event_next(const ful_core *core, ful_core_event *event);
 
 /*
  Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: FUL_EVENT_STREAMS_AVAILABLE follows.
@@ -1276,8 +1238,8 @@ int32_t ful_core_stream_stop(const ful_core *core, uint64_t conn, uint64_t strea
 int32_t ful_core_datagram_send(const ful_core *core, uint64_t conn, const uint8_t *data, size_t len);
 
 /*
- As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are: none is
- longer than 65,527 bytes.
+ As ful_datagram_receive, but a datagram that is longer than `capacity` is lost, as other datagrams are:
+ none is longer than 65,527 bytes.
  */
 int32_t ful_core_datagram_receive(const ful_core *core,
                                   uint64_t conn,
@@ -1306,11 +1268,10 @@ int32_t ful_core_close(const ful_core *core, uint64_t now_ns, uint64_t conn, uin
 int32_t ful_core_shutdown(const ful_core *core, uint64_t now_ns, uint64_t conn, uint64_t code);
 
 /*
- Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask: after the
- next ful_core_timeout.
+ Forgets a connection that is over, with what was not read of it. FUL_WOULDBLOCK: its peer may still ask:
+ after the next ful_core_timeout.
  */
-int32_t ful_core_forget(const ful_core *core,
-                        uint64_t conn);
+int32_t ful_core_forget(const ful_core *core, uint64_t conn);
 
 /*
  Opens a stream, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: the peer allows no more now, and
@@ -1319,27 +1280,22 @@ int32_t ful_core_forget(const ful_core *core,
 int32_t ful_stream_open(const ful_conn *conn, int32_t ways, ful_stream **out);
 
 /*
- The next stream that the peer has opened, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK: FUL_EVENT_STREAM_OPENED
- follows.
+ The next stream that the peer has opened, FUL_BOTH_WAYS or FUL_ONE_WAY. FUL_WOULDBLOCK:
+ FUL_EVENT_STREAM_OPENED follows.
  */
-int32_t ful_stream_accept(const ful_conn *conn,
-                          int32_t ways,
-                          ful_stream **out);
+int32_t ful_stream_accept(const ful_conn *conn, int32_t ways, ful_stream **out);
 
 /*
- Writes some of the `len` bytes at `data`; `*written` says how many were taken. FUL_WOULDBLOCK: none now, and
- FUL_EVENT_WRITABLE follows. Pieces of 64 KiB or more are fastest.
+ Writes some of the `len` bytes at `data`; `*written` says how many were taken. FUL_WOULDBLOCK: none now,
+ and FUL_EVENT_WRITABLE follows. Pieces of 64 KiB or more are fastest.
  */
 int32_t ful_stream_write(const ful_stream *stream, const uint8_t *data, size_t len, size_t *written);
 
 /*
- Reads what is there into `out`, up to `capacity` bytes; `*len` says how many. FUL_WOULDBLOCK: nothing now, and
- FUL_EVENT_READABLE follows. FUL_END: the peer has finished the stream.
+ Reads what is there into `out`, up to `capacity` bytes; `*len` says how many. FUL_WOULDBLOCK: nothing now,
+ and FUL_EVENT_READABLE follows. FUL_END: the peer has finished the stream.
  */
-int32_t ful_stream_read(const ful_stream *stream,
-                        uint8_t *out,
-                        size_t capacity,
-                        size_t *len);
+int32_t ful_stream_read(const ful_stream *stream, uint8_t *out, size_t capacity, size_t *len);
 
 /*
  Ends the sending half after what was written; does not wait.
@@ -1362,8 +1318,8 @@ int32_t ful_stream_stop(const ful_stream *stream, uint64_t code);
 int32_t ful_stream_set_priority(const ful_stream *stream, int32_t priority);
 
 /*
- Whether the peer has all of a stream that was finished, or knows that it was reset. FUL_WOULDBLOCK: not yet, and
- FUL_EVENT_DELIVERED follows. FUL_ERR_STOPPED: the peer wants no more of it.
+ Whether the peer has all of a stream that was finished, or knows that it was reset. FUL_WOULDBLOCK: not
+ yet, and FUL_EVENT_DELIVERED follows. FUL_ERR_STOPPED: the peer wants no more of it.
  */
 int32_t ful_stream_delivered(const ful_stream *stream);
 
@@ -1388,18 +1344,16 @@ int32_t ful_stream_set_user(const ful_stream *stream, void *user);
 void *ful_stream_user(const ful_stream *stream);
 
 /*
- Frees the handle. A sending half that was not finished is reset with code 0, so that the peer takes no part for
- the whole; a receiving half that was not read to its end is stopped with code 0. NULL is fine.
+ Frees the handle. A sending half that was not finished is reset with code 0, so that the peer takes no
+ part for the whole; a receiving half that was not read to its end is stopped with code 0. NULL is fine.
  */
 void ful_stream_free(ful_stream *stream);
 
 /*
- The identity in a folder of keys (NULL: the user's own). With `create` other than 0 it is made if there is none.
+ The identity in a folder of keys (NULL: the user's own). With `create` other than 0 it is made if there is
+ none.
  */
-int32_t ful_home_identity(const char *home_path,
-                          int32_t create,
-                          ful_identity **out,
-                          ful_error *error);
+int32_t ful_home_identity(const char *home_path, int32_t create, ful_identity **out, ful_error *error);
 
 /*
  Lets in whoever holds `key` (32 bytes): a line of `authorized_keys`. The comment may be NULL.
@@ -1417,7 +1371,8 @@ int32_t ful_home_trust(const char *home_path, const char *host, const uint8_t *k
 int32_t ful_home_forget(const char *home_path, const char *host, size_t *removed, ful_error *error);
 
 /*
- What is known about `host` ("name:port") if it holds `key` (32 bytes): FUL_TRUSTED, FUL_UNKNOWN or FUL_CHANGED.
+ What is known about `host` ("name:port") if it holds `key` (32 bytes): FUL_TRUSTED, FUL_UNKNOWN or
+ FUL_CHANGED.
  */
 int32_t ful_home_verdict(const char *home_path,
                          const char *host,
