@@ -80,8 +80,27 @@ fn its_files_exist() {
     let text = readme();
     let mut links = 0;
     for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-        assert!(link.starts_with("http") || root().join(link).exists(), "{link} does not exist");
         links += 1;
+        if link.starts_with("http") {
+            continue;
+        }
+        let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+        let page = std::fs::read_to_string(root().join(if file.is_empty() { "README.md" } else { file }));
+        let is_there = |text: &str| {
+            heading.is_empty()
+                || text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == heading)
+        };
+        assert!(
+            root().join(file).exists() && page.map_or(heading.is_empty(), |text| is_there(&text)),
+            "{link}"
+        );
     }
     assert!(links >= 5);
+}
+
+/// What a heading is called in links: `## C and C++` is `c-and-c`.
+fn slug(line: &str) -> String {
+    let text = line.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }

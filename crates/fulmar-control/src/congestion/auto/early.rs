@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn where_a_queue_is_seen_the_window_is_no_long_path_s() {
         let mut path = PathView::unknown(1200);
-        (path.rtt_min, path.has_rtt_sample) = (Duration::from_millis(600), true);
+        (path.rtt_min, path.has_rtt_sample) = (Duration::from_millis(500), true);
         let mut early = Early::new();
         early.on_handshake_rtt(&path);
-        assert_eq!(early.window(0) / 1200, 60);
+        assert_eq!(early.window(0) / 1200, 50);
         early.on_ack(&Feedback::at(Instant::ZERO + RTT), 10 * RTT, Sought::Nothing, (true, 0), &path);
         assert_eq!(early.window(0) / 1200, INITIAL_PACKETS);
     }
