@@ -26,9 +26,9 @@ const STRUCT_FIELDS: usize = 40;
 
 /// The controller `auto`, tests left out: constants, fields of structs, lines of code.
 const AUTO: &str = "crates/fulmar-control/src/congestion/auto";
-const AUTO_CONSTANTS: usize = 207;
-const AUTO_FIELDS: usize = 250;
-const AUTO_LINES: usize = 5100;
+const AUTO_CONSTANTS: usize = 199;
+const AUTO_FIELDS: usize = 241;
+const AUTO_LINES: usize = 4914;
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
