@@ -24,7 +24,7 @@ fn named(text: &str) -> Vec<String> {
 #[test]
 fn the_files_that_the_walk_names_exist() {
     let text = read("ARCHITECTURE.md");
-    let from = text.find("## A walk through the house").expect("the walk");
+    let from = text.find("## A walk through the files").expect("the walk");
     let to = text.find("## Crates").expect("what follows it");
     let files = named(&text[from..to]);
     assert!(files.len() > 40, "{}", files.len());
