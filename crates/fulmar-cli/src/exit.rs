@@ -101,7 +101,7 @@ impl From<TransferError> for Failure {
         match error {
             TransferError::Local(error) => error.into(),
             TransferError::Remote(error) => FileError::new(error.code, text).into(),
-            TransferError::Connection(_) => Self::Unreachable(text),
+            TransferError::Connection(_) | TransferError::GivenUp(_) => Self::Unreachable(text),
             TransferError::Protocol(_) => Self::Other(text),
         }
     }

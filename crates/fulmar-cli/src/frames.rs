@@ -68,9 +68,62 @@ pub fn append(out: &mut Vec<u8>, kind: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
+/// Where a writer of frames is. Behind a frame that was begun and cannot be completed nothing can be said: it
+/// would be taken for the rest of that frame.
+#[derive(Debug, Default)]
+pub struct Boundary {
+    header: [u8; HEADER_BYTES],
+    header_bytes: usize,
+    body_bytes_left: usize,
+}
+
+impl Boundary {
+    /// These bytes of frames were written.
+    pub fn on_written(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.body_bytes_left > 0 {
+                let count = bytes.len().min(self.body_bytes_left);
+                self.body_bytes_left -= count;
+                bytes = &bytes[count..];
+                continue;
+            }
+            self.header[self.header_bytes] = bytes[0];
+            self.header_bytes += 1;
+            bytes = &bytes[1..];
+            if self.header_bytes == HEADER_BYTES {
+                let [_, length @ ..] = self.header;
+                self.body_bytes_left = u32::from_be_bytes(length) as usize;
+                self.header_bytes = 0;
+            }
+        }
+    }
+
+    /// No frame has been begun that is not complete.
+    pub fn is_between_frames(&self) -> bool {
+        self.header_bytes == 0 && self.body_bytes_left == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_is_complete_with_its_last_byte() {
+        let (mut wire, mut ends) = (Vec::new(), vec![0]);
+        for body in [&b"hello"[..], b"", b"x", &[0; 300]] {
+            append(&mut wire, 7, body);
+            ends.push(wire.len());
+        }
+        for piece in [1, 2, 5, 7, wire.len()] {
+            let (mut boundary, mut written) = (Boundary::default(), 0);
+            for bytes in wire.chunks(piece) {
+                boundary.on_written(bytes);
+                written += bytes.len();
+                assert_eq!(boundary.is_between_frames(), ends.contains(&written), "{written} in {piece}s");
+            }
+        }
+    }
 
     #[tokio::test]
     async fn frames_survive_the_trip() {

@@ -9,14 +9,14 @@ use fulmar::AllowedProfiles;
 use tokio::sync::Semaphore;
 
 use crate::cp::clients::REQUESTS_PER_CONNECTION;
-use crate::cp::error::TransferError;
+use crate::cp::error::{FileCode, TransferError};
 use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Admitted, Handled, Served};
 use crate::exit::Failure;
 use crate::listen::parse_listen;
 use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service};
-use crate::session::Session;
+use crate::session::{Session, turn_away};
 use crate::tunnel::commands;
 use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
 use crate::tunnel::far::gateway::Gateway;
@@ -211,14 +211,14 @@ async fn serve_both(session: Session, served: &Arc<Served>, gateway: &Arc<Gatewa
         let (served, presence, session) = (Arc::clone(served), Arc::clone(&presence), session.clone());
         let (client, peer) = (client.clone(), peer.clone());
         let Some(held) = session.connection().hold_memory(STREAM_BYTES) else {
-            let _ = send.reset(CUT_OFF);
+            turn_away(send, recv, FileCode::Crowded);
             continue;
         };
         tokio::spawn(async move {
             let mut first = [0];
             let Ok(Ok(1)) = tokio::time::timeout(REQUEST_TIME_MAX, recv.read(&mut first)).await.map(flatten)
             else {
-                return;
+                return turn_away(send, recv, FileCode::Stalled);
             };
             let is_file = first[0] == PREAMBLE[0];
             let mut recv = Prefixed::new(first[0], recv);
@@ -264,7 +264,7 @@ where
     while let Ok((mut writer, mut reader)) = session.accept().await {
         // What comes behind is not even accepted: it costs what the transport's windows allow, and no more.
         let Some(held) = session.connection().hold_memory(STREAM_BYTES) else {
-            let _ = writer.reset(CUT_OFF);
+            turn_away(writer, reader, FileCode::Crowded);
             continue;
         };
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use fulmar::crypto::{PeerIdentity, PublicKey};
 use fulmar::{
-    Connection, ConnectionError, ConnectionStats, Endpoint, RecvStream, SendStream, TransportErrorCode,
+    Connection, ConnectionError, ConnectionStats, Endpoint, FinishError, ReadError, RecvStream, SendStream,
+    TransportErrorCode, WriteError,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::cp::error::TransferError;
+use crate::cp::error::{FileCode, FileError, TransferError};
+use crate::cp::server::Reply;
 use crate::exit::Failure;
 
 /// IP and UDP headers of a datagram: 20 + 8 bytes with IPv4, 40 + 8 with IPv6.
@@ -163,6 +165,16 @@ impl Session {
         WireStats::new(&self.connection.stats(), header)
     }
 
+    /// What it means for the request about `name` that its stream has ended while the connection goes on: the
+    /// other side let it fall, and its code says why. Without one there is nothing to hope for from another
+    /// try.
+    pub fn end_of_stream(&self, error: TransferError, name: &str) -> TransferError {
+        match error {
+            TransferError::Connection(why) if self.is_open() => fallen(&why, name),
+            error => error,
+        }
+    }
+
     /// What a failed transfer means for the whole command: a lost connection has a reason of its own.
     pub fn explain(&self, error: TransferError) -> Failure {
         match (error, self.connection.close_reason()) {
@@ -182,6 +194,44 @@ impl Session {
             (failure, _) => failure,
         }
     }
+}
+
+impl Reply for SendStream {
+    fn give_up(&mut self, why: FileCode) {
+        // One that the client has stopped, or whose connection is lost, is closed already.
+        let _ = self.reset(why.to_reset());
+    }
+}
+
+/// What is not even looked at is let fall in both directions, with the reason as its code.
+pub fn turn_away(mut send: SendStream, mut recv: RecvStream, why: FileCode) {
+    send.give_up(why);
+    let _ = recv.stop(why.to_reset());
+}
+
+/// The code with which the other side let a stream fall.
+fn stream_code(why: &std::io::Error) -> Option<u64> {
+    let cause = why.get_ref()?;
+    if let Some(ReadError::Reset(code)) = cause.downcast_ref() {
+        return Some(*code);
+    }
+    match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(WriteError::Stopped(code)), _) | (_, Some(FinishError::Stopped(code))) => Some(*code),
+        _ => None,
+    }
+}
+
+fn fallen(why: &std::io::Error, name: &str) -> TransferError {
+    let code = stream_code(why);
+    if let Some(known) = code.and_then(FileCode::from_reset) {
+        return TransferError::from_peer(FileError::new(known, known.words()).about(name));
+    }
+    let how = match code {
+        Some(code) => format!("let the request fall without a reason (code {code})"),
+        None if why.kind() == std::io::ErrorKind::UnexpectedEof => "ended in the middle of its answer".into(),
+        None => format!("does not go on: {why}"),
+    };
+    FileError::new(FileCode::Io, format!("the other side {how}")).about(name).into()
 }
 
 fn lost(error: ConnectionError) -> TransferError {
@@ -343,6 +393,29 @@ mod tests {
     use fulmar::TransportError;
 
     use super::*;
+
+    /// They ended with "gave up without a reason (early eof)" and "(stopped by the peer with code 0)".
+    #[test]
+    fn a_request_that_was_let_fall_says_why_and_comes_again_if_that_may_pass() {
+        let stalled = FileCode::Stalled.to_reset();
+        for why in [ReadError::Reset(stalled).into(), WriteError::Stopped(stalled).into()] {
+            let error = fallen(&why, "f");
+            assert!(error.is_interruption(), "{error:?}");
+            assert_eq!(error.to_string(), "the other side gave up: f: nothing has moved for too long");
+            assert_eq!(Failure::from(error).exit_code(), 3);
+        }
+        let full = fallen(&FinishError::Stopped(FileCode::Full.to_reset()).into(), "f");
+        assert_eq!(full.to_string(), "the other side says: f: no space left");
+        assert_eq!((full.is_interruption(), Failure::from(full).exit_code()), (false, 5));
+        let without = [
+            (ReadError::Reset(7).into(), "f: the other side let the request fall without a reason (code 7)"),
+            (std::io::ErrorKind::UnexpectedEof.into(), "f: the other side ended in the middle of its answer"),
+        ];
+        for (why, words) in without {
+            let error = fallen(&why, "f");
+            assert_eq!((error.to_string(), error.is_interruption()), (words.to_owned(), false));
+        }
+    }
 
     #[test]
     fn reasons_lead_to_exit_codes() {

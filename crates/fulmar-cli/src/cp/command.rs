@@ -213,7 +213,7 @@ async fn carry_out(
         let (worked, next) = watched(job.work(&session, bound), beside, line, &session, progress).await;
         let failure = match (worked, next) {
             (Ok(()), _) => return (session, Ok(())),
-            (Err(TransferError::Connection(_)), Some(next)) => {
+            (Err(error), Some(next)) if error.is_interruption() => {
                 line.say(&format!("{} was silent: going on over another connection", session.peer()));
                 (session, attempts, moved_before) = (next, 0, job.moved_bytes());
                 continue;

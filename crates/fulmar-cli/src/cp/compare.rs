@@ -115,7 +115,7 @@ fn hash_if_alike(store: &Store, path: &[u8], meta: &Meta) -> Option<Hash> {
 /// Whether a failed comparison is only that: the files are sent then.
 pub fn is_no_answer(error: &TransferError) -> bool {
     match error {
-        TransferError::Connection(_) => false,
+        TransferError::Connection(_) | TransferError::GivenUp(_) => false,
         TransferError::Local(e) | TransferError::Remote(e) => e.code != FileCode::Version,
         TransferError::Protocol(_) => true,
     }

@@ -4,6 +4,12 @@ use std::io;
 
 use crate::units::printable;
 
+/// Where the codes of streams that are reset begin.
+const RESET_CODES: u64 = 0x100;
+
+/// What is said of [`FileCode::Stalled`].
+pub const STALLED: &str = "nothing has moved for too long";
+
 /// Why a request failed, as the wire says it (docs/cp-protocol.md, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,6 +42,8 @@ pub enum FileCode {
     Replaced,
     /// Nothing came, or nothing was taken, for too long.
     Stalled,
+    /// The server has no memory for another request.
+    Crowded,
     /// A code that this version does not know.
     Unknown(u16),
 }
@@ -58,13 +66,14 @@ impl FileCode {
             Self::BadName => 12,
             Self::Replaced => 13,
             Self::Stalled => 14,
+            Self::Crowded => 15,
             Self::Unknown(code) => code,
         }
     }
 
     /// From the number on the wire.
     pub fn from_wire(code: u16) -> Self {
-        const KNOWN: [FileCode; 14] = [
+        const KNOWN: [FileCode; 15] = [
             FileCode::NotFound,
             FileCode::Denied,
             FileCode::WrongKind,
@@ -79,8 +88,48 @@ impl FileCode {
             FileCode::BadName,
             FileCode::Replaced,
             FileCode::Stalled,
+            FileCode::Crowded,
         ];
         KNOWN.into_iter().find(|known| known.to_wire() == code).unwrap_or(Self::Unknown(code))
+    }
+
+    /// The code that a stream is reset with where no ERROR can be said any more (docs/cp-protocol.md, clause
+    /// 4.10.1).
+    pub fn to_reset(self) -> u64 {
+        RESET_CODES + u64::from(self.to_wire())
+    }
+
+    /// What such a code says.
+    pub fn from_reset(code: u64) -> Option<Self> {
+        code.checked_sub(RESET_CODES).and_then(|code| u16::try_from(code).ok()).map(Self::from_wire)
+    }
+
+    /// What it means, where it came without a text.
+    pub fn words(self) -> String {
+        let words = match self {
+            Self::NotFound => "no such file or folder",
+            Self::Denied => "not permitted",
+            Self::WrongKind => "a folder where a file is needed, or the other way round",
+            Self::Full => "no space left",
+            Self::Io => "reading or writing failed",
+            Self::Mismatch => "what arrived is not what was sent",
+            Self::Busy => "another copy is writing this file",
+            Self::Changed => "the source changed while it was read",
+            Self::Protocol => "the protocol was broken",
+            Self::Version => "the version of the protocol is not spoken",
+            Self::Outside => "the path leads out of the folder served",
+            Self::BadName => "a name that cannot be stored",
+            Self::Replaced => "a later request for the same file took over",
+            Self::Stalled => STALLED,
+            Self::Crowded => "there is no memory for another request at the moment",
+            Self::Unknown(code) => return format!("error {code}, which this version does not know"),
+        };
+        words.into()
+    }
+
+    /// Whether the same request may fare better soon, where it did not end by a fault of its own.
+    fn is_passing(self) -> bool {
+        matches!(self, Self::Stalled | Self::Crowded)
     }
 }
 
@@ -142,19 +191,32 @@ pub enum TransferError {
     /// The connection broke: what has arrived stays, and a new attempt goes on from there.
     #[error("the connection was lost: {0}")]
     Connection(io::Error),
+    /// The other side gave this request up, which may fare better if it comes again. What has arrived stays.
+    #[error("the other side gave up: {0}")]
+    GivenUp(FileError),
     /// The other side sent what the protocol does not allow.
     #[error("the other side broke the protocol: {0}")]
     Protocol(String),
 }
 
 impl TransferError {
+    /// What the other side says: an error, or that it gave up.
+    pub fn from_peer(error: FileError) -> Self {
+        if error.code.is_passing() { Self::GivenUp(error) } else { Self::Remote(error) }
+    }
+
+    /// Whether another connection may go on where this request ended.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Connection(_) | Self::GivenUp(_))
+    }
+
     /// What to tell the other side, if it is worth telling: it knows its own errors, and a broken connection
     /// carries none.
     pub fn for_peer(&self) -> Option<FileError> {
         match self {
             Self::Local(error) => Some(error.clone()),
             Self::Protocol(what) => Some(FileError::new(FileCode::Protocol, what.clone())),
-            Self::Remote(_) | Self::Connection(_) => None,
+            Self::Remote(_) | Self::Connection(_) | Self::GivenUp(_) => None,
         }
     }
 }
@@ -176,6 +238,11 @@ mod tests {
         }
         assert_eq!(FileCode::from_wire(4), FileCode::Full);
         assert_eq!(FileCode::from_wire(999), FileCode::Unknown(999));
+        for code in (0..40).map(FileCode::from_wire) {
+            assert_eq!(FileCode::from_reset(code.to_reset()), Some(code));
+            assert!(!code.words().is_empty());
+        }
+        assert_eq!([0, 1, 0xff, u64::MAX].map(FileCode::from_reset), [None; 4]);
     }
 
     /// A file's name is anybody's text: an escape sequence in it went to the terminal as it was.

@@ -82,11 +82,30 @@ impl Hashing {
         writer: &mut W,
         version: Version,
     ) -> Result<Hashed, TransferError> {
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + WORD_INTERVAL, WORD_INTERVAL);
-        loop {
-            tokio::select! {
-                done = &mut self.work => return Ok(done.map_err(panicked)??),
-                _ = ticks.tick() => self.tell(writer, version).await?,
+        let (state, total_bytes) = (Arc::clone(&self.state), self.total_bytes);
+        let done = || (state.done_bytes.load(Ordering::Relaxed), total_bytes);
+        let work = async { Ok((&mut self.work).await.map_err(panicked)??) };
+        telling(writer, version, WORD_INTERVAL, done, work).await
+    }
+}
+
+/// Waits for the end of some work, and says at this interval how much of how much is done, if the other side
+/// understands.
+pub async fn telling<W: AsyncWrite + Unpin, T>(
+    writer: &mut W,
+    version: Version,
+    interval: Duration,
+    done: impl Fn() -> (u64, u64),
+    work: impl Future<Output = Result<T, TransferError>>,
+) -> Result<T, TransferError> {
+    let mut work = std::pin::pin!(work);
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+    loop {
+        tokio::select! {
+            ended = &mut work => return ended,
+            _ = ticks.tick(), if version >= Version::Two => {
+                let (done, total) = done();
+                message::write(writer, &[Message::Working(done, total)]).await?;
             }
         }
     }

@@ -110,7 +110,7 @@ impl Job {
                 if result.is_ok() {
                     progress.finish();
                 }
-                result.map_err(|error| end_of_stream(error, &session, &item))
+                result.map_err(|error| session.end_of_stream(error, &item.shown()))
             }
         })
         .await
@@ -202,7 +202,7 @@ impl Job {
             let (_, item) = items.swap_remove(at);
             match finished.map_or_else(|error| Err(panicked(error).about(&item.shown()).into()), |(_, r)| r) {
                 Ok(outcome) => self.done.push((item, outcome)),
-                Err(error @ TransferError::Connection(_)) => {
+                Err(error) if error.is_interruption() => {
                     self.waiting.push_front(item);
                     verdict = Err(error);
                 }
@@ -244,7 +244,7 @@ impl Job {
             let mut errors = Vec::new();
             while let Some(made) = running.join_next().await {
                 match made.map_err(panicked)? {
-                    (_, Err(error @ TransferError::Connection(_))) => return Err(error),
+                    (_, Err(error)) if error.is_interruption() => return Err(error),
                     (index, Err(error)) => errors.push((index, error)),
                     (_, Ok(())) => {}
                 }
@@ -306,7 +306,7 @@ impl Job {
         }
         Some(match &first.error {
             TransferError::Local(e) | TransferError::Remote(e) => FileError::new(e.code, text).into(),
-            TransferError::Connection(_) => Failure::Unreachable(text),
+            TransferError::Connection(_) | TransferError::GivenUp(_) => Failure::Unreachable(text),
             TransferError::Protocol(_) => Failure::Other(text),
         })
     }
@@ -386,18 +386,6 @@ async fn copy(
             let _ = writer.shutdown().await;
             result
         }
-    }
-}
-
-/// A stream that ended while its connection goes on: there is no other connection to wait for, so the file
-/// has failed.
-fn end_of_stream(error: TransferError, session: &Session, item: &Item) -> TransferError {
-    match error {
-        TransferError::Connection(why) if session.is_open() => {
-            let text = format!("{}: the other side gave up without a reason ({why})", item.shown());
-            FileError::new(FileCode::Io, text).into()
-        }
-        error => error,
     }
 }
 

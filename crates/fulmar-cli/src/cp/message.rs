@@ -388,8 +388,8 @@ impl Fields<'_> {
     }
 }
 
-/// Reads the next message; an `Error` message comes back as [`TransferError::Remote`], the end of the stream
-/// as a lost connection: no exchange of this protocol ends while a message is waited for.
+/// Reads the next message; an `Error` message comes back as [`TransferError::Remote`] or
+/// [`TransferError::GivenUp`], the end of the stream as a lost connection: no exchange of this protocol ends while a message is waited for.
 pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Message, TransferError> {
     let frame = frames::read(reader).await.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => TransferError::Protocol(error.to_string()),
@@ -397,7 +397,7 @@ pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Message, Trans
     })?;
     let frame = frame.ok_or_else(|| TransferError::Connection(io::ErrorKind::UnexpectedEof.into()))?;
     match Message::parse(frame) {
-        Ok(Message::Error(error)) => Err(TransferError::Remote(error)),
+        Ok(Message::Error(error)) => Err(TransferError::from_peer(error)),
         Ok(message) => Ok(message),
         Err(what) => Err(TransferError::Protocol(what.to_owned())),
     }

@@ -115,7 +115,7 @@ fn is_of_one_source(error: &TransferError) -> bool {
         TransferError::Local(e) | TransferError::Remote(e) => {
             !matches!(e.code, FileCode::Version | FileCode::Protocol)
         }
-        TransferError::Connection(_) | TransferError::Protocol(_) => false,
+        TransferError::Connection(_) | TransferError::GivenUp(_) | TransferError::Protocol(_) => false,
     }
 }
 

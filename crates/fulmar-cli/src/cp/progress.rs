@@ -114,6 +114,11 @@ impl FileProgress {
         self.all.present_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes of the file that are there, whenever they came.
+    pub fn present_bytes(&self) -> u64 {
+        self.present_bytes.load(Ordering::Relaxed)
+    }
+
     /// So much has been moved.
     pub fn on_bytes(&self, bytes: u64) {
         self.on_resumed(bytes);

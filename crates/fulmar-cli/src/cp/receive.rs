@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
 use super::error::{FileCode, FileError, TransferError};
-use super::hashing::Hashing;
+use super::hashing::{Hashing, telling};
 use super::message::{self, Hash, Message, Meta, Version};
 use super::part::{Partial, Place, There, Writer};
 use super::progress::FileProgress;
@@ -23,6 +23,10 @@ use super::work::{begin, blocking, finished};
 
 /// What waits while as much is written.
 const BATCH_BYTES: usize = 512 << 10;
+
+/// How often the sender hears that the data come, and how many: far below the patience of one who has sent all
+/// and hears nothing.
+const WORD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How often, and after how long each time, a file that another receiver holds is tried again.
 const BUSY_RETRIES: usize = 20;
@@ -80,16 +84,10 @@ where
     if discarded_bytes > 0 {
         progress.say(starts_anew(partial.shown(), discarded_bytes));
     }
-    let publisher = partial.publisher();
     let coming = Coming { meta, start };
-    let received = match meta.size_bytes <= ASK_ABOVE_BYTES {
-        true => Box::pin(receive_small(reader, partial, coming, progress)).await,
-        false => Box::pin(receive_large(reader, partial, coming, progress)).await,
-    };
-    let (hash, sealed, note) = received?;
-    if let Some(sealed) = sealed {
-        Box::pin(publisher.publish(sealed)).await?;
-    }
+    let done = || (progress.present_bytes(), meta.size_bytes);
+    let storing = Box::pin(store(reader, partial, coming, progress));
+    let (hash, note) = telling(writer, version, WORD_INTERVAL, done, storing).await?;
     message::write(writer, &[Message::Done(hash)]).await?;
     let note = note.map(Box::new);
     Ok(Outcome { hash, resumed_bytes: start, discarded_bytes, size_bytes: meta.size_bytes, note })
@@ -132,6 +130,25 @@ struct Coming {
 
 /// Its hash, the step that is left, and what should be known about it.
 type Stored = (Hash, Option<Sealed>, Option<FileError>);
+
+/// Takes the bytes and puts them on disk under their name.
+async fn store<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    partial: Partial,
+    coming: Coming,
+    progress: &FileProgress,
+) -> Result<(Hash, Option<FileError>), TransferError> {
+    let publisher = partial.publisher();
+    let received = match coming.meta.size_bytes <= ASK_ABOVE_BYTES {
+        true => Box::pin(receive_small(reader, partial, coming, progress)).await,
+        false => Box::pin(receive_large(reader, partial, coming, progress)).await,
+    };
+    let (hash, sealed, note) = received?;
+    if let Some(sealed) = sealed {
+        Box::pin(publisher.publish(sealed)).await?;
+    }
+    Ok((hash, note))
+}
 
 /// A small file is written in one go, when all of it is there.
 async fn receive_small<R: AsyncRead + Unpin>(

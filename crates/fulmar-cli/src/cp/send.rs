@@ -111,8 +111,8 @@ async fn reason_or<T>(
         return error;
     }
     match tokio::time::timeout(LAST_WORD_MAX, answer).await {
-        Ok(Err(reason @ TransferError::Remote(_))) => reason,
-        _ => error,
+        Ok(Err(reason)) => reason,
+        Ok(Ok(_)) | Err(_) => error,
     }
 }
 

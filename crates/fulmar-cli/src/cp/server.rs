@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use super::clients::{Admission, Client, Clients};
 use super::compare;
-use super::error::{FileCode, FileError, TransferError};
+use super::error::{FileCode, FileError, STALLED, TransferError};
 use super::message::{self, Hash, Kind, Message, Meta, PATH_BYTES_MAX, PREAMBLE, Version};
 use super::name;
-use super::patience::{Patient, STALL_MAX, patience_for};
+use super::patience::{self, Patient, STALL_MAX, patience_for};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
 use super::send::{send, unexpected};
@@ -33,6 +33,12 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Entries of a listing that wait for the network.
 const ENTRIES_AT_ONCE: usize = 256;
+
+/// The half of a stream that an answer goes out on.
+pub trait Reply: AsyncWrite + Unpin {
+    /// Lets it fall in the middle of a frame, so that only a code can still say why.
+    fn give_up(&mut self, why: FileCode);
+}
 
 /// What is served, and the files being received at this moment.
 #[derive(Debug)]
@@ -107,7 +113,7 @@ impl Served {
     ) -> Result<Handled, TransferError>
     where
         R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
+        W: Reply,
     {
         let Admitted { client, bounds, _admission } = admitted;
         SHARE.scope(Arc::clone(&bounds.work), self.handle_admitted(&client, reader, writer)).await
@@ -130,9 +136,9 @@ impl Served {
     ) -> Result<Handled, TransferError>
     where
         R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
+        W: Reply,
     {
-        let (mut reader, mut writer) = (Patient::new(reader, STALL_MAX), Patient::new(writer, STALL_MAX));
+        let (mut reader, mut writer) = patience::both(reader, writer, STALL_MAX);
         let late = || FileError::new(FileCode::Protocol, "no request came");
         let request = tokio::time::timeout(REQUEST_TIME_MAX, read_request(&mut reader)).await;
         let result = match request.unwrap_or_else(|_| Err(late().into())) {
@@ -145,21 +151,28 @@ impl Served {
         };
         let result = match result {
             Err(_) if reader.has_given_up() || writer.has_given_up() => {
-                Err((FileError::new(FileCode::Stalled, "nothing has moved for too long").into(), true))
+                Err((FileError::new(FileCode::Stalled, STALLED).into(), true))
             }
             other => other,
         };
         writer.set_limit(FAREWELL_MAX);
-        let result = match result {
-            Ok(handled) => Ok(handled),
+        let (result, untold) = match result {
+            Ok(handled) => (Ok(handled), None),
             Err((error, is_untold)) => {
-                if let Some(error) = error.for_peer().filter(|_| is_untold) {
-                    let _ = message::write(&mut writer, &[Message::Error(error)]).await;
-                }
-                Err(error)
+                let untold = error.for_peer().filter(|_| is_untold);
+                (Err(error), untold)
             }
         };
-        let _ = writer.shutdown().await;
+        let why = untold.as_ref().map_or(FileCode::Io, |error| error.code);
+        if let Some(error) = untold.filter(|_| writer.is_between_frames()) {
+            let _ = message::write(&mut writer, &[Message::Error(error)]).await;
+        }
+        // Behind half a frame an ERROR would be taken for the rest of it, and an end for all that there is.
+        if writer.is_between_frames() {
+            let _ = writer.shutdown().await;
+        } else {
+            writer.inner().give_up(why);
+        }
         result
     }
 

@@ -1,12 +1,21 @@
 //! Requests to a served folder, over a pipe in memory: the good, the forbidden and the malformed.
 
-use std::fs;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::{fs, io};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
 use super::*;
 use crate::cp::message::{Kind, Meta};
+
+impl Reply for WriteHalf<DuplexStream> {
+    fn give_up(&mut self, why: FileCode) {
+        panic!("given up in the middle of a frame: {why:?}");
+    }
+}
 
 /// Sends raw bytes as a request stream; returns what the server says about it and the messages that came
 /// back.
@@ -116,9 +125,9 @@ async fn another_version_is_told_so() {
 #[tokio::test]
 async fn a_request_that_stands_still_holds_little() {
     let (_dir, served) = served(true);
-    let (near, mut far) = tokio::io::duplex(1);
+    let (near, far) = tokio::io::duplex(1);
     drop(near);
-    let (mut reader, mut writer) = tokio::io::split(&mut far);
+    let (mut reader, mut writer) = tokio::io::split(far);
     let serving = served.handle(served.admit("a").await, &mut reader, &mut writer);
     assert!(size_of_val(&serving) <= 8 << 10, "{}", size_of_val(&serving));
 }
@@ -257,7 +266,95 @@ async fn a_sender_that_says_that_it_hashes_is_waited_for_and_one_that_is_silent_
         let (answer, handled) = tokio::join!(client, served.handle(admitted, &mut far_read, &mut far_write));
         assert_eq!(handled.is_ok(), is_waited_for, "{handled:?}");
         let stalled =
-            |e: &TransferError| matches!(e, TransferError::Remote(e) if e.code == FileCode::Stalled);
+            |e: &TransferError| matches!(e, TransferError::GivenUp(e) if e.code == FileCode::Stalled);
         assert!(answer.is_ok() || answer.as_ref().is_err_and(stalled), "{answer:?}");
     }
+}
+
+const DOWNLOAD_BYTES: usize = 5_000_000;
+
+/// A client that asks for a file and has heard how large it is.
+async fn begin_download(
+    folder: &TempDir,
+    near_read: &mut ReadHalf<DuplexStream>,
+    near_write: &mut WriteHalf<DuplexStream>,
+) {
+    fs::write(folder.path().join("large"), vec![7; DOWNLOAD_BYTES]).unwrap();
+    message::write_request(near_write, &Message::Get(b"large".to_vec())).await.unwrap();
+    assert!(matches!(message::read(near_read).await, Ok(Message::Meta(_))));
+    message::write(near_write, &[Message::Resume(0, *blake3::hash(b"").as_bytes())]).await.unwrap();
+    assert!(matches!(message::read(near_read).await, Ok(Message::Start(0))));
+}
+
+/// Every download that took longer than two minutes was given up in the middle: the client takes, and has
+/// nothing to say. It ended with "gave up without a reason (early eof)".
+#[tokio::test(start_paused = true)]
+async fn a_download_may_take_longer_than_the_patience() {
+    let (dir, served) = served(true);
+    let (near, far) = tokio::io::duplex(1 << 10);
+    let (mut near_read, mut near_write) = tokio::io::split(near);
+    let (mut far_read, mut far_write) = tokio::io::split(far);
+    let admitted = served.admit("a").await;
+    let client = async {
+        begin_download(&dir, &mut near_read, &mut near_write).await;
+        let (mut bytes, begin) = (0, tokio::time::Instant::now());
+        let hash = loop {
+            match message::read(&mut near_read).await.unwrap() {
+                Message::Data(data) => bytes += data.len(),
+                Message::End(hash) => break hash,
+                other => panic!("{other:?}"),
+            }
+            tokio::time::sleep(STALL_MAX / 4).await;
+        };
+        message::write(&mut near_write, &[Message::Done(hash)]).await.unwrap();
+        assert_eq!(bytes, DOWNLOAD_BYTES);
+        assert!(begin.elapsed() > 2 * STALL_MAX, "{:?}", begin.elapsed());
+    };
+    let ((), handled) = tokio::join!(client, served.handle(admitted, &mut far_read, &mut far_write));
+    handled.unwrap();
+}
+
+/// A stream, and why it was let fall.
+struct Fallen(WriteHalf<DuplexStream>, Option<FileCode>);
+
+impl Reply for Fallen {
+    fn give_up(&mut self, why: FileCode) {
+        self.1 = Some(why);
+    }
+}
+
+impl AsyncWrite for Fallen {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, data)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        panic!("an end in the middle of a frame")
+    }
+}
+
+/// The ERROR went out behind half a frame, as if it were the rest of it, and then the stream ended in order.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_given_up_in_the_middle_of_a_frame_is_no_end() {
+    let (dir, served) = served(true);
+    let (near, far) = tokio::io::duplex(1 << 10);
+    let (mut near_read, mut near_write) = tokio::io::split(near);
+    let (mut far_read, far_write) = tokio::io::split(far);
+    let mut far_write = Fallen(far_write, None);
+    let admitted = served.admit("a").await;
+    let client = async {
+        begin_download(&dir, &mut near_read, &mut near_write).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = client => {}
+        handled = served.handle(admitted, &mut far_read, &mut far_write) => {
+            assert!(matches!(handled, Err(TransferError::Local(e)) if e.code == FileCode::Stalled));
+        }
+    }
+    assert_eq!(far_write.1, Some(FileCode::Stalled));
 }

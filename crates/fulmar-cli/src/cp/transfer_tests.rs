@@ -345,6 +345,41 @@ async fn a_copy_that_starts_anew_says_so_on_both_sides() {
     }
 }
 
+/// A sender that has sent all hears that it arrives: over a thin path, or onto a slow disk, that may take
+/// longer than its patience.
+#[tokio::test(start_paused = true)]
+async fn the_sender_hears_that_the_data_come() {
+    for (version, word_count) in [(Version::One, 0), (Version::Two, 9)] {
+        let folder = tempfile::tempdir().unwrap();
+        let ((mut ar, mut aw), (mut br, mut bw)) = pipes();
+        let all = content(100_000);
+        let place = Store::open(folder.path()).unwrap().place(b"f").unwrap();
+        let progress = progress();
+        let sending = async {
+            let meta = Meta { size_bytes: all.len() as u64, mode: 0o600, ..Meta::default() };
+            message::write(&mut aw, &[Message::Meta(meta)]).await.unwrap();
+            assert!(matches!(message::read(&mut ar).await, Ok(Message::Resume(0, _))));
+            message::write(&mut aw, &[Message::Start(0)]).await.unwrap();
+            for piece in all.chunks(10_000) {
+                tokio::time::sleep(Duration::from_millis(9990)).await;
+                message::write(&mut aw, &[Message::Data(Bytes::copy_from_slice(piece))]).await.unwrap();
+            }
+            message::write(&mut aw, &[Message::End(blake3::hash(&all).into())]).await.unwrap();
+            let mut words = Vec::new();
+            loop {
+                match message::read(&mut ar).await.unwrap() {
+                    Message::Working(done, 100_000) => words.push(done),
+                    Message::Done(_) => return words,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        let (words, received) = tokio::join!(sending, receive(&mut br, &mut bw, place, &progress, version));
+        received.unwrap();
+        assert_eq!(words, (1..=word_count).map(|n| n * 10_000).collect::<Vec<u64>>());
+    }
+}
+
 #[tokio::test]
 async fn a_sparse_file_stays_sparse_and_a_file_full_of_zeros_does_not_become_so() {
     use std::os::unix::fs::{FileExt, MetadataExt};
