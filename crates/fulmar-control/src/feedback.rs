@@ -61,6 +61,36 @@ pub struct LossEvent {
     pub newest_sent_at: Option<Instant>,
 }
 
+/// What coding made of the packets that arrived or were lost, and of what the receiver says it has.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CodingNews {
+    /// Symbols whose packet was lost and that were since decoded from repair.
+    pub repaired_packets: u32,
+    /// When the newest of those was first sent, where that is known: repair may come rounds later.
+    pub repaired_sent_at: Option<Instant>,
+    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
+    /// last feedback.
+    pub unrepairable_packets: u32,
+    /// When the newest of those symbols was first sent, where that is known: the verdict may come rounds
+    /// later, and belongs to the congestion event of then.
+    pub unrepairable_sent_at: Option<Instant>,
+    /// Packets newly acknowledged that added a degree of freedom at the receiver.
+    pub dof_delivered: u32,
+    /// Packets newly acknowledged that carried symbols and added none.
+    pub dof_redundant: u32,
+    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen, which is
+    /// what TCP/NC's receiver acknowledges: those it answers with a duplicate ACK.
+    pub duplicate_acks: u32,
+}
+
+impl CodingNews {
+    /// Packets newly acknowledged that carried symbols.
+    fn carriers(&self) -> u32 {
+        self.dof_delivered.saturating_add(self.dof_redundant)
+    }
+}
+
 /// What one ACK (or one expiry of the loss timer) taught the sender.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -89,23 +119,8 @@ pub struct Feedback {
     pub spurious_packets: u32,
     /// Packets newly reported with an ECN congestion mark.
     pub ecn_ce_packets: u32,
-    /// Symbols whose packet was lost and that were since decoded from repair.
-    pub repaired_packets: u32,
-    /// When the newest of those was first sent, where that is known: repair may come rounds later.
-    pub repaired_sent_at: Option<Instant>,
-    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for: found since the
-    /// last feedback.
-    pub unrepairable_packets: u32,
-    /// When the newest of those symbols was first sent, where that is known: the verdict may come rounds
-    /// later, and belongs to the congestion event of then.
-    pub unrepairable_sent_at: Option<Instant>,
-    /// Packets newly acknowledged that added a degree of freedom at the receiver.
-    pub dof_delivered: u32,
-    /// Packets newly acknowledged that carried symbols and added none.
-    pub dof_redundant: u32,
-    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen, which is
-    /// what TCP/NC's receiver acknowledges: those it answers with a duplicate ACK.
-    pub duplicate_acks: u32,
+    /// What coding made of it.
+    pub coding: CodingNews,
     /// Delivery rate, when this ACK completes a sample.
     pub rate_sample: Option<RateSample>,
     /// Packet-timed round trips completed since the connection began.
@@ -121,18 +136,18 @@ impl Feedback {
     /// When the newest of the symbols was sent that a code could not repair. Where nobody knows, the newest
     /// packet found lost stands for it, or the newest acknowledged.
     pub(crate) fn unrepairable_dated(&self) -> Option<Instant> {
-        self.unrepairable_sent_at.or(self.lost.newest_sent_at).or(self.newest_acked_sent_at)
+        self.coding.unrepairable_sent_at.or(self.lost.newest_sent_at).or(self.newest_acked_sent_at)
     }
 
     /// When the newest of the symbols was sent that were repaired; where nobody knows, the newest packet
     /// acknowledged stands for it.
     pub(crate) fn repaired_dated(&self) -> Option<Instant> {
-        self.repaired_sent_at.or(self.newest_acked_sent_at)
+        self.coding.repaired_sent_at.or(self.newest_acked_sent_at)
     }
 
     /// Some packet moved the first symbol not seen: TCP/NC's receiver acknowledges anew.
     pub fn advances_seen(&self) -> bool {
-        self.dof_delivered.saturating_add(self.dof_redundant) > self.duplicate_acks
+        self.coding.carriers() > self.coding.duplicate_acks
     }
 
     /// An empty record at `now`; tests and drivers fill the fields they mean.
@@ -168,10 +183,7 @@ impl Feedback {
                 "packets acknowledged without the time of sending, or the reverse",
             ),
             (self.rtt.is_some() && self.acked_packets == 0, "an RTT of no packet"),
-            (
-                self.dof_delivered.saturating_add(self.dof_redundant) > arrived_packets,
-                "more degrees of freedom than packets",
-            ),
+            (self.coding.carriers() > arrived_packets, "more degrees of freedom than packets"),
             (
                 self.acked_bytes.saturating_add(lost.bytes) > self.in_flight_bytes_before,
                 "more left the path than was on it",
@@ -180,8 +192,8 @@ impl Feedback {
             (
                 is_later(self.newest_acked_sent_at)
                     || is_later(lost.newest_sent_at)
-                    || is_later(self.repaired_sent_at)
-                    || is_later(self.unrepairable_sent_at),
+                    || is_later(self.coding.repaired_sent_at)
+                    || is_later(self.coding.unrepairable_sent_at),
                 "sent after it was settled",
             ),
         ];
@@ -249,7 +261,7 @@ mod tests {
         (feedback.newest_acked_sent_at, feedback.rtt) = (Some(Instant::ZERO), Some(now - Instant::ZERO));
         feedback.lost = LossEvent { bytes: 2400, packets: 2, bursts: 0, newest_sent_at: Some(Instant::ZERO) };
         feedback.in_flight_bytes_before = 6000;
-        feedback.dof_delivered = 3;
+        feedback.coding.dof_delivered = 3;
         feedback
     }
 
@@ -270,7 +282,7 @@ mod tests {
             ("losses without", |f| f.lost.newest_sent_at = None),
             ("packets acknowledged without", |f| f.newest_acked_sent_at = None),
             ("an RTT", |f| (f.acked_packets, f.acked_bytes, f.spurious_packets) = (0, 0, 3)),
-            ("more degrees", |f| f.dof_redundant = 1),
+            ("more degrees", |f| f.coding.dof_redundant = 1),
             ("more left", |f| f.in_flight_bytes_before = 5999),
             ("a rate", |f| f.rate_sample = Some(RateSample::new(1, Duration::ZERO))),
             ("sent after", |f| f.lost.newest_sent_at = Some(Instant::from_nanos(1_000_001))),

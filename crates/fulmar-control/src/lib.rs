@@ -26,7 +26,7 @@ pub use congestion::{
     AboveCode, Auto, Bbr, CongestionController, Cubic, CubicConfig, Mechanism, NewReno, ReceiveWindow, Reno,
     SendBudget, WindowConfig,
 };
-pub use feedback::{Feedback, LossEvent, PathView, RateSample};
+pub use feedback::{CodingNews, Feedback, LossEvent, PathView, RateSample};
 pub use loss::{LossEstimator, LossView, Pooled};
 pub use pacer::Pacer;
 pub use redundancy::{

@@ -161,10 +161,10 @@ fn feedback(now: Instant, round: u64, draws: &mut Draws) -> Feedback {
         sample.is_app_limited = draws.chance(0.3);
         feedback.rate_sample = Some(sample);
     }
-    feedback.repaired_packets = if draws.chance(0.2) { small(draws) } else { 0 };
-    feedback.unrepairable_packets = if draws.chance(0.2) { small(draws) } else { 0 };
-    feedback.dof_delivered = small(draws);
-    feedback.dof_redundant = if draws.chance(0.3) { small(draws) } else { 0 };
+    feedback.coding.repaired_packets = if draws.chance(0.2) { small(draws) } else { 0 };
+    feedback.coding.unrepairable_packets = if draws.chance(0.2) { small(draws) } else { 0 };
+    feedback.coding.dof_delivered = small(draws);
+    feedback.coding.dof_redundant = if draws.chance(0.3) { small(draws) } else { 0 };
     feedback.round = round;
     feedback.in_flight_bytes_before = number(draws);
     feedback.is_window_limited = draws.chance(0.6);

@@ -42,7 +42,7 @@ impl AboveCode {
             *count = 0;
         }
         let before = *count;
-        *count = before.saturating_add(feedback.duplicate_acks);
+        *count = before.saturating_add(feedback.coding.duplicate_acks);
         let is_third = before < DUPLICATE_ACKS_OF_LOSS && *count >= DUPLICATE_ACKS_OF_LOSS;
         let newest_sent_at = feedback.newest_acked_sent_at;
         let lost = match newest_sent_at {
@@ -55,7 +55,7 @@ impl AboveCode {
 
 /// The record where losses show by what the code could not make good.
 fn told_by_verdicts(feedback: &Feedback) -> Feedback {
-    let packets = feedback.unrepairable_packets;
+    let packets = feedback.coding.unrepairable_packets;
     let lost = if packets == 0 {
         LossEvent::default()
     } else {
@@ -119,8 +119,8 @@ mod tests {
         let config = WindowConfig { initial_packets: 40, ..WindowConfig::default() };
         let mut controller = AboveCode::by_duplicate_acks(Box::new(Reno::new(MTU, config)));
         let mut feedback = acked(200, 150, 1000);
-        (feedback.is_window_limited, feedback.unrepairable_packets) = (false, 1);
-        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
+        (feedback.is_window_limited, feedback.coding.unrepairable_packets) = (false, 1);
+        (feedback.coding.dof_redundant, feedback.coding.duplicate_acks) = (1, 1);
         for expected in [40_000, 40_000, 20_000, 20_000] {
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected);
@@ -134,7 +134,7 @@ mod tests {
         let mut feedback = lost(200, 150, 3);
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 40_000);
-        feedback.unrepairable_packets = 1;
+        feedback.coding.unrepairable_packets = 1;
         controller.on_feedback(&feedback, &path());
         assert_eq!((window(&controller), controller.name()), (20_000, "reno"));
     }

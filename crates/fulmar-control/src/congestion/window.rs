@@ -138,13 +138,13 @@ impl<T: Copy> Epoch<T> {
     /// Do the packets of `feedback` that a code could not repair begin a new event? However late that is
     /// found, it counts from when they were sent.
     pub(super) fn is_new_unrepairable(&self, feedback: &Feedback) -> bool {
-        feedback.unrepairable_packets > 0 && !self.covers_loss(feedback.unrepairable_dated())
+        feedback.coding.unrepairable_packets > 0 && !self.covers_loss(feedback.unrepairable_dated())
     }
 
     /// Do the losses that `feedback` tells of as repaired begin a new event? However late they are repaired,
     /// they count from when they were sent.
     pub(super) fn is_new_repair(&self, feedback: &Feedback) -> bool {
-        feedback.repaired_packets > 0 && !self.covers_loss(feedback.repaired_dated())
+        feedback.coding.repaired_packets > 0 && !self.covers_loss(feedback.repaired_dated())
     }
 
     /// The window is being reduced; `state` is what an undo restores. Marks cannot be undone.

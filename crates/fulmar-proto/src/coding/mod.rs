@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_control::{Choice, Favor, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
+use fulmar_control::{Choice, CodingNews, Favor, Feedback, Opportunity, PathView, RedundancyPolicy, Sizing};
 use fulmar_fec::{Code, Geometry, NoCode, SymbolId};
 
 mod blocks;
@@ -252,7 +252,7 @@ impl Coding {
     }
 
     /// Books what became of packets, those that arrived first, and what the receiver said in the newest ACK.
-    /// Returns its part of the feedback record.
+    /// Returns what that means for the feedback record.
     pub fn settle(
         &mut self,
         now: Instant,
@@ -260,7 +260,7 @@ impl Coding {
         fates: impl Iterator<Item = Fate<Content>>,
         state: Option<&CodingState>,
     ) -> Result<News, TransportError> {
-        let mut news = News::default();
+        let mut news = CodingNews::default();
         let mut fates = fates.peekable();
         while let Some(fate) = fates.next_if(|fate| !matches!(fate, Fate::Lost(_))) {
             self.apply(now, fate, &mut news);
@@ -279,13 +279,13 @@ impl Coding {
             self.oldest = (oldest, now);
         }
         let unheard_since = self.strategy.has_unheard().then_some(self.oldest.1);
-        news.impatient_since = self.policy.impatient_since().into_iter().chain(unheard_since).min();
-        Ok(news)
+        let impatient_since = self.policy.impatient_since().into_iter().chain(unheard_since).min();
+        Ok(News { coding: news, impatient_since })
     }
 
     /// The sender cannot tell which of the combinations that arrived were redundant, so the receiver's report
     /// decides. Its own count stands in where an ACK brings no report, until the next one sets it right.
-    fn count_dof(&mut self, news: &mut News, has_report: bool) {
+    fn count_dof(&mut self, news: &mut CodingNews, has_report: bool) {
         news.duplicate_acks = news.dof_redundant;
         if let Some(reported) = self.strategy.reported().filter(|_| has_report) {
             let arrived = news.dof_delivered + news.dof_redundant;
@@ -326,14 +326,14 @@ impl Coding {
 
     /// A timeout: everything under way counts as lost, or nothing if ACKs keep coming. No record follows.
     pub fn on_silence(&mut self, now: Instant, fates: impl Iterator<Item = Fate<Content>>) {
-        let mut unheard = News::default();
+        let mut unheard = CodingNews::default();
         fates.for_each(|fate| self.apply(now, fate, &mut unheard));
         self.strategy.hear(now);
         self.oldest.1 = now;
         self.policy.on_timeout();
     }
 
-    fn apply(&mut self, now: Instant, fate: Fate<Content>, news: &mut News) {
+    fn apply(&mut self, now: Instant, fate: Fate<Content>, news: &mut CodingNews) {
         let is_news = match fate {
             Fate::Lost(content) if self.policy.finds_lost_copies() => {
                 return self.strategy.on_lost(now, content);

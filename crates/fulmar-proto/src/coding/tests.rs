@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_control::{Choice, FixedSizing, InsuredSet, PathView, RepairReason};
+use fulmar_control::{Choice, CodingNews, FixedSizing, InsuredSet, PathView, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId, XorGroups};
 use fulmar_systems::tcp_nc::{TcpNcCombinations, TcpNcConfig};
 use fulmar_units::Instant;
@@ -12,7 +12,7 @@ use fulmar_units::Instant;
 use super::strategy::Strategy;
 use super::{Coding, Content, Next, Source, SymbolReceiver, strategy};
 use crate::TransportError;
-use crate::recovery::{Fate, News};
+use crate::recovery::Fate;
 use crate::wire::frame::{self, Frame, Frames, RepairSpan};
 
 const NOW: Instant = Instant::ZERO;
@@ -390,7 +390,7 @@ impl Combined {
     }
 
     /// Sends `count` packets, of which those at `lost` do not arrive, and learns what one ACK tells of them.
-    fn send(&mut self, count: u64, lost: &[u64]) -> News {
+    fn send(&mut self, count: u64, lost: &[u64]) -> CodingNews {
         let (mut fates, mut gone) = (Vec::new(), Vec::new());
         let view = PathView::unknown(1200);
         for at in 0..count {
@@ -410,7 +410,7 @@ impl Combined {
         }
         let state = self.receiver.state();
         let fates = fates.into_iter().chain(gone);
-        self.coding.settle(NOW, RTT, fates, Some(&state)).expect("a true report")
+        self.coding.settle(NOW, RTT, fates, Some(&state)).expect("a true report").coding
     }
 }
 

@@ -242,8 +242,8 @@ fn both_readings_of_algorithm_1_run() {
         feedback.rtt = Some(Duration::from_millis(100));
         policy.on_feedback(&feedback, &PathView::unknown(1200));
         feedback.now = Instant::ZERO + Duration::from_millis(100);
-        (feedback.round, feedback.dof_delivered, feedback.dof_redundant) = (1, 10, 2);
-        feedback.duplicate_acks = 2;
+        (feedback.round, feedback.coding.dof_delivered, feedback.coding.dof_redundant) = (1, 10, 2);
+        feedback.coding.duplicate_acks = 2;
         policy.on_feedback(&feedback, &PathView::unknown(1200));
         assert!((policy.ratio() - expected).abs() < 1e-9, "{reading}: {}", policy.ratio());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::{Feedback, PathView};
+use fulmar_control::{CodingNews, Feedback, PathView};
 
 use super::{Acked, Cargo, Lost, Recovery};
 use crate::wire::frame::Ack;
@@ -39,23 +39,11 @@ pub struct Findings<T> {
     feedback: Feedback,
 }
 
-/// What the layer above made of the fates: its part of the record.
+/// What the layer above made of the fates.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Symbols whose packet was lost and that were since decoded from repair.
-    pub repaired_packets: u32,
-    /// When the newest of those was first sent, where that is known.
-    pub repaired_sent_at: Option<Instant>,
-    /// Symbols whose proactive repair did not suffice, so that repair had to be asked for.
-    pub unrepairable_packets: u32,
-    /// When the newest of those symbols was first sent, where that is known.
-    pub unrepairable_sent_at: Option<Instant>,
-    /// Packets newly acknowledged that added a degree of freedom at the receiver.
-    pub dof_delivered: u32,
-    /// Packets newly acknowledged that carried symbols and added none.
-    pub dof_redundant: u32,
-    /// Packets newly acknowledged that carried symbols and did not move the first symbol not seen.
-    pub duplicate_acks: u32,
+    /// What the record says of it.
+    pub coding: CodingNews,
     /// Since when a retransmission timer runs that the ACKs that come do not start again.
     pub impatient_since: Option<Instant>,
 }
@@ -104,12 +92,7 @@ impl<T: Copy> Recovery<T> {
         self.impatience.on_told(news.impatient_since);
         self.stats.fates_found += findings.fates.len() as u64;
         self.scratch = findings.fates;
-        feedback.repaired_packets = news.repaired_packets;
-        feedback.unrepairable_packets = news.unrepairable_packets;
-        feedback.repaired_sent_at = news.repaired_sent_at;
-        feedback.unrepairable_sent_at = news.unrepairable_sent_at;
-        feedback.dof_delivered = news.dof_delivered;
-        (feedback.dof_redundant, feedback.duplicate_acks) = (news.dof_redundant, news.duplicate_acks);
+        feedback.coding = news.coding;
         feedback.is_window_limited = self.control.take_is_limiting();
         feedback.check();
         self.forward.on_feedback(&feedback);

@@ -73,7 +73,7 @@ mod tests {
 
     fn repaired(now: u64, sent: u64) -> Feedback {
         let mut feedback = acked(now, sent, 1_000);
-        feedback.repaired_packets = 1;
+        feedback.coding.repaired_packets = 1;
         feedback
     }
 
@@ -97,12 +97,12 @@ mod tests {
     fn what_is_repaired_late_belongs_to_the_window_in_which_it_was_lost() {
         let mut controller = controller(0.7);
         let mut feedback = lost(200, 150, 2);
-        feedback.unrepairable_packets = 2;
+        feedback.coding.unrepairable_packets = 2;
         controller.on_feedback(&feedback, &path());
         for (now, sent, expected) in [(400, 180, 20_000), (600, 190, 20_000), (800, 300, 14_000)] {
             let mut feedback = acked(now, now - 50, 0);
-            feedback.repaired_packets = 1;
-            feedback.repaired_sent_at = Some(at(sent));
+            feedback.coding.repaired_packets = 1;
+            feedback.coding.repaired_sent_at = Some(at(sent));
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
         }
@@ -117,8 +117,8 @@ mod tests {
         controller.on_timeout(at(500), 1, &path());
         for (now, sent, expected) in [(600, 450, 2_000), (700, 550, 2_000)] {
             let mut feedback = acked(now, now - 50, 0);
-            feedback.unrepairable_packets = 1;
-            feedback.unrepairable_sent_at = Some(at(sent));
+            feedback.coding.unrepairable_packets = 1;
+            feedback.coding.unrepairable_sent_at = Some(at(sent));
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
             assert_eq!(controller.recoveries(), Some(u64::from(sent > 500)));
@@ -144,7 +144,7 @@ mod tests {
     fn an_unrepaired_loss_is_newrenos_half() {
         let mut controller = controller(0.7);
         let mut feedback = lost(200, 150, 2);
-        feedback.unrepairable_packets = 2;
+        feedback.coding.unrepairable_packets = 2;
         controller.on_feedback(&feedback, &path());
         assert_eq!(window(&controller), 20_000);
         feedback.lost.newest_sent_at = Some(fulmar_units::Instant::ZERO);
@@ -159,8 +159,8 @@ mod tests {
         for (now, sent, expected) in [(200, 150, 20_000), (400, 180, 20_000), (600, 201, 10_000)] {
             // Acknowledged is what was sent a round trip ago, after the last halving.
             let mut feedback = acked(now, now - 100, 0);
-            feedback.unrepairable_packets = 1;
-            feedback.unrepairable_sent_at = Some(at(sent));
+            feedback.coding.unrepairable_packets = 1;
+            feedback.coding.unrepairable_sent_at = Some(at(sent));
             controller.on_feedback(&feedback, &path());
             assert_eq!(window(&controller), expected, "{now}");
         }
@@ -173,7 +173,7 @@ mod tests {
         controller.on_feedback(&repaired(300, 250), &path());
         assert_eq!(controller.recoveries(), Some(0));
         let mut feedback = lost(400, 350, 1);
-        feedback.unrepairable_packets = 1;
+        feedback.coding.unrepairable_packets = 1;
         controller.on_feedback(&feedback, &path());
         controller.on_feedback(&feedback, &path());
         assert_eq!(controller.recoveries(), Some(1));

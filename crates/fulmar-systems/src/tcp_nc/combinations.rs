@@ -184,13 +184,13 @@ impl RedundancyPolicy for TcpNcCombinations {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, _path: &PathView) {
-        self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
+        self.delivered = self.delivered.saturating_add(u64::from(feedback.coding.dof_delivered));
         if feedback.advances_seen() {
             self.waits_since = feedback.now;
             self.duplicate_acks = 0;
         }
         let before = self.duplicate_acks;
-        self.duplicate_acks = before.saturating_add(feedback.duplicate_acks);
+        self.duplicate_acks = before.saturating_add(feedback.coding.duplicate_acks);
         self.is_third |= before < DUPLICATE_ACKS_OF_LOSS && self.duplicate_acks >= DUPLICATE_ACKS_OF_LOSS;
         if let Redundancy::Adaptive(adaptive) = &mut self.redundancy {
             adaptive.on_feedback(feedback, self.sources_sent);
@@ -316,7 +316,7 @@ mod tests {
         let waits = Choice::Wait(Some(Instant::ZERO + RTO_MIN * 2));
         assert_eq!(policy.choose(&opportunity, &path), waits, "four of four are not seen");
         let mut feedback = Feedback::at(Instant::ZERO);
-        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
+        (feedback.coding.dof_redundant, feedback.coding.duplicate_acks) = (1, 1);
         for _ in 0..2 {
             policy.on_feedback(&feedback, &path);
             assert_eq!(policy.choose(&opportunity, &path), waits);
@@ -334,7 +334,8 @@ mod tests {
         policy.on_timeout();
         assert_eq!(policy.choose(&opportunity, &path), Choice::Recover);
         opportunity.missing_symbols = 0;
-        (feedback.dof_delivered, feedback.dof_redundant, feedback.duplicate_acks) = (3, 0, 0);
+        (feedback.coding.dof_delivered, feedback.coding.dof_redundant, feedback.coding.duplicate_acks) =
+            (3, 0, 0);
         policy.on_feedback(&feedback, &path);
         assert_eq!(policy.choose(&opportunity, &path), Choice::Combine { symbols: 3 });
     }

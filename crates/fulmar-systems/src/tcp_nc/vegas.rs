@@ -110,9 +110,9 @@ impl AdaptiveRedundancy {
 
     /// An ACK, of which TCP had sent `sources_sent` packets before.
     pub fn on_feedback(&mut self, feedback: &Feedback, sources_sent: u64) {
-        self.delivered = self.delivered.saturating_add(u64::from(feedback.dof_delivered));
+        self.delivered = self.delivered.saturating_add(u64::from(feedback.coding.dof_delivered));
         self.measure(feedback);
-        let duplicates = feedback.duplicate_acks.saturating_add(feedback.unrepairable_packets);
+        let duplicates = feedback.coding.duplicate_acks.saturating_add(feedback.coding.unrepairable_packets);
         let carried = if feedback.advances_seen() { 0 } else { self.duplicate_acks };
         self.duplicate_acks = carried.saturating_add(duplicates);
         self.base_rtt = [self.base_rtt, feedback.rtt].into_iter().flatten().min();
@@ -218,7 +218,7 @@ mod tests {
             feedback.rtt = Some(Duration::from_millis(100));
             adaptive.on_feedback(&feedback, 40);
             feedback.now = Instant::ZERO + Duration::from_millis(round_millis);
-            (feedback.round, feedback.dof_delivered) = (1, 38);
+            (feedback.round, feedback.coding.dof_delivered) = (1, 38);
             adaptive.on_feedback(&feedback, 78);
             assert!((adaptive.redundancy() - expected).abs() < 1e-12, "{round_millis}");
         }
@@ -238,7 +238,7 @@ mod tests {
             }
             feedback.rtt = Some(Duration::from_millis(200));
             feedback.now = Instant::ZERO + Duration::from_millis(200);
-            (feedback.round, feedback.dof_delivered) = (1, 78);
+            (feedback.round, feedback.coding.dof_delivered) = (1, 78);
             // Without the timeout: (800 - 390) * 0.1 = 41. With it: (400 - 390) * 0.2 = 2.
             adaptive.on_feedback(&feedback, 158);
             assert!((adaptive.redundancy() - expected).abs() < 1e-12, "{has_timeout}");
@@ -249,15 +249,15 @@ mod tests {
     fn duplicate_acks_are_counted_until_one_advances() {
         let mut adaptive = adaptive(Reading::Text);
         let mut feedback = Feedback::at(Instant::ZERO);
-        (feedback.dof_redundant, feedback.duplicate_acks) = (1, 1);
+        (feedback.coding.dof_redundant, feedback.coding.duplicate_acks) = (1, 1);
         adaptive.on_feedback(&feedback, 1);
         adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 2);
         // Degrees of freedom beyond a symbol that is not seen do not move the ACK.
-        (feedback.dof_redundant, feedback.dof_delivered) = (0, 1);
+        (feedback.coding.dof_redundant, feedback.coding.dof_delivered) = (0, 1);
         adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 3);
-        (feedback.duplicate_acks, feedback.dof_delivered) = (0, 2);
+        (feedback.coding.duplicate_acks, feedback.coding.dof_delivered) = (0, 2);
         adaptive.on_feedback(&feedback, 1);
         assert_eq!(adaptive.duplicate_acks, 0);
     }

@@ -167,7 +167,8 @@ impl Flow {
     /// With an ideal code each packet that arrives adds a degree of freedom.
     fn finish(&mut self, findings: Findings<()>) {
         let arrived = findings.fates.iter().filter(|fate| !matches!(fate, Fate::Lost(())));
-        let news = News { dof_delivered: arrived.count() as u32, ..News::default() };
+        let mut news = News::default();
+        news.coding.dof_delivered = arrived.count() as u32;
         self.recovery.finish(findings, news);
     }
 
