@@ -1,4 +1,4 @@
--- Wireshark dissector for Fulmar, version 1 (docs/wire.md; section numbers below are its).
+-- Wireshark dissector for Fulmar, version 1 (docs/internals/wire.md; section numbers below are its).
 --
 --   tshark -X lua_script:tools/wireshark/fulmar.lua -r dump.pcap -Y fulmar
 --

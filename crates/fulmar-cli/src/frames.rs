@@ -1,5 +1,5 @@
 //! Frames on a byte stream: a kind, a length, a body. What `cp` and `perf` speak is built from these
-//! (docs/cp-protocol.md, section 2).
+//! (docs/internals/cp-protocol.md, section 2).
 //!
 //! A length above the reader's limit is refused before anything is allocated for it.
 

@@ -6,10 +6,10 @@
 //! | [`descriptors`] | how many files and sockets clients may have open |
 //! | [`reach`], [`trust`], [`session`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
-//! | [`cp`], [`serve`] | copying files; docs/cp-protocol.md |
-//! | [`perf`] | measuring; docs/perf-protocol.md |
+//! | [`cp`], [`serve`] | copying files; docs/internals/cp-protocol.md |
+//! | [`perf`] | measuring; docs/internals/perf-protocol.md |
 //! | [`pair`], [`authorize`] | how keys become known |
-//! | [`tunnel`] | other programs' connections; docs/tunnel-protocol.md |
+//! | [`tunnel`] | other programs' connections; docs/internals/tunnel-protocol.md |
 //! | `packets`, `transparent`, `run` | IP packets, all TCP of a machine, one program through it (Linux) |
 //! | [`demo`], [`relay`] | a lossy path on one machine |
 #![forbid(unsafe_code)]

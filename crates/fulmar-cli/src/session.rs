@@ -30,7 +30,7 @@ const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
 const ALERT_ACCESS_DENIED: u8 = 49;
 
 /// The application's code with which a server closes the connection of a client whose key it does not know,
-/// where the handshake has let it in (docs/tunnel-protocol.md).
+/// where the handshake has let it in (docs/internals/tunnel-protocol.md).
 pub const NOT_KNOWN: u64 = 49;
 
 /// TLS alert `no_application_protocol` (RFC 7301).

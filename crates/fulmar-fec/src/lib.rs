@@ -7,7 +7,7 @@
 //! [`NoCode`], [`XorGroups`], [`ReedSolomon`], [`RlcBlock`], [`RlcWindow`] and, with the feature `raptorq`,
 //! `RaptorQ` (DFCP's code is in `fulmar-systems`); [`by_name`] makes any of them. [`restore`] decodes a whole
 //! block from slices, [`Linear`] is the plain reference. Which one when, and at what cost, is said in
-//! `docs/codes.md` of the repository.
+//! `docs/internals/codes.md` of the repository.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 /// Most work of one call of a decoder, whatever a peer sends and whatever parameters it names. The unit is a
 /// byte of a symbol or of a row of coefficients, read, multiplied or moved once; a symbol id or an edge of a
-/// graph counts as eight. `docs/codes.md` says what this is in time.
+/// graph counts as eight. `docs/internals/codes.md` says what this is in time.
 pub const WORK_MAX: u64 = 16 << 20;
 
 /// Work for one symbol id looked up, or one edge followed.

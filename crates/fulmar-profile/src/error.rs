@@ -74,6 +74,6 @@ pub enum ProfileError {
 }
 
 impl ProfileError {
-    /// Longest profile, in bytes (docs/wire.md 7).
+    /// Longest profile, in bytes (docs/internals/wire.md 7).
     pub const NAME_BYTES_MAX: usize = 255;
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::fmt;
 
-/// Codes of errors the transport itself reports to the peer (docs/wire.md, "Error codes").
+/// Codes of errors the transport itself reports to the peer (docs/internals/wire.md, "Error codes").
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransportErrorCode {

@@ -1,4 +1,4 @@
-//! Connection parameters, exchanged and authenticated inside the handshake (docs/wire.md 7).
+//! Connection parameters, exchanged and authenticated inside the handshake (docs/internals/wire.md 7).
 //!
 //! Each end says what it can receive and decode; what it sends is its own affair within that. The one thing
 //! to agree on is the code of each direction: the first of the sender's list that the receiver can decode.

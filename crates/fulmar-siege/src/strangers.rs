@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// Handshakes that are told apart at a time; who is forgotten may repeat himself.
 const KNOWN_MAX: usize = 10_000;
 
-/// RFC 9000 8.1, and docs/wire.md 5.2.5 also for who has proved his address.
+/// RFC 9000 8.1, and docs/internals/wire.md 5.2.5 also for who has proved his address.
 const AMPLIFICATION_MAX: u64 = 3;
 
 /// Streams on which a connection greets.

@@ -18,8 +18,8 @@ use crate::chance::Chance;
 use crate::field::Field;
 use crate::process;
 
-/// Longest standstill: twice what is promised where a port dies (docs/tunnel-protocol.md), for a machine on
-/// which all this goes on at once; to be added is [`LATE`] times how late that machine was.
+/// Longest standstill: twice what is promised where a port dies (docs/internals/tunnel-protocol.md), for a
+/// machine on which all this goes on at once; to be added is [`LATE`] times how late that machine was.
 const STANDSTILL_MAX: Duration = Duration::from_secs(6);
 const LATE: u32 = 4;
 

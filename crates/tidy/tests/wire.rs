@@ -1,4 +1,5 @@
-//! Every clause of docs/wire.md stands in its table of tests, and every test that the table names is there.
+//! Every clause of docs/internals/wire.md stands in its table of tests, and every test that the table names
+//! is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,7 @@ fn table(text: &str) -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn every_clause_has_its_tests() {
-    let text = read("docs/wire.md");
+    let text = read("docs/internals/wire.md");
     let (clauses, table) = (clauses(&text), table(&text));
     assert!(clauses.len() > 70, "{clauses:?}");
     let rows: BTreeSet<String> = table.keys().cloned().collect();
@@ -41,5 +42,5 @@ fn every_clause_has_its_tests() {
         tests.extend(functions.map(str::to_owned));
     }
     let missing: Vec<_> = table.values().flatten().filter(|test| !tests.contains(*test)).collect();
-    assert!(missing.is_empty(), "docs/wire.md names tests that there are not: {missing:?}");
+    assert!(missing.is_empty(), "docs/internals/wire.md names tests that there are not: {missing:?}");
 }

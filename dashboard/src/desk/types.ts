@@ -1,4 +1,4 @@
-// What the program says and takes: docs/operator-api.md as types.
+// What the program says and takes: docs/internals/operator-api.md as types.
 
 export type DriverName = "real" | "relay" | "virtual";
 export type Status = "queued" | "running" | "done" | "stopped" | "failed";

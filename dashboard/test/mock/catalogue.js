@@ -1,4 +1,4 @@
-// What the mock offers: as docs/operator-api.md has it, with a few entries of each kind.
+// What the mock offers: as docs/internals/operator-api.md has it, with a few entries of each kind.
 
 const all = ["real", "relay", "virtual"];
 

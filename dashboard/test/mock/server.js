@@ -1,5 +1,5 @@
 // The operator's API without an operator, for work on the page alone: `npm run mock`, then `npm run dev` beside it.
-// It answers as docs/operator-api.md says, with numbers made up; tests run against the real program.
+// It answers as docs/internals/operator-api.md says, with numbers made up; tests run against the real program.
 
 import { createServer } from "node:http";
 import { readdirSync, readFileSync } from "node:fs";

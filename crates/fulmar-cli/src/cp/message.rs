@@ -1,4 +1,4 @@
-//! The messages of the copy protocol and their bytes (docs/cp-protocol.md, sections 3 and 4).
+//! The messages of the copy protocol and their bytes (docs/internals/cp-protocol.md, sections 3 and 4).
 //!
 //! Parse, don't validate: a [`Message`] holds only what the specification allows, and no input makes parsing
 //! panic or allocate more than the frame it came in.

@@ -1,4 +1,5 @@
-//! Copying files: `fulmar cp`, and the protocol it speaks with `fulmar serve` (docs/cp-protocol.md).
+//! Copying files: `fulmar cp`, and the protocol it speaks with `fulmar serve`
+//! (docs/internals/cp-protocol.md).
 
 pub mod clients;
 pub mod command;

@@ -1,4 +1,4 @@
-//! Measuring a path between two programs of this kind: `fulmar perf` (docs/perf-protocol.md).
+//! Measuring a path between two programs of this kind: `fulmar perf` (docs/internals/perf-protocol.md).
 
 pub mod bulk;
 pub mod client;

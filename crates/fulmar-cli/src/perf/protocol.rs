@@ -1,5 +1,5 @@
 //! What the two ends of a measurement say to each other on the control stream: JSON in frames
-//! (docs/perf-protocol.md).
+//! (docs/internals/perf-protocol.md).
 //!
 //! A server believes nothing of it beyond the bounds given here.
 

@@ -1,4 +1,4 @@
-//! Other programs' connections through a tunnel: docs/tunnel-protocol.md.
+//! Other programs' connections through a tunnel: docs/internals/tunnel-protocol.md.
 //!
 //! | part | decides |
 //! |---|---|

@@ -50,7 +50,7 @@ const EXAMPLES: &str = "Examples:
   fulmar-lab swarm --for 10min                                  # does the protocol hold?
 
 Values: rates 64k 100M 1.5G, times 250us 20ms 1.5s 2min, shares 5% 0.05, sizes 30kB 64KiB 10MB.
-What everything means: docs/lab.md, docs/network-model.md.";
+What everything means: docs/lab.md, docs/internals/network-model.md.";
 
 // What each does is said at its arguments.
 #[derive(Subcommand, Debug)]

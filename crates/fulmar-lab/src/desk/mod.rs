@@ -3,7 +3,7 @@
 //! Three programs in one, as in the test harness of the LT-TCP thesis (Hourt 2014, 2.1): an [`agent`] at each
 //! end sends and receives, the [`controller`] between them applies what the path does, runs experiments in
 //! eight steps, keeps their results and serves the page; [`operator`] is all three on one machine. What the
-//! page speaks with the controller is docs/operator-api.md, in code [`types`].
+//! page speaks with the controller is docs/internals/operator-api.md, in code [`types`].
 //!
 //! | module | what |
 //! |---|---|

@@ -1,5 +1,9 @@
-//! What the page and the controller say to each other: docs/operator-api.md says what each field means.
-#![allow(missing_docs, reason = "each is described in docs/operator-api.md, and a test holds both together")]
+//! What the page and the controller say to each other: docs/internals/operator-api.md says what each field
+//! means.
+#![allow(
+    missing_docs,
+    reason = "each is described in docs/internals/operator-api.md, and a test holds both together"
+)]
 
 use std::collections::BTreeMap;
 

@@ -233,7 +233,7 @@ fn a_waiting_run_is_taken_from_the_queue_and_one_under_way_stops() {
     assert_eq!((&waited["status"], &waited["progress"]["done"]), (&json!("stopped"), &json!(0)));
 }
 
-/// docs/operator-api.md is what the page is written by: whatever the program says stands in it.
+/// docs/internals/operator-api.md is what the page is written by: whatever the program says stands in it.
 #[test]
 fn every_field_that_is_sent_is_described() {
     fn names(value: &Value, found: &mut Vec<String>, free: &[&str]) {
@@ -252,7 +252,7 @@ fn every_field_that_is_sent_is_described() {
     let desk = Desk::operator();
     let id = desk.run(&small());
     let run = desk.finished(&id);
-    let document = std::fs::read_to_string(root().join("docs/operator-api.md")).unwrap();
+    let document = std::fs::read_to_string(root().join("docs/internals/operator-api.md")).unwrap();
     let answers = [
         "/api/state",
         "/api/catalogue",

@@ -1,4 +1,5 @@
-//! Symbols in parts: for a path that has come to carry less than a symbol was made for (docs/wire.md 5.4.5).
+//! Symbols in parts: for a path that has come to carry less than a symbol was made for
+//! (docs/internals/wire.md 5.4.5).
 //!
 //! A symbol is never cut for coding, and its id and bytes never change. Only its copy may travel in several
 //! packets, when it fits none: pieces of any length, which the receiver puts together. Needed only after the

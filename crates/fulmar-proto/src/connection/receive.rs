@@ -53,7 +53,7 @@ impl Connection {
         self.close_if_delivered(now);
     }
 
-    /// A stateless reset for this connection arrived: the peer has lost its state (docs/wire.md 4).
+    /// A stateless reset for this connection arrived: the peer has lost its state (docs/internals/wire.md 4).
     pub fn handle_reset(&mut self, now: Instant) {
         if !self.state.is_closed() {
             self.drain(now, ConnectionError::Reset);

@@ -257,7 +257,7 @@ impl Connection {
 
     fn put_ack(&mut self, now: Instant, draft: &mut Draft, buf: &mut Vec<u8>) {
         // An ACK may be all the peer waits for, and its packets are all this end may send for: whoever is
-        // acknowledged has been challenged too, so that not both fall silent (docs/wire.md 5.5.2).
+        // acknowledged has been challenged too, so that not both fall silent (docs/internals/wire.md 5.5.2).
         if let Some(token) = self.path.challenge()
             && draft.is_empty(buf)
         {

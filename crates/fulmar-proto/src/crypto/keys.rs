@@ -1,4 +1,4 @@
-//! Packet and header protection with one set of keys (RFC 9001 5). docs/wire.md, section 3.
+//! Packet and header protection with one set of keys (RFC 9001 5). docs/internals/wire.md, section 3.
 //!
 //! Decides whether a packet is authentic, and takes off or puts on its protection in place: nothing is
 //! allocated as long as the buffer has room for the tag. Invariant: a packet that opens was sealed by the

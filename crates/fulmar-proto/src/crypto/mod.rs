@@ -1,4 +1,4 @@
-//! Who the peer is, and what keeps everybody else out. docs/wire.md, sections 3 and 4.
+//! Who the peer is, and what keeps everybody else out. docs/internals/wire.md, sections 3 and 4.
 //!
 //! TLS 1.3 through [`rustls::quic`] agrees on keys and proves identities (RFC 9001); packets are protected
 //! with those keys; servers hold what they need for stateless answers - Retry tokens and stateless resets -

@@ -1,4 +1,5 @@
-//! Stateless reset: how an end that has lost a connection says so (RFC 9000 10.3). docs/wire.md, section 4.
+//! Stateless reset: how an end that has lost a connection says so (RFC 9000 10.3). docs/internals/wire.md,
+//! section 4.
 //!
 //! Decides what token belongs to a connection id, and when and how long a reset is. A reset looks like a
 //! packet with a short header; its last 16 bytes are the token that the receiver got, encrypted, when the

@@ -1,5 +1,5 @@
-//! Retry: a server's stateless request to come again with a token (RFC 9000 8.1.2, 17.2.5). docs/wire.md,
-//! section 2.
+//! Retry: a server's stateless request to come again with a token (RFC 9000 8.1.2, 17.2.5).
+//! docs/internals/wire.md, section 2.
 //!
 //! Decides whether a Retry answers the packet this client sent. Its integrity tag is AES-128-GCM over
 //! nothing, with a key everybody knows, as in RFC 9001 5.8: it keeps out accidents and those who did not see

@@ -1,4 +1,4 @@
-//! The keys of 1-RTT packets and their updates (RFC 9001 6). docs/wire.md, section 3.
+//! The keys of 1-RTT packets and their updates (RFC 9001 6). docs/internals/wire.md, section 3.
 //!
 //! Decides which generation of keys a packet is sealed with and opened with, and when a new generation
 //! begins. The connection seals, opens and says what was acknowledged; updates happen on their own before a

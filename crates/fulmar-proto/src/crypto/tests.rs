@@ -1,4 +1,4 @@
-//! Whole handshakes in memory. docs/wire.md, section 3.
+//! Whole handshakes in memory. docs/internals/wire.md, section 3.
 
 use super::*;
 use crate::error::{TransportError, TransportErrorCode};

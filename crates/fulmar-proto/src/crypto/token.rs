@@ -1,5 +1,5 @@
-//! Retry tokens: a client's proof that it receives what is sent to its address (RFC 9000 8.1). docs/wire.md,
-//! section 4.
+//! Retry tokens: a client's proof that it receives what is sent to its address (RFC 9000 8.1).
+//! docs/internals/wire.md, section 4.
 //!
 //! Decides whether a token was given by this server, to this address, for this attempt, and lately. The
 //! server keeps nothing but the key. A token is a nonce of 12 bytes, then AES-256-GCM-SIV (RFC 8452) over:

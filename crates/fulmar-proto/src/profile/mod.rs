@@ -60,7 +60,8 @@ pub struct Profile {
     /// Loss detection and timeouts.
     #[doc(hidden)]
     pub recovery: RecoveryConfig,
-    /// When a flight of the handshake is repeated; `None`: early, and at an even pace (docs/wire.md 5.2).
+    /// When a flight of the handshake is repeated; `None`: early, and at an even pace (docs/internals/wire.md
+    /// 5.2).
     #[doc(hidden)]
     pub handshake_timer: Option<HandshakeTimer>,
     /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a

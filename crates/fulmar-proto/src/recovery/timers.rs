@@ -85,7 +85,8 @@ impl<T: Copy> Recovery<T> {
         if !(is_awaiting || self.has_outstanding()) {
             return None;
         }
-        // The ACK of what is never sent again is held back as long as was agreed (docs/wire.md 6.5).
+        // The ACK of what is never sent again is held back as long as was agreed (docs/internals/wire.md
+        // 6.5).
         let ack_delay = if is_awaiting { self.acks.delay() } else { self.acks.delay_max() };
         self.silence.expires_at(ack_delay)
     }

@@ -5,9 +5,9 @@
 //! gaps in the packet numbers tell.
 //!
 //! Not every gap is a loss: a sender leaves numbers out on purpose, one at a time, each after a packet that
-//! elicits an ACK (docs/wire.md 1.4.4). Which they were nobody tells. But it is known how many are due on
-//! average, so as many of the gaps that may be such are taken for what they are; all of them where there are
-//! no more than chance makes of that.
+//! elicits an ACK (docs/internals/wire.md 1.4.4). Which they were nobody tells. But it is known how many are
+//! due on average, so as many of the gaps that may be such are taken for what they are; all of them where
+//! there are no more than chance makes of that.
 
 use fulmar_control::{Channel, LossView};
 

@@ -1,4 +1,4 @@
-//! Frames inside packets: everything that is not worth repeating (docs/wire.md 5).
+//! Frames inside packets: everything that is not worth repeating (docs/internals/wire.md 5).
 //!
 //! Each is parsed once into a state that can only be valid. The frame that carries a symbol is the last of
 //! its packet and reaches to its end.
@@ -28,7 +28,7 @@ const PATH_RESPONSE: u8 = 0x1b;
 const CLOSE_TRANSPORT: u8 = 0x1c;
 const CLOSE_APPLICATION: u8 = 0x1d;
 
-/// Most ranges an ACK may carry (docs/wire.md 5.3). Older ranges were reported by earlier ACKs.
+/// Most ranges an ACK may carry (docs/internals/wire.md 5.3). Older ranges were reported by earlier ACKs.
 pub const ACK_RANGES_MAX: usize = 64;
 /// Most open windows an ACK may report.
 pub const OPEN_WINDOWS_MAX: usize = 16;
@@ -226,7 +226,7 @@ impl fmt::Debug for Ack<'_> {
     }
 }
 
-/// Reads one (gap, length) pair below `low` (docs/wire.md 5.3).
+/// Reads one (gap, length) pair below `low` (docs/internals/wire.md 5.3).
 fn next_range(reader: &mut Reader<'_>, low: u64) -> Result<(u64, u64), Malformed> {
     let gap = reader.varint()?;
     let len = reader.varint()?;

@@ -1,5 +1,5 @@
-//! Packets and frames to and from bytes. The specification is docs/wire.md; clause numbers there are cited
-//! here.
+//! Packets and frames to and from bytes. The specification is docs/internals/wire.md; clause numbers there
+//! are cited here.
 
 mod codec;
 pub mod frame;

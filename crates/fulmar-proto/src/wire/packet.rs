@@ -1,4 +1,4 @@
-//! Packets: what stands before the frames. docs/wire.md, section 1.
+//! Packets: what stands before the frames. docs/internals/wire.md, section 1.
 //!
 //! Decides where a packet's fields lie; nothing here knows a key. A packet is one of these (numbers are
 //! big-endian, sizes in bytes; `p` marks bits that header protection covers, see

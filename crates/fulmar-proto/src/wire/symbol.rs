@@ -1,4 +1,4 @@
-//! Frames inside source symbols: everything that must arrive (docs/wire.md 6).
+//! Frames inside source symbols: everything that must arrive (docs/internals/wire.md 6).
 //!
 //! A symbol delivers its frames exactly once, in any order with respect to other symbols. A zero byte ends
 //! it: what a code recovers is padded with zeros, so every frame states its own length.

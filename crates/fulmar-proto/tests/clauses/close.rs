@@ -1,4 +1,4 @@
-//! How connections end: docs/wire.md 4.2, 5.5.3, 5.5.4, RFC 9000 10.
+//! How connections end: docs/internals/wire.md 4.2, 5.5.3, 5.5.4, RFC 9000 10.
 
 use std::time::Duration;
 

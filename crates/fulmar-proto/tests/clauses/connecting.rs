@@ -1,4 +1,5 @@
-//! How soon a connection is there, whatever the path loses, and what that costs a thin one: docs/wire.md
+//! How soon a connection is there, whatever the path loses, and what that costs a thin one:
+//! docs/internals/wire.md
 //! 5.2.3, 5.2.4, 5.2.5, 2.2.6.
 
 use std::time::Duration;

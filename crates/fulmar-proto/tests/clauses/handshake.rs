@@ -1,4 +1,4 @@
-//! From nothing to keys: docs/wire.md 1.1, 2, 3.1, 4.1, 5.2.
+//! From nothing to keys: docs/internals/wire.md 1.1, 2, 3.1, 4.1, 5.2.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What connections are called: docs/wire.md 1.3.2, 6.6.
+//! What connections are called: docs/internals/wire.md 1.3.2, 6.6.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! A peer that breaks a rule or exceeds a bound gets the error that names it: docs/wire.md 5, 6, 9. The
-//! packets are forged under the right keys.
+//! A peer that breaks a rule or exceeds a bound gets the error that names it: docs/internals/wire.md 5, 6, 9.
+//! The packets are forged under the right keys.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The protocol in virtual time, clause by clause: each test names the clause of docs/wire.md or of an RFC
-//! that it checks.
+//! The protocol in virtual time, clause by clause: each test names the clause of docs/internals/wire.md or of
+//! an RFC that it checks.
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 mod close;

@@ -1,4 +1,5 @@
-//! Packets that come from another address: the peer has moved, or somebody copies them. docs/wire.md 5.5.2.
+//! Packets that come from another address: the peer has moved, or somebody copies them.
+//! docs/internals/wire.md 5.5.2.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -56,7 +56,7 @@ fn a_loss_in_the_middle_is_repaired_in_one_round_trip() {
 
 #[test]
 fn repair_that_is_asked_for_is_as_much_as_was_lost() {
-    // docs/wire.md 5.4.1: a copy for each symbol lost, and no other.
+    // docs/internals/wire.md 5.4.1: a copy for each symbol lost, and no other.
     for name in ["newreno", "cubic"] {
         let mut world = World::new(1, link(20, 20), profile(name), profile(name));
         world.connected();

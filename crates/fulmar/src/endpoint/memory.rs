@@ -14,7 +14,7 @@ use fulmar_proto::ServerConfig;
 /// What a connection takes beside what it holds for others, as long as its handshake goes on and afterwards:
 /// TLS, keys, its structures, its task, what the allocator adds. Measured as resident memory: 28 to 30 KiB
 /// each of 14,078 and of 6,056 handshakes that stood still; 23.0 KiB each of 10,000 idle connections
-/// (docs/performance.md). The program's test `the_bound_is_the_process_s` fills a server with both.
+/// (docs/internals/performance.md). The program's test `the_bound_is_the_process_s` fills a server with both.
 pub(crate) const HANDSHAKE_BYTES: usize = 32 << 10;
 pub(crate) const CONNECTION_BYTES: usize = 24 << 10;
 

@@ -1,5 +1,5 @@
-//! Unreliable datagrams of one connection, told apart by the number of their flow (docs/tunnel-protocol.md,
-//! section 6).
+//! Unreliable datagrams of one connection, told apart by the number of their flow
+//! (docs/internals/tunnel-protocol.md, section 6).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};

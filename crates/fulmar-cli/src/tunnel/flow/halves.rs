@@ -13,7 +13,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixStream, unix};
 
-/// The application's code of a stream that was cut off (docs/tunnel-protocol.md, section 4).
+/// The application's code of a stream that was cut off (docs/internals/tunnel-protocol.md, section 4).
 pub const CUT_OFF: u64 = 1;
 
 /// Sends bytes to an end, or is cut off before.

@@ -7,7 +7,7 @@ use fast_socks5::ReplyError;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, as it travels (docs/tunnel-protocol.md, section 5).
+/// What went wrong, as it travels (docs/internals/tunnel-protocol.md, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {

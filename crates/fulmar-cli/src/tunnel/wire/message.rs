@@ -1,4 +1,4 @@
-//! What is said at the beginning of each stream of a tunnel (docs/tunnel-protocol.md, section 3).
+//! What is said at the beginning of each stream of a tunnel (docs/internals/tunnel-protocol.md, section 3).
 //!
 //! Written against anything that reads and writes, so that both halves are tested in memory.
 

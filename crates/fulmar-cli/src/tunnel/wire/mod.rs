@@ -1,4 +1,4 @@
-//! What is said on a stream, and what went wrong: docs/tunnel-protocol.md.
+//! What is said on a stream, and what went wrong: docs/internals/tunnel-protocol.md.
 //!
 //! | part | decides |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What is said of a tunnel for packets (docs/tunnel-protocol.md): the wish, and what is granted.
+//! What is said of a tunnel for packets (docs/internals/tunnel-protocol.md): the wish, and what is granted.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! The page and its interface (docs/operator-api.md).
+//! The page and its interface (docs/internals/operator-api.md).
 
 mod body;
 mod desk;

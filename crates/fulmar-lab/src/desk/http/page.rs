@@ -14,7 +14,7 @@ const UNBUILT: &str = "<!doctype html><html lang=en><meta charset=utf-8><meta na
     <title>Fulmar: the operator's desk</title><body style='font:16px/1.5 system-ui;max-width:38em;margin:4em auto;padding:0 1em'>\
     <h1>The page is not in this program</h1><p>It was built without the front end, which needs Node.js once, when it is built. \
     In a clone of Fulmar:</p><pre>make dashboard\nmake operator</pre><p>Everything else works: the interface is described in \
-    docs/operator-api.md, and <a href='/api/state'>/api/state</a> answers.</p></body></html>";
+    docs/internals/operator-api.md, and <a href='/api/state'>/api/state</a> answers.</p></body></html>";
 
 /// The page itself.
 pub(super) async fn index() -> Response {

@@ -1,4 +1,4 @@
-//! docs/wire.md, section 3: updates of keys.
+//! docs/internals/wire.md, section 3: updates of keys.
 
 use super::*;
 use crate::crypto::tests::connected;

@@ -1,4 +1,4 @@
-//! docs/wire.md, section 1.
+//! docs/internals/wire.md, section 1.
 
 use super::*;
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use super::taus88::Taus88;
 use fulmar_fec::parts::check_cover;
 use fulmar_fec::{CodeError, Cover, RepairKey, Window};
 
-/// Coded bytes with which nearly every block decodes; measured, see `docs/codes.md`.
+/// Coded bytes with which nearly every block decodes; measured, see `docs/internals/codes.md`.
 pub(super) const CODED_BYTES_EXPECTED: usize = 69_000;
 /// The longest segment that is coded: a receiver enters all of one at once.
 const SEGMENT_BYTES_MAX: usize = 2048;

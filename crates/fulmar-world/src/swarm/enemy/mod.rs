@@ -35,8 +35,8 @@ use honest::Errand;
 const SIEGE: (u64, u64) = (300, 3000);
 /// Honest errands are done after so long, for nothing is in their way but a few losses.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Handshakes of strangers who say no more have ended by then: ten seconds (docs/wire.md 5.2.5), and what it
-/// takes until the last that was sent has come.
+/// Handshakes of strangers who say no more have ended by then: ten seconds (docs/internals/wire.md 5.2.5),
+/// and what it takes until the last that was sent has come.
 const HALF_TIME_MAX: Duration = Duration::from_secs(11);
 /// By then every hostile connection has been given up: idle timeouts, and three probe timeouts as long as a
 /// liar can make them.
