@@ -1,6 +1,6 @@
 // The frame around the four pages: where one is, who is connected, and what to do if the program is gone.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { Agent } from "./desk/types.ts";
 import { desk, useDesk } from "./desk/store.ts";
@@ -21,6 +21,53 @@ const titles: Record<PageName, string> = {
 function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement;
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+}
+
+const keys: readonly [string, string][] = [
+  ["1 – 4", "the four pages"],
+  ["d", "dark or light"],
+  ["Ctrl+Enter", "start"],
+  ["Tab, arrow keys", "everything else; arrows turn values and sliders"],
+  ["?", "this list"],
+];
+
+/** What the keys do, over the page. */
+function Keys() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (isTyping(event) || event.key !== "?") return;
+      if (dialog.current?.open) dialog.current.close();
+      else dialog.current?.showModal();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  return (
+    <>
+      <button
+        type="button"
+        class="quiet"
+        title="keys (?)"
+        aria-label="keys"
+        onClick={() => dialog.current?.showModal()}
+      >
+        ?
+      </button>
+      <dialog ref={dialog} class="panel keys" aria-label="keys" onClick={() => dialog.current?.close()}>
+        <dl>
+          {keys.map(([key, what]) => (
+            <div key={key}>
+              <dt>
+                <kbd>{key}</kbd>
+              </dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+      </dialog>
+    </>
+  );
 }
 
 function useKeys(): void {
@@ -109,6 +156,7 @@ function Head({ page }: { page: PageName }) {
         <span class={`link ${connection}`} role="status">
           {connection === "open" ? "" : connection === "connecting" ? "connecting" : "no connection"}
         </span>
+        <Keys />
         <ThemeButton />
       </div>
     </header>

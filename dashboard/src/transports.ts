@@ -21,6 +21,7 @@ const looks: Record<string, Look> = {
   "tcp-cubic": { hue: "vermillion", dash: full, shape: "square" },
   cubic: { hue: "vermillion", dash: dashed, shape: "square" },
   "tcp-bbr": { hue: "purple", dash: full, shape: "diamond" },
+  bbr: { hue: "purple", dash: dashed, shape: "diamond" },
   "tcp-reno": { hue: "green", dash: full, shape: "triangle" },
   newreno: { hue: "green", dash: dashed, shape: "triangle" },
   reno: { hue: "green", dash: dotted, shape: "triangle" },

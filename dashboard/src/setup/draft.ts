@@ -40,15 +40,15 @@ function initial(kind: Spec["kind"], state: State, catalogue: Catalogue): Spec {
   const driver = bestDriver(state.drivers, kind);
   const preset = kind === "demo" ? catalogue.run_presets.find((p) => p.spec.kind === "demo") : undefined;
   if (preset) return { ...preset.spec, preset: preset.id, driver };
-  const transports = driver === "real" ? ["lt-tcp", "tcp-cubic"] : ["lt-tcp", "cubic"];
+  const transports = driver === "real" ? ["auto", "tcp-cubic", "tcp-bbr"] : ["auto", "cubic", "bbr"];
   const forward = { rate: "100M", delay: "10ms", loss: "5%", burst: "5" };
   return {
     kind,
     driver,
     transports,
     path: { forward, backward: null },
-    amount: { seconds: 5 },
-    transfers: 5,
+    amount: { seconds: 3 },
+    transfers: 1,
   };
 }
 

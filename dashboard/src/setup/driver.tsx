@@ -4,8 +4,14 @@ import type { Driver, DriverName, Spec } from "../desk/types.ts";
 import { Positions } from "../ui/controls.tsx";
 
 const words: Record<DriverName, { label: string; title: string }> = {
-  real: { label: "real", title: "the kernel and sockets, over the bridge between two network namespaces" },
-  relay: { label: "relay", title: "sockets through a relay: needs no rights, knows no kernel TCP" },
+  real: {
+    label: "bridge (real time)",
+    title: "the kernel and sockets, over the bridge between two network namespaces",
+  },
+  relay: {
+    label: "relay (real time)",
+    title: "sockets through a relay: needs no rights, knows no kernel TCP",
+  },
   virtual: {
     label: "virtual time",
     title: "the simulator: exact, fast; no kernel TCP, cannot be moved while it runs",
@@ -23,7 +29,7 @@ export function DriverChoice(props: {
   return (
     <div>
       <Positions
-        label="Carried by"
+        label="Runs over"
         value={props.value}
         options={offered.map((driver) => ({
           value: driver.name,

@@ -28,12 +28,18 @@ export function settingOf(link: Partial<Link>, name: LinkName): string {
   return link[name] || (desk.catalogue?.link_keys.find(({ key }) => key === name)?.default ?? "");
 }
 
-/** The path in one line: `100M · 10ms · 5% · E 5`. */
+/** The path in one line: `100M · 10ms · loss 5% · bursts of 5`. */
 export function pathWords(link: Partial<Link>): string {
   const faults = (["queue", "loss", "burst", "mark", "jitter"] as const).flatMap((name) => {
     const word = link[name];
     if (!word || word === "none" || parseWord(word)?.value === 0) return [];
-    return name === "burst" ? `E ${word}` : name === "mark" ? `marks ${word}` : word;
+    return name === "burst"
+      ? `bursts of ${word}`
+      : name === "mark"
+        ? `marks ${word}`
+        : name === "loss"
+          ? `loss ${word}`
+          : word;
   });
   return [settingOf(link, "rate"), settingOf(link, "delay"), ...faults].join(" · ");
 }

@@ -29,12 +29,12 @@ function Stop({ run }: { run: RunSummary }) {
   );
 }
 
-function Left({ run }: { run: RunSummary }) {
+function Left({ run, complete }: { run: RunSummary; complete: number }) {
   const { done, total, left_s } = run.progress;
   if (run.status !== "running") return null;
   return (
     <output class="compact-left">
-      {done}/{total}
+      {Math.max(done, complete)} of {total} complete
       {left_s !== null && ` · ${left(left_s)} left`}
     </output>
   );
@@ -44,18 +44,20 @@ interface HeadProps {
   run: Run;
   /** One line: the page shows path and progress by itself. */
   isCompact?: boolean;
+  /** Transfers that are complete, though their round has not ended: it ends with the slowest. */
+  complete?: number;
   children?: ComponentChildren;
 }
 
-export function RunHead({ run, isCompact, children }: HeadProps) {
+export function RunHead({ run, isCompact, complete, children }: HeadProps) {
   const { forward, backward } = run.spec.path;
   return (
     <section class={`panel run-head ${run.status} ${isCompact ? "compact" : ""}`} aria-label="the run">
       <header>
         <Lamp status={run.status} />
         <h2>{run.title}</h2>
-        {isCompact && <Steps run={run} />}
-        {isCompact && <Left run={run} />}
+        {isCompact && !complete && <Steps run={run} />}
+        {isCompact && <Left run={run} complete={complete ?? 0} />}
         <span class="actions">
           {children}
           <Stop run={run} />

@@ -66,7 +66,10 @@ export function ProgressBar({ run }: { run: RunSummary }) {
         <span>
           <b>{done}</b> of {total} transfers
         </span>
-        <span>{duration(elapsed_s)} so far</span>
+        <span>
+          {duration(elapsed_s)}
+          {run.status === "running" ? " so far" : ""}
+        </span>
         {run.status === "running" && (
           <span class="left">{left_s === null ? "" : `${left(left_s)} left`}</span>
         )}

@@ -154,6 +154,13 @@ async fn told_to_end() -> Result<(), String> {
 
 /// Prints where the page is, before anything else, and opens it.
 fn show(url: &str, page: &PageArgs) -> Result<(), String> {
+    if !crate::desk::page_is_built() {
+        eprintln!(
+            "fulmar-lab: this program was built without the page of the desk; its HTTP interface works. \
+             For the page: make dashboard, then build again (needs Node.js)"
+        );
+    }
+    eprintln!("Open this in a browser:");
     let mut out = std::io::stdout();
     writeln!(out, "{url}").and_then(|()| out.flush()).map_err(|error| error.to_string())?;
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
@@ -224,7 +231,7 @@ pub(super) fn run_controller(args: ControllerArgs) -> Result<(), String> {
             controller.control,
             controller.key.fingerprint()
         );
-        eprintln!("fulmar-lab: let in is who is in {authorized}");
+        eprintln!("fulmar-lab: agents need a line in {authorized}");
         told_to_end().await
     })
 }

@@ -36,3 +36,4 @@ pub mod types;
 
 pub use board::Board;
 pub use control::PORT_DEFAULT as CONTROL_PORT;
+pub(crate) use http::page_is_built;

@@ -225,6 +225,7 @@ pub struct Transfer {
     pub time_s: f64,
     pub goodput_mbps: f64,
     pub wire_ratio: Option<f64>,
+    /// Lost on the wire or dropped by the queue, as the samples add up.
     pub lost_packets: u64,
     pub offered_packets: u64,
     pub repair_packets: u64,

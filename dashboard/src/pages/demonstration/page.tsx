@@ -142,9 +142,14 @@ function Race({ watched }: { watched: Watched }) {
   );
 }
 
+/** When each was complete that is. */
+function timesOf(watched: Watched, total: number | null): number[] {
+  return watched.run.transports.flatMap((_, flow) => completeAfter(watched, flow, total) ?? []);
+}
+
 /** When the first was complete, which the others are measured by. */
 function firstOf(watched: Watched, total: number | null): number | null {
-  const times = watched.run.transports.flatMap((_, flow) => completeAfter(watched, flow, total) ?? []);
+  const times = timesOf(watched, total);
   return times.length === 0 ? null : Math.min(...times);
 }
 
@@ -153,7 +158,7 @@ function Stage({ watched }: { watched: Watched }) {
   const [total, setTotal] = useState(run.flows[0]?.total_bytes ?? null);
   return (
     <>
-      <RunHead run={run} isCompact>
+      <RunHead run={run} isCompact complete={timesOf(watched, total).length}>
         <a class="button" href={href("live", run.id)}>
           Charts
         </a>

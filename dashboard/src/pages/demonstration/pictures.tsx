@@ -56,7 +56,7 @@ export function PictureChoice({ value, onChange }: { value: string; onChange: (i
           </select>
         </label>
         <p class="note">
-          {now && `${bytes(now.bytes)}, ${now.progressive ? "coarse to fine" : "from the top"}`}
+          {now && bytes(now.bytes)}
           <button type="button" onClick={() => file.current?.click()}>
             Yours …
           </button>

@@ -51,14 +51,14 @@ class Collector {
     return true;
   }
 
-  /** Draws what is there: the format's own way, or bands of the whole if the browser makes nothing of a part. */
+  /** Draws what is there, from the top; what is missing stays empty, however the format spreads its bytes. */
   async draw(canvas: HTMLCanvasElement): Promise<void> {
     const url = URL.createObjectURL(new Blob(this.parts, { type: this.type }));
+    const share = this.total === null ? 0 : this.bytes / this.total;
     try {
-      paint(canvas, await loaded(url), 1);
+      paint(canvas, await loaded(url), share);
     } catch {
       this.whole ??= loaded(`/api/images/${encodeURIComponent(this.image)}`);
-      const share = this.total === null ? 0 : this.bytes / this.total;
       await this.whole.then(
         (image) => paint(canvas, image, share),
         () => undefined,

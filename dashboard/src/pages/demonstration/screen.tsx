@@ -65,14 +65,24 @@ function Readout({
 /** When the whole picture was there: as the receiver has measured it, or by the samples until that is known. */
 export function completeAfter({ run, tracks }: Watched, flow: number, total: number | null): number | null {
   const ended = run.transfers.find((transfer) => transfer.flow === flow);
-  if (ended) return ended.status === "complete" ? ended.time_s : null;
+  if (ended?.status === "complete") return ended.time_s;
+  // A transfer that does not count, since the machine was late, was complete all the same.
+  if (ended)
+    return ended.status === "invalid" && total !== null && ended.received_bytes >= total
+      ? ended.time_s
+      : null;
   const columns = tracks.of(flow)?.columns;
   if (total === null || !columns) return null;
   const at = columns.received_bytes.findIndex((received) => (received ?? 0) >= total);
   return at < 0 ? null : (columns.t[at] ?? null);
 }
 
-type Stand = { kind: "waits" | "comes" | "stalls" | "complete" | "over"; text: string };
+interface Stand {
+  kind: "waits" | "comes" | "stalls" | "complete" | "doubtful" | "over";
+  text: string;
+  /** Why it does not count. */
+  reason?: string;
+}
 
 function standOf(
   state: FlowState | undefined,
@@ -81,7 +91,11 @@ function standOf(
   silent: number,
   time: number,
 ): Stand {
-  if (complete_s !== null) return { kind: "complete", text: `complete after ${duration(complete_s)}` };
+  const complete = `complete after ${duration(complete_s ?? 0)}`;
+  if (complete_s !== null && ended?.status === "invalid") {
+    return { kind: "doubtful", text: `${complete}; the machine was late`, reason: ended.error ?? "" };
+  }
+  if (complete_s !== null) return { kind: "complete", text: complete };
   if (ended) return { kind: "over", text: ended.error ?? ended.status.replace("_", " ") };
   if (!state || (state.status === "waiting" && time === 0)) return { kind: "waits", text: "waits" };
   if (silent >= stall_s) return { kind: "stalls", text: `stalled for ${silent.toFixed(1)} s` };
@@ -134,8 +148,8 @@ export function Screen({ watched, flow, first_s, total, onTotal }: Props) {
     <article class={`screen ${stand.kind}`} style={{ "--own": colourOf(name) }} aria-label={name}>
       <header>
         <TransportName transport={name} />
-        <output class="stand">
-          {stand.kind === "complete" && <i aria-hidden="true">✓ </i>}
+        <output class="stand" title={stand.reason && `does not count: ${stand.reason}`}>
+          {(stand.kind === "complete" || stand.kind === "doubtful") && <i aria-hidden="true">✓ </i>}
           {stand.kind === "stalls" && <i aria-hidden="true">▲ </i>}
           {stand.text}
           {behind !== null && <small> · {number(behind)} × the first</small>}

@@ -15,7 +15,7 @@ const stops: Record<Moved, { label: string; words: readonly string[] }> = {
     label: "Loss",
     words: ["0%", "0.1%", "0.5%", "1%", "2%", "3%", "5%", "7%", "10%", "15%", "20%", "30%"],
   },
-  burst: { label: "Mean burst E", words: ["none", "2", "3", "4", "5", "7", "10", "15", "20"] },
+  burst: { label: "Mean burst, packets", words: ["none", "2", "3", "4", "5", "7", "10", "15", "20"] },
   delay: { label: "Delay, one way", words: ["1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms", "200ms"] },
 };
 

@@ -129,14 +129,24 @@ function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onTog
       {isOpen && (
         <tr class="detail">
           <td colSpan={7}>
-            {row.explanation && <p class="explanation">{row.explanation}</p>}
-            <Command text={row.command} />
             <Cells row={row} />
+            <Command text={row.command} />
+            {row.explanation && (
+              <details class="more">
+                <summary>Explanation</summary>
+                <p class="explanation">{row.explanation}</p>
+              </details>
+            )}
           </td>
         </tr>
       )}
     </>
   );
+}
+
+/** Our own experiments have none: nobody has published what they are compared with. */
+function hasVerdicts(source: Results["sources"][number]): boolean {
+  return source.reproduced + source.differs + source.not_comparable > 0;
 }
 
 function Sources({ results, chosen }: { results: Results; chosen: string | null }) {
@@ -151,7 +161,7 @@ function Sources({ results, chosen }: { results: Results; chosen: string | null 
   };
   return (
     <nav class="sources" aria-label="sources">
-      {[everything, ...results.sources].map((source) => {
+      {[everything, ...results.sources.filter(hasVerdicts)].map((source) => {
         const total = Math.max(1, source.reproduced + source.differs + source.not_comparable);
         return (
           <a
@@ -205,6 +215,13 @@ export function ResultsPage({ source }: { source: string | null }) {
       <section class="panel verdicts" aria-label="verdicts">
         <header>
           <h2>{rows.length} tables and figures</h2>
+          <p class="note legend">
+            {verdicts.map((name) => (
+              <span key={name}>
+                <i aria-hidden="true">{signs[name]}</i> {name}
+              </span>
+            ))}
+          </p>
           <label class="pick short">
             <span>Verdict</span>
             <select

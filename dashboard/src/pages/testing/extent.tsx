@@ -127,14 +127,14 @@ export function Extent({
           draft={draft}
           name="loss_free_handshake"
           label="loss-free handshake"
-          hint="The thesis’ procedure (2.1): faults begin when the connections stand"
+          hint="As in the LT-TCP thesis (2.1): faults begin when the connections are open"
           standard
         />
         <Option
           draft={draft}
           name="drops_outliers"
-          label="thesis’ rule of outliers"
-          hint="LT-TCP thesis, 2.2; for the saved experiment. The result shows both"
+          label="leave out outliers"
+          hint="By the rule of the LT-TCP thesis (2.2), for the saved experiment. The result shows both"
         />
         <Option
           draft={draft}

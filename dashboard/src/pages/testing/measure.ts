@@ -69,6 +69,9 @@ export function summaryOf(
   };
 }
 
+/** So few have no interval: that of two is seven times as wide as their distance. */
+export const fewest = 3;
+
 export function isCounted(transfer: Transfer, measure: Measure): boolean {
   const { status } = transfer;
   return status === "complete" || status === "time" || (status === "gave_up" && measure.name !== "time");

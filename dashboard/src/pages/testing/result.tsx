@@ -7,7 +7,7 @@ import type { Catalogue, Run, Transfer } from "../../desk/types.ts";
 import { TransportName } from "../../ui/swatch.tsx";
 import { Panel, Positions, Switch } from "../../ui/controls.tsx";
 import { bytes, duration, number, percent } from "../../units.ts";
-import { measures, summaryOf, type Measure, type MeasureName } from "./measure.ts";
+import { fewest, measures, summaryOf, type Measure, type MeasureName } from "./measure.ts";
 import { Strip } from "./strip.tsx";
 
 /** Published values of the preset that the run came from, in the unit shown. */
@@ -110,7 +110,7 @@ function FigureRow(props: {
       <td>{summary?.n ?? 0}</td>
       <td class="main">{summary ? number(summary.mean) : "–"}</td>
       {cell(several?.sd)}
-      {cell(several?.ci95)}
+      {cell(summary && summary.n >= fewest ? summary.ci95 : undefined)}
       {cell(summary?.median)}
       {cell(summary?.min)}
       {cell(summary?.max)}
@@ -221,13 +221,18 @@ export function Result({ run, catalogue }: { run: Run; catalogue: Catalogue }) {
           <Switch label="log" isOn={isLog} onChange={setLog} />
           <Switch
             label="without outliers"
-            hint="The thesis’ rule (2.2): the n largest and n smallest are left out, n growing to a quarter at most, until the standard deviation is below the mean"
+            hint="The rule of the LT-TCP thesis (2.2): the n largest and n smallest are left out, n growing to a quarter at most, until the standard deviation is below the mean"
             isOn={dropsOutliers}
             onChange={setDrops}
           />
         </div>
       }
     >
+      <p class="note legend">
+        Each mark is a transfer; the thick line is their mean, the band its 95 % interval (from {fewest}{" "}
+        transfers on). {dropsOutliers && "Hollow marks are left out. "}
+        {published.size > 0 && "▽ is the published value."}
+      </p>
       {run.transfers.length === 0 ? (
         <p class="empty">The first transfer has not ended yet.</p>
       ) : (

@@ -5,7 +5,7 @@ import type { Run, Statistics, Transfer } from "../../desk/types.ts";
 import { colourOf, lookOf } from "../../transports.ts";
 import { shapePath, TransportName } from "../../ui/swatch.tsx";
 import { number } from "../../units.ts";
-import { isCounted, show, summaryOf, type Measure } from "./measure.ts";
+import { fewest, isCounted, show, summaryOf, type Measure } from "./measure.ts";
 
 interface Scale {
   at: (value: number) => number;
@@ -86,7 +86,7 @@ function Row({ run, flow, measure, scale, stats, dropsOutliers, published }: Row
         ))}
         {summary && (
           <>
-            {summary.n > 1 && (
+            {summary.n >= fewest && (
               <rect x={`${from}%`} width={`${Math.max(0, to - from)}%`} y="6" height="32" class="interval" />
             )}
             <line
@@ -121,7 +121,7 @@ function Row({ run, flow, measure, scale, stats, dropsOutliers, published }: Row
         {summary ? (
           <>
             <b>{number(summary.mean)}</b>
-            <small>{summary.n > 1 ? `± ${number(summary.ci95)}` : measure.unit}</small>
+            <small>{summary.n >= fewest ? `± ${number(summary.ci95)}` : measure.unit}</small>
           </>
         ) : (
           "–"
@@ -143,7 +143,7 @@ export function Strip(props: {
   const summaries = run.statistics.flatMap((stats) => summaryOf(stats, measure, dropsOutliers) ?? []);
   const values = [
     ...counted.map((transfer) => measure.of(transfer)),
-    ...summaries.map(({ mean, ci95 }) => mean + Math.min(ci95, mean)),
+    ...summaries.map(({ n, mean, ci95 }) => mean + (n >= fewest ? Math.min(ci95, mean) : 0)),
     ...published.values(),
   ];
   const scale = scaleOf(values, isLog);

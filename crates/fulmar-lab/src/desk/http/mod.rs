@@ -24,6 +24,7 @@ use super::{catalogue, image, results};
 pub(crate) use desk::Desk;
 use desk::Shared;
 pub(crate) use guard::{Guard, token};
+pub(crate) use page::is_built as page_is_built;
 pub(crate) use serve::serve;
 
 /// Bytes of a request that is no picture.

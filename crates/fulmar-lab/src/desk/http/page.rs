@@ -16,6 +16,11 @@ const UNBUILT: &str = "<!doctype html><html lang=en><meta charset=utf-8><meta na
     In a clone of Fulmar:</p><pre>make dashboard\nmake operator</pre><p>Everything else works: the interface is described in \
     docs/internals/operator-api.md, and <a href='/api/state'>/api/state</a> answers.</p></body></html>";
 
+/// Whether the program has the page inside.
+pub(crate) fn is_built() -> bool {
+    Dist::get("index.html").is_some()
+}
+
 /// The page itself.
 pub(super) async fn index() -> Response {
     match Dist::get("index.html") {

@@ -34,7 +34,7 @@ pub(crate) async fn run(means: &Means, id: &str, spec: &Spec, flow: usize, numbe
             ended.time_s = outcome.seconds;
             ended.wire_ratio = found.wire_ratio;
             if let Some(link) = outcome.links.first() {
-                (ended.lost_packets, ended.offered_packets) = (link.lost + link.blacked_out, link.offered);
+                (ended.lost_packets, ended.offered_packets) = (link.gone(), link.offered);
             }
         }
     }

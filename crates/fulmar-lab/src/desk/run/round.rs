@@ -391,8 +391,7 @@ impl Round<'_> {
             ended.time_s = lane.seconds;
             ended.goodput_mbps = mbps(ended.received_bytes, lane.seconds);
             ended.repair_packets = lane.watch.view.repair_packets;
-            (ended.lost_packets, ended.offered_packets) =
-                (end.forward.lost + end.forward.blacked_out, end.forward.offered);
+            (ended.lost_packets, ended.offered_packets) = (end.forward.gone(), end.forward.offered);
             ended.wire_ratio = (ended.received_bytes > 0)
                 .then(|| end.forward.offered_bytes as f64 / ended.received_bytes as f64);
             if let (Some(reason), Ending::Complete | Ending::Time | Ending::GaveUp) =

@@ -112,7 +112,7 @@ fn finished(spec: &Spec, flow: usize, number: u32, outcome: &Outcome) -> Transfe
     }
     transfer.wire_ratio = found.wire_ratio;
     if let Some(link) = outcome.links.first() {
-        (transfer.lost_packets, transfer.offered_packets) = (link.lost + link.blacked_out, link.offered);
+        (transfer.lost_packets, transfer.offered_packets) = (link.gone(), link.offered);
     }
     transfer.repair_packets = outcome.series.last().map_or(0, |last| last.repair_packets);
     transfer
@@ -121,4 +121,18 @@ fn finished(spec: &Spec, flow: usize, number: u32, outcome: &Outcome) -> Transfe
 /// First byte to the end of the time.
 fn time_of(flow: &outcome::Flow) -> f64 {
     if flow.goodput_mbps > 0.0 { flow.received_bytes as f64 * 8.0 / 1e6 / flow.goodput_mbps } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Live the page adds drops of the queue to losses of the wire; the result must not be another number.
+    #[test]
+    fn a_result_counts_as_lost_what_the_samples_count() {
+        let link = outcome::Link { offered: 100, lost: 5, blacked_out: 1, dropped: 4, ..Default::default() };
+        let outcome = Outcome { flows: vec![Default::default()], links: vec![link], ..Default::default() };
+        let ended = finished(&crate::desk::spec::tests::spec(), 0, 0, &outcome);
+        assert_eq!((ended.lost_packets, ended.offered_packets), (10, 100));
+    }
 }
