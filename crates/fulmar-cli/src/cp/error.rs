@@ -10,7 +10,7 @@ const RESET_CODES: u64 = 0x100;
 /// What is said of [`FileCode::Stalled`].
 pub const STALLED: &str = "nothing has moved for too long";
 
-/// Why a request failed, as the wire says it (docs/cp-protocol.md, section 5).
+/// Why a request failed, as the wire says it (docs/internals/cp-protocol.md, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileCode {
@@ -93,8 +93,8 @@ impl FileCode {
         KNOWN.into_iter().find(|known| known.to_wire() == code).unwrap_or(Self::Unknown(code))
     }
 
-    /// The code that a stream is reset with where no ERROR can be said any more (docs/cp-protocol.md, clause
-    /// 4.10.1).
+    /// The code that a stream is reset with where no ERROR can be said any more
+    /// (docs/internals/cp-protocol.md, clause 4.10.1).
     pub fn to_reset(self) -> u64 {
         RESET_CODES + u64::from(self.to_wire())
     }
