@@ -221,11 +221,6 @@ pub struct Link {
 }
 
 impl Link {
-    /// Packets handed to it that it did not carry, whatever took them.
-    pub fn gone(&self) -> u64 {
-        self.lost + self.blacked_out + self.dropped + self.policed
-    }
-
     /// What part so many packets are of those handed to it.
     pub fn share_of_offered(&self, packets: u64) -> f64 {
         packets as f64 / self.offered.max(1) as f64

@@ -2,7 +2,7 @@
 //! end.
 
 use super::means::Means;
-use super::transfer::{Halt, step, stopped, transfer};
+use super::transfer::{Halt, gone, step, stopped, transfer};
 use crate::bridge::{LATENESS_P99_MAX, TcpSettings};
 use crate::desk::experiment;
 use crate::desk::spec::{self, Transport};
@@ -34,7 +34,7 @@ pub(crate) async fn run(means: &Means, id: &str, spec: &Spec, flow: usize, numbe
             ended.time_s = outcome.seconds;
             ended.wire_ratio = found.wire_ratio;
             if let Some(link) = outcome.links.first() {
-                (ended.lost_packets, ended.offered_packets) = (link.gone(), link.offered);
+                (ended.lost_packets, ended.offered_packets) = (gone(link), link.offered);
             }
         }
     }

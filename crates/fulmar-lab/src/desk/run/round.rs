@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::crew::{Crew, Member, Told, lost};
 use super::means::Means;
 use super::road::Road;
-use super::transfer::{Halt, mbps, step, stopped, transfer};
+use super::transfer::{Halt, gone, mbps, step, stopped, transfer};
 use super::watch::Watch;
 use crate::bridge::LANE_PORT;
 use crate::desk::board::Board;
@@ -391,7 +391,7 @@ impl Round<'_> {
             ended.time_s = lane.seconds;
             ended.goodput_mbps = mbps(ended.received_bytes, lane.seconds);
             ended.repair_packets = lane.watch.view.repair_packets;
-            (ended.lost_packets, ended.offered_packets) = (end.forward.gone(), end.forward.offered);
+            (ended.lost_packets, ended.offered_packets) = (gone(&end.forward), end.forward.offered);
             ended.wire_ratio = (ended.received_bytes > 0)
                 .then(|| end.forward.offered_bytes as f64 / ended.received_bytes as f64);
             if let (Some(reason), Ending::Complete | Ending::Time | Ending::GaveUp) =

@@ -45,6 +45,11 @@ pub(super) fn transfer(spec: &Spec, flow: usize, transfer: u32) -> Transfer {
     }
 }
 
+/// Packets handed to a link that it did not carry, whatever took them.
+pub(super) fn gone(link: &crate::outcome::Link) -> u64 {
+    link.lost + link.blacked_out + link.dropped + link.policed
+}
+
 /// Mbit/s.
 pub(super) fn mbps(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::transfer::{Halt, mbps, step, stopped, transfer};
+use super::transfer::{Halt, gone, mbps, step, stopped, transfer};
 use super::watch;
 use crate::desk::board::Board;
 use crate::desk::experiment;
@@ -112,7 +112,7 @@ fn finished(spec: &Spec, flow: usize, number: u32, outcome: &Outcome) -> Transfe
     }
     transfer.wire_ratio = found.wire_ratio;
     if let Some(link) = outcome.links.first() {
-        (transfer.lost_packets, transfer.offered_packets) = (link.gone(), link.offered);
+        (transfer.lost_packets, transfer.offered_packets) = (gone(link), link.offered);
     }
     transfer.repair_packets = outcome.series.last().map_or(0, |last| last.repair_packets);
     transfer
