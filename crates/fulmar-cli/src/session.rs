@@ -10,7 +10,7 @@ use fulmar::{
 use serde::{Deserialize, Serialize};
 
 use crate::cp::error::{FileCode, FileError, TransferError};
-use crate::cp::server::Reply;
+use crate::cp::patience::Reply;
 use crate::exit::Failure;
 
 /// IP and UDP headers of a datagram: 20 + 8 bytes with IPv4, 40 + 8 with IPv6.

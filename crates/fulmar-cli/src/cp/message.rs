@@ -389,7 +389,8 @@ impl Fields<'_> {
 }
 
 /// Reads the next message; an `Error` message comes back as [`TransferError::Remote`] or
-/// [`TransferError::GivenUp`], the end of the stream as a lost connection: no exchange of this protocol ends while a message is waited for.
+/// [`TransferError::GivenUp`], the end of the stream as a lost connection: no exchange of this protocol ends
+/// while a message is waited for.
 pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Message, TransferError> {
     let frame = frames::read(reader).await.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => TransferError::Protocol(error.to_string()),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::error::FileCode;
 use crate::frames::Boundary;
 
 /// Time for the next byte of a peer that has nothing else to do.
@@ -23,6 +24,12 @@ const DISK_BYTES_PER_SECOND: u64 = 20 << 20;
 /// How long a peer may be silent that has to go through so many bytes meanwhile.
 pub fn patience_for(bytes: u64) -> Duration {
     STALL_MAX + Duration::from_secs(bytes / DISK_BYTES_PER_SECOND)
+}
+
+/// The half of a stream that an answer goes out on.
+pub trait Reply: AsyncWrite + Unpin {
+    /// Lets it fall in the middle of a frame, so that only a code can still say why.
+    fn give_up(&mut self, why: FileCode);
 }
 
 /// When something moved last, in either direction.

@@ -24,8 +24,8 @@ use super::work::{begin, blocking, finished};
 /// What waits while as much is written.
 const BATCH_BYTES: usize = 512 << 10;
 
-/// How often the sender hears that the data come, and how many: far below the patience of one who has sent all
-/// and hears nothing.
+/// How often the sender hears that the data come, and how many: far below the patience of one who has sent
+/// all and hears nothing.
 const WORD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How often, and after how long each time, a file that another receiver holds is tried again.

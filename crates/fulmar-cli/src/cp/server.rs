@@ -16,7 +16,7 @@ use super::compare;
 use super::error::{FileCode, FileError, STALLED, TransferError};
 use super::message::{self, Hash, Kind, Message, Meta, PATH_BYTES_MAX, PREAMBLE, Version};
 use super::name;
-use super::patience::{self, Patient, STALL_MAX, patience_for};
+use super::patience::{self, Patient, Reply, STALL_MAX, patience_for};
 use super::progress::{FileProgress, Progress};
 use super::receive::receive;
 use super::send::{send, unexpected};
@@ -33,12 +33,6 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Entries of a listing that wait for the network.
 const ENTRIES_AT_ONCE: usize = 256;
-
-/// The half of a stream that an answer goes out on.
-pub trait Reply: AsyncWrite + Unpin {
-    /// Lets it fall in the middle of a frame, so that only a code can still say why.
-    fn give_up(&mut self, why: FileCode);
-}
 
 /// What is served, and the files being received at this moment.
 #[derive(Debug)]
