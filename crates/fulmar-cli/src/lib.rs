@@ -3,6 +3,7 @@
 //! | part | decides |
 //! |---|---|
 //! | [`args`], [`closed_pipe`], [`exit`], [`log`], [`listen`], [`network`], [`units`] | what people and scripts say and hear |
+//! | [`limits`] | the rates that the process keeps |
 //! | [`descriptors`] | how many files and sockets clients may have open |
 //! | [`reach`], [`trust`], [`session`] | who is connected to whom, may be, and how |
 //! | [`frames`] | how what is said is cut out of a byte stream |
@@ -23,6 +24,7 @@ pub mod descriptors;
 pub mod exit;
 pub mod frames;
 pub mod keygen;
+pub mod limits;
 pub mod listen;
 pub mod log;
 pub mod network;

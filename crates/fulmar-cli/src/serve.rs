@@ -13,12 +13,14 @@ use crate::cp::error::{FileCode, TransferError};
 use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Admitted, Handled, Served};
 use crate::exit::Failure;
+use crate::limits::LimitArgs;
 use crate::listen::parse_listen;
 use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::session::{Session, turn_away};
 use crate::tunnel::commands;
 use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
+use crate::tunnel::config::keep_limits;
 use crate::tunnel::far::gateway::Gateway;
 use crate::tunnel::flow::halves::{CUT_OFF, Prefixed};
 use crate::tunnel::watch::report::{Observed, ObservedGateway};
@@ -70,6 +72,8 @@ pub struct Args {
     /// connection that uses the most memory is closed [default: half of this machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory: Option<u64>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
@@ -84,6 +88,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     if args.watch.is_wanted() && !args.gateway {
         return Err(Failure::Usage("--metrics are a gateway's: they go with --gateway".into()));
     }
+    keep_limits(&args.limits)?;
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
     let allowed = args.allow_profiles.unwrap_or_default();
     let server = ServerArgs {

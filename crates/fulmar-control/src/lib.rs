@@ -12,9 +12,11 @@
 
 extern crate alloc;
 
+mod division;
 mod feedback;
 mod pacer;
 mod sizing;
+mod turns;
 pub mod windowed;
 
 pub mod congestion;
@@ -26,6 +28,7 @@ pub use congestion::{
     AboveCode, Auto, Bbr, CongestionController, Cubic, CubicConfig, Mechanism, NewReno, ReceiveWindow, Reno,
     SendBudget, WindowConfig,
 };
+pub use division::Division;
 pub use feedback::{CodingNews, Feedback, LossEvent, PathView, RateSample};
 pub use loss::{LossEstimator, LossView, Pooled};
 pub use pacer::Pacer;
@@ -35,3 +38,4 @@ pub use redundancy::{
 };
 pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 pub use sizing::{FixedSizing, Sizing};
+pub use turns::Turns;

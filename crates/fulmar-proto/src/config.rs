@@ -8,6 +8,7 @@ use std::time::Duration;
 use rand_core::RngCore;
 
 use crate::profile::{AllowedProfiles, Profile};
+use crate::recovery::{ReceiveLimit, SendLimit};
 use crate::stream::STREAMS_MAX;
 use crate::wire::VARINT_MAX;
 use crate::{ConnectionId, Side, crypto};
@@ -20,6 +21,8 @@ pub struct TransportConfig {
     pub(crate) allowed_profiles: AllowedProfiles,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) keep_alive: Option<Duration>,
+    pub(crate) send_limit: Option<SendLimit>,
+    pub(crate) receive_limit: Option<ReceiveLimit>,
     pub(crate) handshake_timeout: Option<Duration>,
     pub(crate) receive_window_bytes: u64,
     pub(crate) receive_window_initial_bytes: Option<u64>,
@@ -47,6 +50,8 @@ impl Default for TransportConfig {
             allowed_profiles: AllowedProfiles::Obeying,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
+            send_limit: None,
+            receive_limit: None,
             handshake_timeout: None,
             receive_window_bytes: 64 << 20,
             receive_window_initial_bytes: None,
@@ -162,6 +167,11 @@ setters! {
     allowed_profiles: AllowedProfiles;
     /// Mark packets as ECN-capable where the path proves to be. Default: yes.
     is_ecn_enabled: bool;
+    /// A rate that connections keep together when they send, whatever their congestion control allows.
+    /// Default: none.
+    send_limit: Option<SendLimit>;
+    /// A rate that connections keep together when they receive: their peers are asked. Default: none.
+    receive_limit: Option<ReceiveLimit>;
     /// Remember what happens to each packet, for a log: so many events, of some 100 bytes each, until they
     /// are taken ([`Connection::take_packet_events`](crate::Connection::take_packet_events)); more are
     /// counted. Default: no log.

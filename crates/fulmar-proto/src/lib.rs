@@ -33,4 +33,4 @@ pub use fulmar_units::{Instant, Rate};
 pub use ids::{ConnectionId, Dir, PacketNumber, Side, StreamId};
 pub use params::Parameters;
 pub use profile::{AllowedProfiles, Make, MakeContext, Profile, ProfileBuilder, ProfileError, profile_names};
-pub use recovery::{Ecn, RecoveryConfig, Timeout};
+pub use recovery::{Ecn, ReceiveLimit, RecoveryConfig, SendLimit, Timeout};

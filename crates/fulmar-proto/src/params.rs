@@ -61,6 +61,9 @@ pub struct Parameters {
     pub symbol_bytes: u64,
     /// Connection ids of the other end that this end keeps.
     pub cids_kept: u64,
+    /// Rate that this end asks the other to keep, in bytes per second, zero for none; `None` if it would not
+    /// keep one itself.
+    pub rate_max: Option<u64>,
     /// Name of the profile this end sends with. A server that follows its clients adopts it.
     pub profile: String,
 }
@@ -86,6 +89,7 @@ numbered! {
     UDP_PAYLOAD_MAX = 0x05; MAX_DATA = 0x06; MAX_STREAM_DATA = 0x07; MAX_STREAMS_BI = 0x08; MAX_STREAMS_UNI = 0x09;
     DATAGRAM_BYTES_MAX = 0x0a; ACK_DELAY_MAX_US = 0x0b; CODES_SENT = 0x0c; CODES_DECODED = 0x0d; DECODER_SYMBOLS = 0x0e;
     PROFILE = 0x0f; CODE_PARAMETERS = 0x10; SYMBOL_BYTES = 0x11; CIDS_KEPT = 0x12;
+    RATE_MAX = 0x13;
 }
 
 impl Parameters {
@@ -110,6 +114,7 @@ impl Parameters {
             code_parameters: Vec::new(),
             symbol_bytes: 0,
             cids_kept: CIDS_KEPT_MIN,
+            rate_max: None,
             profile: String::new(),
         }
     }
@@ -146,7 +151,7 @@ impl Parameters {
             (SYMBOL_BYTES, self.symbol_bytes),
             (CIDS_KEPT, self.cids_kept),
         ];
-        for (id, number) in numbers {
+        for (id, number) in numbers.into_iter().chain(self.rate_max.map(|rate| (RATE_MAX, rate))) {
             let mut value = Vec::with_capacity(8);
             put_varint(&mut value, number.min(VARINT_MAX));
             put(id, &value);
@@ -220,6 +225,7 @@ impl Parameters {
             DECODER_SYMBOLS => self.decoder_symbols = number()?,
             SYMBOL_BYTES => self.symbol_bytes = number()?,
             CIDS_KEPT => self.cids_kept = number()?,
+            RATE_MAX => self.rate_max = Some(number()?),
             CODE_PARAMETERS => {
                 let mut reader = Reader::new(value);
                 while !reader.is_empty() {
@@ -254,6 +260,7 @@ mod tests {
         p.idle_timeout = Duration::from_secs(30);
         p.udp_payload_max = 1472;
         p.initial_max_data = 1 << 20;
+        p.rate_max = Some(1_250_000);
         p.codes_sent = vec![CodeId(4)];
         p.codes_decoded = vec![CodeId(0), CodeId(4)];
         p.profile = "auto".into();

@@ -142,8 +142,8 @@ pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir, Favor,
     Instant, LossView, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, Profile,
-    ProfileBuilder, ProfileError, Rate, ServerConfig, Side, StreamId, TransportConfig, TransportError,
-    TransportErrorCode, profile_names,
+    ProfileBuilder, ProfileError, Rate, ReceiveLimit, SendLimit, ServerConfig, Side, StreamId,
+    TransportConfig, TransportError, TransportErrorCode, profile_names,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -15,6 +15,7 @@ use super::target::Location;
 use crate::exit::Failure;
 use crate::reach::{self, ClientArgs, Service};
 use crate::session::Session;
+use crate::tunnel::config::keep_limits;
 use crate::units;
 
 /// Silence of a server, which is asked for a sign of life every five seconds, after which another connection
@@ -79,6 +80,7 @@ pub async fn run(mut args: Args) -> Result<(), Failure> {
     let read = |text: &OsString| Location::parse(text).map_err(Failure::Usage);
     let sources = args.sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let way = Way::of(&sources, &read(&args.destination)?)?;
+    keep_limits(&args.client.limits)?;
     let session = reach::connect(way.host(), Service::Copy, &args.client).await?;
     let begin = Instant::now();
     let (session, direction, plan) = make_plan(&way, session, &args).await?;

@@ -11,6 +11,7 @@ use super::{client, server};
 use crate::exit::Failure;
 use crate::listen::parse_listen;
 use crate::reach::{self, ClientArgs, ServerArgs, Service};
+use crate::tunnel::config::keep_limits;
 use crate::units::{self, parse_seconds, parse_size};
 
 /// Seconds of a test that says neither how long nor how much.
@@ -72,6 +73,7 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<(), Failure> {
+    keep_limits(&args.net.limits)?;
     match &args.client {
         Some(host) => measure(host, &args).await,
         None if args.server => serve(&args).await,

@@ -12,6 +12,7 @@ use fulmar::{
 };
 
 use crate::exit::Failure;
+use crate::limits::{self, LimitArgs};
 use crate::pair::invitation::Clients;
 use crate::profile_names::ProfileParser;
 use crate::session::{self, Session};
@@ -105,6 +106,9 @@ pub struct ClientArgs {
     /// Time to wait for an answer, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
     connect_timeout: Duration,
+    /// Rates that are kept.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Say nothing while a server is being reached.
     #[arg(skip)]
     pub is_quiet: bool,
@@ -436,6 +440,7 @@ fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> 
     let mut transport = TransportConfig::default();
     transport.idle_timeout(Some(IDLE_TIMEOUT))?.keep_alive(Some(KEEP_ALIVE))?;
     transport.trace_packets(qlog::events_max());
+    transport.send_limit(Some(limits::send())).receive_limit(Some(limits::receive()));
     if windows == Windows::Many {
         transport.receive_window_bytes(TUNNEL_WINDOW_BYTES)?;
         transport.receive_window_initial_bytes(Some(TUNNEL_WINDOW_BYTES))?;

@@ -19,12 +19,14 @@ use super::near::login::Login;
 use super::wire::packets::Delivery;
 use super::wire::target::Place;
 use crate::exit::Failure;
+use crate::limits::{self, LimitArgs, Wish};
 #[cfg(target_os = "linux")]
 use crate::network::Network;
 #[cfg(target_os = "linux")]
 use crate::packets::{near::Wanted, route::Route};
 #[cfg(target_os = "linux")]
 use crate::transparent::rules::{Mode, Rules};
+use crate::trust;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -46,6 +48,21 @@ pub struct Config {
     pub transparent: Vec<TransparentConfig>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
+    /// Rate that all connections of a process keep together, each way, in bits per second.
+    #[serde(deserialize_with = "values::rate")]
+    pub limit: Option<u64>,
+    /// Of what is sent.
+    #[serde(deserialize_with = "values::rate")]
+    pub limit_up: Option<u64>,
+    /// Of what is received.
+    #[serde(deserialize_with = "values::rate")]
+    pub limit_down: Option<u64>,
+}
+
+/// Keeps the rates that the command line names, or config.toml.
+pub fn keep_limits(args: &LimitArgs) -> Result<(), Failure> {
+    let path = Config::path(trust::home()?.path());
+    limits::keep(args, move || Ok(Config::read(&path)?.limits()))
 }
 
 /// What a name stands for.
@@ -220,6 +237,11 @@ impl Config {
         }
     }
 
+    /// The rates that it names.
+    pub fn limits(&self) -> Wish {
+        Wish::new(self.limit, self.limit_up, self.limit_down)
+    }
+
     /// What this text says, with nothing in it that does not fit together.
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -290,6 +312,8 @@ mod tests {
         let config = read(
             r#"
             metrics = "127.0.0.1:9100"
+            limit = "20M"
+            limit_down = "1.5M"
             [hosts.home]
             gateways = ["gw.example.org:443", "gw2.example.org"]
             profile = "cubic"
@@ -336,6 +360,7 @@ mod tests {
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
         let gateway = config.gateway.unwrap();
         assert_eq!((gateway.listen.port(), gateway.memory), (443, Some(512 << 20)));
+        assert_eq!(config.limits(), Wish::new(None, Some(20_000_000), Some(1_500_000)));
         assert_eq!(config.proxy[0].listen, values::proxy_default());
         assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
     }
@@ -346,6 +371,7 @@ mod tests {
             ("[gateway]\nlisten = \"nowhere\"", "line 2"),
             ("[gateway]\nroot = 5", "line 2"),
             ("[gateway]\nmemory = \"much\"", "line 2"),
+            ("limit_up = \"fast\"", "line 1"),
             ("[gateway]\ntun = \"10.97.0.0\"", "10.97.0.0/16"),
             ("[gateway]\ntun = \"10.97.0.1/16\"", "10.97.0.0/16"),
             ("[gateway]\ntun_nat = true", "gateway.tun"),

@@ -92,6 +92,11 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     checked(deserializer, units::parse_size).map(Some)
 }
 
+/// A rate such as 10M.
+pub(super) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    checked(deserializer, units::parse_rate).map(Some)
+}
+
 pub(super) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     checked(deserializer, parse_profile).map(Some)
 }

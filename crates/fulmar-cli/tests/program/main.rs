@@ -9,6 +9,7 @@ mod greedy;
 mod interrupted;
 #[cfg(target_os = "linux")]
 mod left_out;
+mod limits;
 mod measure;
 mod observed;
 mod pair;

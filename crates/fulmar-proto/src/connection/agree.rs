@@ -7,7 +7,7 @@ use crate::config::Adopted;
 use crate::params::Parameters;
 use crate::profile::{MakeContext, Profile};
 use crate::stream::PeerStreamLimits;
-use crate::{Instant, TransportError};
+use crate::{Instant, Rate, TransportError};
 
 impl Connection {
     /// The peer has said what it can receive and decode.
@@ -30,6 +30,12 @@ impl Connection {
         let limits = PeerLimits::of(&peer);
         self.path.recovery.set_udp_payload_max(limits.udp_payload_max);
         self.path.recovery.acks().on_peer_delay(peer.ack_delay_max);
+        if let Some(bytes_per_second) = peer.rate_max {
+            self.intake.iter_mut().for_each(|intake| intake.on_understood());
+            if bytes_per_second > 0 {
+                self.path.recovery.on_rate_asked(0, Some(Rate::from_bytes_per_second(bytes_per_second)));
+            }
+        }
         self.liveness.agree(self.config.idle_timeout, peer.idle_timeout);
         if let Some(token) = &peer.reset_token {
             self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));

@@ -63,6 +63,7 @@ impl Connection {
             buf.extend_from_slice(&stashed.datagram);
         } else if let Some(bytes) = self.write_ecn_trial(now, buf).or_else(|| self.write_mtu_probe(now, buf))
         {
+            self.path.recovery.on_datagram_sent(now, bytes as u64);
             return Some((bytes, self.path.recovery.mark()));
         }
         let mtu = usize::from(self.path.recovery.mtu_bytes());
@@ -75,6 +76,7 @@ impl Connection {
             let Some(is_ack_eliciting) = self.write_packet(now, buf, mtu) else { break };
             is_answered_for |= is_ack_eliciting;
             let bytes = buf.len() - start;
+            self.path.recovery.on_datagram_sent(now, bytes as u64);
             match segment_bytes {
                 None => {
                     segment_bytes = Some(bytes);

@@ -21,6 +21,7 @@ mod flight;
 #[cfg(feature = "forge")]
 mod forge;
 mod handshake;
+mod intake;
 mod liveness;
 mod moves;
 mod packet_log;
@@ -60,6 +61,7 @@ use close::{Shutdown, State};
 use datagrams::Datagrams;
 use elsewhere::Elsewhere;
 use handshake::Handshake;
+use intake::Intake;
 use liveness::Liveness;
 use packet_log::PacketLog;
 use path::Path;
@@ -188,6 +190,8 @@ pub struct Connection {
     /// Where the peer may be instead.
     elsewhere: Box<Elsewhere>,
     is_ping_pending: bool,
+    /// What the peer is asked to send at most, if there is a limit.
+    intake: Option<Box<Intake>>,
     received: Received,
     /// What is left of the newest ACK.
     rest_of_ack: Option<RestOfAck>,
@@ -229,11 +233,14 @@ impl Connection {
         let streams = stream_config(&config);
         let own_code = config.profile.code.clone();
         let own_code = own_code.for_connection(&mut || rng.next_u32()).unwrap_or(own_code);
-        let session = start(local_parameters(&setup, &own_code, &streams, reset_token).encode())?;
+        let intake = config.receive_limit.as_ref().map(|limit| Box::new(Intake::new(now, limit)));
+        let rate = intake.as_ref().and_then(|intake| intake.first());
+        let session = start(local_parameters(&setup, &own_code, &streams, reset_token, rate).encode())?;
         let profile = &config.profile;
         let context = MakeContext::new(u32::from(config.initial_mtu_bytes), rng.next_u64());
         let mut recovery = Recovery::new(now, recovery_modules(profile, &context), path_limits(&config));
         recovery.skip_numbers(rng.split());
+        config.send_limit.iter().for_each(|limit| recovery.keep_limit(limit));
         let packet_log = config.trace_packets.map(PacketLog::new).map(Box::new);
         recovery.keep_lost(packet_log.is_some());
         let mut connection = Self {
@@ -252,6 +259,7 @@ impl Connection {
             path: Path::new(setup.remote, setup.local_ip, setup.validation(), recovery),
             elsewhere: Box::default(),
             is_ping_pending: false,
+            intake,
             rest_of_ack: None,
             unsettled_at: None,
             received: Received::new(AckPolicy::default()),

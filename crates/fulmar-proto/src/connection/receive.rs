@@ -2,22 +2,35 @@
 
 use super::cids::Cids;
 use super::close::State;
+use super::feedback::Carried;
 use super::handshake::Level;
 use super::packet_log::PacketSpace;
 use super::path::Validation;
 use super::{Connection, DatagramMeta, Event};
 use crate::crypto::{OpenError, PacketKeys, retry};
-use crate::recovery::{AckPolicy, Arrival, Awaits, Ecn, Received};
+use crate::recovery::{AckPolicy, Arrival, Awaits, Ecn, Received, Recovery};
 use crate::stream::Streams;
 use crate::wire::frame::{Close, Frame, Frames};
 use crate::wire::packet::{self, LongType, PacketKind, Peeked, ProtectedPacket};
 use crate::wire::symbol::{SymbolFrame, SymbolFrames};
-use crate::{ConnectionError, ConnectionId, Instant, Side, TransportError, TransportErrorCode};
+use crate::{ConnectionError, ConnectionId, Instant, Rate, Side, TransportError, TransportErrorCode};
 
 /// Bytes kept of packets that came before the keys to open them: a flight of 16.
 const EARLY_BYTES_MAX: usize = 16 * 1500;
 /// So many of the newest challenges are answered: one for each address that the peer asks at a time, and one.
 const RESPONSES_MAX: usize = 5;
+
+/// Borrows those whom the frames of a symbol concern, and leaves the decoder.
+macro_rules! delivery {
+    ($connection:expr) => {
+        Delivery {
+            streams: &mut $connection.streams,
+            received: &mut $connection.received,
+            cids: &mut $connection.cids,
+            recovery: &mut $connection.path.recovery,
+        }
+    };
+}
 
 impl Connection {
     /// A datagram for this connection arrived. It is decrypted in place; what it held afterwards has no
@@ -28,6 +41,9 @@ impl Connection {
         }
         self.counts.received_datagrams += 1;
         self.counts.received_bytes += datagram.len() as u64;
+        if let Some(intake) = &mut self.intake {
+            intake.on_datagram(now, datagram.len() as u64);
+        }
         if meta.remote == self.path.remote {
             self.path.on_datagram_received(datagram.len() as u64);
         } else {
@@ -286,16 +302,16 @@ impl Connection {
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Source { id, symbol } => {
                 self.on_symbol_passed(now);
-                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                let mut to = delivery!(self);
                 self.symbols_in.on_source(id, symbol, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::SourcePart { id, len, start, piece } => {
-                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                let mut to = delivery!(self);
                 self.symbols_in.on_part(id, len, start, piece, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Repair(repair) => {
                 self.on_symbol_passed(now);
-                let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+                let mut to = delivery!(self);
                 self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Datagram(data) => self.on_datagram_frame(data)?,
@@ -316,7 +332,7 @@ impl Connection {
     /// from may have left.
     pub(super) fn decode_more(&mut self) -> Result<(), TransportError> {
         let recovered = self.symbols_in.stats().recovered;
-        let mut to = Delivery::new(&mut self.streams, &mut self.received, &mut self.cids);
+        let mut to = delivery!(self);
         self.symbols_in.go_on(&mut |symbol| to.deliver(symbol))?;
         if self.symbols_in.stats().recovered > recovered {
             self.received.request_ack();
@@ -358,13 +374,10 @@ struct Delivery<'a> {
     streams: &'a mut Streams,
     received: &'a mut Received,
     cids: &'a mut Cids,
+    recovery: &'a mut Recovery<Carried>,
 }
 
-impl<'a> Delivery<'a> {
-    fn new(streams: &'a mut Streams, received: &'a mut Received, cids: &'a mut Cids) -> Self {
-        Self { streams, received, cids }
-    }
-
+impl Delivery<'_> {
     /// Hands the frames of one symbol up.
     fn deliver(&mut self, symbol: &[u8]) -> Result<(), TransportError> {
         for frame in SymbolFrames::new(symbol) {
@@ -374,6 +387,10 @@ impl<'a> Delivery<'a> {
                     let delay = std::time::Duration::from_micros(delay_us.min(ACK_DELAY_MAX_US));
                     let repeats = u8::try_from(repeats).unwrap_or(u8::MAX).min(AckPolicy::REPEATS_MAX);
                     self.received.set_policy(AckPolicy { every_packets, delay, repeats });
+                }
+                SymbolFrame::MaxRate { sequence, bytes_per_second } => {
+                    let rate = (bytes_per_second > 0).then(|| Rate::from_bytes_per_second(bytes_per_second));
+                    self.recovery.on_rate_asked(sequence, rate);
                 }
                 SymbolFrame::NewConnectionId(new) => self.cids.on_new(new)?,
                 SymbolFrame::RetireConnectionId { sequence } => self.cids.on_retired(sequence)?,

@@ -15,7 +15,7 @@ use crate::recovery::{self, AckPolicy};
 use crate::stream::StreamConfig;
 use crate::wire::frame::REPAIR_HEADER_BYTES_MAX;
 use crate::wire::packet::{TAG_BYTES, short_header_bytes};
-use crate::{ConnectionId, Side, TransportError};
+use crate::{ConnectionId, Rate, Side, TransportError};
 
 /// Window of a stream, and of a connection, before it grows to the bandwidth-delay product.
 const INITIAL_STREAM_WINDOW_BYTES: u64 = 4 << 20;
@@ -190,6 +190,7 @@ pub(super) fn local_parameters(
     code: &Arc<dyn Code>,
     streams: &StreamConfig,
     reset_token: Option<ResetToken>,
+    rate: Option<Rate>,
 ) -> Parameters {
     let config = &setup.transport;
     let limits = streams.limits();
@@ -216,6 +217,7 @@ pub(super) fn local_parameters(
     }
     parameters.symbol_bytes = fixed_symbol_bytes(config) as u64;
     parameters.cids_kept = KEPT;
+    parameters.rate_max = Some(rate.map_or(0, Rate::bytes_per_second));
     parameters.codes_decoded = code_ids();
     parameters.decoder_symbols = u64::from(config.decoder_symbols);
     parameters.profile.clone_from(&config.profile.name);

@@ -7,6 +7,7 @@ use fulmar_control::Favor;
 use super::Connection;
 use super::cids::Cids;
 use super::feedback::Carried;
+use super::intake::Intake;
 use super::packet_log::PacketSpace;
 use super::setup::symbol_bytes;
 use crate::chance::Chance;
@@ -83,12 +84,15 @@ struct Outflow<'a> {
     cids: &'a mut Cids,
     rng: &'a mut Chance,
     acks: &'a mut AckSpacing,
+    intake: Option<&'a mut Intake>,
     symbol_bytes_max: usize,
 }
 
 impl Source for Outflow<'_> {
     fn has_pending(&self) -> bool {
-        self.streams.has_pending() || self.cids.has_news()
+        self.streams.has_pending()
+            || self.cids.has_news()
+            || self.intake.as_ref().is_some_and(|intake| intake.has_news())
     }
 
     fn fill(&mut self, symbol: &mut Vec<u8>, bytes_max: usize) -> Bytes {
@@ -98,6 +102,9 @@ impl Source for Outflow<'_> {
                 delay_us: policy.delay.as_micros() as u64,
                 repeats: u64::from(policy.repeats),
             };
+            frame.put(symbol);
+        }
+        if let Some(frame) = self.intake.as_mut().and_then(|intake| intake.poll()) {
             frame.put(symbol);
         }
         let bytes_max = bytes_max.min(self.symbol_bytes_max);
@@ -118,7 +125,9 @@ impl Source for Outflow<'_> {
 impl Connection {
     /// There are frames for a symbol.
     fn has_pending_frames(&self) -> bool {
-        self.streams.has_pending() || self.cids.has_news()
+        self.streams.has_pending()
+            || self.cids.has_news()
+            || self.intake.as_ref().is_some_and(|intake| intake.has_news())
     }
 
     /// Bytes of a packet that carries one datagram, besides the datagram.
@@ -173,11 +182,15 @@ impl Connection {
         if permit != Permit::Leave {
             let demand = self.coding.demand(now, recovery.rtt().smoothed(), has_pending);
             let has_work = demand.is_urgent || self.datagrams.has_pending();
-            if has_work {
-                recovery.on_held_back();
+            let wants = has_work || demand.may_come;
+            match permit {
+                Permit::Limited(_) if !wants => recovery.give_up_turn(),
+                Permit::Limited(_) => recovery.on_limited(),
+                _ if has_work => recovery.on_held_back(),
+                _ => {}
             }
-            if let Permit::Wait(at) = permit {
-                recovery.wake_for_pacer((has_work || demand.may_come).then_some(at));
+            if let Permit::Wait(at) | Permit::Limited(at) = permit {
+                recovery.wake_for_pacer(wants.then_some(at));
             }
             return Payload::Nothing;
         }
@@ -342,6 +355,7 @@ impl Connection {
             cids: &mut self.cids,
             rng: &mut self.rng,
             acks: recovery.acks(),
+            intake: self.intake.as_deref_mut(),
             symbol_bytes_max,
         };
         draft.content = self.coding.emit(turn, &view, buf, room, &mut source);

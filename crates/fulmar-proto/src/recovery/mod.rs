@@ -21,7 +21,7 @@ use std::time::Duration;
 use fulmar_control::{CongestionController, LossEstimator, PathView, RttEstimator, SendBudget};
 
 use crate::chance::Chance;
-use crate::{Instant, PacketNumber};
+use crate::{Instant, PacketNumber, Rate};
 
 mod ack_spacing;
 mod back_rate;
@@ -31,6 +31,7 @@ mod control;
 mod ecn;
 mod impatience;
 mod learn;
+mod limits;
 mod loss;
 mod loss_runs;
 mod mtu;
@@ -57,6 +58,8 @@ use control::Control;
 pub use ecn::{Ecn, EcnState};
 use impatience::Impatience;
 pub use learn::{FATES_MAX, Fate, Findings, News};
+use limits::Limits;
+pub use limits::{ReceiveLimit, SendLimit};
 pub use loss::{LossDetector, LossTime};
 pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
@@ -119,6 +122,8 @@ pub struct Recovery<T> {
     back_rate: BackRate,
     control: Control,
     burst_room: BurstRoom,
+    /// None for most.
+    rates: Option<Box<Limits>>,
     acks: AckSpacing,
     /// An ACK has not been looked at in full: it is too early to tell what is lost.
     is_rest_left: bool,
@@ -153,6 +158,7 @@ impl<T: Copy> Recovery<T> {
             back_rate: BackRate::default(),
             control: Control::new(now, modules.congestion),
             burst_room: BurstRoom::default(),
+            rates: None,
             acks: AckSpacing::default(),
             is_rest_left: false,
             scratch: Vec::new(),
@@ -164,6 +170,17 @@ impl<T: Copy> Recovery<T> {
     /// From now on packet numbers are skipped at random, drawn by `rng`: an ACK of one is an error.
     pub(crate) fn skip_numbers(&mut self, rng: Chance) {
         self.skips = Some(Skips::new(rng));
+    }
+
+    /// All that is sent keeps this limit.
+    pub fn keep_limit(&mut self, limit: &SendLimit) {
+        self.rates = Some(Box::new(Limits::new(Some(limit.clone()))));
+    }
+
+    /// The peer asks to be sent no more than this rate, as its word number `sequence`; `None`: as much as may
+    /// be.
+    pub fn on_rate_asked(&mut self, sequence: u64, rate: Option<Rate>) {
+        self.rates.get_or_insert_default().on_asked(sequence, rate);
     }
 
     /// Other modules, before anything was measured for the old ones.

@@ -23,6 +23,8 @@ pub enum Permit {
     Leave,
     /// The pacer lets it leave at this time.
     Wait(Instant),
+    /// Window and pacer would let it leave; a limit does at this time.
+    Limited(Instant),
     /// The window is full: an ACK or an expiry opens it.
     Blocked,
 }
@@ -42,7 +44,31 @@ impl<T: Copy> Recovery<T> {
                 Some(_) => {}
             }
         }
-        self.control.poll_pace(now, bytes).map_or_else(Permit::Wait, |()| Permit::Leave)
+        if let Err(at) = self.control.poll_pace(now, bytes) {
+            return Permit::Wait(at);
+        }
+        let turn = self.rates.as_mut().map_or(Ok(()), |rates| rates.poll(now, bytes));
+        turn.map_or_else(Permit::Limited, |()| Permit::Leave)
+    }
+
+    /// A datagram of `bytes` is out, whatever is in it: limits count all.
+    pub fn on_datagram_sent(&mut self, now: Instant, bytes: u64) {
+        if let Some(rates) = &mut self.rates {
+            rates.on_sent(now, bytes);
+        }
+    }
+
+    /// A packet would have left if a limit had let it, which says nothing of the path: what is measured
+    /// meanwhile is not all that it carries.
+    pub fn on_limited(&mut self) {
+        self.sampler.on_app_limited(self.sent.in_flight_bytes());
+    }
+
+    /// There is nothing to send that waits for its turn.
+    pub fn give_up_turn(&mut self) {
+        if let Some(rates) = &mut self.rates {
+            rates.rest();
+        }
     }
 
     /// Nothing was heard of what left for so long that only probes may follow, whatever the congestion
@@ -76,6 +102,7 @@ impl<T: Copy> Recovery<T> {
 
     /// A packet could leave, and there was nothing to send.
     pub fn on_app_limited(&mut self) {
+        self.give_up_turn();
         self.sampler.on_app_limited(self.sent.in_flight_bytes());
     }
 

@@ -167,7 +167,7 @@ fn what_outlives_a_burst_may_leave_beyond_the_window_at_the_paths_pace_and_most_
                 path.send();
                 left_ms.push((path.now - begin).as_millis());
             }
-            Permit::Wait(at) => path.now = at,
+            Permit::Wait(at) | Permit::Limited(at) => path.now = at,
             Permit::Blocked => break,
         }
     }

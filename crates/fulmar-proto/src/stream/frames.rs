@@ -22,6 +22,7 @@ impl Streams {
             SymbolFrame::MaxStreamData { id, max } => self.on_max_stream_data(id, max)?,
             SymbolFrame::MaxStreams { dir, max } => self.on_max_streams(dir, max)?,
             SymbolFrame::AckPolicy { .. }
+            | SymbolFrame::MaxRate { .. }
             | SymbolFrame::NewConnectionId(_)
             | SymbolFrame::RetireConnectionId { .. } => {}
         }

@@ -17,6 +17,7 @@ const MAX_STREAM_DATA: u8 = 0x11;
 const MAX_STREAMS_BI: u8 = 0x12;
 const MAX_STREAMS_UNI: u8 = 0x13;
 const ACK_POLICY: u8 = 0x14;
+const MAX_RATE: u8 = 0x15;
 const NEW_CONNECTION_ID: u8 = 0x18;
 const RETIRE_CONNECTION_ID: u8 = 0x19;
 
@@ -75,6 +76,13 @@ pub enum SymbolFrame<'a> {
         /// How often an ACK is sent again when nothing follows, at most.
         repeats: u64,
     },
+    /// The peer is asked to send no faster.
+    MaxRate {
+        /// Number of this word: that with the highest holds.
+        sequence: u64,
+        /// In UDP payloads; 0 for as fast as it likes.
+        bytes_per_second: u64,
+    },
     /// Another id by which the sender may be called (RFC 9000 19.15).
     NewConnectionId(NewConnectionId),
     /// The sender does not use an id of the receiver's any more (RFC 9000 19.16).
@@ -130,6 +138,9 @@ impl SymbolFrame<'_> {
             Self::AckPolicy { every_packets, delay_us, repeats } => {
                 put_all(out, ACK_POLICY, &[every_packets, delay_us, repeats])
             }
+            Self::MaxRate { sequence, bytes_per_second } => {
+                put_all(out, MAX_RATE, &[sequence, bytes_per_second])
+            }
             Self::NewConnectionId(new) => {
                 put_all(out, NEW_CONNECTION_ID, &[new.sequence, new.retire_below]);
                 out.push(new.cid.wire_bytes() as u8);
@@ -151,6 +162,7 @@ impl SymbolFrame<'_> {
             Self::AckPolicy { every_packets, delay_us, repeats } => {
                 len_all(&[every_packets, delay_us, repeats])
             }
+            Self::MaxRate { sequence, bytes_per_second } => len_all(&[sequence, bytes_per_second]),
             Self::NewConnectionId(new) => {
                 let token_bytes = new.reset_token.len();
                 len_all(&[new.sequence, new.retire_below]) + 1 + new.cid.wire_bytes() + token_bytes
@@ -205,6 +217,7 @@ impl<'a> SymbolFrames<'a> {
                 delay_us: r.varint()?,
                 repeats: r.varint()?,
             },
+            MAX_RATE => SymbolFrame::MaxRate { sequence: r.varint()?, bytes_per_second: r.varint()? },
             NEW_CONNECTION_ID => SymbolFrame::NewConnectionId(NewConnectionId {
                 sequence: r.varint()?,
                 retire_below: r.varint()?,
@@ -251,6 +264,7 @@ mod tests {
             SymbolFrame::MaxStreams { dir: Dir::Bi, max: 100 },
             SymbolFrame::MaxStreams { dir: Dir::Uni, max: 3 },
             SymbolFrame::AckPolicy { every_packets: 10, delay_us: 5000, repeats: 3 },
+            SymbolFrame::MaxRate { sequence: 7, bytes_per_second: 1_250_000 },
             SymbolFrame::NewConnectionId(NewConnectionId {
                 sequence: 70,
                 retire_below: 1,

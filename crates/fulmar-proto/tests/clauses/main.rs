@@ -12,6 +12,7 @@ mod ids;
 mod limits;
 mod moves;
 mod path;
+mod rates;
 mod recovery;
 mod streams;
 mod thin;

@@ -8,11 +8,12 @@ use serde_json::json;
 use super::watch::{WatchArgs, reload_on_hangup};
 use super::{raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
+use crate::limits::LimitArgs;
 use crate::listen::parse_listen;
 use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service};
 use crate::trust;
-use crate::tunnel::config::Config;
+use crate::tunnel::config::{Config, keep_limits};
 use crate::tunnel::far::gateway::Gateway;
 use crate::tunnel::watch::report::{Observed, ObservedGateway};
 use crate::units;
@@ -54,6 +55,8 @@ pub struct Args {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     tun: crate::packets::offer::TunArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
@@ -62,6 +65,7 @@ pub struct Args {
 /// Runs the command: until it is told to end. What the command line does not say, config.toml may.
 pub async fn run(args: Args) -> Result<(), Failure> {
     raise_descriptor_limit();
+    keep_limits(&args.limits)?;
     let config = Config::read(&Config::path(trust::home()?.path()))?;
     let section = config.gateway.as_ref();
     let listen = args.listen.or(section.map(|section| section.listen));

@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Failure;
+use crate::limits::LimitArgs;
 use crate::reach::{self, Manner};
 use crate::trust;
-use crate::tunnel::config::Config;
+use crate::tunnel::config::{Config, keep_limits};
 use crate::tunnel::near::client::Client;
 use crate::units::parse_seconds;
 
@@ -44,6 +45,8 @@ pub struct ClientArgs {
     /// Time to wait for an answer, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
     connect_timeout: Duration,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
@@ -58,6 +61,7 @@ impl ClientArgs {
 
     /// The gateways, and how to connect to them.
     pub fn gateways(&self) -> Result<(Vec<Host>, Manner), Failure> {
+        keep_limits(&self.limits)?;
         self.route(&Config::read(&Config::path(trust::home()?.path()))?)
     }
 

@@ -12,6 +12,7 @@ use super::section::{Section, Unit};
 use super::watch::{WatchArgs, reload_on_hangup};
 use super::{raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
+use crate::limits::{self, LimitArgs};
 use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::watch::report::{Observed, Report};
@@ -37,6 +38,8 @@ pub struct Args {
     config: Option<PathBuf>,
     #[command(flatten)]
     watch: WatchArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
@@ -60,6 +63,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
+    let file = path.clone();
+    limits::keep(&args.limits, move || Ok(Config::read(&file)?.limits()))?;
     let mut watch = args.watch.or(config.metrics).bind().await?;
     let metrics = watch.metrics_address();
     let (house, mut changes) = House::new(path);

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::exit::Failure;
 use crate::listen::parse_listen_here;
 use crate::trust;
-use crate::tunnel::watch::control::Socket;
+use crate::tunnel::watch::control::{Socket, reload};
 use crate::tunnel::watch::metrics;
 use crate::tunnel::watch::report::Observed;
 
@@ -75,11 +75,9 @@ impl Watch {
 pub async fn reload_on_hangup(commands: &[Arc<dyn Observed>]) {
     let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
     while hangup.recv().await.is_some() {
-        for command in commands {
-            match command.reload() {
-                Ok(told) => tracing::info!("{told}"),
-                Err(error) => tracing::error!("nothing has changed: {error}"),
-            }
+        match reload(commands) {
+            Ok(told) => told.iter().for_each(|told| tracing::info!("{told}")),
+            Err(error) => tracing::error!("nothing has changed: {error}"),
         }
     }
 }

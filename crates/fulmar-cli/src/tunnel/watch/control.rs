@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::report::{Observed, Report};
+use crate::limits;
 use crate::turned_away::{self, Refused};
 
 /// How long either side waits for the other.
@@ -79,7 +80,7 @@ async fn answer(stream: UnixStream, commands: Vec<Arc<dyn Observed>>) -> io::Res
     BufReader::new(recv.take(WORD_BYTES_MAX)).read_line(&mut word).await?;
     let answer = match word.trim() {
         "status" => Answer::Reports(commands.iter().map(|command| command.report()).collect()),
-        "reload" => match commands.iter().map(|command| command.reload()).collect() {
+        "reload" => match reload(&commands) {
             Ok(told) => Answer::Reloaded(told),
             Err(error) => Answer::Failed(error),
         },
@@ -89,6 +90,13 @@ async fn answer(stream: UnixStream, commands: Vec<Arc<dyn Observed>>) -> io::Res
     let mut line = serde_json::to_vec(&answer).map_err(io::Error::other)?;
     line.push(b'\n');
     send.write_all(&line).await
+}
+
+/// Reads again what the commands and the process have of files; says what came of it.
+pub fn reload(commands: &[Arc<dyn Observed>]) -> Result<Vec<String>, String> {
+    let mut told: Vec<String> = commands.iter().map(|command| command.reload()).collect::<Result<_, _>>()?;
+    told.extend(limits::reload().map_err(|failure| failure.to_string())?);
+    Ok(told)
 }
 
 /// Says a word to every command that runs, and hears their answers, each with its process.

@@ -186,6 +186,7 @@ fn symbol_frame(draw: &mut Draw, standing: &Standing, out: &mut Vec<u8>) {
             cid,
             reset_token: [sequence as u8; 16],
         }),
+        8 => SymbolFrame::MaxRate { sequence, bytes_per_second: large },
         _ => SymbolFrame::Stream {
             id,
             offset: large,
