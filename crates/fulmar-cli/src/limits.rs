@@ -1,8 +1,8 @@
 //! Rates that this process keeps over all its connections together: what it sends, and what it receives.
 //!
-//! What is sent waits for its turn before it becomes a packet ([`SendLimit`]); the other side is asked to send
-//! no faster than it is to be received ([`ReceiveLimit`]). The command line goes before config.toml, which is
-//! read again on `fulmar reload`.
+//! What is sent waits for its turn before it becomes a packet ([`SendLimit`]); the other side is asked to
+//! send no faster than it is to be received ([`ReceiveLimit`]). The command line goes before config.toml,
+//! which is read again on `fulmar reload`.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -97,7 +97,8 @@ pub fn keep(
     file: impl Fn() -> Result<Wish, Failure> + Send + 'static,
 ) -> Result<(), Failure> {
     let mut asked = LIMITS.asked();
-    (asked.args, asked.file) = (args.wish(), Some(Box::new(file)));
+    asked.args = args.wish();
+    asked.file = Some(Box::new(file));
     LIMITS.read(&mut asked).map(drop)
 }
 

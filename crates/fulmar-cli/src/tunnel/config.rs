@@ -358,9 +358,9 @@ mod tests {
         assert_eq!((config.tun[0].addresses.len(), config.tun[1].wanted().addresses.len()), (0, 1));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
+        assert_eq!(config.limits(), Wish::new(None, Some(20_000_000), Some(1_500_000)));
         let gateway = config.gateway.unwrap();
         assert_eq!((gateway.listen.port(), gateway.memory), (443, Some(512 << 20)));
-        assert_eq!(config.limits(), Wish::new(None, Some(20_000_000), Some(1_500_000)));
         assert_eq!(config.proxy[0].listen, values::proxy_default());
         assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
     }

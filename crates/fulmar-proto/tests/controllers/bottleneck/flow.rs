@@ -212,7 +212,7 @@ impl Flow {
         }
         match permit {
             Permit::Leave => self.recovery.on_app_limited(),
-            Permit::Wait(at) => self.recovery.wake_for_pacer(has_more.then_some(at)),
+            Permit::Wait(at) | Permit::Limited(at) => self.recovery.wake_for_pacer(has_more.then_some(at)),
             Permit::Blocked => {}
         }
         if permit != Permit::Leave && has_more {
