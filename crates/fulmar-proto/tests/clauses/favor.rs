@@ -1,4 +1,4 @@
-//! What an application favours is what it gets: docs/profiles/auto/silence.md.
+//! What an application favours is what it gets: notebook/auto/silence.md.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What can be left out of `auto`, one at a time, to see what it is worth.
 //!
-//! Nobody sends better without one of them: docs/profiles/auto.md has what each costs.
+//! Nobody sends better without one of them: notebook/auto/parts.md has what each costs.
 
 /// A mechanism of [`Auto`](super::Auto).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! Where flows keep a queue full none of them sees the shortest round trip, and what one leaves when it looks
 //! for it alone the others fill. If all drain in the same moment the queue is gone, and all know the path.
 //! Hosts' clocks agree within some hundredths of a second (NTP); flows whose clocks are 0.1 s apart still
-//! find each other, and a second apart it is as if there were no moments (docs/profiles/auto/crowds.md).
+//! find each other, and a second apart it is as if there were no moments (notebook/auto/crowds.md).
 //! Periods are a second times a power of two, so that the moments of a longer period belong to every shorter
 //! one.
 
