@@ -9,7 +9,7 @@ CARGO ?= cargo
 NO_STD := fulmar-units fulmar-gf fulmar-fec fulmar-control
 
 .PHONY: help demo demo-tcp test test-deep fmt fmt-check clippy unit doc examples no-std deny results results-quick benchmark bench-codes siege fuzz-quick release deb lab install \
-	bench-loopback bench-instructions comparison applications operator dashboard dashboard-test dashboard-pictures
+	bench-loopback bench-instructions comparison comparison-real applications operator dashboard dashboard-test dashboard-pictures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -148,6 +148,11 @@ dashboard-test: toolchain dashboard ## the page with the real program in Chromiu
 
 dashboard-pictures: toolchain dashboard ## the same, and the pictures of docs/operator.md anew
 	PICTURES="$(CURDIR)/docs/operator" CARGO="$(CARGO)" scripts/dashboard test
+
+# Root, or user namespaces, and an idle machine. What is not installed is named and left out.
+comparison-real: lab ## the README's table, in real time: Fulmar, hysteria, quinn, kcptun, TCP, one driver
+	target/release/fulmar-lab run experiments/auto/auto-peers.toml --skip-missing
+	target/release/fulmar-lab report --out docs/results
 
 comparison: lab ## Fulmar's row of the README's comparison, in virtual time
 	scripts/comparison
