@@ -44,7 +44,8 @@ test("from the choice to the saved experiment, and back", async () => {
   const person = await Person.enter(chromium, desk);
   const { page } = person;
   const names = ["auto", slow, "lt-tcp:rto_max=5"];
-  await page.getByRole("radio", { name: driver, exact: true }).check();
+  const label = driver === "real" ? "bridge" : "relay";
+  await page.getByRole("radio", { name: label, exact: true }).check();
   await choose(page, names);
   await page.getByLabel(/^rate A to B/i).fill("20M");
   await page.getByLabel(/^delay.* A to B/i).fill("5ms");

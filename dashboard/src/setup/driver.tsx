@@ -5,12 +5,12 @@ import { Positions } from "../ui/controls.tsx";
 
 const words: Record<DriverName, { label: string; title: string }> = {
   real: {
-    label: "bridge (real time)",
-    title: "the kernel and sockets, over the bridge between two network namespaces",
+    label: "bridge",
+    title: "real time: the kernel and sockets, over the bridge between two network namespaces",
   },
   relay: {
-    label: "relay (real time)",
-    title: "sockets through a relay: needs no rights, knows no kernel TCP",
+    label: "relay",
+    title: "real time: sockets through a relay; needs no rights, knows no kernel TCP",
   },
   virtual: {
     label: "virtual time",
