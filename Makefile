@@ -159,7 +159,7 @@ comparison: lab ## Fulmar's row of the README's comparison, in virtual time
 
 # `fulmar run` finds its library beside the program or in ../lib; it exists on Linux only.
 install: toolchain ## install the program into ~/.cargo/bin, and the library of `fulmar run` into ~/.cargo/lib
-	$(CARGO) install --locked --path crates/fulmar-cli
+	$(CARGO) install --locked --profile dist --path crates/fulmar-cli
 	$(CARGO) build --release --locked -p fulmar-preload
 	@library=target/release/libfulmar_preload.so; \
 	    ! test -f $$library || install -D -m 644 $$library "$${CARGO_HOME:-$$HOME/.cargo}/lib/fulmar/libfulmar_preload.so"

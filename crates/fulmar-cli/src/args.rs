@@ -13,18 +13,18 @@ use crate::{authorize, cp, demo, keygen, pair, perf, profiles, qlog, serve};
 
 const EXAMPLES: &str = "\
 Examples:
-    fulmar demo                                     # a lossy path on this machine: nothing to set up
+    fulmar demo                                     # a lossy path, on this machine
     fulmar serve --root /srv/files --invite         # on a server; shows a code
     fulmar pair server.example.org 7k2m-p9xd        # on a client, once
     fulmar cp report.pdf server.example.org:
     fulmar gateway --invite                         # on a server
-    fulmar proxy server.example.org                 # on a client, for curl -x socks5h://127.0.0.1:1080";
+    fulmar proxy server.example.org                 # on a client, for curl -x ..";
 
 const ENVIRONMENT: &str = "\
 Options of every command:
-    --qlog DIR             log each connection, packet by packet, to a file in this folder (format: qlog)
+    --qlog DIR             log each connection to a file in this folder (qlog)
     --qlog-max SIZE        maximum total size of the qlog files [default: 1G]
-    --log-format FORMAT    log format: text, json or journald [default: text; journald for systemd services]
+    --log-format FORMAT    text, json or journald [default: text; in systemd: journald]
 
 Environment:
     FULMAR_HOME     folder of identity, known_hosts and authorized_keys
@@ -247,6 +247,22 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// A terminal of 80 columns would wrap them in the middle of a command.
+    #[test]
+    fn examples_fit_a_terminal() {
+        let main = Cli::command();
+        for command in main.get_subcommands().chain([&main]) {
+            let texts = [command.get_after_help(), command.get_after_long_help()];
+            for line in texts
+                .into_iter()
+                .flatten()
+                .flat_map(|text| text.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+            {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+        }
     }
 
     #[test]

@@ -10,12 +10,12 @@ Exit codes:
     0  done
     1  failed for a reason not listed here
     2  the command line is wrong
-    3  no connection: name unknown, nobody answers, port taken, connection lost for good
-    4  not trusted: the server's key is unknown or has changed, or the server does not know ours
+    3  no connection: name unknown, no answer, port taken, connection lost
+    4  not trusted: the server's key is unknown or has changed, or ours is unknown
     5  a file, here or there: missing, not permitted, disk full, busy
     6  what arrived is not what was sent
     7  not everything was copied: what was left out is named, the rest is there
-  130  interrupted; a copy goes on where it stopped when the same command is given again";
+  130  interrupted; give the same command again to resume a copy";
 
 /// Why the program failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

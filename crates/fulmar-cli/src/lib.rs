@@ -23,6 +23,7 @@ pub mod demo;
 pub mod descriptors;
 pub mod exit;
 pub mod frames;
+pub mod host_names;
 pub mod keygen;
 pub mod limits;
 pub mod listen;

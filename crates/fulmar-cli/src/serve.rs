@@ -38,7 +38,7 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 Examples:
     fulmar serve --root /srv/files
-    fulmar serve --root /srv/files --invite        # shows a code for `fulmar pair`
+    fulmar serve --root /srv/files --invite        # a code for `fulmar pair`
     fulmar serve --root /srv/files --read-only --listen :443")]
 pub struct Args {
     /// Where to listen: an address, a port, or both

@@ -37,7 +37,7 @@ fn losses() {
     assert_eq!(loss("none"), Ok(Loss::None));
     assert_eq!(loss("0%"), Ok(Loss::None));
     assert_eq!(loss("5%"), Ok(Loss::Bernoulli(percent(5))));
-    assert_eq!(loss("0.05/10"), Ok(Loss::TwoState(TwoState::new(percent(5), 10_000).expect("possible"))));
+    assert_eq!(loss("5%/10"), Ok(Loss::TwoState(TwoState::new(percent(5), 10_000).expect("possible"))));
     let oven = Periodic { period: ms(20), on: ms(10), offset: ms(0), loss: percent(80) };
     assert_eq!(loss("periodic:20ms/10ms/80%"), Ok(Loss::Periodic(oven)));
     let hidden = PoissonBursts { interval_mean: ms(100), length: ms(5), loss: Probability::ONE };
@@ -45,7 +45,7 @@ fn losses() {
     assert_eq!(loss("pattern:01"), Ok(Loss::Pattern(LossPattern::new(vec![false, true]))));
     for text in [
         "",
-        "5",
+        "0.05",
         "60%/1",
         "5%/0.5",
         "5%/2/3",

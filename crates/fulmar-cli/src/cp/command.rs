@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::error::TransferError;
 use super::job::{self, Bound, Job};
+use super::observed::ObservedCopy;
 use super::plan::{Direction, Plan};
 use super::progress::{Line, Progress};
 use super::report::Report;
@@ -37,7 +38,7 @@ const REDRAW: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-    fulmar cp report.pdf server.example.org:              # to the folder that it serves
+    fulmar cp report.pdf server.example.org:              # to its folder
     fulmar cp server.example.org:report.pdf .             # from there
     fulmar cp -r photos server.example.org:backup         # a folder
     fulmar cp -p 443 report.pdf server.example.org:       # another port")]
@@ -86,9 +87,11 @@ pub async fn run(mut args: Args) -> Result<(), Failure> {
     let (session, direction, plan) = make_plan(&way, session, &args).await?;
 
     let progress = Arc::new(Progress::default());
+    let observed = ObservedCopy::new(way.host(), direction, &progress, &session);
+    let _status = observed.answer();
     let mut job = Job::new(direction, plan, &progress);
     let line = Line::new(&progress, !args.quiet && !args.json, !args.quiet);
-    let (session, result) = carry_out(&mut job, session, way.host(), &args, &line, &progress).await;
+    let (session, result) = carry_out(&mut job, session, &observed, &args, &line, &progress).await;
     line.clear();
     let result = result.and_then(|()| job.verdict().map_or(Ok(()), Err));
 
@@ -202,14 +205,16 @@ async fn make_plan(
 async fn carry_out(
     job: &mut Job,
     mut session: Session,
-    host: &str,
+    observed: &ObservedCopy,
     args: &Args,
     line: &Line,
     progress: &Progress,
 ) -> (Session, Result<(), Failure>) {
     let mut attempts = 0;
     let mut moved_before = 0;
+    let host = observed.host();
     loop {
+        observed.moves_to(&session);
         let bound = args.streams.map_or_else(Bound::default, |streams| Bound::files(streams.into()));
         let beside = successor(&session, host, args);
         let (worked, next) = watched(job.work(&session, bound), beside, line, &session, progress).await;

@@ -11,6 +11,7 @@ pub mod job;
 pub mod message;
 mod meta;
 pub mod name;
+pub mod observed;
 pub mod part;
 pub mod patience;
 pub mod plan;

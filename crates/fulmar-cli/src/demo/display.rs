@@ -140,12 +140,11 @@ impl Sample {
         };
         let drops = match self.queue_drops {
             0 => String::new(),
-            count => format!("  {count} dropped by the queue"),
+            count => format!("  drops {count}"),
         };
         format!(
-            "{:>9} of {}  {:>9}  RTT {:>3.0} ms  lost {:>4.1} %  {} {:>4.1} %{drops}{left}",
+            "{:>9}  {:>9}  RTT {:>3.0} ms  lost {:>4.1} %  {} {:>4.1} %{drops}{left}",
             units::bytes(self.bytes),
-            units::bytes(self.file_bytes),
             units::rate(rate_mbps),
             self.rtt_ms,
             self.wire_loss_percent,

@@ -8,6 +8,7 @@ use super::code::Code;
 use super::exchange::{self, PairError};
 use super::serving::{channel_of, no_invitation};
 use crate::exit::Failure;
+use crate::host_names::HostParser;
 use crate::keygen;
 use crate::reach::{self, DEFAULT_PORT};
 use crate::trust;
@@ -29,7 +30,7 @@ Examples:
     fulmar cp report.pdf server.example.org:        # from now on")]
 pub struct Args {
     /// The server
-    #[arg(value_name = "HOST[:PORT]", value_hint = clap::ValueHint::Hostname)]
+    #[arg(value_name = "HOST[:PORT]", value_parser = HostParser, hide_possible_values = true)]
     host: String,
     /// The code that the server shows
     code: String,

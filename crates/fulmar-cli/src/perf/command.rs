@@ -9,6 +9,7 @@ use super::protocol::Load;
 use super::report::Interval;
 use super::{client, server};
 use crate::exit::Failure;
+use crate::host_names::HostParser;
 use crate::listen::parse_listen;
 use crate::reach::{self, ClientArgs, ServerArgs, Service};
 use crate::tunnel::config::keep_limits;
@@ -28,7 +29,7 @@ pub struct Args {
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
     /// Measure the path to the server at this name or address
-    #[arg(short, long, value_name = "HOST")]
+    #[arg(short, long, value_name = "HOST", value_parser = HostParser, hide_possible_values = true)]
     client: Option<String>,
     /// Seconds to send [default: 10, unless -n is given]
     #[arg(short, long, value_parser = parse_seconds, conflicts_with = "bytes")]

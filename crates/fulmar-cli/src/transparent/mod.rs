@@ -48,7 +48,7 @@ enum Handling {
 Examples:
     sudo fulmar transparent server.example.org
     sudo fulmar transparent server.example.org --only 10.0.0.0/8
-    fulmar transparent server.example.org --rules print      # shows the changes, makes none")]
+    fulmar transparent server.example.org --rules print      # changes nothing")]
 pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]

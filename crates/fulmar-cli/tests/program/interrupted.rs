@@ -57,6 +57,22 @@ fn a_client_that_is_killed_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn status_shows_a_copy_under_way() {
+    let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
+    here.write("f", FILE_BYTES, 1);
+    let server = home.serve(there.path());
+    let relay = slow_path_to(server.address);
+    let mut copy = home.start(&["cp", "-p", &port(&relay), &here.arg("f"), "127.0.0.1:"]);
+    wait_for_a_part(there.path());
+    home.run(&["status"]).success().says("cp with 127.0.0.1").says("serve at 127.0.0.1");
+    let reports = home.run(&["status", "--json"]).success().json();
+    let report = reports.as_array().unwrap().iter().find(|report| report["command"] == "cp").expect("a copy");
+    assert!(report["up_bytes"].as_u64() > Some(0) && report["down_bytes"] == 0, "{report}");
+    assert!(report["connections"][0]["sent_bytes"].as_u64() > Some(0), "{report}");
+    copy.kill();
+}
+
+#[test]
 fn a_download_that_is_interrupted_goes_on_unless_the_source_is_another() {
     let (home, here, there) = (Home::new(), Folder::new(), Folder::new());
     there.write("f", FILE_BYTES, 1);

@@ -7,7 +7,7 @@ use fulmar_net::{Loss, parse};
 use fulmar_proto::Profile;
 
 use super::bridge::Common;
-use super::sim::{Profiles, seconds};
+use super::sim::{Profiles, ProfilesParser, seconds};
 use crate::bridge;
 use crate::link::LinkSpec;
 use crate::outcome::Outcome;
@@ -27,7 +27,8 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     /// Profiles, by commas
-    #[arg(long, default_value = "newreno,cubic,auto")]
+    #[arg(long, default_value = "newreno,cubic,auto", value_parser = ProfilesParser)]
+    #[arg(hide_possible_values = true)]
     profile: Profiles,
     /// Loss rates, by commas, in place of --loss
     #[arg(long, value_delimiter = ',', value_name = "LOSS", value_parser = parse::model::loss)]

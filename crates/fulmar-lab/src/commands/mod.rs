@@ -27,7 +27,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time
 ///
@@ -49,7 +49,8 @@ const EXAMPLES: &str = "Examples:
   fulmar-lab run experiments/profiles-loss.toml --quick && fulmar-lab report
   fulmar-lab swarm --for 10min                                  # does the protocol hold?
 
-Values: rates 64k 100M 1.5G, times 250us 20ms 1.5s 2min, shares 5% 0.05, sizes 30kB 64KiB 10MB.
+Values: rates 64k 100M 1.5G, times 250us 20ms 1.5s 2min, shares 5% 0.1%, sizes 30kB 64KiB 10MB.
+Bare numbers are Mbit/s, milliseconds and percent.
 What everything means: docs/lab.md, docs/internals/network-model.md.";
 
 // What each does is said at its arguments.
@@ -83,6 +84,28 @@ enum Command {
     Population(population::Args),
     Trace(trace::Args),
     Swarm(swarm::Args),
+    /// Print completions for a shell
+    Completions {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder: fulmar-lab.1, fulmar-lab-sim.1, ..
+    Manual {
+        /// Folder
+        #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        into: std::path::PathBuf,
+    },
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), String> {
+    clap_complete::generate(shell, &mut Cli::command(), "fulmar-lab", &mut std::io::stdout());
+    Ok(())
+}
+
+fn manual(folder: &std::path::Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), folder))
+        .map_err(|e| format!("{}: {e}", folder.display()))
 }
 
 impl Cli {
@@ -98,6 +121,8 @@ impl Cli {
             Command::Random(args) => random::run(&args),
             Command::Population(args) => population::run(&args),
             Command::Trace(args) => trace::run(&args),
+            Command::Completions { shell } => completions(shell),
+            Command::Manual { into } => manual(&into),
             #[cfg(target_os = "linux")]
             Command::Demo(args) => demo::run(&args),
             #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use fulmar_cli::profile_names::ProfileParser;
 use fulmar_proto::Profile;
 
 use super::progress::Bar;
@@ -33,7 +34,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Profile of the flow
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = ProfileParser, hide_possible_values = true)]
     profile: String,
     /// Paths to 16 Mb/s and 100 ms only
     #[arg(long)]

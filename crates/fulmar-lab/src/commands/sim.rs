@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, TypedValueParser};
 use fulmar_net::parse;
 use fulmar_proto::{Profile, ProfileError};
 
@@ -25,7 +26,7 @@ use crate::traffic::Traffic;
   fulmar-lab sim --rate 1G --rtt 10ms -t 3 --speed              # how fast the simulator is here")]
 pub(super) struct Args {
     /// Profile of each flow, by commas: auto,tcp-fec-interleave:g=2,r=0.7,cubic (see `fulmar profiles`)
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = ProfilesParser, hide_possible_values = true)]
     profile: Profiles,
     /// Traffic of each flow, by commas: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s,
     /// web:100ms/30kB
@@ -70,7 +71,7 @@ pub(super) struct Args {
 
 /// A length of time; a bare number is seconds.
 pub(super) fn seconds(text: &str) -> Result<Duration, parse::ParseError> {
-    parse::duration(text).or_else(|error| parse::duration(&format!("{text}s")).map_err(|_| error))
+    parse::duration(&format!("{text}s")).or_else(|_| parse::duration(text))
 }
 
 /// Profiles by commas, of which there are some in profiles: what has no setting's equals sign begins the next
@@ -91,6 +92,27 @@ impl FromStr for Profiles {
             }
         }
         specs.iter().map(|spec| Profile::parse(spec)).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Reads profiles, and knows the names of all, for the shell's completion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProfilesParser;
+
+impl TypedValueParser for ProfilesParser {
+    type Value = Profiles;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<Profiles, clap::Error> {
+        TypedValueParser::parse_ref(&str::parse::<Profiles>, command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(fulmar_proto::profile_names().into_iter().map(PossibleValue::new)))
     }
 }
 
@@ -151,6 +173,15 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Elsewhere a bare number is milliseconds.
+    #[test]
+    fn a_bare_time_to_run_is_seconds() {
+        for (text, millis) in [("1", 1000), ("0.5", 500), ("20ms", 20), ("2min", 120_000)] {
+            assert_eq!(seconds(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert!(seconds("soon").is_err());
+    }
 
     #[test]
     fn commas_within_profiles_and_between_them() {

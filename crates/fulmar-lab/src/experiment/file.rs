@@ -172,7 +172,7 @@ value = 3.5
             ("repetitions = 2", "repetition = 2", 4, "unknown field"),
             ("\"auto\"", "\"tcp-\"", 9, "tcp-"),
             ("\"auto\"", "\"vegas\"", 9, "no sender 'vegas'"),
-            ("[\"0%\", \"5%\"]", "[\"0%\", \"5\"]", 11, "is not a probability"),
+            ("[\"0%\", \"5%\"]", "[\"0%\", \"0.05\"]", 11, "is not a probability"),
             ("burst = [\"none\", \"5\"]", "burst = []", 12, "no values"),
             ("duration = \"2s\"", "duration = \"0\"", 3, "must not be zero"),
             ("repetitions = 2", "at_once = 0", 4, "at least one run at once"),

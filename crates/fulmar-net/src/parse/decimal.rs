@@ -31,10 +31,6 @@ impl Decimal {
         let product = u128::from(self.digits) * u128::from(factor);
         u64::try_from((product + divisor / 2) / divisor).ok()
     }
-
-    pub(super) const fn is_zero(self) -> bool {
-        self.digits == 0
-    }
 }
 
 #[cfg(test)]

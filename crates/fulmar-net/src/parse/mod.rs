@@ -2,15 +2,17 @@
 //!
 //! | function | examples |
 //! |---|---|
-//! | [`rate`] | `100M`, `1.5G`, `64k`, `2.5Gbit`, `800000` (bits per second, decimal prefixes) |
+//! | [`rate`] | `100M`, `1.5G`, `64k`, `10` (bits per second, decimal prefixes; a bare number is Mbit/s) |
 //! | [`link_rate`] | as above, or `unlimited`, or in steps: `100M,5s:10M,10s:100M` |
-//! | [`duration`] | `20ms`, `1.5s`, `250us`, `100ns`, `2min`, `1h`, `0` |
-//! | [`probability`] | `5%`, `0.1%`, `0.05` |
+//! | [`duration`] | `20ms`, `1.5s`, `250us`, `100ns`, `2min`, `1h`, `20` (a bare number is ms) |
+//! | [`probability`] | `5%`, `0.1%`, `5` (a bare number is percent) |
 //! | [`bytes`] | `64KiB`, `1.5MB`, `100M`, `1500`, `1500B` (K, M, G are powers of 1000, Ki, Mi, Gi of 1024) |
 //! | [`queue_limit`] | `1bdp`, `100p`, `64KiB` |
 //! | [`milli`] | `5`, `2.5` (thousandths: 5000, 2500) |
 //! | [`model`] | whole queues, losses, stalls, policers |
 //! | [`trace`] | rates and losses over time |
+//!
+//! A number without a unit means what it means to `fulmar demo`, too.
 //!
 //! The functions have the shape that `clap`'s `value_parser` wants. Numbers are read as decimal fractions,
 //! never as floating point, so `0.1` is a tenth.
@@ -51,19 +53,27 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// A rate in bits per second.
+/// A rate; Mbit/s if no unit is given.
 ///
 /// # Errors
 /// If the text is no such rate.
 pub fn rate(text: &str) -> Result<Rate, ParseError> {
     let error = || ParseError::new(text, "a rate in bits per second such as 64k, 100M or 1.5G");
     let (number, unit) = Decimal::split(text).ok_or_else(error)?;
+    let is_bare = unit.is_empty();
     let unit = ["bit/s", "bits/s", "bps", "b/s", "bit"]
         .iter()
         .find_map(|end| unit.strip_suffix(end))
         .unwrap_or(unit);
     let factor = match unit.trim_end() {
-        "" => 1,
+        // `10bit` is ten bits; `10` is what a person means.
+        "" => {
+            if is_bare {
+                1_000_000
+            } else {
+                1
+            }
+        }
         "k" | "K" => 1_000,
         "M" => 1_000_000,
         "G" => 1_000_000_000,
@@ -73,7 +83,7 @@ pub fn rate(text: &str) -> Result<Rate, ParseError> {
     number.times(factor).map(Rate::from_bits_per_second).ok_or_else(error)
 }
 
-/// A length of time. The unit may be left out for zero only.
+/// A length of time; milliseconds if no unit is given.
 ///
 /// # Errors
 /// If the text is none.
@@ -83,29 +93,27 @@ pub fn duration(text: &str) -> Result<Duration, ParseError> {
     let nanos_per_unit = match unit {
         "ns" => 1,
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-        "ms" => 1_000_000,
+        "ms" | "" => 1_000_000,
         "s" => 1_000_000_000,
         "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        "" if number.is_zero() => 1,
         _ => return Err(error()),
     };
     number.times(nanos_per_unit).map(Duration::from_nanos).ok_or_else(error)
 }
 
-/// A probability: percent with a sign, or a number from 0 to 1.
+/// A probability in percent, with the sign or without.
 ///
 /// # Errors
-/// If the text is neither.
+/// If the text is none. A bare number between 0 and 1 is none either: a person may mean 0.05 % or 5 %.
 pub fn probability(text: &str) -> Result<Probability, ParseError> {
-    let error = || ParseError::new(text, "a probability such as 5% or 0.05");
+    let error = || ParseError::new(text, "a probability such as 5% or 0.05%");
     let (number, unit) = Decimal::split(text).ok_or_else(error)?;
-    let ppb_per_unit = match unit {
-        "%" => 10_000_000,
-        "" => 1_000_000_000,
-        _ => return Err(error()),
-    };
-    let ppb = number.times(ppb_per_unit).filter(|&ppb| ppb <= 1_000_000_000);
+    let ppb = number.times(10_000_000).filter(|&ppb| match unit {
+        "%" => ppb <= 1_000_000_000,
+        "" => ppb == 0 || (10_000_000..=1_000_000_000).contains(&ppb),
+        _ => false,
+    });
     ppb.map(Probability::from_ppb).ok_or_else(error)
 }
 
@@ -175,7 +183,9 @@ mod tests {
             ("64k", 64_000),
             (" 1.544 Mbit/s ", 1_544_000),
             ("10Gbps", 10_000_000_000),
-            ("800000", 800_000),
+            ("800000bit", 800_000),
+            ("10", 10_000_000),
+            ("0.5", 500_000),
             ("0", 0),
         ] {
             assert_eq!(bits(text), Ok(expected), "{text}");
@@ -199,11 +209,12 @@ mod tests {
             ("7ns", 7),
             ("2min", 120_000_000_000),
             ("1h", 3_600_000_000_000),
+            ("20", 20_000_000),
             ("0", 0),
         ] {
             assert_eq!(duration(text), Ok(Duration::from_nanos(nanos)), "{text}");
         }
-        for text in ["20", "ms", "20 m", "-1s", "1d", "99999999999h"] {
+        for text in ["", "ms", "20 m", "-1s", "1d", "99999999999h"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }
@@ -211,11 +222,11 @@ mod tests {
     #[test]
     fn probabilities() {
         for (text, ppb) in
-            [("5%", 50_000_000), ("0.05", 50_000_000), ("0.001%", 10_000), ("100%", 1_000_000_000), ("0", 0)]
+            [("5%", 50_000_000), ("5", 50_000_000), ("0.001%", 10_000), ("100", 1_000_000_000), ("0", 0)]
         {
             assert_eq!(probability(text), Ok(Probability::from_ppb(ppb)), "{text}");
         }
-        for text in ["5", "1.01", "101%", "%", "five", "-0.1"] {
+        for text in ["0.05", "0.99", "101", "101%", "%", "five", "-0.1"] {
             assert!(probability(text).is_err(), "{text}");
         }
     }

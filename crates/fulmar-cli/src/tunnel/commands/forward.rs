@@ -18,8 +18,8 @@ use crate::tunnel::wire::target::Place;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-    fulmar forward server.example.org -L 5432:db:5432        # localhost:5432 reaches db:5432
-    fulmar forward server.example.org -R 8080:localhost:80   # the gateway's port 8080 reaches this machine
+    fulmar forward server.example.org -L 5432:db:5432        # here to db
+    fulmar forward server.example.org -R 8080:localhost:80   # there to here
     fulmar forward server.example.org -L 5353:9.9.9.9:53/udp")]
 pub struct Args {
     /// The gateway, and how to reach it.

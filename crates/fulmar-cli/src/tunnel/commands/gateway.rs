@@ -30,8 +30,9 @@ use fulmar::AllowedProfiles;
 #[command(after_help = "\
 Examples:
     fulmar gateway                                 # at UDP port 4747
-    fulmar gateway --listen :443 --invite          # shows a code for `fulmar pair`
-    echo 'permit=\"10.0.0.5:22\" fulmar-ed25519 AAAA... alice' >> ~/.config/fulmar/authorized_keys")]
+    fulmar gateway --listen :443 --invite          # a code for `fulmar pair`
+A line in authorized_keys that lets a client reach one machine behind the gateway:
+    permit=\"10.0.0.5:22\" fulmar-ed25519 AAAA... alice")]
 pub struct Args {
     /// Where to listen: an address, a port, or both [default: UDP port 4747 on every address]
     #[arg(short, long, value_name = "ADDR", value_parser = parse_listen)]

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Failure;
+use crate::host_names::HostParser;
 use crate::limits::LimitArgs;
 use crate::reach::{self, Manner};
 use crate::trust;
@@ -29,7 +30,7 @@ use crate::units::parse_seconds;
 pub struct ClientArgs {
     /// Gateway: HOST, HOST:PORT or a name from config.toml. Of several, separated by commas, the first one
     /// that answers is used
-    #[arg(value_name = "HOST[:PORT]", value_hint = clap::ValueHint::Hostname)]
+    #[arg(value_name = "HOST[:PORT]", value_parser = HostParser, hide_possible_values = true)]
     gateways: String,
     /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
     /// [default: auto]

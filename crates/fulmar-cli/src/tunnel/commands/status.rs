@@ -171,8 +171,14 @@ fn title(report: &Report) -> String {
         0 => String::new(),
         all => format!(", {all} packets dropped ({})", causes.join(", ")),
     };
+    let relation = match report.command.as_str() {
+        "cp" => " with",
+        // Its places have their own words: `forward at 127.0.0.1:8389`.
+        "up" => ":",
+        _ => " at",
+    };
     format!(
-        "{} at {} (process {}, for {}): {} up, {} down, {} flows, {} refused{dropped}",
+        "{}{relation} {} (process {}, for {}): {} up, {} down, {} flows, {} refused{dropped}",
         report.command,
         report.at,
         report.pid,

@@ -11,6 +11,7 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 
+use fulmar_cli::profile_names::ProfileParser;
 use fulmar_proto::Profile;
 
 use page::Page;
@@ -32,7 +33,7 @@ const TRACES: &str = "FULMAR_TRACES";
   FULMAR_TRACES=~/traces fulmar-lab population --page docs/results/population.md   # hours")]
 pub(super) struct Args {
     /// Profile of the flows
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = ProfileParser, hide_possible_values = true)]
     profile: String,
     /// Fewer paths, slow and short ones, and one seed of everything
     #[arg(long)]
@@ -155,6 +156,6 @@ mod tests {
         // What loses half has less.
         let lossy = of_one_second("--loss 50%").run("cubic").expect("a table");
         assert!(lossy.rows[0].1[0] < values[0], "{:?}", lossy.rows);
-        assert!(of_one_second("--loss 5").run("auto").is_err());
+        assert!(of_one_second("--loss 0.05").run("auto").is_err());
     }
 }
