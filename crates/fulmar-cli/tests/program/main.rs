@@ -37,3 +37,4 @@ mod tunnel_port;
 mod tunnel_trust;
 mod tunnel_udp;
 mod tunnel_wait;
+mod websocket;

@@ -1,5 +1,5 @@
-//! One client of the local proxy that speaks HTTP/1.1: CONNECT, and requests for `http://` (RFC 9110 7.6,
-//! 9.3.6; RFC 9112 3.2.2).
+//! One client of the local proxy that speaks HTTP/1.1: CONNECT, requests for `http://` (RFC 9110 7.6, 9.3.6;
+//! RFC 9112 3.2.2), and WebSocket without CONNECT (RFC 6455), for `ws://` too.
 
 use std::convert::Infallible;
 use std::io;
@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -130,7 +131,7 @@ impl Visit {
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<Body>, OpenError> {
-        if request.uri().scheme_str() != Some("http") {
+        if !matches!(request.uri().scheme_str(), Some("http" | "ws")) {
             let text = "this is a proxy: it takes CONNECT, and requests for http:// in their absolute form";
             return Err(OpenError::new(Code::Malformed, text));
         }
@@ -138,12 +139,16 @@ impl Visit {
         let host = HeaderValue::from_str(&authority(request.uri())).map_err(|e| malformed(&e))?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = path.parse::<Uri>().map_err(|e| malformed(&e))?;
+        let wants_websocket = is_websocket(request.headers());
         strip(request.headers_mut());
         // A proxy speaks its own version, both ways (RFC 9110 2.5): with that of an old origin a body without
         // a length would end as its connection does.
         *request.version_mut() = Version::HTTP_11;
         // The target of the request counts, whatever the header says (RFC 9112 3.2.2).
         request.headers_mut().insert(header::HOST, host);
+        if wants_websocket {
+            return self.upgrade(request, &place).await;
+        }
 
         let mut last = self.last.lock().await;
         let mut sender = match usable(last.take(), &place).await {
@@ -159,6 +164,35 @@ impl Visit {
         Ok(response)
     }
 
+    /// A request after which both sides speak WebSocket, if the origin agrees. It has a connection of its
+    /// own.
+    async fn upgrade(
+        &self,
+        mut request: Request<Incoming>,
+        place: &Place,
+    ) -> Result<Response<Body>, OpenError> {
+        say_websocket(request.headers_mut());
+        let asking = hyper::upgrade::on(&mut request);
+        let mut sender = self.dial(place).await?;
+        let response = sender.send_request(request).await;
+        let mut response = response.map_err(|e| OpenError::new(Code::Other, format!("{place}: {e}")))?;
+        strip(response.headers_mut());
+        *response.version_mut() = Version::HTTP_11;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response.map(|body| body.boxed()));
+        }
+        say_websocket(response.headers_mut());
+        let answering = hyper::upgrade::on(&mut response);
+        let client = self.client.clone();
+        self.is_carried.store(true, Ordering::SeqCst);
+        tokio::spawn(async move {
+            if let Err(error) = carry_upgraded(asking, answering, &client).await {
+                tracing::debug!("WebSocket: {error}");
+            }
+        });
+        Ok(response.map(|_| empty()))
+    }
+
     /// A connection for requests to a place.
     async fn dial(&self, place: &Place) -> Result<SendRequest<Incoming>, OpenError> {
         let (recv, send) = self.client.open(&Target::Tcp(place.clone())).await?.into_halves();
@@ -166,7 +200,7 @@ impl Visit {
         let handshake =
             hyper::client::conn::http1::Builder::new().preserve_header_case(true).handshake(stream);
         let (sender, connection) = handshake.await.map_err(OpenError::lost)?;
-        tokio::spawn(connection);
+        tokio::spawn(connection.with_upgrades());
         Ok(sender)
     }
 }
@@ -225,6 +259,34 @@ async fn carry(request: Request<Incoming>, flow: Flow, client: &Client) -> Resul
     Ok(())
 }
 
+/// Carries what follows an upgrade that both sides agreed on.
+async fn carry_upgraded(asking: OnUpgrade, answering: OnUpgrade, client: &Client) -> Result<(), String> {
+    let (near, far) = tokio::try_join!(asking, answering).map_err(|e| e.to_string())?;
+    let near = near.downcast::<TokioIo<Carried>>().map_err(|_| "not a TCP connection")?;
+    let far = far.downcast::<TokioIo<Counted>>().map_err(|_| "not a flow")?;
+    let (reader, mut writer) = near.io.into_inner().split();
+    let Counted { recv, mut send, .. } = far.io.into_inner();
+    send.write_all(&near.read_buf).await.map_err(|e| e.to_string())?;
+    writer.write_all(&far.read_buf).await.map_err(|e| e.to_string())?;
+    pump((reader, writer), (recv, send), Way::Up, client.traffic()).await;
+    Ok(())
+}
+
+/// Whether a request asks for WebSocket (RFC 6455 4.1).
+fn is_websocket(headers: &HeaderMap) -> bool {
+    let names = |name: HeaderName, word: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    names(header::CONNECTION, "upgrade") && names(header::UPGRADE, "websocket")
+}
+
+/// Says again what is between two neighbours: it is so between the next two as well.
+fn say_websocket(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+}
+
 /// Host and port as they were written, without the name and password of a user.
 fn authority(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
@@ -281,6 +343,19 @@ mod tests {
         assert_eq!(of("http://example.org/x", Some(80)), Ok(Place::new("example.org", 80)));
         assert_eq!(of("example.org", None).unwrap_err().code, Code::Malformed);
         assert_eq!(of("/x", Some(80)).unwrap_err().code, Code::Malformed);
+    }
+
+    #[test]
+    fn websocket_is_asked_for_with_both_headers() {
+        let asks = |connection: &str, upgrade: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("connection", HeaderValue::from_str(connection).unwrap());
+            headers.insert("upgrade", HeaderValue::from_str(upgrade).unwrap());
+            is_websocket(&headers)
+        };
+        assert!(asks("Upgrade", "websocket") && asks("keep-alive, upgrade", "WebSocket"));
+        assert!(!asks("keep-alive", "websocket") && !asks("Upgrade", "h2c"));
+        assert!(!is_websocket(&HeaderMap::new()));
     }
 
     #[test]
