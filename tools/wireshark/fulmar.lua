@@ -306,6 +306,7 @@ local SYMBOL_FRAMES = {
   [0x12] = function(r) return string.format("MAX_STREAMS bidirectional %d", r:varint()) end,
   [0x13] = function(r) return string.format("MAX_STREAMS unidirectional %d", r:varint()) end,
   [0x14] = function(r) return string.format("ACK_POLICY %d packets, %d us, %d repetitions", r:varint(), r:varint(), r:varint()) end,
+  [0x15] = function(r) return string.format("MAX_RATE %d: %d bytes per second", r:varint(), r:varint()) end,
   [0x18] = function(r)
     local number = r:varint()
     r:varint()

@@ -20,9 +20,6 @@ const HEADER_BYTES_V6: u64 = 48;
 /// How long the end of a connection may take to reach the other side before the program ends.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// How often it is looked whether something has come.
-const LISTEN_INTERVAL: Duration = Duration::from_secs(1);
-
 /// TLS alerts (RFC 8446, section 6) that are about trust.
 const ALERTS_OF_TRUST: [u8; 6] = [42, 43, 46, 48, ALERT_ACCESS_DENIED, 116];
 
@@ -88,16 +85,9 @@ impl Session {
         let _ = tokio::time::timeout(round_trip, self.endpoint.wait_idle()).await;
     }
 
-    /// Resolves when nothing has come for so long.
+    /// Resolves when nothing has been answered from now on for so long.
     pub async fn silent_for(&self, time: Duration) {
-        let (mut count, mut since) = (self.received_datagrams(), tokio::time::Instant::now());
-        while since.elapsed() <= time {
-            tokio::time::sleep(LISTEN_INTERVAL).await;
-            let now = self.received_datagrams();
-            if now != count {
-                (count, since) = (now, tokio::time::Instant::now());
-            }
-        }
+        self.connection.unanswered(time).await;
     }
 
     /// Datagrams that have come.

@@ -139,8 +139,10 @@ mod tests {
     fn where_all_take_little_each_may_have_all() {
         let mut division = Division::new(Some(rate(1000)));
         let names: [u64; 2] = core::array::from_fn(|_| division.join(at(0)));
-        names.map(|name| division.share(at(0), name));
-        names.map(|name| division.tell(at(100), name, rate(100)));
+        for name in names {
+            division.share(at(0), name);
+            division.tell(at(100), name, rate(100));
+        }
         assert_eq!(division.share(at(100), names[0]), Some(rate(1000)));
         division.set_rate(None);
         assert_eq!(division.share(at(100), names[0]), None);

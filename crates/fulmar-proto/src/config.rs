@@ -21,6 +21,9 @@ pub struct TransportConfig {
     pub(crate) allowed_profiles: AllowedProfiles,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) keep_alive: Option<Duration>,
+    pub(crate) keep_alive_idle: Option<Duration>,
+    pub(crate) keep_alive_trial: Option<Duration>,
+    pub(crate) answer_timeout: Option<Duration>,
     pub(crate) send_limit: Option<SendLimit>,
     pub(crate) receive_limit: Option<ReceiveLimit>,
     pub(crate) handshake_timeout: Option<Duration>,
@@ -50,6 +53,9 @@ impl Default for TransportConfig {
             allowed_profiles: AllowedProfiles::Obeying,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
+            keep_alive_idle: None,
+            keep_alive_trial: None,
+            answer_timeout: None,
             send_limit: None,
             receive_limit: None,
             handshake_timeout: None,
@@ -184,6 +190,16 @@ optional_setters! {
     /// Silence after which this end sends something to keep the connection and its NAT bindings. Default:
     /// never.
     keep_alive: Duration = TIMES;
+    /// Where nothing of the application's comes or goes for long, the silence grows up to this: what every
+    /// NAT remembers. Default: it does not grow.
+    keep_alive_idle: Duration = TIMES;
+    /// And from there up to this, as far as the NAT on the way is found to remember: the peer asks for a sign
+    /// of life where it has forgotten. Default: nothing is tried.
+    keep_alive_trial: Duration = TIMES;
+    /// What was sent and is not answered for so long ends the connection, and so does a silence that is so
+    /// much longer than those that [`Self::keep_alive_idle`] lets a peer have, however much longer
+    /// [`Self::idle_timeout`] is, which counts where nothing was asked as well. Default: never.
+    answer_timeout: Duration = TIMES;
     /// What the window of [`Self::receive_window_bytes`] is at first. `None`: a few MiB. A connection whose
     /// streams are read by many, some of them slowly, begins with all of it: the window of the connection
     /// would grow with the fast ones only, and the unread bytes of the slow ones fill it.

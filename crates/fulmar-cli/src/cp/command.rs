@@ -19,8 +19,7 @@ use crate::session::Session;
 use crate::tunnel::config::keep_limits;
 use crate::units;
 
-/// Silence of a server, which is asked for a sign of life every five seconds, after which another connection
-/// is made.
+/// A server that has not answered for so long is silent: another connection is made.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
 /// Between two attempts to make it.

@@ -25,11 +25,20 @@ pub mod private;
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
 
-/// Silence after which a connection is given up.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Silence after which a connection is given up, if nothing was asked in it ..
+const IDLE_TIMEOUT: Duration = Duration::from_secs(180);
+/// .. and if something was.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Silence after which a sign of life is sent: hashing a large file, say, sends nothing for a while.
+/// Silence after which a client sends a sign of life while a connection is in use ..
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// .. when it is not: NATs forget after 30 s at the earliest (RFC 4787 4.3 wants two minutes) ..
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(26);
+/// .. and where the NAT on the way is found to remember, at most.
+const KEEP_ALIVE_TRIAL: Duration = Duration::from_secs(90);
+
+/// The longest silence that can be asked for: half of what ends a connection.
+const KEEP_ALIVE_MAX: Duration = Duration::from_secs(90);
 
 /// Waiting for an answer in silence is patience up to here; then it is said who is waited for.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -109,6 +118,8 @@ pub struct ClientArgs {
     /// Rates that are kept.
     #[command(flatten)]
     pub limits: LimitArgs,
+    #[command(flatten)]
+    quiet: KeepAliveArgs,
     /// Say nothing while a server is being reached.
     #[arg(skip)]
     pub is_quiet: bool,
@@ -125,8 +136,25 @@ impl ClientArgs {
             profile: self.profile(),
             accept_new: self.accept_new,
             connect_timeout: self.connect_timeout,
+            keep_alive: self.quiet.keep_alive,
             is_quiet: self.is_quiet,
         }
+    }
+}
+
+/// How long a client may be silent.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct KeepAliveArgs {
+    /// Longest silence before a sign of life is sent to keep NATs and firewalls open, in seconds, at most 90
+    /// [default: 26, and longer where the NAT is found to remember]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_keep_alive)]
+    pub keep_alive: Option<Duration>,
+}
+
+fn parse_keep_alive(text: &str) -> Result<Duration, String> {
+    match parse_seconds(text)? {
+        time if (Duration::from_secs(1)..=KEEP_ALIVE_MAX).contains(&time) => Ok(time),
+        _ => Err(format!("it takes 1 to {} seconds", KEEP_ALIVE_MAX.as_secs())),
     }
 }
 
@@ -139,6 +167,8 @@ pub struct Manner {
     pub accept_new: bool,
     /// How long to wait for an answer.
     pub connect_timeout: Duration,
+    /// Longest silence, if it is not to be found out.
+    pub keep_alive: Option<Duration>,
     /// Say nothing while waiting.
     pub is_quiet: bool,
 }
@@ -303,7 +333,8 @@ async fn attempt(
     let crypto =
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
-    let transport = transport(&manner.profile, Windows::of(&[service]))?;
+    let mut transport = transport(&manner.profile, Windows::of(&[service]))?;
+    keep_alive(&mut transport, manner.keep_alive).map_err(|e| Failure::Usage(e.to_string()))?;
     let mut opening =
         std::pin::pin!(open(address, &name, crypto, transport, manner.connect_timeout, Some(own_key)));
     tokio::select! {
@@ -438,7 +469,7 @@ fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure
 
 fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> {
     let mut transport = TransportConfig::default();
-    transport.idle_timeout(Some(IDLE_TIMEOUT))?.keep_alive(Some(KEEP_ALIVE))?;
+    transport.idle_timeout(Some(IDLE_TIMEOUT))?.answer_timeout(Some(ANSWER_TIMEOUT))?;
     transport.trace_packets(qlog::events_max());
     transport.send_limit(Some(limits::send())).receive_limit(Some(limits::receive()));
     if windows == Windows::Many {
@@ -447,6 +478,14 @@ fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> 
         transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES)?;
     }
     Ok(transport)
+}
+
+/// A client keeps its connections; servers only answer. `longest` is what its user says.
+fn keep_alive(transport: &mut TransportConfig, longest: Option<Duration>) -> Result<(), ConfigError> {
+    transport.keep_alive(Some(KEEP_ALIVE.min(longest.unwrap_or(KEEP_ALIVE))))?;
+    transport.keep_alive_idle(Some(longest.unwrap_or(KEEP_ALIVE_IDLE)))?;
+    transport.keep_alive_trial(Some(longest.unwrap_or(KEEP_ALIVE_TRIAL)))?;
+    Ok(())
 }
 
 /// Every address of this machine, by IPv6 and IPv4, where there is IPv6.

@@ -68,7 +68,7 @@ use path::Path;
 use quiet::Quiet;
 use rest_of_ack::RestOfAck;
 pub(crate) use setup::Setup;
-use setup::{PeerLimits, local_parameters, path_limits, recovery_modules, stream_config};
+use setup::{PeerLimits, keep_alive, local_parameters, path_limits, recovery_modules, stream_config};
 use stash::Stash;
 use stats::Counts;
 
@@ -248,7 +248,12 @@ impl Connection {
             state: State::Handshaking,
             close_reason: None,
             shutdown: None,
-            liveness: Liveness::new(now, config.handshake_timeout_of(setup.side), config.keep_alive),
+            liveness: Liveness::new(
+                now,
+                config.handshake_timeout_of(setup.side),
+                config.answer_timeout,
+                keep_alive(&config),
+            ),
             quiet: Box::default(),
             cids: setup.cids(),
             handshake: Handshake::new(session, keys, profile.handshake_timer),
@@ -297,6 +302,7 @@ impl Connection {
     /// A symbol arrived or left: its memory is kept for repair symbols that refer to it, and for as long as
     /// any may be under way.
     fn on_symbol_passed(&mut self, now: Instant) {
+        self.liveness.on_used(now);
         let rtt = self.path.recovery.rtt().smoothed();
         self.release_at = Some(now + std::time::Duration::from_secs(1) + rtt * 4);
     }

@@ -314,8 +314,12 @@ impl Connection {
                 let mut to = delivery!(self);
                 self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }
-            Frame::Datagram(data) => self.on_datagram_frame(data)?,
+            Frame::Datagram(data) => {
+                self.liveness.on_used(now);
+                self.on_datagram_frame(data)?;
+            }
             Frame::PathChallenge(token) => {
+                self.liveness.on_challenged();
                 self.elsewhere.responses.truncate(RESPONSES_MAX - 1);
                 self.elsewhere.responses.insert(0, token);
             }

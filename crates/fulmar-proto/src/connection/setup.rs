@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fulmar_fec::{Code, DecoderLimits, Geometry, NoCode};
 
 use super::cids::{CidSource, Cids, KEPT};
+use super::liveness::KeepAlive;
 use super::path::Validation;
 use crate::config::TransportConfig;
 use crate::crypto::ResetToken;
@@ -69,6 +70,13 @@ pub(super) fn recovery_modules(profile: &Profile, context: &MakeContext) -> reco
         loss: (profile.loss)(context),
         config: profile.recovery,
     }
+}
+
+/// How this end keeps the connection through silence, if it does.
+pub(super) fn keep_alive(config: &TransportConfig) -> Option<KeepAlive> {
+    let min = config.keep_alive?;
+    let known = config.keep_alive_idle.unwrap_or(min);
+    Some(KeepAlive::new(min, known, config.keep_alive_trial.unwrap_or(known)))
 }
 
 pub(super) fn path_limits(config: &TransportConfig) -> recovery::PathLimits {

@@ -14,7 +14,7 @@ impl Connection {
             return self.state.timeout();
         }
         [
-            self.liveness.dead_at(self.probe_timeout()),
+            self.dead_at(),
             self.liveness.keep_alive_at(),
             self.handshake.timeout(),
             self.path.recovery.timeout(!self.coding.is_all_delivered()),
@@ -44,7 +44,7 @@ impl Connection {
             return;
         }
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if is_due(self.liveness.dead_at(self.probe_timeout())) {
+        if is_due(self.dead_at()) {
             // RFC 9000 10.1: silently.
             self.drain(now, ConnectionError::TimedOut);
             return;
@@ -59,7 +59,7 @@ impl Connection {
             self.is_ping_pending |= !self.path.recovery.has_outstanding();
         }
         if is_due(self.wants_port_at()) {
-            self.quiet.on_port_wanted(self.path.recovery.unanswered_since(TIMEOUTS_IN_VAIN));
+            self.quiet.on_port_wanted(self.unanswered_since());
             self.events.push_back(Event::PathSilent);
         }
         self.handshake.handle_timeout(now);
@@ -88,6 +88,17 @@ impl Connection {
         if self.elsewhere.is_empty() { None } else { self.elsewhere.timeout(self.grace()) }
     }
 
+    /// When the peer is given up.
+    fn dead_at(&self) -> Option<Instant> {
+        self.liveness.dead_at(self.probe_timeout(), self.unanswered_since())
+    }
+
+    /// Since when nothing has been answered of what left and asks for an answer; `None` while it is too early
+    /// to tell, three probe timeouts.
+    pub fn unanswered_since(&self) -> Option<Instant> {
+        self.path.recovery.unanswered_since(TIMEOUTS_IN_VAIN)
+    }
+
     /// Servers cannot do anything about a NAT.
     fn may_ask_for_life(&self) -> bool {
         self.side.is_client() && matches!(self.state, State::Established)
@@ -95,7 +106,7 @@ impl Connection {
 
     /// When this client wants another port.
     fn wants_port_at(&self) -> Option<Instant> {
-        let since = self.path.recovery.unanswered_since(TIMEOUTS_IN_VAIN).filter(|_| self.may_ask_for_life());
+        let since = self.unanswered_since().filter(|_| self.may_ask_for_life());
         self.quiet.wants_port_at(since, self.probe_timeout())
     }
 

@@ -320,6 +320,7 @@ impl Connection {
                     frame::put_datagram(buf, &data);
                     draft.is_ack_eliciting = true;
                     self.counts.datagrams_sent += 1;
+                    self.liveness.on_used(now);
                 }
             }
             Payload::Symbol(turn) => self.put_symbol(now, turn, draft, buf),

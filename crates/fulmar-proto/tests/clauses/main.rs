@@ -8,6 +8,7 @@ mod favor;
 use fulmar_world as common;
 mod handshake;
 mod hostile;
+mod idle;
 mod ids;
 mod limits;
 mod moves;

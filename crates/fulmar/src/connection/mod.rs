@@ -223,6 +223,23 @@ impl Connection {
         self.0.lock().proto.stats()
     }
 
+    /// Resolves once nothing has been answered for `time` of what this end sent, from now on or before: the
+    /// peer is gone, or the way to it. While all is answered, or nothing is asked, this wakes nobody. For the
+    /// end that has connected; the other hears nothing of that.
+    pub async fn unanswered(&self, time: Duration) {
+        let begin = clock::now();
+        loop {
+            let mut silent = std::pin::pin!(self.0.silent.notified());
+            silent.as_mut().enable();
+            let since = self.0.lock().proto.unanswered_since();
+            match since.map(|since| since.max(begin) + time) {
+                Some(at) if at <= clock::now() => return,
+                Some(at) => tokio::time::sleep_until(clock::to_tokio(at)).await,
+                None => silent.await,
+            }
+        }
+    }
+
     /// Asks the peer for a sign of life: keeps the connection and NAT bindings on the way open.
     pub fn ping(&self) {
         self.0.act(|state| state.proto.ping());

@@ -42,6 +42,8 @@ pub(crate) struct ConnectionShared {
     pub(crate) available: [Notify; 2],
     pub(crate) datagram_received: Notify,
     pub(crate) datagrams_unblocked: Notify,
+    /// Nothing is answered any more.
+    pub(crate) silent: Notify,
     /// The connection has ended, or its close was sent.
     pub(crate) ended: Notify,
     /// `Connection`s and streams the application holds.
@@ -164,6 +166,7 @@ impl ConnectionShared {
             available: [Notify::new(), Notify::new()],
             datagram_received: Notify::new(),
             datagrams_unblocked: Notify::new(),
+            silent: Notify::new(),
             ended: Notify::new(),
             handles: AtomicUsize::new(0),
             finishes_dropped: AtomicBool::new(false),
@@ -225,7 +228,10 @@ impl ConnectionShared {
                 Event::DatagramReceived => self.datagram_received.notify_waiters(),
                 Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
                 Event::Delivered => state.on_delivered(wakers),
-                Event::PathSilent => state.is_path_silent = true,
+                Event::PathSilent => {
+                    state.is_path_silent = true;
+                    self.silent.notify_waiters();
+                }
                 Event::Closed(_) => self.on_closed(state, wakers),
                 _ => {}
             }

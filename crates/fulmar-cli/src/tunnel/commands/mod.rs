@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::Failure;
 use crate::host_names::HostParser;
 use crate::limits::LimitArgs;
-use crate::reach::{self, Manner};
+use crate::reach::{self, KeepAliveArgs, Manner};
 use crate::trust;
 use crate::tunnel::config::{Config, keep_limits};
 use crate::tunnel::near::client::Client;
@@ -48,6 +48,8 @@ pub struct ClientArgs {
     connect_timeout: Duration,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    quiet: KeepAliveArgs,
     /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
@@ -78,7 +80,8 @@ impl ClientArgs {
             accept_new |= host.accept_new;
         }
         let profile = reach::favoring(&profile.unwrap_or_else(|| "auto".into()), self.favor.as_deref());
-        Ok((gateways, Manner { profile, accept_new, connect_timeout: self.connect_timeout, is_quiet: false }))
+        let (connect_timeout, keep_alive) = (self.connect_timeout, self.quiet.keep_alive);
+        Ok((gateways, Manner { profile, accept_new, connect_timeout, keep_alive, is_quiet: false }))
     }
 }
 

@@ -248,8 +248,13 @@ type Way = (Vec<fulmar::identity::Host>, Manner);
 fn route(config: &Config, name: &str) -> Result<Way, Failure> {
     let host = config.host(name).map_err(Failure::Usage)?;
     let profile = host.profile.unwrap_or_else(|| "auto".into());
-    let manner =
-        Manner { profile, accept_new: host.accept_new, connect_timeout: CONNECT_TIMEOUT, is_quiet: true };
+    let manner = Manner {
+        profile,
+        accept_new: host.accept_new,
+        connect_timeout: CONNECT_TIMEOUT,
+        keep_alive: None,
+        is_quiet: true,
+    };
     Ok((host.gateways, manner))
 }
 

@@ -29,16 +29,12 @@ const HEAD_START: Duration = Duration::from_millis(400);
 /// Pauses between attempts to connect again: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Silence of a gateway, which is asked for a sign of life every five seconds, after which another is looked
-/// for.
+/// A gateway that has not answered for so long is silent: another is looked for.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
 /// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes
 /// to find another, so that who asked at the beginning of the silence is asked for there.
 pub const ANSWER_MAX: Duration = Duration::from_secs(14);
-
-/// How often it is looked whether a connection is silent.
-const LISTEN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// After so long without an answer it is said what may be the matter.
 const HINT_AFTER: Duration = Duration::from_secs(4);
@@ -62,9 +58,10 @@ impl Link {
         Arc::ptr_eq(&self._greeting, &other._greeting)
     }
 
-    /// Resolves when nothing has come from now on for so long that nobody should wait for an answer any more.
+    /// Resolves when nothing has been answered from now on for so long that nobody should wait for it any
+    /// more.
     pub async fn answers_nobody(&self) {
-        silent(&self.session, ANSWER_MAX).await;
+        self.session.silent_for(ANSWER_MAX).await;
     }
 }
 
@@ -138,7 +135,7 @@ impl Route {
                     tell.send_replace(None);
                     why
                 }
-                () = silent(&link.session, SILENCE_MAX) => "it is silent".into(),
+                () = link.session.silent_for(SILENCE_MAX) => "it is silent".into(),
             };
             tracing::warn!("{}: {why}; connecting again", link.gateway);
             let begin = Instant::now();
@@ -188,21 +185,6 @@ fn jittered(pause: Duration) -> Duration {
 async fn lost(session: &Session) -> String {
     session.connection().closed().await;
     session.close_reason().map_or_else(|| "connection lost".into(), |why| why.to_string())
-}
-
-/// Resolves when nothing has come for so long.
-async fn silent(session: &Session, silence_max: Duration) {
-    let received = || session.connection().stats().received_datagrams;
-    let (mut count, mut since) = (received(), Instant::now());
-    loop {
-        tokio::time::sleep(LISTEN_INTERVAL).await;
-        let now = received();
-        if now != count {
-            (count, since) = (now, Instant::now());
-        } else if since.elapsed() > silence_max {
-            return;
-        }
-    }
 }
 
 /// Connects, and makes sure that we are let in: a gateway judges its client only after the connection stands.
