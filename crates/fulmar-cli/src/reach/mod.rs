@@ -19,8 +19,10 @@ use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge, Meeting};
 use crate::units::parse_seconds;
 use crate::{pair, qlog, turned_away};
+use quiet::KeepAliveArgs;
 
 pub mod private;
+pub mod quiet;
 
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
@@ -29,16 +31,6 @@ pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(180);
 /// .. and if something was.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Silence after which a client sends a sign of life while a connection is in use ..
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// .. when it is not: NATs forget after 30 s at the earliest (RFC 4787 4.3 wants two minutes) ..
-const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(26);
-/// .. and where the NAT on the way is found to remember, at most.
-const KEEP_ALIVE_TRIAL: Duration = Duration::from_secs(90);
-
-/// The longest silence that can be asked for: half of what ends a connection.
-const KEEP_ALIVE_MAX: Duration = Duration::from_secs(90);
 
 /// Waiting for an answer in silence is patience up to here; then it is said who is waited for.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -139,22 +131,6 @@ impl ClientArgs {
             keep_alive: self.quiet.keep_alive,
             is_quiet: self.is_quiet,
         }
-    }
-}
-
-/// How long a client may be silent.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct KeepAliveArgs {
-    /// Longest silence before a sign of life is sent to keep NATs and firewalls open, in seconds, at most 90
-    /// [default: 26, and longer where the NAT is found to remember]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_keep_alive)]
-    pub keep_alive: Option<Duration>,
-}
-
-fn parse_keep_alive(text: &str) -> Result<Duration, String> {
-    match parse_seconds(text)? {
-        time if (Duration::from_secs(1)..=KEEP_ALIVE_MAX).contains(&time) => Ok(time),
-        _ => Err(format!("it takes 1 to {} seconds", KEEP_ALIVE_MAX.as_secs())),
     }
 }
 
@@ -334,7 +310,7 @@ async fn attempt(
         crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let own_key = identity.public_key().to_line("");
     let mut transport = transport(&manner.profile, Windows::of(&[service]))?;
-    keep_alive(&mut transport, manner.keep_alive).map_err(|e| Failure::Usage(e.to_string()))?;
+    quiet::keep_alive(&mut transport, manner.keep_alive).map_err(|e| Failure::Usage(e.to_string()))?;
     let mut opening =
         std::pin::pin!(open(address, &name, crypto, transport, manner.connect_timeout, Some(own_key)));
     tokio::select! {
@@ -478,14 +454,6 @@ fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> 
         transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES)?;
     }
     Ok(transport)
-}
-
-/// A client keeps its connections; servers only answer. `longest` is what its user says.
-fn keep_alive(transport: &mut TransportConfig, longest: Option<Duration>) -> Result<(), ConfigError> {
-    transport.keep_alive(Some(KEEP_ALIVE.min(longest.unwrap_or(KEEP_ALIVE))))?;
-    transport.keep_alive_idle(Some(longest.unwrap_or(KEEP_ALIVE_IDLE)))?;
-    transport.keep_alive_trial(Some(longest.unwrap_or(KEEP_ALIVE_TRIAL)))?;
-    Ok(())
 }
 
 /// Every address of this machine, by IPv6 and IPv4, where there is IPv6.

@@ -33,6 +33,8 @@ mod tunnel_liar;
 mod tunnel_life;
 mod tunnel_lost;
 #[cfg(target_os = "linux")]
+mod tunnel_moved;
+#[cfg(target_os = "linux")]
 mod tunnel_port;
 mod tunnel_trust;
 mod tunnel_udp;

@@ -241,7 +241,7 @@ mod tests {
         let mut all = Vec::new();
         for _ in 0..40 {
             let silence = keep_alive.period(now - Instant::ZERO);
-            now = now + silence;
+            now += silence;
             keep_alive.on_sent(silence);
             if silence > Duration::from_secs(remembers_s) {
                 keep_alive.on_challenged();

@@ -32,6 +32,10 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 /// A gateway that has not answered for so long is silent: another is looked for.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 
+/// A gateway that has not answered for so long may be elsewhere: its name is asked again, each time after so
+/// long.
+const NAME_AFTER: Duration = Duration::from_millis(1500);
+
 /// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes
 /// to find another, so that who asked at the beginning of the silence is asked for there.
 pub const ANSWER_MAX: Duration = Duration::from_secs(14);
@@ -135,6 +139,7 @@ impl Route {
                     tell.send_replace(None);
                     why
                 }
+                () = has_moved(&link) => "its name stands for another address".into(),
                 () = link.session.silent_for(SILENCE_MAX) => "it is silent".into(),
             };
             tracing::warn!("{}: {why}; connecting again", link.gateway);
@@ -185,6 +190,19 @@ fn jittered(pause: Duration) -> Duration {
 async fn lost(session: &Session) -> String {
     session.connection().closed().await;
     session.close_reason().map_or_else(|| "connection lost".into(), |why| why.to_string())
+}
+
+/// Resolves when a gateway does not answer and its name no longer stands for where it was: it is not waited
+/// for there as long as for one that is only silent.
+async fn has_moved(link: &Link) {
+    loop {
+        link.session.silent_for(NAME_AFTER).await;
+        let was = link.session.connection().remote_address().ip().to_canonical();
+        let now = link.gateway.resolve().await.unwrap_or_default();
+        if !now.is_empty() && !now.iter().any(|address| address.ip().to_canonical() == was) {
+            return;
+        }
+    }
 }
 
 /// Connects, and makes sure that we are let in: a gateway judges its client only after the connection stands.
