@@ -184,7 +184,10 @@ impl Endpoint {
                 let known = self.by_cid.get(&dcid).or_else(|| self.by_original.get(&dcid));
                 match known {
                     Some(&at) => Route::Connection(ConnectionHandle(at)),
-                    None if ty == LongType::Initial => self.accept(now, meta, dcid, scid, datagram, response),
+                    None if ty == LongType::Initial => {
+                        let initial = InitialPacket::parse(meta, dcid, scid, datagram);
+                        initial.map_or(Route::Drop, |initial| self.accept(now, &initial, response))
+                    }
                     None => Route::Drop,
                 }
             }
@@ -233,54 +236,69 @@ impl Endpoint {
         Route::Drop
     }
 
-    /// A client's first packet.
-    fn accept(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        dcid: ConnectionId,
-        scid: ConnectionId,
-        datagram: &[u8],
-        response: &mut Vec<u8>,
-    ) -> Route {
+    /// A client knocks.
+    fn accept(&mut self, now: Instant, initial: &InitialPacket<'_>, response: &mut Vec<u8>) -> Route {
         let Some(server) = self.server.clone() else { return Route::Drop };
-        if datagram.len() < INITIAL_DATAGRAM_BYTES_MIN {
-            return Route::Drop;
-        }
-        let Some(initial) = InitialPacket::parse(datagram) else { return Route::Drop };
         if initial.token.is_empty() && self.beginners.count() >= server.retry_above_handshakes {
             // Whether the packet is authentic costs more to find out than the answer, which is shorter.
-            self.put_retry(now, meta, &dcid, &scid, response);
-            return respond(meta, response);
+            self.put_retry(now, initial, response);
+            return respond(initial.meta, response);
         }
-        let keys = PacketKeys::initial(&dcid, Side::Server);
+        // After a Retry as well they follow from the connection id that the client was told to use.
+        let keys = PacketKeys::initial(&initial.dcid, Side::Server);
         if !initial.is_authentic(&keys) {
             return Route::Drop;
         }
-        let validated = match initial.token {
+        match self.admit(now, initial, &server) {
+            Ok(entry) => self.begin(now, initial, keys, &server, entry),
+            Err(Some(error)) => {
+                put_refusal(&keys, initial, error, response);
+                respond(initial.meta, response)
+            }
+            Err(None) => Route::Drop,
+        }
+    }
+
+    /// Whether the server takes one more, and this one. A refusal without a word is of a client that asks
+    /// again soon.
+    fn admit(
+        &self,
+        now: Instant,
+        initial: &InitialPacket<'_>,
+        server: &ServerConfig,
+    ) -> Result<Entry, Option<TransportError>> {
+        let refused = |code, reason: String| Some(TransportError::new(code, reason));
+        let original_dcid = match initial.token {
             [] => None,
-            token => match self.token_key.open(token, meta.remote, &dcid, now) {
-                Ok(validated) => Some(validated),
+            // RFC 9000 8.1.2: the client takes no second Retry, so it has to begin anew.
+            token => match self.token_key.open(token, initial.meta.remote, &initial.dcid, now) {
+                Ok(validated) => Some(validated.original_dcid),
                 Err(refusal) => {
-                    // RFC 9000 8.1.2: the client takes no second Retry, so it has to begin anew.
-                    let error = TransportError::new(TransportErrorCode::InvalidToken, refusal.to_string());
-                    put_refusal(&keys, &dcid, &scid, error, response);
-                    return respond(meta, response);
+                    return Err(refused(TransportErrorCode::InvalidToken, refusal.to_string()));
                 }
             },
         };
         if self.connection_count() >= server.connections_max {
-            let error = TransportError::new(TransportErrorCode::ConnectionRefused, "too many connections");
-            put_refusal(&keys, &dcid, &scid, error, response);
-            return respond(meta, response);
+            return Err(refused(TransportErrorCode::ConnectionRefused, "too many connections".into()));
         }
         let limits = Limits { of_all: server.handshakes_max, of_network: server.handshakes_per_network_max };
-        let displaced = match self.beginners.room(now, meta.remote, limits) {
+        let displaces = match self.beginners.room(now, initial.meta.remote, limits) {
             Room::Free => None,
             Room::InsteadOf(connection) => Some(connection),
-            // The client asks again soon.
-            Room::None => return Route::Drop,
+            Room::None => return Err(None),
         };
+        Ok(Entry { original_dcid, displaces })
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        initial: &InitialPacket<'_>,
+        keys: PacketKeys,
+        server: &ServerConfig,
+        entry: Entry,
+    ) -> Route {
+        let InitialPacket { meta, dcid, scid, .. } = *initial;
         let local_cid = self.new_cid();
         let setup = Setup {
             side: Side::Server,
@@ -289,43 +307,34 @@ impl Endpoint {
             local_ip: meta.local_ip,
             local_cid,
             peer_cid: scid,
-            original_cid: validated.as_ref().map_or(dcid, |token| token.original_dcid),
-            retry_cid: validated.as_ref().map(|_| dcid),
+            original_cid: entry.original_dcid.unwrap_or(dcid),
+            retry_cid: entry.original_dcid.map(|_| dcid),
             cid_source: self.cid_source.clone(),
             seed: self.draw_seed(),
         };
         let reset_token = self.cid_source.reset_key.token(&local_cid);
         let start = |parameters| Session::start_server(&server.crypto, parameters);
-        // After a Retry as well they follow from the connection id that the client was told to use.
-        match Connection::new(now, setup, keys, Some(reset_token), start) {
-            Ok(connection) => {
-                if let Some(at) = displaced {
-                    self.leave_beginners(at);
-                    self.displaced.push_back(at);
-                }
-                let slot = Slot { cids: vec![local_cid], original: Some(dcid), ..Slot::default() };
-                let handle = self.insert(slot);
-                if let Some(slot) = &mut self.slots[handle.0] {
-                    slot.beginner = Some(self.beginners.enter(now, meta.remote, handle.0));
-                }
-                Route::New(handle, Box::new(connection))
-            }
+        let connection = match Connection::new(now, setup, keys, Some(reset_token), start) {
+            Ok(connection) => connection,
             Err(error) => {
                 tracing::warn!(%error, "server cannot begin a handshake");
-                Route::Drop
+                return Route::Drop;
             }
+        };
+        if let Some(at) = entry.displaces {
+            self.leave_beginners(at);
+            self.displaced.push_back(at);
         }
+        let handle = self.insert(Slot { cids: vec![local_cid], original: Some(dcid), ..Slot::default() });
+        if let Some(slot) = &mut self.slots[handle.0] {
+            slot.beginner = Some(self.beginners.enter(now, meta.remote, handle.0));
+        }
+        Route::New(handle, Box::new(connection))
     }
 
     /// Asks a client to come again and prove its address.
-    fn put_retry(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        dcid: &ConnectionId,
-        scid: &ConnectionId,
-        response: &mut Vec<u8>,
-    ) {
+    fn put_retry(&mut self, now: Instant, initial: &InitialPacket<'_>, response: &mut Vec<u8>) {
+        let InitialPacket { meta, dcid, scid, .. } = initial;
         let new_cid = self.new_cid();
         let token = self.token_key.seal(meta.remote, dcid, &new_cid, now, &mut self.rng);
         retry::put(scid, &new_cid, dcid, &token, response);
@@ -434,20 +443,39 @@ fn respond(meta: &DatagramMeta, response: &[u8]) -> Route {
     })
 }
 
+/// What is known of a client that is let in.
+struct Entry {
+    /// Where its first packet went, if it was asked to come again.
+    original_dcid: Option<ConnectionId>,
+    /// The handshake that it takes the place of.
+    displaces: Option<usize>,
+}
+
 /// A client's first packet, not opened.
 struct InitialPacket<'a> {
+    meta: &'a DatagramMeta,
+    dcid: ConnectionId,
+    scid: ConnectionId,
     packet: &'a [u8],
     pn_offset: usize,
     token: &'a [u8],
 }
 
 impl<'a> InitialPacket<'a> {
-    fn parse(datagram: &'a [u8]) -> Option<Self> {
+    fn parse(
+        meta: &'a DatagramMeta,
+        dcid: ConnectionId,
+        scid: ConnectionId,
+        datagram: &'a [u8],
+    ) -> Option<Self> {
+        if datagram.len() < INITIAL_DATAGRAM_BYTES_MIN {
+            return None;
+        }
         // What has a short header is no Initial packet, whatever the length of its id.
         let parsed = packet::parse(datagram, ConnectionId::LEN_MIN).ok()?;
         let PacketKind::Initial { token, .. } = &parsed.kind else { return None };
         let (packet, token) = (datagram.get(..parsed.end)?, datagram.get(token.clone())?);
-        Some(Self { packet, pn_offset: parsed.pn_offset, token })
+        Some(Self { meta, dcid, scid, packet, pn_offset: parsed.pn_offset, token })
     }
 
     /// It was made by someone who follows the protocol. Anything else costs a server no state.
@@ -457,14 +485,9 @@ impl<'a> InitialPacket<'a> {
 }
 
 /// Tells a client why no connection is taken, without keeping anything of it.
-fn put_refusal(
-    keys: &PacketKeys,
-    dcid: &ConnectionId,
-    scid: &ConnectionId,
-    error: TransportError,
-    out: &mut Vec<u8>,
-) {
-    let span = PacketHeader::Initial { dcid: *scid, scid: *dcid, token: &[] }.put(PacketNumber(0), out);
+fn put_refusal(keys: &PacketKeys, initial: &InitialPacket<'_>, error: TransportError, out: &mut Vec<u8>) {
+    let header = PacketHeader::Initial { dcid: initial.scid, scid: initial.dcid, token: &[] };
+    let span = header.put(PacketNumber(0), out);
     frame::put_close(out, &Close::Transport(error), INITIAL_DATAGRAM_BYTES_MIN - out.len() - TAG_BYTES);
     if keys.seal(PacketNumber(0), out, span).is_err() {
         out.clear();

@@ -44,7 +44,7 @@ pub enum TransportErrorCode {
 }
 
 impl TransportErrorCode {
-    const NAMED: [(Self, u64); 15] = [
+    const NAMED: &[(Self, u64)] = &[
         (Self::NoError, 0x0),
         (Self::Internal, 0x1),
         (Self::ConnectionRefused, 0x2),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn codes_survive_the_wire() {
-        for (code, wire) in TransportErrorCode::NAMED {
+        for &(code, wire) in TransportErrorCode::NAMED {
             assert_eq!(code.to_wire(), wire);
             assert_eq!(TransportErrorCode::from_wire(wire), code);
         }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use strum::IntoEnumIterator as _;
+
 use crate::units::printable;
 
 /// Where the codes of streams that are reset begin.
@@ -11,7 +13,7 @@ const RESET_CODES: u64 = 0x100;
 pub const STALLED: &str = "nothing has moved for too long";
 
 /// Why a request failed, as the wire says it (docs/internals/cp-protocol.md, section 5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumIter)]
 #[non_exhaustive]
 pub enum FileCode {
     /// There is no such file or folder.
@@ -73,24 +75,7 @@ impl FileCode {
 
     /// From the number on the wire.
     pub fn from_wire(code: u16) -> Self {
-        const KNOWN: [FileCode; 15] = [
-            FileCode::NotFound,
-            FileCode::Denied,
-            FileCode::WrongKind,
-            FileCode::Full,
-            FileCode::Io,
-            FileCode::Mismatch,
-            FileCode::Busy,
-            FileCode::Changed,
-            FileCode::Protocol,
-            FileCode::Version,
-            FileCode::Outside,
-            FileCode::BadName,
-            FileCode::Replaced,
-            FileCode::Stalled,
-            FileCode::Crowded,
-        ];
-        KNOWN.into_iter().find(|known| known.to_wire() == code).unwrap_or(Self::Unknown(code))
+        Self::iter().find(|known| known.to_wire() == code).unwrap_or(Self::Unknown(code))
     }
 
     /// The code that a stream is reset with where no ERROR can be said any more

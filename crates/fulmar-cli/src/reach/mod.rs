@@ -7,22 +7,21 @@ use std::time::Duration;
 use fulmar::crypto::{self, Identity, PublicKey};
 use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{
-    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Favor, Profile, ServerConfig,
+    AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ServerConfig,
     TransportConfig,
 };
 
 use crate::exit::Failure;
-use crate::limits::{self, LimitArgs};
 use crate::pair::invitation::Clients;
-use crate::profile_names::ProfileParser;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge, Meeting};
-use crate::units::parse_seconds;
-use crate::{pair, qlog, turned_away};
-use quiet::KeepAliveArgs;
+use crate::{limits, pair, qlog, turned_away};
 
+mod manner;
 pub mod private;
 pub mod quiet;
+
+pub use manner::{ClientArgs, Manner, MannerArgs, favoring};
 
 /// Where servers listen if nothing else is said.
 pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
@@ -86,67 +85,6 @@ impl Service {
             Self::Pair => b"fulmar-pair/1",
         }
     }
-}
-
-/// What every client can be told.
-#[derive(Debug, Clone, clap::Args)]
-pub struct ClientArgs {
-    /// The server's port
-    #[arg(short, long, default_value_t = DEFAULT_PORT)]
-    pub port: u16,
-    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
-    #[arg(long, default_value = "auto", value_parser = ProfileParser, hide_possible_values = true)]
-    profile: String,
-    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic
-    /// (two to four times its volume), `throughput` sends none [default: balanced]
-    #[arg(long, value_parser = Favor::NAMES)]
-    favor: Option<String>,
-    /// Trust an unknown server without asking, and remember its key
-    #[arg(long)]
-    accept_new: bool,
-    /// Time to wait for an answer, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
-    connect_timeout: Duration,
-    /// Rates that are kept.
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    #[command(flatten)]
-    quiet: KeepAliveArgs,
-    /// Say nothing while a server is being reached.
-    #[arg(skip)]
-    pub is_quiet: bool,
-}
-
-impl ClientArgs {
-    /// Name of the profile.
-    pub fn profile(&self) -> String {
-        favoring(&self.profile, self.favor.as_deref())
-    }
-
-    fn manner(&self) -> Manner {
-        Manner {
-            profile: self.profile(),
-            accept_new: self.accept_new,
-            connect_timeout: self.connect_timeout,
-            keep_alive: self.quiet.keep_alive,
-            is_quiet: self.is_quiet,
-        }
-    }
-}
-
-/// How a client connects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Manner {
-    /// A profile, with settings if wanted.
-    pub profile: String,
-    /// Trust a server that is not known yet without asking.
-    pub accept_new: bool,
-    /// How long to wait for an answer.
-    pub connect_timeout: Duration,
-    /// Longest silence, if it is not to be found out.
-    pub keep_alive: Option<Duration>,
-    /// Say nothing while waiting.
-    pub is_quiet: bool,
 }
 
 /// What every server can be told.
@@ -246,7 +184,9 @@ pub async fn connect_to_pair(host: &Host, time_max: Duration) -> Result<(Session
             .with_alpn(&[Service::Pair.alpn()])
             .with_key_log();
         let transport = transport("auto", Windows::Few)?;
-        match open(address, &address.ip().to_string(), crypto, transport, time_max, None).await {
+        let attempt =
+            Attempt { address, name: address.ip().to_string(), crypto, transport, time_max, own_key: None };
+        match attempt.open().await {
             Ok(session) => {
                 let key = session.peer_public_key();
                 return key
@@ -305,14 +245,19 @@ async fn attempt(
     identity: &Identity,
     judge: Arc<Judge>,
 ) -> Result<Session, Failure> {
-    let name = address.ip().to_string();
-    let crypto =
-        crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
-    let own_key = identity.public_key().to_line("");
     let mut transport = transport(&manner.profile, Windows::of(&[service]))?;
     quiet::keep_alive(&mut transport, manner.keep_alive).map_err(|e| Failure::Usage(e.to_string()))?;
-    let mut opening =
-        std::pin::pin!(open(address, &name, crypto, transport, manner.connect_timeout, Some(own_key)));
+    let attempt = Attempt {
+        address,
+        name: address.ip().to_string(),
+        crypto: crypto::ClientConfig::raw_key(Some(identity), judge)
+            .with_alpn(&[service.alpn()])
+            .with_key_log(),
+        transport,
+        time_max: manner.connect_timeout,
+        own_key: Some(identity.public_key().to_line("")),
+    };
+    let mut opening = std::pin::pin!(attempt.open());
     tokio::select! {
         result = &mut opening => return result,
         () = tokio::time::sleep(SILENCE), if !manner.is_quiet => {}
@@ -331,36 +276,39 @@ fn no_answer(address: SocketAddr) -> Failure {
     ))
 }
 
-async fn open(
+/// One try to reach a server.
+struct Attempt {
     address: SocketAddr,
-    name: &str,
+    /// What TLS calls the server.
+    name: String,
     crypto: crypto::ClientConfig,
     transport: TransportConfig,
+    /// How long to wait for an answer.
     time_max: Duration,
+    /// This end's key, named to its user where the server does not know it.
     own_key: Option<String>,
-) -> Result<Session, Failure> {
-    let local = if address.is_ipv4() { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
-    let endpoint = Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
-    open_from(endpoint, address, name, crypto, transport, time_max, own_key).await
 }
 
-async fn open_from(
-    endpoint: Endpoint,
-    address: SocketAddr,
-    name: &str,
-    crypto: crypto::ClientConfig,
-    transport: TransportConfig,
-    time_max: Duration,
-    own_key: Option<String>,
-) -> Result<Session, Failure> {
-    let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport = Arc::new(transport);
-    let connecting = endpoint.connect_with(&config, address, name);
-    let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
-    match tokio::time::timeout(time_max, connecting).await {
-        Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
-        Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
-        Err(_) => Err(no_answer(address)),
+impl Attempt {
+    async fn open(self) -> Result<Session, Failure> {
+        let is_v4 = self.address.is_ipv4();
+        let local = if is_v4 { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
+        let endpoint =
+            Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
+        self.open_from(endpoint).await
+    }
+
+    async fn open_from(self, endpoint: Endpoint) -> Result<Session, Failure> {
+        let Self { address, name, crypto, transport, time_max, own_key } = self;
+        let mut config = ClientConfig::new(Arc::new(crypto));
+        config.transport = Arc::new(transport);
+        let connecting = endpoint.connect_with(&config, address, &name);
+        let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
+        match tokio::time::timeout(time_max, connecting).await {
+            Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
+            Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
+            Err(_) => Err(no_answer(address)),
+        }
     }
 }
 
@@ -466,23 +414,12 @@ fn any_v4(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
-/// The profile `spec` with what is favoured among its settings. Whether it has that setting is found when it
-/// is used.
-pub fn favoring(spec: &str, favor: Option<&str>) -> String {
-    let separator = if spec.contains(':') { ',' } else { ':' };
-    favor.map_or_else(|| spec.into(), |favor| format!("{spec}{separator}favor={favor}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_favoured_is_a_setting() {
-        let favors = |spec: &str| Profile::parse(&favoring(spec, Some("latency")));
-        assert_eq!(favors("auto").unwrap().name, "auto:favor=latency");
-        assert_eq!(favors("auto:reordering=5").unwrap().name, "auto:reordering=5,favor=latency");
-        assert!(favors("cubic").unwrap_err().to_string().contains("favor"));
+    fn any_profile_can_be_connected_with() {
         assert!(fulmar::profile_names().iter().all(|name| transport(name, Windows::Few).is_ok()));
     }
 }

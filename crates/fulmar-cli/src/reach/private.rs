@@ -1,8 +1,8 @@
 //! Both ends in one program, with keys that exist only there: for the demo.
 
 use super::{
-    AllowedProfiles, Arc, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener, ServerArgs,
-    Service, Session, SocketAddr, UdpSocket, Windows, crypto,
+    AllowedProfiles, Arc, Attempt, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener,
+    ServerArgs, Service, Session, SocketAddr, UdpSocket, Windows, crypto,
 };
 use fulmar::crypto::TrustKeys;
 
@@ -41,7 +41,7 @@ pub async fn connect(
         .map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
     let only = Arc::new(TrustKeys::new([keys.server.public_key()]));
     let crypto = crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
-    let time_max = Duration::from_secs(60);
-    let transport = super::transport(profile, Windows::Few)?;
-    super::open_from(endpoint, address, "demo", crypto, transport, time_max, None).await
+    let (time_max, transport) = (Duration::from_secs(60), super::transport(profile, Windows::Few)?);
+    let attempt = Attempt { address, name: "demo".into(), crypto, transport, time_max, own_key: None };
+    attempt.open_from(endpoint).await
 }

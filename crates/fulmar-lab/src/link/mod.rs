@@ -128,7 +128,7 @@ impl Default for LinkSpec {
 
 impl LinkSpec {
     /// The names [`Self::set`] knows.
-    pub const KEYS: [&str; 26] = [
+    pub const KEYS: &[&str] = &[
         "rate",
         "rtt",
         "forward_delay",

@@ -32,7 +32,7 @@ impl Judged {
 /// A kind of path: kinds overlap.
 type Test = (&'static str, fn(&Drawn) -> bool);
 
-const KINDS: [Test; 14] = [
+const KINDS: &[Test] = &[
     ("all", |_| true),
     ("no loss", |path| path.loss_ppm == 0),
     ("independent, p <= 2 %", |path| {

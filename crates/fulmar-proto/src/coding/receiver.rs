@@ -10,7 +10,7 @@ use fulmar_fec::{
 use super::parts::PartsIn;
 use crate::TransportError;
 use crate::ids::expand_u32;
-use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX, OpenWindow, Repair, RepairSpan};
+use crate::wire::frame::{CodingState, OPEN_WINDOWS_MAX, OpenWindow, OpenWindows, Repair, RepairSpan};
 
 /// Symbols a sender may be ahead of the lowest undecoded one: bounds what the receiver must keep track of.
 const SYMBOLS_AHEAD_MAX: u64 = 1 << 18;
@@ -257,9 +257,9 @@ impl SymbolReceiver {
 
 /// The lowest blocks that are not decoded, as many as an ACK can name. Those that are, are forgotten. The
 /// decoder is asked a bounded number of times, whatever blocks a peer has told of.
-fn open_blocks(open: &mut BTreeMap<SymbolId, u32>, decoder: &dyn Decoder) -> Vec<OpenWindow> {
+fn open_blocks(open: &mut BTreeMap<SymbolId, u32>, decoder: &dyn Decoder) -> OpenWindows {
     let below = decoder.decoded_below();
-    let mut windows: Vec<OpenWindow> = Vec::new();
+    let mut windows = OpenWindows::new();
     let (mut decoded, mut undecoded) = (Vec::new(), 0);
     for (&first, &len) in open.iter() {
         if undecoded == OPEN_WINDOWS_MAX * 2

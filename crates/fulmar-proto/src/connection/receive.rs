@@ -159,10 +159,8 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let Some(space) = self.handshake.space(level) else { return Ok(()) };
         let opened = space.keys.open(bytes, packet.pn_offset, space.received.expected());
-        let (number, frames) = match self.opened_or_dropped(opened)? {
-            Some(opened) => opened,
-            None => return Ok(()),
-        };
+        let opened = opened.map(|(number, frames)| (number, space.received.classify(number), frames));
+        let Some((number, arrival, frames)) = self.opened_or_dropped(opened)? else { return Ok(()) };
         if self.side.is_server()
             && level == Level::Handshake
             && self.elsewhere.is_empty()
@@ -175,8 +173,7 @@ impl Connection {
         if matches!(self.state, State::Handshaking) {
             self.on_origin_in_handshake(now, meta, bytes.len());
         }
-        let received = self.handshake.space(level).map(|space| &space.received);
-        if received.is_none_or(|received| received.classify(number) != Arrival::New) {
+        if arrival == Arrival::Duplicate {
             self.counts.duplicate_packets += 1;
             return Ok(());
         }

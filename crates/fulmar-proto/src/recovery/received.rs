@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::{Ecn, RangeSet};
 use crate::wire::frame::{ACK_RANGES_MAX, EcnCounts};
 use crate::{Instant, PacketNumber};
@@ -252,15 +254,12 @@ impl Received {
     }
 
     /// The ranges of packets that came late, descending.
-    fn late_ranges(&self) -> Vec<Range<u64>> {
-        if self.late.is_empty() {
-            return Vec::new();
-        }
+    fn late_ranges(&self) -> SmallVec<[Range<u64>; 4]> {
         // What is not reported in any case, nor has become a part of it since.
         let below = self.reported_below;
         let numbers = self.late.iter().map(|(number, _)| *number).filter(|number| *number < below);
-        let mut ranges: Vec<Range<u64>> = numbers.filter_map(|number| self.ranges.range_of(number)).collect();
-        ranges.retain(|range| range.end <= below);
+        let all = numbers.filter_map(|number| self.ranges.range_of(number));
+        let mut ranges: SmallVec<[_; 4]> = all.filter(|range| range.end <= below).collect();
         ranges.sort_unstable_by_key(|range| std::cmp::Reverse(range.start));
         ranges.dedup();
         ranges

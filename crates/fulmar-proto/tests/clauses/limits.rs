@@ -160,7 +160,7 @@ fn a_report_of_all_that_was_sent_is_settled_a_part_at_a_time() {
     const SENT: u64 = 12_000;
     let (mut world, _) = with_under_way(SENT);
     let below = SymbolId(SENT - 100);
-    let state = CodingState { decoded_below: below, seen_below: below, windows: Vec::new() };
+    let state = CodingState { decoded_below: below, seen_below: below, ..CodingState::default() };
     let at_once = settled_by(&mut world, &ack_below(200, Some(&state)));
     assert!((1..=Connection::SETTLED_AT_ONCE_MAX).contains(&at_once), "{at_once} settled at once");
     let now = world.now;
@@ -205,7 +205,7 @@ fn wire_5_3_1_acks_of_what_was_never_sent() {
 /// An ACK of one packet with a report of symbols that were never sent.
 fn boasting_ack(packet: u64) -> Vec<u8> {
     let below = SymbolId(1_000_000);
-    let state = CodingState { decoded_below: below, seen_below: below, windows: Vec::new() };
+    let state = CodingState { decoded_below: below, seen_below: below, ..CodingState::default() };
     let ranges = [(PacketNumber(packet), PacketNumber(packet))];
     let mut ack = Vec::new();
     assert!(frame::put_ack(&mut ack, ranges.into_iter(), 0, None, Some(&state), 1000));

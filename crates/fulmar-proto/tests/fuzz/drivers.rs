@@ -204,7 +204,7 @@ fn ack(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut 
     let decoded_below = SymbolId(input.number() % 300);
     let (len, deficit) = (u32::from(input.byte()) + 1, u32::from(input.byte()));
     let window = OpenWindow { window: Window { first: decoded_below, len }, deficit };
-    let state = CodingState { decoded_below, seen_below: decoded_below, windows: vec![window] };
+    let state = CodingState { decoded_below, seen_below: decoded_below, windows: [window].into() };
     let mut bytes = Vec::new();
     let ranges = [(PacketNumber(low), PacketNumber(high))];
     assert!(put_ack(&mut bytes, ranges.into_iter(), input.number(), None, Some(&state), 1200));

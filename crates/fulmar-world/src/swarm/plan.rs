@@ -115,7 +115,7 @@ pub(super) enum End {
 
 /// Every profile. Timeouts stay below 5 s, as in the runs of LT-TCP's thesis, or a run would take too long to
 /// be proven alive; and no fountain fills a link of unknown rate as fast as the processor can.
-const PROFILES: [&str; 14] = [
+const PROFILES: &[&str] = &[
     "auto",
     "newreno",
     "cubic",
@@ -393,7 +393,7 @@ fn draw_end(d: &mut Draw) -> EndPlan {
     }
     let profile = match d.between(0, 3) {
         0 | 1 => Profile::auto(),
-        2 => Profile::parse(d.of(&PROFILES)).expect("one of the list"),
+        2 => Profile::parse(d.of(PROFILES)).expect("one of the list"),
         _ => draw_profile(d),
     };
     let is_systematic = profile.code.shape().is_systematic;

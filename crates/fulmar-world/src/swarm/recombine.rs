@@ -17,17 +17,17 @@ use fulmar_units::Rate;
 
 use super::draw::Draw;
 
-const CONTROLLERS: [&str; 10] =
-    ["reno", "newreno", "cubic", "bbr", "auto", "ecn-only", "ctcp", "tcp-fec", "tcp-nc", "no-cc"];
-const POLICIES: [&str; 9] =
-    ["arq", "fixed", "auto", "lt-tcp", "ctcp", "fountain", "tcp-fec", "tcp-nc", "tcp-nc-adaptive"];
-const ESTIMATORS: [&str; 5] = ["static", "dynamic", "oracle", "autoregressive", "pooled"];
+const CONTROLLERS: &[&str] =
+    &["reno", "newreno", "cubic", "bbr", "auto", "ecn-only", "ctcp", "tcp-fec", "tcp-nc", "no-cc"];
+const POLICIES: &[&str] =
+    &["arq", "fixed", "auto", "lt-tcp", "ctcp", "fountain", "tcp-fec", "tcp-nc", "tcp-nc-adaptive"];
+const ESTIMATORS: &[&str] = &["static", "dynamic", "oracle", "autoregressive", "pooled"];
 
 /// A random recombination. Its name says what it is made of.
 pub(super) fn draw_profile(d: &mut Draw) -> Profile {
     let code = d.of(&codes::NAMES);
     let len_max = d.between(1, 64) as u32;
-    let (congestion, redundancy, loss) = (d.of(&CONTROLLERS), d.of(&POLICIES), d.of(&ESTIMATORS));
+    let (congestion, redundancy, loss) = (d.of(CONTROLLERS), d.of(POLICIES), d.of(ESTIMATORS));
     let recovery = draw_recovery(d);
     let block = d.between(1, 80) as u32;
     let mut profile = Profile::auto();

@@ -9,9 +9,6 @@ pub mod status;
 pub mod up;
 pub mod watch;
 
-use std::time::Duration;
-
-use fulmar::Favor;
 use fulmar::identity::Host;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,12 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::Failure;
 use crate::host_names::HostParser;
 use crate::limits::LimitArgs;
-use crate::reach::quiet::KeepAliveArgs;
-use crate::reach::{self, Manner};
+use crate::reach::{Manner, MannerArgs};
 use crate::trust;
 use crate::tunnel::config::{Config, keep_limits};
 use crate::tunnel::near::client::Client;
-use crate::units::parse_seconds;
 
 /// What every client of a gateway can be told.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,24 +28,10 @@ pub struct ClientArgs {
     /// that answers is used
     #[arg(value_name = "HOST[:PORT]", value_parser = HostParser, hide_possible_values = true)]
     gateways: String,
-    /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
-    /// [default: auto]
-    #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
-    profile: Option<String>,
-    /// What matters most, in both directions: `latency` sends repair data in advance for low-rate traffic
-    /// (two to four times its volume), `throughput` sends none [default: balanced]
-    #[arg(long, value_parser = Favor::NAMES)]
-    favor: Option<String>,
-    /// Trust an unknown gateway without asking, and remember its key
-    #[arg(long)]
-    accept_new: bool,
-    /// Time to wait for an answer, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "15")]
-    connect_timeout: Duration,
+    #[command(flatten)]
+    manner: MannerArgs,
     #[command(flatten)]
     limits: LimitArgs,
-    #[command(flatten)]
-    quiet: KeepAliveArgs,
     /// Print events in JSON, one on each line
     #[arg(long)]
     pub json: bool,
@@ -72,17 +53,14 @@ impl ClientArgs {
     /// Where to, and how: what the command line does not say, config.toml may say of a name.
     fn route(&self, config: &Config) -> Result<(Vec<Host>, Manner), Failure> {
         let mut gateways = Vec::new();
-        let mut profile = self.profile.clone();
-        let mut accept_new = self.accept_new;
+        let (mut profile, mut accept_new) = (None, false);
         for name in self.gateways.split(',') {
             let host = config.host(name).map_err(Failure::Usage)?;
             gateways.extend(host.gateways);
             profile = profile.or(host.profile);
             accept_new |= host.accept_new;
         }
-        let profile = reach::favoring(&profile.unwrap_or_else(|| "auto".into()), self.favor.as_deref());
-        let (connect_timeout, keep_alive) = (self.connect_timeout, self.quiet.keep_alive);
-        Ok((gateways, Manner { profile, accept_new, connect_timeout, keep_alive, is_quiet: false }))
+        Ok((gateways, self.manner.manner(profile, accept_new)))
     }
 }
 

@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use strum::VariantArray;
+
 /// Why a packet was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Cause {
     /// The connection's queue of datagrams was full: more comes than the path takes.
     SendQueueFull,
@@ -26,36 +29,15 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::SendQueueFull,
-        Self::WaitingFull,
-        Self::InboxFull,
-        Self::NoFlow,
-        Self::TooManyFlows,
-        Self::Stranger,
-        Self::Foreign,
-        Self::Socket,
-    ];
-
     /// Its name in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::SendQueueFull => "send_queue_full",
-            Self::WaitingFull => "waiting_full",
-            Self::InboxFull => "inbox_full",
-            Self::NoFlow => "no_flow",
-            Self::TooManyFlows => "too_many_flows",
-            Self::Stranger => "stranger",
-            Self::Foreign => "foreign",
-            Self::Socket => "socket",
-        }
+        self.into()
     }
 }
 
 /// How many were dropped since the beginning.
 #[derive(Debug, Default)]
-pub struct Drops([AtomicU64; Cause::ALL.len()]);
+pub struct Drops([AtomicU64; Cause::VARIANTS.len()]);
 
 impl Drops {
     /// One more.
@@ -70,8 +52,8 @@ impl Drops {
 
     /// Adds them to `sums`, by name.
     pub fn add_to(&self, sums: &mut BTreeMap<String, u64>) {
-        for cause in Cause::ALL {
-            *sums.entry(cause.name().into()).or_default() += self.of(cause);
+        for cause in Cause::VARIANTS {
+            *sums.entry(cause.name().into()).or_default() += self.of(*cause);
         }
     }
 }
@@ -83,13 +65,13 @@ mod tests {
     #[test]
     fn each_cause_has_a_name_and_a_count_of_its_own() {
         let drops = Drops::default();
-        for (index, cause) in Cause::ALL.into_iter().enumerate() {
-            (0..=index).for_each(|_| drops.count(cause));
+        for (index, cause) in Cause::VARIANTS.iter().enumerate() {
+            (0..=index).for_each(|_| drops.count(*cause));
         }
         let mut sums = BTreeMap::new();
         drops.add_to(&mut sums);
         drops.add_to(&mut sums);
-        assert_eq!(sums.len(), Cause::ALL.len());
-        assert_eq!((sums["send_queue_full"], sums["socket"]), (2, 2 * Cause::ALL.len() as u64));
+        assert_eq!(sums.len(), Cause::VARIANTS.len());
+        assert_eq!((sums["send_queue_full"], sums["socket"]), (2, 2 * Cause::VARIANTS.len() as u64));
     }
 }

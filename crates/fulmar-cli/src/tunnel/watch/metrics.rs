@@ -36,7 +36,7 @@ const COUNTER: MetricType = MetricType::Counter;
 const GAUGE: MetricType = MetricType::Gauge;
 
 /// Values of connections, labelled with the peer's address and key.
-const OF_CONNECTION: [OfConnection; 21] = [
+const OF_CONNECTION: &[OfConnection] = &[
     ("goodput_sent_bytes", "Stream bytes sent, each once", COUNTER, |c| c.sent_bytes as f64),
     ("goodput_received_bytes", "Stream bytes read by programs", COUNTER, |c| c.received_bytes as f64),
     ("wire_sent_bytes", "Bytes sent with IP and UDP headers", COUNTER, |c| c.wire.wire_bytes as f64),
@@ -77,7 +77,7 @@ const OF_CONNECTION: [OfConnection; 21] = [
 type OfCommand = (&'static str, &'static str, MetricType, fn(&Report) -> f64);
 
 /// Values of commands, over all their connections.
-const OF_COMMAND: [OfCommand; 6] = [
+const OF_COMMAND: &[OfCommand] = &[
     ("up_bytes", "Bytes carried from clients to targets", COUNTER, |r| r.up_bytes as f64),
     ("down_bytes", "Bytes carried from targets to clients", COUNTER, |r| r.down_bytes as f64),
     ("flows_opened", "Flows opened", COUNTER, |r| r.opened as f64),
@@ -101,7 +101,7 @@ impl fmt::Debug for Commands {
 impl Collector for Commands {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let reports: Vec<Report> = self.0.iter().map(|command| command.report()).collect();
-        for (name, help, kind, value) in OF_COMMAND {
+        for &(name, help, kind, value) in OF_COMMAND {
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
             for report in &reports {
                 let labels = [("command", report.command.as_str()), ("at", report.at.as_str())];
@@ -124,7 +124,7 @@ impl Collector for Commands {
                 of.encode_counter::<NoLabelSet, f64, f64>(&(*count as f64), None)?;
             }
         }
-        for (name, help, kind, value) in OF_CONNECTION {
+        for &(name, help, kind, value) in OF_CONNECTION {
             let name = format!("connection_{name}");
             let mut metric = encoder.encode_descriptor(&name, help, None, kind)?;
             for (report, connection) in reports.iter().flat_map(|r| r.connections.iter().map(move |c| (r, c)))

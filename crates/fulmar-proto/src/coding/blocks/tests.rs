@@ -182,7 +182,7 @@ fn a_block_that_does_not_decode_lacks_all_that_the_receiver_says() {
     }
     let window = Window { first: SymbolId(0), len: 64 };
     let undecoded =
-        |deficit| CodingState { windows: vec![OpenWindow { window, deficit }], ..CodingState::default() };
+        |deficit| CodingState { windows: [OpenWindow { window, deficit }].into(), ..CodingState::default() };
     for content in sent {
         pair.sender.on_arrived(NOW, content, false);
     }

@@ -102,7 +102,7 @@ impl Field {
                 let state = CodingState {
                     decoded_below: SymbolId(below),
                     seen_below: SymbolId(below),
-                    windows: vec![OpenWindow { window, deficit: 2 }; usize::from(window.len > 0)],
+                    windows: vec![OpenWindow { window, deficit: 2 }; usize::from(window.len > 0)].into(),
                 };
                 self.sender.on_report(self.now, &state).expect("of what was sent");
             }

@@ -1,6 +1,11 @@
 //! Frames come back as they were, stay within their room, and survive whatever bytes come.
 
+use fulmar_fec::{CodeId, RepairKey, SymbolId, Window};
+
+use super::ack::ACK;
+use super::coded::SOURCE_PART;
 use super::*;
+use crate::PacketNumber;
 
 fn ranges(list: &[(u64, u64)]) -> Vec<(PacketNumber, PacketNumber)> {
     list.iter().map(|&(low, high)| (PacketNumber(low), PacketNumber(high))).collect()
@@ -12,15 +17,17 @@ fn wire_5_3_acks_come_back() {
     let coding = CodingState {
         decoded_below: SymbolId(500),
         seen_below: SymbolId(503),
-        windows: vec![
+        windows: OpenWindows::from_slice(&[
             OpenWindow { window: Window { first: SymbolId(500), len: 32 }, deficit: 3 },
             OpenWindow { window: Window { first: SymbolId(540), len: 10 }, deficit: 1 },
-        ],
+        ]),
     };
     let ecn = EcnCounts { ect0: 5, ect1: 0, ce: 1000 };
     let mut out = Vec::new();
+    put_ping(&mut out);
     assert!(put_ack(&mut out, list.iter().copied(), 1234, Some(ecn), Some(&coding), 1000));
     let mut frames = Frames::new(&out);
+    assert!(matches!(frames.next(), Some(Ok(Frame::Ping))));
     let Some(Ok(Frame::Ack(ack))) = frames.next() else { panic!("no ACK") };
     assert!(frames.next().is_none());
     assert_eq!((ack.delay_us, ack.ecn, ack.coding.as_ref()), (1234, Some(ecn), Some(&coding)));

@@ -98,7 +98,7 @@ pub(super) fn ack(draw: &mut Draw, standing: &Standing, out: &mut Vec<u8>) {
     let mut windows: Vec<OpenWindow> = windows.collect();
     windows.sort_by_key(|open| open.window.first);
     let seen_below = SymbolId(below + draw.log_between(1, 100) - 1);
-    let state = CodingState { decoded_below: SymbolId(below), seen_below, windows };
+    let state = CodingState { decoded_below: SymbolId(below), seen_below, windows: windows.into() };
     let ecn = draw.one_in(3).then(|| EcnCounts {
         ect0: number(draw, standing.packets, standing),
         ect1: 0,

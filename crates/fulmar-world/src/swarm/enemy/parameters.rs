@@ -10,7 +10,7 @@ use super::super::draw::Draw;
 use super::super::plan::IN_RANGE;
 
 /// Names of profiles that a client may wish for, and of some that are none.
-const PROFILES: [&str; 10] = [
+const PROFILES: &[&str] = &[
     "auto",
     "newreno",
     "no-cc",
@@ -32,7 +32,7 @@ pub(super) fn forge(draw: &mut Draw, config: &mut TransportConfig, side: Side) -
     let limits: [u64; 6] =
         [(); 6].map(|()| if draw.one_in(4) { draw.log_between(1, 1 << 61) } else { 1 << 30 });
     let is_wild = draw.one_in(6);
-    let profile = draw.of(&PROFILES);
+    let profile = draw.of(PROFILES);
     if let (true, Ok(profile)) = (side.is_server(), Profile::parse(profile)) {
         config.profile(profile);
     }
