@@ -22,11 +22,11 @@ demo: toolchain ## copy a file over a lossy path and watch it: make demo [FILE=.
 demo-tcp: toolchain ## the same beside the kernel's TCP; root, or user namespaces: make demo-tcp [FILE=...] [ARGS="--tcp=bbr"]
 	$(CARGO) run --release --locked -p fulmar-lab -- demo $(if $(FILE),--file "$(FILE)") $(ARGS)
 
-# The page first: the program that has it inside is built once.
-test: fmt-check dashboard clippy no-std engine-alone doc examples unit test-instructions dashboard-test ## everything: format, lints, docs, examples, every test
+# The page first: the program that has it inside is built once. `unit` builds the examples too.
+test: fmt-check dashboard clippy no-std unit engine-alone doc dashboard-test ## everything: format, lints, docs, examples, every test
 
 # What a change seldom breaks and what takes long: longer each night than with each change.
-test-deep: test ## the same, and every fuzz target for a minute, as a nightly run would
+test-deep: test test-instructions ## the same, instructions per packet, and every fuzz target for a minute, as a nightly run would
 	$(MAKE) --no-print-directory fuzz-quick SECONDS_EACH=60
 
 fmt: ## format the sources
@@ -50,11 +50,13 @@ examples: toolchain ## every example builds
 no-std: toolchain ## the lower crates build without the standard library
 	@for crate in $(NO_STD); do echo "no_std: $$crate"; $(CARGO) check -p $$crate --no-default-features --locked; done
 
-# As a library user or a router has it: the feature `systems` off.
+# As a library user or a router has it: the feature `systems` off. Library and program are asked for together, so that what they
+# depend on has the features that it has in the other tests: tokio and most others are there by then.
+ALONE := -p fulmar -p fulmar-cli --no-default-features --test engine_alone --locked
 .PHONY: engine-alone
 engine-alone: toolchain ## the engine without the published systems: builds, refuses them, and gets on with peers that have them
-	$(CARGO) check -p fulmar-cli --no-default-features --locked
-	$(CARGO) test -p fulmar --no-default-features --test engine_alone --locked
+	$(CARGO) check $(ALONE) --lib
+	$(CARGO) test $(ALONE)
 
 deny: ## licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources
@@ -94,7 +96,8 @@ bench-loopback: toolchain ## Fulmar beside quinn, s2n-quic, quiche on loopback: 
 bench-instructions: toolchain ## instructions per packet, against crates/fulmar-world/instructions.txt (needs valgrind)
 	CARGO="$(CARGO)" scripts/instructions $(ARGS)
 
-# What `make test` does of it: nothing where valgrind cannot be had.
+# What `.ci/run` does of it: nothing where valgrind cannot be had. Not of `make test`: it needs the only optimised build of all, and
+# judges nothing on a machine other than the one that the figures are of.
 .PHONY: test-instructions
 test-instructions: toolchain
 	CARGO="$(CARGO)" scripts/instructions --if-possible
