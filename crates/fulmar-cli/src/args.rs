@@ -13,18 +13,18 @@ use crate::{authorize, cp, demo, keygen, pair, perf, profiles, qlog, serve};
 
 const EXAMPLES: &str = "\
 Examples:
-    fulmar demo                                     # a lossy path, on this machine
+    fulmar demo                                     # a lossy path, right here
     fulmar serve --root /srv/files --invite         # on a server; shows a code
     fulmar pair server.example.org 7k2m-p9xd        # on a client, once
     fulmar cp report.pdf server.example.org:
     fulmar gateway --invite                         # on a server
-    fulmar proxy server.example.org                 # on a client, for curl -x ..";
+    fulmar proxy server.example.org                 # on a client: SOCKS, HTTP";
 
 const ENVIRONMENT: &str = "\
 Options of every command:
     --qlog DIR             log each connection to a file in this folder (qlog)
     --qlog-max SIZE        maximum total size of the qlog files [default: 1G]
-    --log-format FORMAT    text, json or journald [default: text; in systemd: journald]
+    --log-format FORMAT    text, json or journald [default: text or journald]
 
 Environment:
     FULMAR_HOME     folder of identity, known_hosts and authorized_keys

@@ -18,7 +18,7 @@ use crate::{trust, units};
 #[command(after_help = "\
 Examples:
     fulmar authorize fulmar-ed25519 AAAA... alice@laptop
-    fulmar authorize --last                    # the client just refused; asks first")]
+    fulmar authorize --last                    # the last one that was refused")]
 pub struct Args {
     /// The client's line: `fulmar-ed25519`, its key, and a comment if you want one
     #[arg(value_name = "LINE", required_unless_present = "last", conflicts_with = "last")]

@@ -11,7 +11,7 @@ Exit codes:
     1  failed for a reason not listed here
     2  the command line is wrong
     3  no connection: name unknown, no answer, port taken, connection lost
-    4  not trusted: the server's key is unknown or has changed, or ours is unknown
+    4  not trusted: the server's key is unknown or changed, or ours is unknown
     5  a file, here or there: missing, not permitted, disk full, busy
     6  what arrived is not what was sent
     7  not everything was copied: what was left out is named, the rest is there

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn mistakes_name_their_field() {
         for (key, value, field) in [
-            ("loss", "5", "path.forward.loss"),
+            ("loss", "0.05", "path.forward.loss"),
             ("rate", "fast", "path.forward.rate"),
             ("delay", "far", "path.forward.delay"),
             ("queue", "x", "path.forward.queue"),

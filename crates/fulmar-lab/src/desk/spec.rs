@@ -179,7 +179,10 @@ pub(crate) mod tests {
         assert_eq!(refused(&|s| s.time_max_s = -1.0), "time_max_s");
         assert_eq!(refused(&|s| s.transfers = 0), "transfers");
         assert_eq!(refused(&|s| s.kind = Kind::Demo), "driver");
-        assert_eq!(refused(&|s| _ = s.path.forward.insert("loss".into(), "5".into())), "path.forward.loss");
+        assert_eq!(
+            refused(&|s| _ = s.path.forward.insert("loss".into(), "0.05".into())),
+            "path.forward.loss"
+        );
     }
 
     #[test]

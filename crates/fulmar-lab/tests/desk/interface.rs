@@ -117,7 +117,7 @@ fn what_is_impossible_is_said_with_its_field_and_starts_nothing() {
         assert_eq!(answer.status, 422, "{}", answer.text());
         answer.json()["error"]["field"].as_str().unwrap_or_default().to_owned()
     };
-    assert_eq!(refused("/path/forward/loss", json!("5")), "path.forward.loss");
+    assert_eq!(refused("/path/forward/loss", json!("0.05")), "path.forward.loss");
     assert_eq!(refused("/transports/1", json!("vegas")), "transports.1");
     assert_eq!(refused("/amount/bytes", json!(0)), "amount.bytes");
     assert_eq!(refused("/transports/0", json!("peer-fulmar:auto$(id)")), "transports.0");
@@ -208,7 +208,7 @@ fn the_saved_experiment_is_one_that_the_program_runs_with_the_same_outcome() {
     }
     let loaded = desk.send("POST", "/api/experiments/read", &toml).json();
     assert_eq!(loaded["specs"][0]["spec"]["transports"], json!(["auto", "cubic"]));
-    let wrong = desk.send("POST", "/api/experiments/read", &toml.replace("2%", "2"));
+    let wrong = desk.send("POST", "/api/experiments/read", &toml.replace("2%", "0.02"));
     assert!(wrong.status == 422 && wrong.text().contains("experiment.toml:"), "{}", wrong.text());
 }
 

@@ -31,7 +31,7 @@ use fulmar::AllowedProfiles;
 Examples:
     fulmar gateway                                 # at UDP port 4747
     fulmar gateway --listen :443 --invite          # a code for `fulmar pair`
-A line in authorized_keys that lets a client reach one machine behind the gateway:
+A line of authorized_keys, for one machine behind the gateway:
     permit=\"10.0.0.5:22\" fulmar-ed25519 AAAA... alice")]
 pub struct Args {
     /// Where to listen: an address, a port, or both [default: UDP port 4747 on every address]
