@@ -20,6 +20,7 @@ mod linear;
 mod none;
 #[cfg(feature = "raptorq")]
 mod raptorq;
+mod recent;
 mod recovered;
 mod reed_solomon;
 mod registry;
@@ -48,6 +49,7 @@ pub use linear::{Linear, LinearDecoder};
 pub use none::NoCode;
 #[cfg(feature = "raptorq")]
 pub use raptorq::RaptorQ;
+pub use recent::Recent;
 pub use reed_solomon::ReedSolomon;
 pub use registry::{NAMES, by_name, from_parameters};
 pub use restore::{Present, restore};
