@@ -22,8 +22,8 @@ pub mod wire;
 
 pub use config::{ClientConfig, ConfigError, ConnectionIds, EndpointConfig, ServerConfig, TransportConfig};
 pub use connection::{
-    Connection, ConnectionStats, DatagramMeta, EndpointEvent, Event, Packet, PacketEvent, PacketEventKind,
-    PacketSpace, PathMetrics, SendDatagramError, Transmit,
+    Connection, ConnectionStats, DatagramClass, DatagramMeta, DatagramOptions, DatagramStats, EndpointEvent,
+    Event, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, SendDatagramError, Transmit,
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};

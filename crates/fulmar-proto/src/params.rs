@@ -66,6 +66,8 @@ pub struct Parameters {
     pub rate_max: Option<u64>,
     /// Name of the profile this end sends with. A server that follows its clients adopts it.
     pub profile: String,
+    /// Largest datagram this end takes in symbols that are repaired; zero for none.
+    pub coded_datagram_bytes_max: u64,
 }
 
 /// Makes of parameters what is not so: for tests.
@@ -89,7 +91,7 @@ numbered! {
     UDP_PAYLOAD_MAX = 0x05; MAX_DATA = 0x06; MAX_STREAM_DATA = 0x07; MAX_STREAMS_BI = 0x08; MAX_STREAMS_UNI = 0x09;
     DATAGRAM_BYTES_MAX = 0x0a; ACK_DELAY_MAX_US = 0x0b; CODES_SENT = 0x0c; CODES_DECODED = 0x0d; DECODER_SYMBOLS = 0x0e;
     PROFILE = 0x0f; CODE_PARAMETERS = 0x10; SYMBOL_BYTES = 0x11; CIDS_KEPT = 0x12;
-    RATE_MAX = 0x13;
+    RATE_MAX = 0x13; CODED_DATAGRAM_BYTES_MAX = 0x14;
 }
 
 impl Parameters {
@@ -116,6 +118,7 @@ impl Parameters {
             cids_kept: CIDS_KEPT_MIN,
             rate_max: None,
             profile: String::new(),
+            coded_datagram_bytes_max: 0,
         }
     }
 
@@ -150,6 +153,7 @@ impl Parameters {
             (DECODER_SYMBOLS, self.decoder_symbols),
             (SYMBOL_BYTES, self.symbol_bytes),
             (CIDS_KEPT, self.cids_kept),
+            (CODED_DATAGRAM_BYTES_MAX, self.coded_datagram_bytes_max),
         ];
         for (id, number) in numbers.into_iter().chain(self.rate_max.map(|rate| (RATE_MAX, rate))) {
             let mut value = Vec::with_capacity(8);
@@ -226,6 +230,7 @@ impl Parameters {
             SYMBOL_BYTES => self.symbol_bytes = number()?,
             CIDS_KEPT => self.cids_kept = number()?,
             RATE_MAX => self.rate_max = Some(number()?),
+            CODED_DATAGRAM_BYTES_MAX => self.coded_datagram_bytes_max = number()?,
             CODE_PARAMETERS => {
                 let mut reader = Reader::new(value);
                 while !reader.is_empty() {
@@ -264,6 +269,7 @@ mod tests {
         p.codes_sent = vec![CodeId(4)];
         p.codes_decoded = vec![CodeId(0), CodeId(4)];
         p.profile = "auto".into();
+        p.coded_datagram_bytes_max = 65_535;
         p
     }
 

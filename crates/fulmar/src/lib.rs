@@ -68,7 +68,8 @@
 //!
 //! # Cancellation
 //!
-//! Futures may be dropped at any time. `write`, `read`, `read_chunk`, `send_datagram`, `read_datagram`,
+//! Futures may be dropped at any time. `write`, `read`, `read_chunk`, `send_datagram`, `send_datagram_with`,
+//! `read_datagram`,
 //! `open_*`, `accept_*`, `closed` and `stopped` lose nothing by it; `write_all`, `read_exact` and
 //! `read_to_end` may have moved a part. A stream that is dropped with its future half-way is reset, so the
 //! peer does not take a part for the whole.
@@ -140,10 +141,11 @@ pub use error::{
 pub use fulmar_proto::coding::{Content, ReceiverStats, SenderStats};
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
-    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats, Dir, Favor,
-    Instant, LossView, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, Profile,
-    ProfileBuilder, ProfileError, Rate, ReceiveLimit, SendLimit, ServerConfig, Side, StreamId,
-    TransportConfig, TransportError, TransportErrorCode, profile_names,
+    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats,
+    DatagramClass, DatagramOptions, DatagramStats, Dir, Favor, Instant, LossView, Packet, PacketEvent,
+    PacketEventKind, PacketSpace, PathMetrics, Profile, ProfileBuilder, ProfileError, Rate, ReceiveLimit,
+    SendLimit, ServerConfig, Side, StreamId, TransportConfig, TransportError, TransportErrorCode,
+    profile_names,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

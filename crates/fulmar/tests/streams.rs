@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Pair, connect, echo, noise, soon};
 use fulmar::{
-    ClientConfig, ConnectionError, EndpointConfig, FinishError, Profile, ReadError, ReadToEndError,
-    SendDatagramError, ServerConfig, TransportConfig, WriteError, crypto,
+    ClientConfig, ConnectionError, DatagramClass, DatagramOptions, EndpointConfig, FinishError, Profile,
+    ReadError, ReadToEndError, SendDatagramError, ServerConfig, TransportConfig, WriteError, crypto,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -315,6 +315,43 @@ async fn datagrams_come_whole_or_not_at_all() {
     let too_long = Bytes::from(vec![0; 70_000]);
     let error = soon(c.client.send_datagram(too_long)).await.unwrap_err();
     assert!(matches!(error, SendDatagramError::TooLarge { max_bytes } if max_bytes >= max), "{error}");
+}
+
+#[tokio::test]
+async fn datagrams_are_repaired_and_cut_where_that_is_asked_for() {
+    // A tenth of what comes is dropped, both ways.
+    let mut losing = EndpointConfig::default();
+    losing.lose_received_ppm(100_000);
+    let pair = Pair::new();
+    let (client, server) = (pair.client_with(&losing), pair.server_with(&losing));
+    let (client, server) = connect(&client, &server).await;
+    let options = DatagramOptions::new(DatagramClass::Repaired).cost_percent(500);
+    let max = client.any_datagram_bytes_max().unwrap();
+    assert_eq!(max, 65_535);
+    let sending = async {
+        for number in 0..300_u32 {
+            let mut data = number.to_be_bytes().to_vec();
+            data.resize(if number % 100 == 99 { 20_000 } else { 200 }, 1);
+            client.send_datagram_with(data.into(), options).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let mut heard = Vec::new();
+    let hearing = async {
+        while let Ok(data) = server.read_datagram().await {
+            heard.push(u32::from_be_bytes(data[..4].try_into().unwrap()));
+        }
+    };
+    tokio::select! {
+        () = async { sending.await; tokio::time::sleep(Duration::from_millis(500)).await } => {}
+        () = hearing => panic!("the connection ended"),
+    }
+    // Unrepaired 267 of the short ones would come, and none of the long.
+    assert!(heard.len() >= 280, "{} came", heard.len());
+    let stats = server.stats().datagrams;
+    assert!(stats.repaired >= 10, "{stats:?}");
+    let error = client.try_send_datagram_with(vec![0; max + 1].into(), options).unwrap_err();
+    assert_eq!(error, SendDatagramError::TooLarge { max_bytes: max });
 }
 
 #[tokio::test]

@@ -64,6 +64,7 @@ impl Connection {
     }
 
     fn adopt_coding(&mut self, profile: &Profile) {
+        self.datagrams.set_favor(profile.favor);
         let context = MakeContext::new(u32::from(self.path.recovery.mtu_bytes()), self.draw());
         self.coding.adopt((profile.redundancy)(&context), (profile.sizing)(&context));
     }

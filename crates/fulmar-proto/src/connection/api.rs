@@ -8,7 +8,7 @@ use fulmar_control::Favor;
 use fulmar_fec::RLC_LEN_MAX;
 
 use super::close::{Shutdown, State};
-use super::{Connection, ConnectionStats, EndpointEvent, Event, SendDatagramError};
+use super::{Connection, ConnectionStats, DatagramOptions, EndpointEvent, Event, SendDatagramError};
 use crate::coding::TOLD_AT_ONCE_MAX;
 use crate::crypto::PeerIdentity;
 use crate::recovery::FATES_MAX;
@@ -123,13 +123,34 @@ impl Connection {
         self.streams.read_chunk(id, bytes_max, now, rtt)
     }
 
-    /// Queues an unreliable datagram.
+    /// Queues an unreliable datagram, which is sent once.
     pub fn send_datagram(&mut self, data: Bytes) -> Result<(), SendDatagramError> {
         let max = self.datagram_bytes_max().ok_or(SendDatagramError::Unsupported)?;
         if data.len() > max {
             return Err(SendDatagramError::TooLarge { max });
         }
-        self.datagrams.send(data, self.path.recovery.congestion().bandwidth())
+        self.datagrams.send(data, None, self.path.recovery.congestion().bandwidth())
+    }
+
+    /// Queues a datagram of which more is asked. One that fits no packet travels in pieces, whatever its
+    /// class. A peer that does not know symbols of datagrams gets each once, as it is.
+    pub fn send_datagram_with(
+        &mut self,
+        now: Instant,
+        data: Bytes,
+        options: DatagramOptions,
+    ) -> Result<(), SendDatagramError> {
+        let max = self.any_datagram_bytes_max().ok_or(SendDatagramError::Unsupported)?;
+        let is_coded = self.peer.is_some_and(|peer| peer.coded_datagram_bytes_max >= data.len() as u64);
+        let rate = self.path.recovery.congestion().bandwidth();
+        let fits_packet = self.datagram_bytes_max().is_some_and(|max| data.len() <= max);
+        if is_coded && (options.is_repaired() || !fits_packet) {
+            self.datagrams.send_coded(now, data, options, rate)
+        } else if fits_packet {
+            self.datagrams.send(data, options.expires_at(now), rate)
+        } else {
+            Err(SendDatagramError::TooLarge { max })
+        }
     }
 
     /// Most bytes an unreliable datagram may have now; `None` if the peer takes none (or is not known yet).
@@ -137,6 +158,12 @@ impl Connection {
         let peer = self.peer?.datagram_bytes_max;
         let path = usize::from(self.path.recovery.mtu_bytes()) - self.datagram_overhead_bytes();
         (peer > 0).then(|| usize::try_from(peer).unwrap_or(usize::MAX).min(path))
+    }
+
+    /// The same for [`Self::send_datagram_with`], which cuts what fits no packet, if the peer knows that.
+    pub fn any_datagram_bytes_max(&self) -> Option<usize> {
+        let coded = self.peer.map_or(0, |peer| peer.coded_datagram_bytes_max);
+        self.datagram_bytes_max().map(|plain| plain.max(usize::try_from(coded).unwrap_or(usize::MAX)))
     }
 
     /// The next unreliable datagram that arrived.
@@ -399,7 +426,7 @@ impl Connection {
             datagrams_sent: counts.datagrams_sent,
             datagrams_received: counts.datagrams_received,
             datagrams_dropped: self.datagrams.dropped,
-            datagrams_outgrown: self.datagrams.outgrown,
+            datagrams: self.datagrams.stats(),
             coding_sent: *self.coding.stats(),
             coding_received: *self.symbols_in.stats(),
             redundancy: self.coding.redundancy(),

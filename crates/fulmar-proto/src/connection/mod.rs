@@ -43,7 +43,7 @@ use std::sync::Arc;
 use fulmar_fec::{Code, DecoderLimits, NoCode};
 use rand_core::RngCore;
 
-pub use datagrams::SendDatagramError;
+pub use datagrams::{DatagramClass, DatagramOptions, DatagramStats, SendDatagramError};
 pub use packet_log::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
 pub use stats::ConnectionStats;
 
@@ -209,7 +209,7 @@ pub struct Connection {
     /// When the decoder's memory goes, unless symbols keep coming.
     release_at: Option<Instant>,
     streams: Streams,
-    datagrams: Datagrams,
+    datagrams: Box<Datagrams>,
 
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
@@ -279,7 +279,7 @@ impl Connection {
             symbols_in: SymbolReceiver::new(&NoCode, 0, DecoderLimits::new(0, 0)),
             release_at: None,
             streams: Streams::new(setup.side, &streams),
-            datagrams: Datagrams::new(config.datagram_buffer_bytes),
+            datagrams: Box::new(Datagrams::new(config.datagram_buffer_bytes, profile.favor)),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             is_delivery_awaited: false,

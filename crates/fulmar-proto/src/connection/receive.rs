@@ -1,5 +1,7 @@
 //! Datagrams in: packets opened, duplicates dropped, frames given to whom they concern.
 
+use bytes::Bytes;
+
 use super::cids::Cids;
 use super::close::State;
 use super::feedback::Carried;
@@ -19,6 +21,10 @@ use crate::{ConnectionError, ConnectionId, Instant, Rate, Side, TransportError, 
 const EARLY_BYTES_MAX: usize = 16 * 1500;
 /// So many of the newest challenges are answered: one for each address that the peer asks at a time, and one.
 const RESPONSES_MAX: usize = 5;
+
+/// Symbols of datagrams, and repair of them, that a packet may carry: each may cost as much as all that is
+/// remembered of those before.
+const CODED_DATAGRAMS_MAX: u32 = 16;
 
 /// Borrows those whom the frames of a symbol concern, and leaves the decoder.
 macro_rules! delivery {
@@ -262,6 +268,7 @@ impl Connection {
         let (mut wants_ack_now, mut must_arrive) = (false, false);
         // The first is heard; it can tell as much as all that follow could.
         let mut has_ack = false;
+        let mut coded_datagrams = 0;
         for frame in Frames::new(payload) {
             let frame = frame.map_err(|_| TransportError::frame_encoding("malformed frame"))?;
             is_ack_eliciting |= !matches!(frame, Frame::Padding | Frame::Ack(_) | Frame::Close(_));
@@ -270,6 +277,10 @@ impl Connection {
                 matches!(frame, Frame::Source { .. } | Frame::SourcePart { .. } | Frame::Repair(_));
             if matches!(frame, Frame::Ack(_)) && std::mem::replace(&mut has_ack, true) {
                 continue;
+            }
+            coded_datagrams += u32::from(matches!(frame, Frame::CodedDatagram(_) | Frame::DatagramRepair(_)));
+            if coded_datagrams > CODED_DATAGRAMS_MAX {
+                return Err(TransportError::protocol_violation("too many symbols of datagrams in a packet"));
             }
             self.on_frame(now, frame)?;
             if self.state.is_closed() {
@@ -312,8 +323,24 @@ impl Connection {
                 self.symbols_in.on_repair(&repair, &mut |symbol| to.deliver(symbol))?;
             }
             Frame::Datagram(data) => {
+                self.check_takes_datagrams()?;
                 self.liveness.on_used(now);
-                self.on_datagram_frame(data)?;
+                self.datagrams.receive(Bytes::copy_from_slice(data));
+                self.on_datagrams(1);
+            }
+            Frame::CodedDatagram(symbol) => {
+                self.check_takes_datagrams()?;
+                self.liveness.on_used(now);
+                self.on_symbol_passed(now);
+                let came = self.datagrams.on_symbol(now, symbol.id, symbol.symbol)?;
+                self.on_datagrams(came);
+            }
+            Frame::DatagramRepair(repair) => {
+                self.check_takes_datagrams()?;
+                self.liveness.on_used(now);
+                self.on_symbol_passed(now);
+                let came = self.datagrams.on_repair(now, &repair)?;
+                self.on_datagrams(came);
             }
             Frame::PathChallenge(token) => {
                 self.liveness.on_challenged();
@@ -341,16 +368,19 @@ impl Connection {
         Ok(())
     }
 
-    fn on_datagram_frame(&mut self, data: &[u8]) -> Result<(), TransportError> {
+    fn check_takes_datagrams(&self) -> Result<(), TransportError> {
         if self.config.datagram_buffer_bytes == 0 {
             return Err(TransportError::protocol_violation("datagram although none are taken"));
         }
-        self.datagrams.receive(data);
-        self.counts.datagrams_received += 1;
-        if self.datagrams.poll_announcement() {
+        Ok(())
+    }
+
+    /// So many datagrams have come.
+    pub(super) fn on_datagrams(&mut self, came: u64) {
+        self.counts.datagrams_received += came;
+        if came > 0 && self.datagrams.poll_announcement() {
             self.events.push_back(Event::DatagramReceived);
         }
-        Ok(())
     }
 
     pub(super) fn on_peer_close(&mut self, now: Instant, close: Close) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fulmar_fec::{Code, DecoderLimits, Geometry, NoCode};
 
 use super::cids::{CidSource, Cids, KEPT};
+use super::datagrams::CODED_DATAGRAM_BYTES_MAX;
 use super::liveness::KeepAlive;
 use super::path::Validation;
 use crate::config::TransportConfig;
@@ -104,6 +105,7 @@ fn fixed_symbol_bytes(config: &TransportConfig) -> usize {
 pub(super) struct PeerLimits {
     pub(super) udp_payload_max: u16,
     pub(super) datagram_bytes_max: u64,
+    pub(super) coded_datagram_bytes_max: u64,
 }
 
 impl PeerLimits {
@@ -111,6 +113,7 @@ impl PeerLimits {
         Self {
             udp_payload_max: u16::try_from(peer.udp_payload_max).unwrap_or(u16::MAX),
             datagram_bytes_max: peer.datagram_bytes_max,
+            coded_datagram_bytes_max: peer.coded_datagram_bytes_max,
         }
     }
 }
@@ -216,6 +219,8 @@ pub(super) fn local_parameters(
     parameters.initial_max_streams_uni = limits.max_streams_uni;
     parameters.datagram_bytes_max =
         if config.datagram_buffer_bytes > 0 { parameters.udp_payload_max } else { 0 };
+    parameters.coded_datagram_bytes_max =
+        if config.datagram_buffer_bytes > 0 { CODED_DATAGRAM_BYTES_MAX } else { 0 };
     parameters.ack_delay_max = AckPolicy::default().delay;
     // A server that adopts its client's profile cannot know yet which.
     if setup.side.is_client() || !config.follows_peer_profile {

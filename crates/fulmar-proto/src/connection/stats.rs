@@ -5,6 +5,7 @@ use std::time::Duration;
 use fulmar_control::LossView;
 use fulmar_units::Rate;
 
+use super::datagrams::DatagramStats;
 use crate::coding::{ReceiverStats, SenderStats};
 use crate::stream::StreamStats;
 
@@ -84,8 +85,8 @@ pub struct ConnectionStats {
     pub datagrams_received: u64,
     /// Unreliable datagrams dropped because the application did not read them.
     pub datagrams_dropped: u64,
-    /// Unreliable datagrams dropped before they were sent, because the path has come to carry none that long.
-    pub datagrams_outgrown: u64,
+    /// What became of datagrams, and of the symbols that some travelled in.
+    pub datagrams: DatagramStats,
     /// What coding sent.
     pub coding_sent: SenderStats,
     /// What decoding received.

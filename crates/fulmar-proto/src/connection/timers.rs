@@ -21,6 +21,7 @@ impl Connection {
             self.mtu_timeout(),
             self.ack_timeout(),
             self.coding.timeout(),
+            self.datagrams.timeout(),
             self.path.timeout(),
             self.elsewhere_timeout(),
             self.release_at,
@@ -72,6 +73,8 @@ impl Connection {
             return;
         }
         self.coding.handle_timeout(now);
+        let came = self.datagrams.handle_timeout(now, &self.path.recovery.view().loss);
+        self.on_datagrams(came);
         if self.release_at.take_if(|at| *at <= now).is_some() {
             self.rest(now);
         }
@@ -131,6 +134,8 @@ impl Connection {
         self.coding.on_idle();
         self.keys.iter_mut().for_each(|keys| keys.release_memory());
         self.cids.release_memory();
+        let came = self.datagrams.release_memory(now);
+        self.on_datagrams(came);
         self.events.shrink_to_fit();
         self.endpoint_events.shrink_to_fit();
         self.look_for_unsettled(now);

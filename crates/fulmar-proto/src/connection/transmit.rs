@@ -135,6 +135,12 @@ impl Connection {
         short_header_bytes(self.cids.peer().wire_bytes()) + TAG_BYTES + 1 + 4
     }
 
+    /// Bytes of frames that a packet with nothing but a datagram holds.
+    fn datagram_room(&self) -> usize {
+        let header = short_header_bytes(self.cids.peer().wire_bytes());
+        usize::from(self.path.recovery.mtu_bytes()) - header - TAG_BYTES
+    }
+
     /// One 1-RTT packet of at most `mtu` bytes. `None` if nothing is to be sent now; else whether it elicits
     /// an ACK.
     pub(super) fn write_packet(&mut self, now: Instant, buf: &mut Vec<u8>, mtu: usize) -> Option<bool> {
@@ -158,7 +164,9 @@ impl Connection {
         // the policy is simply asked again.
         let goes_beside_ack = payload.is_cuttable()
             || matches!(payload, Payload::Datagram) && self.datagrams.is_next_small(room);
-        if is_ack_due || (self.received.has_news() && goes_beside_ack) {
+        // Repair of datagrams follows them soon: another ACK would tell little, and takes a fifth of its bytes.
+        let is_repair = matches!(payload, Payload::Datagram) && self.datagrams.is_next_repair();
+        if is_ack_due || (self.received.has_news() && goes_beside_ack && !is_repair) {
             self.put_ack(now, &mut draft, buf);
         }
         if goes_beside_ack || draft.is_empty(buf) {
@@ -177,11 +185,12 @@ impl Connection {
             return Payload::Probe(cargo);
         }
         let has_pending = self.has_pending_frames();
+        let packet_room = self.datagram_room();
         let recovery = &mut self.path.recovery;
         let permit = recovery.permit(now, mtu as u64);
         if permit != Permit::Leave {
             let demand = self.coding.demand(now, recovery.rtt().smoothed(), has_pending);
-            let has_work = demand.is_urgent || self.datagrams.has_pending();
+            let has_work = demand.is_urgent || self.datagrams.has_work(now, packet_room);
             let wants = has_work || demand.may_come;
             match permit {
                 Permit::Limited(_) if !wants => recovery.give_up_turn(),
@@ -194,7 +203,7 @@ impl Connection {
             }
             return Payload::Nothing;
         }
-        if self.datagrams.has_pending() {
+        if self.datagrams.has_work(now, packet_room) {
             return Payload::Datagram;
         }
         match self.coding.next(now, &recovery.view(), has_pending) {
@@ -313,14 +322,15 @@ impl Connection {
                 }
             }
             Payload::Datagram => {
-                let packet_room =
-                    usize::from(self.path.recovery.mtu_bytes()) - self.datagram_overhead_bytes();
-                let room = draft.limit.saturating_sub(buf.len() + 3);
-                if let Some(data) = self.datagrams.poll_send(room, packet_room) {
-                    frame::put_datagram(buf, &data);
+                let (rooms, before) = ((draft.room(buf), self.datagram_room()), buf.len());
+                let is_sent = self.datagrams.put_next(now, &self.path.recovery.view(), buf, rooms);
+                self.counts.datagrams_sent += u64::from(is_sent);
+                if buf.len() > before {
                     draft.is_ack_eliciting = true;
-                    self.counts.datagrams_sent += 1;
                     self.liveness.on_used(now);
+                }
+                if self.datagrams.has_symbols() {
+                    self.on_symbol_passed(now);
                 }
             }
             Payload::Symbol(turn) => self.put_symbol(now, turn, draft, buf),

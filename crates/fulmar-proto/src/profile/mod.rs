@@ -67,6 +67,8 @@ pub struct Profile {
     /// Its congestion controller sends less when packets are lost or delayed: a server sends with it at a
     /// client's wish without being told that it may ([`AllowedProfiles`]).
     pub obeys_congestion: bool,
+    /// What it favours: its policy where that heeds it, and how much the repair of datagrams may cost.
+    pub favor: Favor,
 }
 
 impl Profile {
@@ -170,6 +172,7 @@ impl ProfileBuilder {
             recovery: from_values::recovery(&values),
             handshake_timer: table.handshake_timer(&values),
             obeys_congestion: from_values::obeys(table, &values),
+            favor: Favor::parse(values.word("favor")).unwrap_or_default(),
         })
     }
 }

@@ -23,6 +23,7 @@ use fulmar_control::{CongestionController, LossEstimator, PathView, RttEstimator
 use crate::chance::Chance;
 use crate::{Instant, PacketNumber, Rate};
 
+mod ack_policy;
 mod ack_spacing;
 mod back_rate;
 mod burst_room;
@@ -50,6 +51,7 @@ mod way_forward;
 #[cfg(test)]
 mod tests;
 
+pub use ack_policy::AckPolicy;
 pub use ack_spacing::AckSpacing;
 use back_rate::BackRate;
 use burst_room::BurstRoom;
@@ -65,7 +67,7 @@ pub(crate) use mtu::BASE_BYTES;
 pub use mtu::{MtuDiscovery, Probe};
 pub use ranges::RangeSet;
 pub use rate_sample::{RateSampler, Stamp};
-pub use received::{AckPolicy, Arrival, Awaits, Received};
+pub use received::{Arrival, Awaits, Received};
 pub use send::Permit;
 pub use sent::{Acked, Cargo, Lost, SentPacket, SentPackets};
 pub use silence::ProbeCargo;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Ecn, RangeSet};
+use super::ack_policy::PASSING_DELAY;
+use super::{AckPolicy, Ecn, RangeSet};
 use crate::wire::frame::{ACK_RANGES_MAX, EcnCounts};
 use crate::{Instant, PacketNumber};
 
@@ -38,32 +39,13 @@ const UNANSWERED_MANY: u32 = 8;
 /// with, and trains of ten packets of which some are lost leave few ACKs.
 const FIRST_PACKETS: u64 = 64;
 
-/// How the peer wants its packets acknowledged.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct AckPolicy {
-    /// At least after so many ack-eliciting packets.
-    pub every_packets: u32,
-    /// At least after so long.
-    pub delay: Duration,
-    /// An ACK after which nothing comes is repeated so often: it may be lost, and the other end wait for it.
-    pub repeats: u8,
-}
+/// So many packets that are never sent again are acknowledged together, unless the peer asks for still fewer
+/// ACKs.
+const WORDS_MANY: u32 = 4;
 
-impl AckPolicy {
-    /// No ACK is repeated more often, whatever the peer asks for.
-    pub const REPEATS_MAX: u8 = 10;
-}
-
-impl Default for AckPolicy {
-    fn default() -> Self {
-        // RFC 9000 13.2.2: every second packet; 18.2: max_ack_delay of 25 ms.
-        Self { every_packets: 2, delay: PASSING_DELAY, repeats: 0 }
-    }
-}
-
-/// No ACK is held back longer unless the peer asks for it (RFC 9000 18.2, `max_ack_delay`), and one of packets that are
-/// never sent again is held back so long: nothing but the peer's congestion control waits for it.
-const PASSING_DELAY: Duration = Duration::from_millis(25);
+/// So long after the last packet that is sent again a gap may have been one of these, and is reported at
+/// once.
+const GAPS_MATTER: Duration = Duration::from_secs(1);
 
 /// What the sender of a packet waits for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -111,6 +93,8 @@ pub struct Received {
     repeats_left: u8,
     /// When the last packet came that elicits an ACK.
     eliciting_at: Option<Instant>,
+    /// When the last packet came that is sent again until it is known to have arrived.
+    arrival_at: Option<Instant>,
 }
 
 impl Received {
@@ -132,6 +116,7 @@ impl Received {
             repeat_at: None,
             repeats_left: 0,
             eliciting_at: None,
+            arrival_at: None,
         }
     }
 
@@ -174,6 +159,7 @@ impl Received {
         self.repeat_at = None;
         // What its sender does not wait for has no repetition of its own, and the next ACK is one of those before it.
         if awaits == Awaits::Arrival {
+            self.arrival_at = Some(now);
             // A lone packet, as one that keeps a connection alive, is not waited for.
             let is_flowing =
                 self.eliciting_at.is_some_and(|at| now - at <= self.policy.delay * FLOWING_DELAYS);
@@ -187,9 +173,15 @@ impl Received {
         if is_gap {
             self.gap_reports += 1;
         }
-        let is_first_gap = is_gap && self.gap_reports == 1;
+        // Nobody waits to send again what a gap among datagrams was.
+        let is_waited_for = self.arrival_at.is_some_and(|at| now - at < GAPS_MATTER);
+        let is_first_gap = is_gap && self.gap_reports == 1 && is_waited_for;
         let is_first = number.0 < FIRST_PACKETS;
-        let is_enough = self.unacked_packets >= self.policy.every_packets;
+        let every = match awaits {
+            Awaits::Word => self.policy.every_packets.max(WORDS_MANY),
+            _ => self.policy.every_packets,
+        };
+        let is_enough = self.unacked_packets >= every;
         if is_enough || is_first || is_first_gap || ecn == Some(Ecn::Ce) {
             self.is_due_now = true;
         }

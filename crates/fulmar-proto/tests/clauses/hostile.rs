@@ -165,6 +165,68 @@ fn empty_datagrams_fill_the_buffer_too() {
 }
 
 #[test]
+fn wire_5_6_5_symbols_of_datagrams_take_bounded_memory() {
+    let whole = |flags: u8, len: usize| [&[flags][..], &vec![7; len]].concat();
+    for (name, frames) in [
+        // Pieces of a datagram that never begins or never ends.
+        ("middle", (0..4).map(|_| whole(0, 280)).collect::<Vec<_>>()),
+        ("begins", (0..4).map(|_| whole(1, 280)).collect()),
+        (
+            "in order",
+            (0..4).map(|_| whole(15, 0).into_iter().chain([0x80, 0, 0xea, 0x60]).collect()).collect(),
+        ),
+    ] {
+        let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+        world.connected();
+        for round in 0..100u16 {
+            let mut packet = Vec::new();
+            for (index, symbol) in frames.iter().enumerate() {
+                // Every second one is missing.
+                frame::put_coded_datagram(&mut packet, round * 8 + index as u16 * 2, symbol);
+            }
+            say(&mut world, 1, &packet);
+        }
+        // Equations about what never comes.
+        for round in 0..400u16 {
+            let mut packet = Vec::new();
+            frame::put_datagram_repair(&mut packet, 790 + round % 8, 100, round as u8, &[9; 1300]);
+            say(&mut world, 1, &packet);
+        }
+        let held = world.server.only().receive_memory_bytes();
+        assert!(held < 700_000, "{name}: {held} bytes");
+    }
+}
+
+#[test]
+fn wire_5_6_5_symbols_of_datagrams_that_make_no_sense_end_the_connection() {
+    let symbol = |id: u16, symbol: &[u8]| {
+        let mut out = Vec::new();
+        frame::put_coded_datagram(&mut out, id, symbol);
+        out
+    };
+    let repair = |len: u8, payload: &[u8]| {
+        let mut out = Vec::new();
+        frame::put_datagram_repair(&mut out, 0, len, 1, payload);
+        out
+    };
+    let none = [repair(0, b"x"), repair(129, b"x"), symbol(0, b""), symbol(0, &[16]), symbol(0, &[8])];
+    let many = (0..17).flat_map(|id| symbol(id, &[3])).collect::<Vec<_>>();
+    // One symbol missing, and what is restored says that it is longer than it is.
+    let garbage = [symbol(1, &[3, 1]), repair(1, &[255; 5])].concat();
+    // Both are known, and the repair symbol is of others.
+    let contradiction = [symbol(0, &[3, 1]), repair(2, &[3; 5]), symbol(1, &[3, 2])].concat();
+    for frames in none.into_iter().chain([many, garbage, contradiction]) {
+        let mut world = World::new(1, link(100, 10), TransportConfig::default(), TransportConfig::default());
+        world.connected();
+        let contents = world.client.only().forge_packet(&frames).expect("keys");
+        let now = world.now;
+        world.path.send(now, Direction::Forward, Datagram { contents, ..Datagram::default() });
+        world.run_for(Duration::from_millis(50));
+        assert!(world.server.only().is_closed(), "{frames:?}");
+    }
+}
+
+#[test]
 fn what_is_answered_takes_no_memory_until_an_ack_that_never_comes() {
     for (what, frames) in [
         ("PING", vec![1]),

@@ -261,6 +261,12 @@ fn wire_5_5_1_a_datagram_to_an_end_that_takes_none() {
     let mut out = Vec::new();
     frame::put_datagram(&mut out, b"x");
     assert_eq!(verdict(&out), Some(TransportErrorCode::ProtocolViolation));
+    let (mut symbol, mut repair) = (Vec::new(), Vec::new());
+    frame::put_coded_datagram(&mut symbol, 0, &[3]);
+    frame::put_datagram_repair(&mut repair, 0, 1, 0, &[0, 1, 3]);
+    for frames in [symbol, repair] {
+        assert_eq!(verdict(&frames), Some(TransportErrorCode::ProtocolViolation));
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod close;
 mod connecting;
 mod favor;
+mod games;
 use fulmar_world as common;
 mod handshake;
 mod hostile;

@@ -168,7 +168,7 @@ fn a_queue_of_datagrams_outlives_a_path_that_stands_still_twice() {
     assert!(sent > 6000 && refused == 0, "{sent} sent, {refused} refused");
     // The path's own queue overflows when it wakes up; that is congestion, and is not this queue's.
     assert!(heard * 100 >= sent * 97, "{heard} of {sent} came");
-    assert_eq!(world.client.only().stats().datagrams_outgrown, 0);
+    assert_eq!(world.client.only().stats().datagrams.outgrown, 0);
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_proto::stream::{FinishError, Read, ReadError, WriteError};
-use fulmar_proto::{Connection, Dir, Event, Instant, SendDatagramError, Side, StreamId};
+use fulmar_proto::{
+    Connection, DatagramClass, DatagramOptions, Dir, Event, Instant, SendDatagramError, Side, StreamId,
+};
 
 use super::plan::{Plan, Transfer};
 
@@ -350,12 +352,19 @@ impl App {
             let number = self.datagrams_sent[at];
             self.datagrams_sent[at] += 1;
             self.datagrams_at[at] = now + plan.interval.max(Duration::from_nanos(1));
-            let max = connection.datagram_bytes_max().unwrap_or(0) as u64;
+            let is_cut = plan.is_repaired && repair_of(number).is_some();
+            let max =
+                if is_cut { connection.any_datagram_bytes_max() } else { connection.datagram_bytes_max() };
+            let max = max.unwrap_or(0) as u64;
             let len = (number * 977 % plan.bytes_max + 8).min(max.max(8)) as usize;
             let mut data = number.to_be_bytes().to_vec();
             data.resize(len, 0);
             content(self.plan.seed, StreamId(number), side, 0, &mut data[8..]);
-            match connection.send_datagram(Bytes::from(data)) {
+            let sent = match (plan.is_repaired, repair_of(number)) {
+                (true, Some(options)) => connection.send_datagram_with(now, Bytes::from(data), options),
+                _ => connection.send_datagram(Bytes::from(data)),
+            };
+            match sent {
                 Ok(()) | Err(SendDatagramError::Blocked) => {}
                 Err(SendDatagramError::Unsupported) => assert_eq!(max, 0),
                 Err(error) => panic!("{error}"),
@@ -371,12 +380,35 @@ impl App {
                 number < self.datagrams_sent[!side as usize],
                 "{side:?} got a datagram that was never sent"
             );
+            let heard = &mut self.datagrams_heard[side as usize];
+            let newest_in_order = heard.iter().rev().find(|number| is_in_order(**number)).copied();
             assert!(
-                self.datagrams_heard[side as usize].insert(number),
-                "{side:?} got datagram {number} twice"
+                !self.plan.datagrams[!side as usize].is_repaired
+                    || !is_in_order(number)
+                    || newest_in_order.is_none_or(|newest| newest < number),
+                "{side:?} got datagram {number} after {newest_in_order:?}"
             );
+            assert!(heard.insert(number), "{side:?} got datagram {number} twice");
             content(self.plan.seed, StreamId(number), !side, 0, &mut self.scratch[..rest.len()]);
             assert!(*rest == self.scratch[..rest.len()], "{side:?} got wrong bytes in datagram {number}");
         }
     }
+}
+
+/// The datagram of this number keeps its order, where they are repaired.
+fn is_in_order(number: u64) -> bool {
+    number % 5 == 2
+}
+
+/// What is asked for the datagram of this number, where they are repaired; some are sent as they are among
+/// these.
+fn repair_of(number: u64) -> Option<DatagramOptions> {
+    let class = match number % 5 {
+        0 => return None,
+        1 => DatagramClass::Once,
+        _ if is_in_order(number) => DatagramClass::RepairedInOrder,
+        _ => DatagramClass::Repaired,
+    };
+    let options = DatagramOptions::new(class);
+    Some(if number.is_multiple_of(3) { options.deadline(Duration::from_millis(number)) } else { options })
 }

@@ -101,6 +101,8 @@ pub(super) struct DatagramPlan {
     pub(super) count: u64,
     pub(super) bytes_max: u64,
     pub(super) interval: Duration,
+    /// They are repaired, in pieces if need be, each in a class of its own.
+    pub(super) is_repaired: bool,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -147,10 +149,13 @@ impl Plan {
         // A few seconds' worth at the bottleneck's rate, and little enough that a thousand runs are quick.
         let bytes_max = (rate_bps / 8 * 4).clamp(2000, if d.one_in(20) { 3_000_000 } else { 300_000 });
         let flows = draw_flows(&mut d, bytes_max, faults_end);
+        // Drawn apart as well.
+        let mut repaired = Draw::new(seed, 82);
         let datagrams = [(); 2].map(|()| DatagramPlan {
             count: if d.one_in(2) { d.log_between(1, 100) } else { 0 },
             bytes_max: d.log_between(16, 2000),
             interval: d.millis(0, 200),
+            is_repaired: repaired.one_in(2),
         });
         let end = match d.between(0, 9) {
             0 => End::Close(d.side(), d.millis(0, 20_000)),

@@ -43,8 +43,11 @@ impl Report {
     pub fn drops(&self) -> Vec<(&str, u64)> {
         let sum = |of: fn(&ConnectionReport) -> u64| self.connections.iter().map(of).sum();
         let own = self.dropped_packets.iter().map(|(cause, count)| (cause.as_str(), *count));
-        let connections =
-            [("unread", sum(|c| c.dropped_datagrams)), ("outgrown", sum(|c| c.outgrown_datagrams))];
+        let connections = [
+            ("unread", sum(|c| c.dropped_datagrams)),
+            ("outgrown", sum(|c| c.outgrown_datagrams)),
+            ("late", sum(|c| c.repaired_late)),
+        ];
         own.chain(connections).filter(|(_, count)| *count > 0).collect()
     }
 }
@@ -74,6 +77,21 @@ pub struct ConnectionReport {
     /// Datagrams dropped because the path has come to carry none that long.
     #[serde(default)]
     pub outgrown_datagrams: u64,
+    /// Packets of UDP flows, or pieces of these, that were sent to be repaired.
+    #[serde(default)]
+    pub repaired_sent: u64,
+    /// Repair sent for them.
+    #[serde(default)]
+    pub repaired_repairs_sent: u64,
+    /// Of those that were sent here: lost on the way, and restored.
+    #[serde(default)]
+    pub repaired: u64,
+    /// Dropped because their deadline had passed, at either end.
+    #[serde(default)]
+    pub repaired_late: u64,
+    /// Never known here.
+    #[serde(default)]
+    pub repaired_lost: u64,
     /// What went over the wire.
     pub wire: WireStats,
 }
@@ -92,7 +110,12 @@ impl ConnectionReport {
             queued_bytes: stats.streams.queued_bytes,
             held_bytes: stats.symbols_held_bytes,
             dropped_datagrams: stats.datagrams_dropped,
-            outgrown_datagrams: stats.datagrams_outgrown,
+            outgrown_datagrams: stats.datagrams.outgrown,
+            repaired_sent: stats.datagrams.sent,
+            repaired_repairs_sent: stats.datagrams.repairs_sent,
+            repaired: stats.datagrams.repaired,
+            repaired_late: stats.datagrams.late + stats.datagrams.expired,
+            repaired_lost: stats.datagrams.lost,
             wire: session.wire_stats(),
         }
     }

@@ -5,6 +5,7 @@
 
 mod ack;
 mod coded;
+mod datagrams;
 
 use bytes::Bytes;
 
@@ -16,13 +17,17 @@ pub use self::coded::{
     SetGaps, put_part_header, put_repair_set_header, put_repair_window_header, put_source_header,
     set_prefix_that_fits,
 };
-use super::{Malformed, Reader, VARINT_MAX, put_varint, varint_len};
+use self::datagrams::{CODED_DATAGRAM, DATAGRAM, DATAGRAM_REPAIR};
+pub use self::datagrams::{
+    CodedDatagram, DATAGRAM_LENGTH_BYTES, DATAGRAM_REPAIR_HEADER_BYTES_MAX, DatagramRepair,
+    datagram_frame_bytes, put_coded_datagram, put_datagram, put_datagram_repair,
+};
+use super::{Malformed, Reader, VARINT_MAX, put_varint};
 use crate::{TransportError, TransportErrorCode};
 
 const PADDING: u8 = 0x00;
 pub(crate) const PING: u8 = 0x01;
 const CRYPTO: u8 = 0x02;
-const DATAGRAM: u8 = 0x18;
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
 const CLOSE_TRANSPORT: u8 = 0x1c;
@@ -66,6 +71,10 @@ pub enum Frame<'a> {
     Repair(Repair<'a>),
     /// An unreliable datagram.
     Datagram(&'a [u8]),
+    /// A symbol of datagrams that may be repaired.
+    CodedDatagram(CodedDatagram<'a>),
+    /// A combination of such symbols.
+    DatagramRepair(DatagramRepair<'a>),
     /// Proves that the peer receives on this path.
     PathChallenge(u64),
     /// Answers a challenge.
@@ -118,6 +127,8 @@ impl<'a> Frames<'a> {
             }
             coded::REPAIR_WINDOW | coded::REPAIR_SET => Frame::Repair(coded::parse_repair(r, kind)?),
             DATAGRAM => Frame::Datagram(r.prefixed()?),
+            CODED_DATAGRAM => Frame::CodedDatagram(CodedDatagram::parse(r)?),
+            DATAGRAM_REPAIR => Frame::DatagramRepair(DatagramRepair::parse(r)?),
             PATH_CHALLENGE => Frame::PathChallenge(u64::from_be_bytes(r.array()?)),
             PATH_RESPONSE => Frame::PathResponse(u64::from_be_bytes(r.array()?)),
             CLOSE_TRANSPORT => {
@@ -168,18 +179,6 @@ pub fn put_crypto(out: &mut Vec<u8>, offset: u64, data: &[u8]) {
     put_varint(out, offset);
     put_varint(out, data.len() as u64);
     out.extend_from_slice(data);
-}
-
-/// Appends a DATAGRAM frame.
-pub fn put_datagram(out: &mut Vec<u8>, data: &[u8]) {
-    out.push(DATAGRAM);
-    put_varint(out, data.len() as u64);
-    out.extend_from_slice(data);
-}
-
-/// Bytes of a DATAGRAM frame that carries `len` bytes.
-pub fn datagram_frame_bytes(len: usize) -> usize {
-    1 + varint_len(len as u64) + len
 }
 
 /// Appends a PATH_CHALLENGE.

@@ -219,10 +219,31 @@ pub(super) fn path(draw: &mut Draw, out: &mut Vec<u8>) {
     frame::put_path_response(out, draw.between(0, 9));
 }
 
-/// One unreliable datagram.
+/// An unreliable datagram, or symbols of such and repair over them, of which some have sense.
 pub(super) fn datagram(draw: &mut Draw, out: &mut Vec<u8>) {
-    let length = draw.between(0, 1000);
-    frame::put_datagram(out, &noise(draw, length));
+    let kind = draw.between(0, 3);
+    if kind == 0 {
+        let length = draw.between(0, 1000);
+        frame::put_datagram(out, &noise(draw, length));
+        return;
+    }
+    let first = if draw.one_in(20) { draw.between(0, 0xffff) } else { draw.between(0, 300) };
+    let most = if draw.one_in(50) { 20 } else { 16 };
+    for index in 0..draw.between(1, most) {
+        let length = draw.of(&[0, 1, 5, 60, 1000]);
+        if out.len() + length as usize + 20 > PAYLOAD_BYTES {
+            return;
+        }
+        let (id, mut payload) = ((first + index * kind) as u16, noise(draw, length));
+        if draw.one_in(4) {
+            let covered = if draw.one_in(100) { draw.between(0, 255) } else { draw.between(1, 128) };
+            frame::put_datagram_repair(out, id, covered as u8, draw.between(0, 255) as u8, &payload);
+        } else {
+            let flags = if draw.one_in(100) { draw.between(0, 255) } else { draw.between(0, 7) };
+            payload.insert(0, flags as u8);
+            frame::put_coded_datagram(out, id, &payload);
+        }
+    }
 }
 
 /// A frame that is none, or a number that does not end.
