@@ -7,6 +7,7 @@
 //! | `any-order` | each on a stream of its own, in one direction | coded and repaired; a lost one holds up no other |
 //! | `in-order` | one behind the other on the stream that opened the tunnel | coded, repaired, in order |
 //! | `unreliable` | as datagrams | neither coded nor repaired |
+//! | `repaired` | as datagrams | repaired ahead of loss, while they are worth it |
 //!
 //! On streams each packet has its length before it (16 bits); small packets that are there at the same time
 //! share a stream.
@@ -117,7 +118,11 @@ impl Tunnel {
         clamp(packet, self.mtu);
         self.traffic.admit(self.outward, packet.len()).await;
         self.traffic.count(self.outward, packet.len());
-        let is_sent = self.delivery == Delivery::Unreliable && out.send(packet);
+        let is_sent = match self.delivery {
+            Delivery::Unreliable => out.send(packet, false),
+            Delivery::Repaired => out.send(packet, true),
+            Delivery::AnyOrder | Delivery::InOrder => false,
+        };
         if !is_sent {
             batch.put_u16(packet.len() as u16);
             batch.put_slice(packet);
@@ -137,7 +142,7 @@ impl Tunnel {
                 stream.flush().await
             }
             // Datagrams that are too long for the path go this way, too.
-            Delivery::AnyOrder | Delivery::Unreliable => {
+            Delivery::AnyOrder | Delivery::Unreliable | Delivery::Repaired => {
                 let mut stream = self.connection.open_uni().await.map_err(io::Error::other)?;
                 stream.write_all(&packets).await?;
                 stream.finish().map_err(io::Error::other)

@@ -61,6 +61,7 @@ pub fn open(
     };
     let inbox = datagrams.tun();
     let inbox = inbox.ok_or_else(|| no(Code::InUse, "this connection has a tunnel for packets already"))?;
+    inbox.set_deadline(wish.deadline_ms.map(|ms| std::time::Duration::from_millis(ms.into())));
     // Whoever has no key is let in nowhere.
     let key = session.peer_public_key().ok_or_else(|| no(Code::Forbidden, "a client without a key"))?;
     let lease = pool.lease(key, wish.address);

@@ -221,6 +221,7 @@ impl Near {
         let wish = Wish {
             delivery: self.wanted.delivery,
             mtu: self.wanted.mtu,
+            deadline_ms: self.manner.deadline.map(|deadline| deadline.as_millis() as u32),
             address: before.map(|grant| grant.v4),
         };
         match tokio::time::timeout(

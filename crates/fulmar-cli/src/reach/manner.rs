@@ -41,6 +41,7 @@ impl MannerArgs {
             connect_timeout: self.connect_timeout,
             keep_alive: self.quiet.keep_alive,
             is_quiet: false,
+            deadline: None,
         }
     }
 }
@@ -85,6 +86,8 @@ pub struct Manner {
     pub keep_alive: Option<Duration>,
     /// Say nothing while waiting.
     pub is_quiet: bool,
+    /// After so long packets of UDP flows are worth nothing.
+    pub deadline: Option<Duration>,
 }
 
 /// The profile `spec` with what is favoured among its settings. Whether it has that setting is found when it

@@ -1,10 +1,14 @@
-//! UDP through a proxy: whose an association is.
+//! UDP through a tunnel: whose an association is, and what becomes of packets that the path loses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use fulmar_cli::relay::{Relay, RelayConfig};
+use fulmar_net::{LinkConfig, Loss, Probability};
+use fulmar_units::Rate;
 
 use crate::common::{Home, Server, wait_until};
 use crate::tunnel::{gateway, proxy};
@@ -116,4 +120,55 @@ fn who_sends_first_does_not_own_an_association() {
     drop(thief.stdin.take());
     assert_eq!(said.next().unwrap().unwrap(), "nothing");
     thief.wait().unwrap();
+}
+
+/// Sends a game's packets through a forward and has them sent back, over a path that loses a tenth each way:
+/// how many percent come back, and what `status` says of the forward's connection.
+fn play(favor: &str) -> (usize, serde_json::Value) {
+    let home = Home::new();
+    let gateway = gateway(&home);
+    let link = LinkConfig::new(Rate::from_bits_per_second(20_000_000), Duration::from_millis(10))
+        .with_loss(Loss::bernoulli(Probability::from_percent(10)));
+    let relay = Relay::start(RelayConfig::new(gateway.address, link.clone(), link)).unwrap();
+    let spec = format!("0:{}/udp", echo_udp());
+    let host = relay.local_addr().to_string();
+    let arguments = ["forward", &host, "--json", "--accept-new", "--favor", favor, "-L", &spec];
+    let forward = Server::start_any(home.command(&arguments));
+    let at = forward.first["forwards"][0]["at"].as_str().unwrap().trim_end_matches("/udp").to_owned();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    is_answered(&socket, at.parse().unwrap(), b"hello");
+    let (sender, packets) = (socket.try_clone().unwrap(), 400_u32);
+    let sending = thread::spawn(move || {
+        for number in 0..packets {
+            let mut packet = number.to_be_bytes().to_vec();
+            packet.resize(120, 7);
+            sender.send_to(&packet, &at).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let mut back = std::collections::BTreeSet::new();
+    let mut buffer = [0; 2048];
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    while let Ok((len, _)) = socket.recv_from(&mut buffer) {
+        if len == 120 {
+            assert!(back.insert(buffer[..4].to_vec()), "a packet came back twice");
+        }
+    }
+    sending.join().unwrap();
+    let reports = home.run(&["status", "--json"]).success().json();
+    let mut reports = reports.as_array().unwrap().iter();
+    let report = reports.find(|r| r["command"] == "forward").unwrap()["connections"][0].clone();
+    (back.len() * 100 / packets as usize, report)
+}
+
+#[test]
+fn packets_that_the_path_loses_are_repaired() {
+    let (percent, report) = play("balanced");
+    assert!(percent >= 95, "{percent} % came back: {report}");
+    assert!(report["repaired"].as_u64().unwrap() > 10, "{report}");
+    assert!(report["repaired_repairs_sent"].as_u64().unwrap() > 100, "{report}");
+    // Nine tenths of nine tenths.
+    let (percent, report) = play("throughput");
+    assert!(percent <= 90, "{percent} % came back: {report}");
+    assert_eq!(report["repaired_sent"], 0, "{report}");
 }

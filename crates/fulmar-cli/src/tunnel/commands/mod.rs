@@ -9,6 +9,8 @@ pub mod status;
 pub mod up;
 pub mod watch;
 
+use std::time::Duration;
+
 use fulmar::identity::Host;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +32,11 @@ pub struct ClientArgs {
     gateways: String,
     #[command(flatten)]
     manner: MannerArgs,
+    /// Drop packets of UDP flows that are known only so many milliseconds after they could have been, in
+    /// both directions: for games and calls. They are repaired ahead of loss in any case, unless
+    /// --favor=throughput
+    #[arg(long, value_name = "MS", value_parser = parse_milliseconds)]
+    deadline: Option<Duration>,
     #[command(flatten)]
     limits: LimitArgs,
     /// Print events in JSON, one on each line
@@ -60,8 +67,15 @@ impl ClientArgs {
             profile = profile.or(host.profile);
             accept_new |= host.accept_new;
         }
-        Ok((gateways, self.manner.manner(profile, accept_new)))
+        let manner = self.manner.manner(profile, accept_new);
+        Ok((gateways, Manner { deadline: self.deadline, ..manner }))
     }
+}
+
+/// Milliseconds, up to a minute.
+fn parse_milliseconds(text: &str) -> Result<Duration, String> {
+    let ms = text.strip_suffix("ms").unwrap_or(text).parse().ok().filter(|ms| (1..=60_000).contains(ms));
+    ms.map(Duration::from_millis).ok_or_else(|| format!("`{text}` is no number of milliseconds up to 60000"))
 }
 
 /// The gateway's name, for people.

@@ -254,6 +254,7 @@ fn route(config: &Config, name: &str) -> Result<Way, Failure> {
         connect_timeout: CONNECT_TIMEOUT,
         keep_alive: None,
         is_quiet: true,
+        deadline: None,
     };
     Ok((host.gateways, manner))
 }

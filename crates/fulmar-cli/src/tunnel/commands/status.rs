@@ -177,8 +177,14 @@ fn title(report: &Report) -> String {
         "up" => ":",
         _ => " at",
     };
+    let sum = |of: fn(&ConnectionReport) -> u64| report.connections.iter().map(of).sum::<u64>();
+    let (lost, repaired) = (sum(|c| c.repaired_lost), sum(|c| c.repaired));
+    let repair = match lost + repaired {
+        0 => String::new(),
+        _ => format!(", UDP: {repaired} packets lost and repaired, {lost} lost"),
+    };
     format!(
-        "{}{relation} {} (process {}, for {}): {} up, {} down, {} flows, {} refused{dropped}",
+        "{}{relation} {} (process {}, for {}): {} up, {} down, {} flows, {} refused{repair}{dropped}",
         report.command,
         report.at,
         report.pid,
@@ -257,6 +263,8 @@ mod tests {
             peer: "192.0.2.1:4747".into(),
             comment: "alice".into(),
             outgrown_datagrams: 2,
+            repaired: 7,
+            repaired_lost: 1,
             ..ConnectionReport::default()
         };
         let before = Report {
@@ -272,7 +280,8 @@ mod tests {
             ..before.clone()
         };
         let told = plain(std::slice::from_ref(&now)).join("\n");
-        for words in ["5 packets dropped (inbox full 3, outgrown 2)", "alice"] {
+        let udp = "UDP: 7 packets lost and repaired, 1 lost";
+        for words in ["5 packets dropped (inbox full 3, outgrown 2)", udp, "alice"] {
             assert!(told.contains(words), "{words} is not in\n{told}");
         }
         let mut terminal = Terminal::new(TestBackend::new(120, 10)).unwrap();

@@ -152,13 +152,14 @@ impl Guest {
             }
         }
         match request {
-            Request::Hello { version: VERSION } => {
+            Request::Hello { version: VERSION, deadline_ms } => {
+                self.datagrams.set_deadline(deadline_ms.map(|ms| Duration::from_millis(ms.into())));
                 if self.is_greeted.swap(true, Ordering::Relaxed) {
                     return refuse(&mut send, malformed("a second greeting".into())).await;
                 }
                 greet(recv, send).await
             }
-            Request::Hello { version } => {
+            Request::Hello { version, .. } => {
                 let text =
                     format!("version {version} of the tunnel protocol is not spoken here: it is {VERSION}");
                 refuse(&mut send, malformed(text)).await

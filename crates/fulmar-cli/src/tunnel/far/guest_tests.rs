@@ -79,7 +79,7 @@ async fn nonsense_is_refused() {
     let unknown = message::with_first(&serde_json::json!({"sudo": {}}), &[]);
     let nobody = message::with_first(&open(Target::tcp("", 1)), &[]);
     let relative = message::with_first(&open(Target::Unix("etc/passwd".into())), &[]);
-    let later = message::with_first(&Request::Hello { version: 99 }, &[]);
+    let later = message::with_first(&Request::Hello { version: 99, deadline_ms: None }, &[]);
     let visitor = Request::Incoming { listener: 0, peer: String::new(), flow: None };
     let turned = message::with_first(&visitor, &[]);
     let unnumbered = message::with_first(&open(Target::udp("127.0.0.1", 53)), &[]);
@@ -124,7 +124,7 @@ async fn a_second_greeting_is_malformed_and_the_first_takes_no_seat() {
     let account = Arc::<Account>::default();
     account.set_limits(Limits { streams: 1, ..Limits::default() });
     let guest = Arc::new(Guest::new(Rules::everything(), account));
-    let hello = Request::Hello { version: VERSION };
+    let hello = Request::Hello { version: VERSION, deadline_ms: None };
     let (mut greeting, _serving) = start(&guest);
     ask(&mut greeting, &hello, b"").await;
     assert_eq!(message::hear_answer(&mut greeting).await, Ok(Answer::Welcome { version: VERSION }));

@@ -1,12 +1,13 @@
-//! Unreliable datagrams of one connection, told apart by the number of their flow
-//! (docs/internals/tunnel-protocol.md, section 6).
+//! Datagrams of one connection, told apart by the number of their flow (docs/internals/tunnel-protocol.md,
+//! section 6). They are repaired ahead of loss, unless the connection favours throughput.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use fulmar::{Connection, SendDatagramError};
+use fulmar::{Connection, DatagramClass, DatagramOptions, Favor, Profile, SendDatagramError};
 use tokio::task::AbortHandle;
 
 use super::drops::{Cause, Drops};
@@ -29,6 +30,10 @@ pub struct Datagrams {
     /// Even at the client, odd at the gateway.
     next: AtomicU32,
     drops: Arc<Drops>,
+    /// Packets are repaired: the connection does not favour throughput.
+    is_repaired: bool,
+    /// Milliseconds after which a packet is worth nothing, and one more; 0: it is always worth something.
+    deadline_ms: AtomicU32,
     /// The task that reads. It must not outlive this: it holds the connection, which would never end.
     reading: OnceLock<AbortHandle>,
 }
@@ -71,8 +76,31 @@ impl Datagrams {
 
     fn with(connection: Option<Connection>, end: End, drops: Arc<Drops>) -> Self {
         let next = AtomicU32::new(if end == End::Client { 0 } else { 1 });
-        let (flows, reading) = Default::default();
-        Self { connection, flows, room: Room::new(ROOM_BYTES), next, drops, reading }
+        let favors_throughput = |connection: &Connection| {
+            let profile = Profile::parse(&connection.stats().profile);
+            profile.is_ok_and(|profile| profile.favor == Favor::Throughput)
+        };
+        let is_repaired = connection.as_ref().is_some_and(|connection| !favors_throughput(connection));
+        let (flows, deadline_ms, reading) = Default::default();
+        let room = Room::new(ROOM_BYTES);
+        Self { connection, flows, room, next, drops, is_repaired, deadline_ms, reading }
+    }
+
+    /// From now on packets are worth nothing so long after they were sent; `None`: they always are.
+    pub fn set_deadline(&self, deadline: Option<Duration>) {
+        let ms = |deadline: Duration| {
+            u32::try_from(deadline.as_millis()).map_or(u32::MAX, |ms| ms.saturating_add(1))
+        };
+        self.deadline_ms.store(deadline.map_or(0, ms), Ordering::Relaxed);
+    }
+
+    /// How packets are sent.
+    fn options(&self) -> DatagramOptions {
+        let options = DatagramOptions::new(DatagramClass::Repaired);
+        match self.deadline_ms.load(Ordering::Relaxed).checked_sub(1) {
+            Some(ms) => options.deadline(Duration::from_millis(ms.into())),
+            None => options,
+        }
     }
 
     /// A new flow of this end.
@@ -107,13 +135,20 @@ impl Datagrams {
         Some(Inbox { datagrams: Arc::clone(self), flow, packets })
     }
 
-    /// Sends a packet, if one of this length fits a datagram; false if it does not.
-    pub fn send(&self, flow: u32, packet: &[u8]) -> bool {
+    /// Sends a packet; false if one of this length does not go by datagrams. One that is repaired is cut if
+    /// need be, where the other end knows that.
+    fn send(&self, flow: u32, packet: &[u8], is_repaired: bool) -> bool {
         let Some(connection) = &self.connection else { return false };
         let mut datagram = BytesMut::with_capacity(HEADER_BYTES + packet.len());
         datagram.put_u32(flow);
         datagram.extend_from_slice(packet);
-        match connection.try_send_datagram(datagram.freeze()) {
+        let datagram = datagram.freeze();
+        let sent = if is_repaired {
+            connection.try_send_datagram_with(datagram, self.options())
+        } else {
+            connection.try_send_datagram(datagram)
+        };
+        match sent {
             Ok(()) => true,
             Err(SendDatagramError::Full) => {
                 self.drops.count(Cause::SendQueueFull);
@@ -152,6 +187,11 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// From now on packets of its connection are worth nothing so long after they were sent.
+    pub fn set_deadline(&self, deadline: Option<Duration>) {
+        self.datagrams.set_deadline(deadline);
+    }
+
     /// The number of the flow.
     pub fn flow(&self) -> u32 {
         self.flow
@@ -167,9 +207,9 @@ impl Inbox {
         self.packets.recv().await
     }
 
-    /// Sends a packet of this flow, if one of this length fits a datagram; false if it does not.
+    /// Sends a packet of this flow; false if one of this length does not go by datagrams.
     pub fn send(&self, packet: &[u8]) -> bool {
-        self.datagrams.send(self.flow, packet)
+        self.datagrams.send(self.flow, packet, self.datagrams.is_repaired)
     }
 }
 
@@ -181,9 +221,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends a packet of this flow, if one of this length fits a datagram; false if it does not.
-    pub fn send(&self, packet: &[u8]) -> bool {
-        self.datagrams.send(self.flow, packet)
+    /// Sends a packet of this flow, repaired or once; false if one of this length does not go by datagrams.
+    pub fn send(&self, packet: &[u8], is_repaired: bool) -> bool {
+        self.datagrams.send(self.flow, packet, is_repaired)
     }
 }
 

@@ -211,7 +211,8 @@ async fn greet(gateway: &Host, manner: &Manner, drops: &Arc<Drops>) -> Result<Li
     let greeting = async {
         let (send, mut recv) = session.open().await.map_err(OpenError::lost)?;
         let mut send = TunnelSend::from(send);
-        let hello = Request::Hello { version: VERSION };
+        let deadline_ms = manner.deadline.map(|deadline| deadline.as_millis() as u32);
+        let hello = Request::Hello { version: VERSION, deadline_ms };
         message::say(&mut send, &hello).await.map_err(OpenError::lost)?;
         let answer = message::hear_answer(&mut recv).await?;
         Ok::<_, OpenError>((answer, send, recv))
@@ -219,6 +220,7 @@ async fn greet(gateway: &Host, manner: &Manner, drops: &Arc<Drops>) -> Result<Li
     let failure = match tokio::time::timeout(manner.connect_timeout, greeting).await {
         Ok(Ok((Answer::Welcome { .. }, send, recv))) => {
             let datagrams = Datagrams::of(session.connection(), End::Client, drops);
+            datagrams.set_deadline(manner.deadline);
             let _greeting = Arc::new((send, recv));
             return Ok(Link { session, gateway: gateway.clone(), datagrams, _greeting });
         }

@@ -56,6 +56,15 @@ const OF_CONNECTION: &[OfConnection] = &[
         COUNTER,
         |c| c.outgrown_datagrams as f64,
     ),
+    ("udp_sent_packets", "Packets of UDP flows sent to be repaired", COUNTER, |c| c.repaired_sent as f64),
+    ("udp_repair_packets", "Repair sent for packets of UDP flows", COUNTER, |c| {
+        c.repaired_repairs_sent as f64
+    }),
+    ("udp_repaired_packets", "Packets of UDP flows lost and restored", COUNTER, |c| c.repaired as f64),
+    ("udp_late_packets", "Packets of UDP flows dropped after their deadline", COUNTER, |c| {
+        c.repaired_late as f64
+    }),
+    ("udp_lost_packets", "Packets of UDP flows lost and not restored", COUNTER, |c| c.repaired_lost as f64),
     ("rtt_seconds", "Smoothed round-trip time", GAUGE, |c| c.wire.rtt_ms / 1e3),
     ("rtt_min_seconds", "Smallest round-trip time", GAUGE, |c| c.wire.rtt_min_ms / 1e3),
     ("loss_before_repair_ratio", "Share of symbols whose first packet was lost", GAUGE, |c| {

@@ -38,6 +38,9 @@ pub enum Request {
     Hello {
         /// [`VERSION`].
         version: u32,
+        /// Milliseconds after which packets of UDP flows are worth nothing; always something without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_ms: Option<u32>,
     },
     /// Client: connect this stream with a target.
     Open {

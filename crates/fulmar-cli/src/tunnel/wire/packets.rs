@@ -14,6 +14,8 @@ pub enum Delivery {
     InOrder,
     /// As the path delivers them, without coding or repair
     Unreliable,
+    /// Repaired ahead of loss, and never waited for: for games and calls
+    Repaired,
 }
 
 /// What a client asks for.
@@ -23,6 +25,9 @@ pub struct Wish {
     pub delivery: Delivery,
     /// Longest packet.
     pub mtu: u16,
+    /// Milliseconds after which repaired packets are worth nothing; always something without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u32>,
     /// The address that the client had before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
