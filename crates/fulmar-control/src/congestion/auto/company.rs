@@ -66,7 +66,7 @@ impl Auto {
     /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have
     /// seen its queue empty.
     pub(super) fn may_be_blind(&self, now: Instant, path: &PathView) -> bool {
-        self.may_hide_queue(now) && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
+        self.may_be_fooled(now) && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
     }
 
     /// Should we, who may be blind, drain the queue with others: because it is time, or because somebody

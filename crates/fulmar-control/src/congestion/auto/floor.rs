@@ -51,17 +51,22 @@ const CUT_MIN: f64 = 0.02;
 
 /// Packets of the last rounds, and those of them that were lost, forgotten exponentially.
 #[derive(Copy, Clone, Debug, Default)]
-struct Rounds {
-    packets: f64,
-    lost_packets: f64,
+pub(super) struct Rounds {
+    pub(super) packets: f64,
+    pub(super) lost_packets: f64,
 }
 
 impl Rounds {
     /// A round of `packets`; about `span_packets`, at least as many, are remembered.
-    fn add(&mut self, packets: f64, lost_packets: f64, span_packets: f64) {
+    pub(super) fn add(&mut self, packets: f64, lost_packets: f64, span_packets: f64) {
         let kept = 1.0 - packets / span_packets;
         self.packets = self.packets * kept + packets;
         self.lost_packets = self.lost_packets * kept + lost_packets;
+    }
+
+    /// What of them was lost.
+    pub(super) fn share(&self) -> f64 {
+        self.lost_packets / self.packets.max(1.0)
     }
 
     /// The highest rate that they agree with, `sigmas` standard errors above their mean.

@@ -55,6 +55,7 @@ mod stubborn;
 mod tally;
 mod trains;
 mod trough;
+mod unmoved;
 
 pub use ablation::Mechanism;
 
@@ -78,6 +79,7 @@ use streak::Streak;
 use stubborn::Stubborn;
 use tally::Tally;
 use trough::Troughs;
+use unmoved::Unmoved;
 
 /// Smallest window: enough for a loss to be found by later packets.
 const WINDOW_PACKETS_MIN: u64 = 4;
@@ -134,6 +136,7 @@ pub struct Auto {
     backlog: Backlog,
     policer: Policer,
     drains: Drains,
+    unmoved: Unmoved,
     /// When the queue was last drained to see whose it is.
     tested_round: Option<u64>,
     /// Losses beyond the floor while we compete.
@@ -186,6 +189,7 @@ impl Auto {
             backlog: Backlog::default(),
             policer: Policer::default(),
             drains: Drains::new(),
+            unmoved: Unmoved::default(),
             tested_round: None,
             excess: Cusum::default(),
             stubborn: None,

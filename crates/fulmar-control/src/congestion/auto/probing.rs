@@ -75,6 +75,7 @@ impl Auto {
         let finished_gain = self.round_gain;
         self.watch_jitter();
         self.watch_restlessness();
+        self.watch_unmoved(now, path);
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
         self.watch_policer();
@@ -332,7 +333,7 @@ impl Auto {
 
     /// What was lost may be the drops of a queue that we do not see.
     fn is_queue_hidden(&self, now: Instant) -> bool {
-        self.may_hide_queue(now) && self.tally.lost_share() > HIDDEN_LOSS
+        self.may_be_fooled(now) && self.tally.lost_share() > HIDDEN_LOSS
     }
 
     /// What does the link carry of ours, where it is not ours alone?
