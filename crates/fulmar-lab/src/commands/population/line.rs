@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn flags_that_mean_nothing_are_said() {
-        let line = Line { flags: "--profile {profile} --rtt 20".into(), figures: Vec::new() };
+        let line = Line { flags: "--profile {profile} --rtt soon".into(), figures: Vec::new() };
         assert!(line.parse("auto").unwrap_err().contains("--rtt"));
     }
 }
