@@ -10,7 +10,6 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use super::carried::Carried;
-use super::drains::DRAIN_PAUSE;
 use super::floor::Floor;
 use super::phase::{Phase, Slow};
 use super::restless::is_restless;
@@ -273,31 +272,6 @@ impl Auto {
     pub(super) fn may_be_fooled(&self, now: Instant) -> bool {
         let is_ours = self.is_flat || self.is_alone(now) || self.restless.is_known();
         !is_ours || self.policer.is_known()
-    }
-
-    /// Whether what is lost changes with time, or when all drain.
-    pub(super) fn watch_unmoved(&mut self, now: Instant, path: &PathView) {
-        let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
-        let is_draining = matches!(self.phase, Phase::Slow { kind: Slow::Together | Slow::DeepDown, .. });
-        // Others begin up to a round later: what was sent in the first one tells nothing.
-        let is_early = matches!(self.phase, Phase::Slow { rounds: ..2, .. });
-        let is_slow = self.sent_gain <= Slow::Together.gain();
-        let was_drained = is_slow && self.schedule.was_rtt_probed(now, DRAIN_PAUSE);
-        if self.tally.is_blackout {
-            return;
-        }
-        if is_draining || was_drained {
-            if is_slow && !is_early {
-                self.unmoved.on_drained_round(packets, lost_packets);
-            }
-            if !is_draining {
-                self.unmoved.on_drain_end(&path.loss);
-            }
-        } else if (self.sent_gain <= 1.0 || self.phase.is_startup())
-            && self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt))
-        {
-            self.unmoved.on_round(packets, lost_packets, &path.loss);
-        }
     }
 
     /// With jitter each round has a sample of the rate that is far too high: only the mean of them counts.
