@@ -133,6 +133,12 @@ release: toolchain ## the optimised program, target/release/fulmar, and the libr
 deb: release ## a package for Debian, with man page, completions and systemd units, in target/debian
 	scripts/deb target/release/fulmar target/debian
 
+# A quarter of an hour on two cores, the first time. TARGETS="aarch64-unknown-linux-musl" and others: docs/platforms.md.
+.PHONY: dist
+dist: toolchain ## one static program for any Linux, packed in target/dist, and tried: make dist [TARGETS="..."]
+	scripts/dist $(TARGETS)
+	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/release/fulmar)
+
 lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
 	$(CARGO) build --release --locked -p fulmar-lab
 
