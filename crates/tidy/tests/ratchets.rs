@@ -28,7 +28,7 @@ const STRUCT_FIELDS: usize = 40;
 const AUTO: &str = "crates/fulmar-control/src/congestion/auto";
 const AUTO_CONSTANTS: usize = 207;
 const AUTO_FIELDS: usize = 247;
-const AUTO_LINES: usize = 5043;
+const AUTO_LINES: usize = 5046;
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()

@@ -1,32 +1,35 @@
 //! Losses that nothing moves: neither time, nor our pace.
 //!
-//! Who comes when a queue is full takes it for the path, and its drops for the path's losses. But a path does
-//! not know who sends over it, nor how fast: what it loses stays the same. What a hidden queue drops changes
-//! when flows come and when they come down, and is gone when all of our kind drain together (`drains`). So
-//! there are log-odds that losses are the path's: rounds raise them by losing as much as before, lower them by
-//! losing more or less than chance explains, and a drain in which less is lost lowers them. (One in which as
-//! much is lost says little: while some still double, what others leave is filled at once.)
+//! A flow that comes when a queue is full takes it for the path, and its drops for the path's losses. But a
+//! path does not know who sends over it, nor how fast: its losses stay the same. The drops of a hidden queue
+//! change when flows come and when they slow down, and they end when all flows of our kind drain together
+//! (`drains`). So this part keeps log-odds that losses are the path's. A round raises them if it loses as
+//! much as before, and lowers them if it loses more or less than chance explains. A drain lowers them if it
+//! loses less. (A drain that loses as much says little: while some flows still double, they fill at once
+//! what others leave.)
 //!
-//! Sources: Wald, Sequential Tests of Statistical Hypotheses (1945), for drains; for rounds the variance of a
-//! share of n packets, p (1 - p) / n, against one that has the square of `VARIED` of p on top.
+//! Sources: Wald, Sequential Tests of Statistical Hypotheses (1945), for drains. For rounds, the variance of
+//! a share of n packets, p (1 - p) / n, against one that has the square of `VARIED` of p on top.
 
 use super::floor::{Rounds, stretch};
 use crate::LossView;
 
 /// Rounds are pooled until there are so many packets, as many times more as bursts widen the variance.
 const PACKETS: f64 = 48.0;
-/// By so much of itself a share of losses varies that is others' doing ..
+/// A share of losses that others cause varies by this part of itself ..
 const VARIED: f64 = 0.3;
-/// .. and so much of it is left while all who fill the queue send half.
+/// .. and this part of it is left while all flows in the queue send half.
 const LEFT: f64 = 0.75;
-/// So high log-odds are enough; more of them last longer.
+/// Log-odds from here on count as knowledge ..
 const ENOUGH: f64 = 2.0;
+/// .. and here they end, so that later evidence can undo them.
 const MOST: f64 = 4.0;
-/// What a drain showed counts so much at the next.
+/// The weight of earlier drains at the next one.
 const KEPT: f64 = 0.8;
-/// Packets remembered of the rounds before.
+/// Packets of earlier rounds that are remembered.
 const SPAN: f64 = 3000.0;
-/// Up to this. Flows that come double, so that a link gets twice what it carries and loses half, as steadily as a path.
+/// The largest loss that is believed. Flows in start-up double, so a link gets twice its rate and loses
+/// half, as steadily as a path does.
 const SHARE_MAX: f64 = 0.45;
 
 /// Log-odds that what is lost is the path's.
