@@ -27,8 +27,8 @@ fn by_second(outcome: &Outcome) -> Vec<f64> {
     received.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8e-6).collect()
 }
 
-/// Round trips that are not steady hid that the path is ours; six tenths of the loss were made up for, and the rate
-/// fell round by round, to 0.02 and 0.05 of the limit.
+/// Round trips that are not steady hid that the path is ours. Six tenths of the loss were made up for, and the
+/// rate fell round by round, to 0.02 and 0.05 of the limit.
 #[test]
 fn jitter_beside_heavy_loss() {
     for (loss, jitter) in [("30%", "200us"), ("40%", "500us")] {

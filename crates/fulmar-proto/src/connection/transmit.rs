@@ -164,7 +164,8 @@ impl Connection {
         // the policy is simply asked again.
         let goes_beside_ack = payload.is_cuttable()
             || matches!(payload, Payload::Datagram) && self.datagrams.is_next_small(room);
-        // Repair of datagrams follows them soon: another ACK would tell little, and takes a fifth of its bytes.
+        // Repair of datagrams follows them soon: another ACK would tell little, and takes a fifth of its
+        // bytes.
         let is_repair = matches!(payload, Payload::Datagram) && self.datagrams.is_next_repair();
         if is_ack_due || (self.received.has_news() && goes_beside_ack && !is_repair) {
             self.put_ack(now, &mut draft, buf);

@@ -25,6 +25,7 @@ impl Default for AckPolicy {
     }
 }
 
-/// No ACK is held back longer unless the peer asks for it (RFC 9000 18.2, `max_ack_delay`), and one of packets
-/// that are never sent again is held back so long: nothing but the peer's congestion control waits for it.
+/// No ACK is held back longer unless the peer asks for it (RFC 9000 18.2, `max_ack_delay`), and one of
+/// packets that are never sent again is held back so long: nothing but the peer's congestion control waits
+/// for it.
 pub(super) const PASSING_DELAY: Duration = Duration::from_millis(25);

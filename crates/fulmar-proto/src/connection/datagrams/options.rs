@@ -85,8 +85,8 @@ impl DatagramOptions {
         self.cost_percent.or(of_favor).filter(|_| self.is_repaired())
     }
 
-    /// Until when repair is made for what leaves now and was handed over at `since`. Pieces of a datagram wait
-    /// for the window, and so does their repair: it has two round trips, unless there is a deadline.
+    /// Until when repair is made for what leaves now and was handed over at `since`. Pieces of a datagram
+    /// wait for the window, and so does their repair: it has two round trips, unless there is a deadline.
     pub(super) fn worth_until(
         &self,
         now: Instant,
