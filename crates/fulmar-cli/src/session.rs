@@ -92,7 +92,7 @@ impl Session {
 
     /// Datagrams that have come.
     pub fn received_datagrams(&self) -> u64 {
-        self.connection.stats().received_datagrams
+        self.connection.stats().wire.received_datagrams
     }
 
     /// Closes at once: what is under way is lost.
@@ -346,20 +346,20 @@ impl WireStats {
         Self {
             profile: stats.profile.clone(),
             controller: format!("{} {}", stats.controller, stats.phase).trim_end().to_owned(),
-            rtt_ms: ms(stats.rtt),
-            rtt_min_ms: ms(stats.rtt_min),
-            window_bytes: stats.window_bytes,
-            pacing_mbps: mbps(stats.pacing),
-            bandwidth_mbps: mbps(stats.bandwidth),
-            mtu_bytes: stats.mtu_bytes,
-            packets: stats.sent_datagrams,
-            wire_bytes: stats.sent_bytes + header_bytes * stats.sent_datagrams,
-            received_packets: stats.received_datagrams,
-            received_wire_bytes: stats.received_bytes + header_bytes * stats.received_datagrams,
-            lost_packets: stats.lost_packets.saturating_sub(stats.spurious_packets),
-            spurious_packets: stats.spurious_packets,
-            ecn_ce_packets: stats.ecn_ce_packets,
-            probe_timeouts: stats.probe_timeouts,
+            rtt_ms: ms(stats.path.rtt),
+            rtt_min_ms: ms(stats.path.rtt_min),
+            window_bytes: stats.path.window_bytes,
+            pacing_mbps: mbps(stats.path.pacing),
+            bandwidth_mbps: mbps(stats.path.bandwidth),
+            mtu_bytes: stats.path.mtu_bytes,
+            packets: stats.wire.sent_datagrams,
+            wire_bytes: stats.wire.sent_bytes + header_bytes * stats.wire.sent_datagrams,
+            received_packets: stats.wire.received_datagrams,
+            received_wire_bytes: stats.wire.received_bytes + header_bytes * stats.wire.received_datagrams,
+            lost_packets: stats.recovery.lost_packets.saturating_sub(stats.recovery.spurious_packets),
+            spurious_packets: stats.recovery.spurious_packets,
+            ecn_ce_packets: stats.recovery.ecn_ce_packets,
+            probe_timeouts: stats.recovery.probe_timeouts,
             symbols: sent.symbols_sent() + sent.probes,
             source_symbols: sent.sources,
             repair_symbols: sent.repairs_sent() + sent.probes,

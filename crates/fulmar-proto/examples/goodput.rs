@@ -118,17 +118,17 @@ fn run(args: &Args, p: Probability) {
                 "{:9.3} {:16} bw {:?} pace {:?} win {} fl {} rtt {:.1}/{:.1} p {:.3} got {} lost {} rep {} ptos {}",
                 (now - begin).as_secs_f64(),
                 if s.streams.queued_bytes == 0 { "(blocked)" } else { s.phase },
-                s.bandwidth,
-                s.pacing,
-                s.window_bytes,
-                s.in_flight_bytes,
-                s.rtt.as_secs_f64() * 1e3,
-                s.rtt_min.as_secs_f64() * 1e3,
-                s.loss.rate,
+                s.path.bandwidth,
+                s.path.pacing,
+                s.path.window_bytes,
+                s.path.in_flight_bytes,
+                s.path.rtt.as_secs_f64() * 1e3,
+                s.path.rtt_min.as_secs_f64() * 1e3,
+                s.path.loss.rate,
                 received,
-                s.lost_packets,
+                s.recovery.lost_packets,
                 s.coding_sent.repairs_sent(),
-                s.probe_timeouts,
+                s.recovery.probe_timeouts,
             );
         }
         false
@@ -159,7 +159,7 @@ fn run(args: &Args, p: Probability) {
         link.dropped.packets,
         link.queue_delay.quantile(500).as_secs_f64() * 1e3,
         link.queue_delay.quantile(990).as_secs_f64() * 1e3,
-        stats.loss.rate * 100.0,
-        stats.loss.burst_packets,
+        stats.path.loss.rate * 100.0,
+        stats.path.loss.burst_packets,
     );
 }

@@ -23,7 +23,8 @@ pub mod wire;
 pub use config::{ClientConfig, ConfigError, ConnectionIds, EndpointConfig, ServerConfig, TransportConfig};
 pub use connection::{
     Connection, ConnectionStats, DatagramClass, DatagramMeta, DatagramOptions, DatagramStats, EndpointEvent,
-    Event, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, SendDatagramError, Transmit,
+    Event, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, PathStats, SendDatagramError,
+    Transmit, WireStats,
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};

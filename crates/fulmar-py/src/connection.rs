@@ -194,25 +194,25 @@ impl Connection {
         let out = PyDict::new(py);
         let rate = |rate: Option<fulmar::Rate>| rate.map(|rate| rate.bits_per_second());
         out.set_item("profile", &stats.profile)?;
-        out.set_item("rtt", stats.rtt.as_secs_f64())?;
-        out.set_item("rtt_min", stats.rtt_min.as_secs_f64())?;
-        out.set_item("window_bytes", stats.window_bytes)?;
-        out.set_item("in_flight_bytes", stats.in_flight_bytes)?;
-        out.set_item("pacing_bps", rate(stats.pacing))?;
-        out.set_item("bandwidth_bps", rate(stats.bandwidth))?;
-        out.set_item("loss", stats.loss.rate)?;
+        out.set_item("rtt", stats.path.rtt.as_secs_f64())?;
+        out.set_item("rtt_min", stats.path.rtt_min.as_secs_f64())?;
+        out.set_item("window_bytes", stats.path.window_bytes)?;
+        out.set_item("in_flight_bytes", stats.path.in_flight_bytes)?;
+        out.set_item("pacing_bps", rate(stats.path.pacing))?;
+        out.set_item("bandwidth_bps", rate(stats.path.bandwidth))?;
+        out.set_item("loss", stats.path.loss.rate)?;
         out.set_item("loss_before_repair", stats.loss_before_repair())?;
         out.set_item("loss_after_repair", stats.loss_after_repair())?;
         out.set_item("overhead", stats.overhead())?;
-        out.set_item("sent_packets", stats.sent_datagrams)?;
-        out.set_item("sent_bytes", stats.sent_bytes)?;
-        out.set_item("received_packets", stats.received_datagrams)?;
-        out.set_item("received_bytes", stats.received_bytes)?;
-        out.set_item("lost_packets", stats.lost_packets)?;
+        out.set_item("sent_packets", stats.wire.sent_datagrams)?;
+        out.set_item("sent_bytes", stats.wire.sent_bytes)?;
+        out.set_item("received_packets", stats.wire.received_datagrams)?;
+        out.set_item("received_bytes", stats.wire.received_bytes)?;
+        out.set_item("lost_packets", stats.recovery.lost_packets)?;
         out.set_item("datagrams_sent", stats.datagrams_sent)?;
         out.set_item("datagrams_received", stats.datagrams_received)?;
         out.set_item("datagrams_dropped", stats.datagrams_dropped)?;
-        out.set_item("mtu_bytes", stats.mtu_bytes)?;
+        out.set_item("mtu_bytes", stats.path.mtu_bytes)?;
         Ok(out)
     }
 

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", String::from_utf8_lossy(&receive.read_to_end(4096).await?));
 
     let stats = connection.stats();
-    println!("round trip {:?}, {:.1} % lost", stats.rtt, 100.0 * stats.loss_before_repair());
+    println!("round trip {:?}, {:.1} % lost", stats.path.rtt, 100.0 * stats.loss_before_repair());
     connection.shutdown(0, b"done").await?;
     endpoint.wait_idle().await;
     Ok(())

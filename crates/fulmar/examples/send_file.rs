@@ -64,7 +64,7 @@ async fn send(home: &Home, path: &Path, to: &Host) -> Result<(), Box<dyn Error>>
     let stats = connection.stats();
     println!(
         "{name}: {len} bytes in {} datagrams, {:.2} % of symbols lost",
-        stats.sent_datagrams,
+        stats.wire.sent_datagrams,
         100.0 * stats.loss_before_repair()
     );
     endpoint.wait_idle().await;

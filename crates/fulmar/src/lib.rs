@@ -139,13 +139,14 @@ pub use error::{
     WriteError,
 };
 pub use fulmar_proto::coding::{Content, ReceiverStats, SenderStats};
+pub use fulmar_proto::recovery::RecoveryStats;
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats,
     DatagramClass, DatagramOptions, DatagramStats, Dir, Favor, Instant, LossView, Packet, PacketEvent,
-    PacketEventKind, PacketSpace, PathMetrics, Profile, ProfileBuilder, ProfileError, Rate, ReceiveLimit,
-    SendLimit, ServerConfig, Side, StreamId, TransportConfig, TransportError, TransportErrorCode,
-    profile_names,
+    PacketEventKind, PacketSpace, PathMetrics, PathStats, Profile, ProfileBuilder, ProfileError, Rate,
+    ReceiveLimit, SendLimit, ServerConfig, Side, StreamId, TransportConfig, TransportError,
+    TransportErrorCode, WireStats, profile_names,
 };
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

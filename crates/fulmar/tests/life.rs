@@ -268,7 +268,7 @@ async fn a_transfer_survives_that_the_client_moves() {
         }
     })
     .await;
-    assert!(c.server.stats().path_changes > 0);
+    assert!(c.server.stats().path.changes > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

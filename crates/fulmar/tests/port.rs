@@ -87,7 +87,7 @@ async fn a_connection_outlives_its_port_both_ways() {
         assert_eq!(soon(sending).await.unwrap(), Ok(None));
         assert!(ports.load(Ordering::Relaxed) > before, "another port was taken");
     }
-    assert!(accepted.stats().path_changes > 0);
+    assert!(accepted.stats().path.changes > 0);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ const WIDE_PROSE_LINES: usize = 422;
 const FUNCTION_LINES: usize = 75;
 
 /// Fields of the largest struct.
-const STRUCT_FIELDS: usize = 40;
+const STRUCT_FIELDS: usize = 37;
 
 /// The controller `auto`, tests left out: constants, fields of structs, lines of code.
 const AUTO: &str = "crates/fulmar-control/src/congestion/auto";

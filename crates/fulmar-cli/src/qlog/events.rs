@@ -132,14 +132,14 @@ pub struct Counts {
 impl From<&ConnectionStats> for Counts {
     fn from(stats: &ConnectionStats) -> Self {
         Self {
-            sent_datagrams: stats.sent_datagrams,
-            sent_bytes: stats.sent_bytes,
-            received_datagrams: stats.received_datagrams,
-            received_bytes: stats.received_bytes,
-            opened_packets: stats.opened_packets,
-            duplicate_packets: stats.duplicate_packets,
-            lost_packets: stats.lost_packets,
-            spurious_packets: stats.spurious_packets,
+            sent_datagrams: stats.wire.sent_datagrams,
+            sent_bytes: stats.wire.sent_bytes,
+            received_datagrams: stats.wire.received_datagrams,
+            received_bytes: stats.wire.received_bytes,
+            opened_packets: stats.wire.opened_packets,
+            duplicate_packets: stats.wire.duplicate_packets,
+            lost_packets: stats.recovery.lost_packets,
+            spurious_packets: stats.recovery.spurious_packets,
             source_symbols: stats.coding_sent.sources,
             repair_symbols: stats.coding_sent.repairs_sent(),
             recovered_symbols: stats.coding_received.recovered,

@@ -278,9 +278,9 @@ impl<'a> World<'a> {
         let loss_rate = self.scenario.topology.first().and_then(crate::link::LinkSpec::loss_rate);
         for (flow, pair) in self.pairs.iter_mut().enumerate() {
             let Some(stats) = pair.sender.stats() else { continue };
-            if stats.sent_datagrams > 0 && !stats.rtt.is_zero() {
-                pair.loss_estimate_sum += stats.loss.rate;
-                pair.loss_error_sum += (stats.loss.rate - loss_rate.unwrap_or(0.0)).abs();
+            if stats.wire.sent_datagrams > 0 && !stats.path.rtt.is_zero() {
+                pair.loss_estimate_sum += stats.path.loss.rate;
+                pair.loss_error_sum += (stats.path.loss.rate - loss_rate.unwrap_or(0.0)).abs();
                 pair.loss_samples += 1;
             }
             if self.scenario.sample_interval.is_some() {
@@ -288,11 +288,11 @@ impl<'a> World<'a> {
                     t: (self.now - self.began).as_secs_f64(),
                     flow,
                     received_bytes: pair.reader.meter.total_bytes,
-                    window_bytes: stats.window_bytes,
-                    in_flight_bytes: stats.in_flight_bytes,
-                    rtt_ms: crate::outcome::ms(stats.rtt),
-                    pacing_mbps: stats.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
-                    loss_estimate: Some(stats.loss.rate),
+                    window_bytes: stats.path.window_bytes,
+                    in_flight_bytes: stats.path.in_flight_bytes,
+                    rtt_ms: crate::outcome::ms(stats.path.rtt),
+                    pacing_mbps: stats.path.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
+                    loss_estimate: Some(stats.path.loss.rate),
                     redundancy: Some(stats.redundancy),
                     delay_ms: pair.reader.take_delay_max().map(crate::outcome::ms),
                     queue_bytes,

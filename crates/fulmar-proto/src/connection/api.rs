@@ -8,7 +8,9 @@ use fulmar_control::Favor;
 use fulmar_fec::RLC_LEN_MAX;
 
 use super::close::{Shutdown, State};
-use super::{Connection, ConnectionStats, DatagramOptions, EndpointEvent, Event, SendDatagramError};
+use super::{
+    Connection, ConnectionStats, DatagramOptions, EndpointEvent, Event, PathStats, SendDatagramError,
+};
 use crate::coding::TOLD_AT_ONCE_MAX;
 use crate::crypto::PeerIdentity;
 use crate::recovery::FATES_MAX;
@@ -220,7 +222,7 @@ impl Connection {
 
     fn end(&mut self, now: Instant, close: Close, error: ConnectionError) {
         // Where nothing was ever heard nobody would ask for a second word.
-        let is_anybody_there = self.side.is_server() || self.counts.opened_packets > 0;
+        let is_anybody_there = self.side.is_server() || self.counts.wire.opened_packets > 0;
         let timeout = self.path.recovery.news_timeout();
         self.state =
             if is_anybody_there { State::closing(now, close, timeout) } else { State::leaving(now, close) };
@@ -387,13 +389,31 @@ impl Connection {
 
     /// Counts and current values.
     pub fn stats(&self) -> ConnectionStats {
-        let recovery = &self.path.recovery;
-        let (budget, view, recovered) = (recovery.budget(), recovery.view(), recovery.stats());
-        let counts = self.counts;
+        let congestion = self.path.recovery.congestion();
         ConnectionStats {
             profile: self.profile_name.clone(),
-            controller: recovery.congestion().name(),
-            phase: recovery.congestion().phase(),
+            controller: congestion.name(),
+            phase: congestion.phase(),
+            path: self.path_stats(),
+            recovery: *self.path.recovery.stats(),
+            wire: self.counts.wire,
+            symbols_held_bytes: self.coding.held_bytes(),
+            decoder_bytes: self.symbols_in.memory_bytes(),
+            datagrams_sent: self.counts.datagrams_sent,
+            datagrams_received: self.counts.datagrams_received,
+            datagrams_dropped: self.datagrams.dropped,
+            datagrams: self.datagrams.stats(),
+            coding_sent: *self.coding.stats(),
+            coding_received: *self.symbols_in.stats(),
+            redundancy: self.coding.redundancy(),
+            streams: self.streams.stats(),
+        }
+    }
+
+    fn path_stats(&self) -> PathStats {
+        let recovery = &self.path.recovery;
+        let (budget, view) = (recovery.budget(), recovery.view());
+        PathStats {
             rtt: view.rtt_smoothed,
             rtt_min: view.rtt_min,
             rtt_var: view.rtt_var,
@@ -404,33 +424,7 @@ impl Connection {
             loss: view.loss,
             mtu_bytes: recovery.mtu_bytes(),
             is_ecn_capable: recovery.ecn().is_capable(),
-            sent_datagrams: counts.sent_datagrams,
-            sent_bytes: counts.sent_bytes,
-            received_datagrams: counts.received_datagrams,
-            received_bytes: counts.received_bytes,
-            opened_packets: counts.opened_packets,
-            undecryptable_packets: counts.undecryptable_packets,
-            duplicate_packets: counts.duplicate_packets,
-            acks_sent: counts.acks_sent,
-            acks_received: counts.acks_received,
-            lost_packets: recovered.lost_packets,
-            recoveries: recovered.recoveries,
-            spurious_packets: recovered.spurious_packets,
-            ecn_ce_packets: recovered.ecn_ce_packets,
-            probe_timeouts: recovered.probe_timeouts,
-            mtu_probes_passed: recovered.mtu_probes_passed,
-            black_holes: recovered.black_holes,
-            path_changes: counts.path_changes,
-            symbols_held_bytes: self.coding.held_bytes(),
-            decoder_bytes: self.symbols_in.memory_bytes(),
-            datagrams_sent: counts.datagrams_sent,
-            datagrams_received: counts.datagrams_received,
-            datagrams_dropped: self.datagrams.dropped,
-            datagrams: self.datagrams.stats(),
-            coding_sent: *self.coding.stats(),
-            coding_received: *self.symbols_in.stats(),
-            redundancy: self.coding.redundancy(),
-            streams: self.streams.stats(),
+            changes: self.counts.path_changes,
         }
     }
 }

@@ -36,8 +36,8 @@ impl Connection {
         }?;
         let bytes = buf.len() - before;
         self.path.on_datagram_sent(bytes as u64);
-        self.counts.sent_bytes += bytes as u64;
-        self.counts.sent_datagrams += bytes.div_ceil(segment_bytes) as u64;
+        self.counts.wire.sent_bytes += bytes as u64;
+        self.counts.wire.sent_datagrams += bytes.div_ceil(segment_bytes) as u64;
         Some(Transmit {
             destination: self.path.remote,
             src_ip: self.path.local_ip,

@@ -26,7 +26,7 @@ impl Connection {
         }
         // An ACK repeats what those before it told.
         self.rest_of_ack = None;
-        self.counts.acks_received += 1;
+        self.counts.wire.acks_received += 1;
         let is_newest = self.path.recovery.largest_acked().is_none_or(|largest| ack.largest > largest);
         if let Some(upto) = self.settle_ack(now, ack, ack.largest, is_newest)? {
             self.rest_of_ack = Some(RestOfAck::new(ack, upto, is_newest));

@@ -45,7 +45,7 @@ use rand_core::RngCore;
 
 pub use datagrams::{DatagramClass, DatagramOptions, DatagramStats, SendDatagramError};
 pub use packet_log::{Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics};
-pub use stats::ConnectionStats;
+pub use stats::{ConnectionStats, PathStats, WireStats};
 
 use crate::chance::Chance;
 use crate::coding::{Coding, SymbolReceiver};

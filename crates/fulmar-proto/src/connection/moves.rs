@@ -122,8 +122,8 @@ impl Connection {
             self.write_question(now, buf)?
         };
         let bytes = buf.len() - start;
-        self.counts.sent_bytes += bytes as u64;
-        self.counts.sent_datagrams += 1;
+        self.counts.wire.sent_bytes += bytes as u64;
+        self.counts.wire.sent_datagrams += 1;
         Some(Transmit { destination, src_ip, ecn: None, bytes, segment_bytes: None })
     }
 

@@ -45,8 +45,8 @@ impl Connection {
         if matches!(self.state, State::Draining { .. } | State::Drained) {
             return;
         }
-        self.counts.received_datagrams += 1;
-        self.counts.received_bytes += datagram.len() as u64;
+        self.counts.wire.received_datagrams += 1;
+        self.counts.wire.received_bytes += datagram.len() as u64;
         if let Some(intake) = &mut self.intake {
             intake.on_datagram(now, datagram.len() as u64);
         }
@@ -180,7 +180,7 @@ impl Connection {
             self.on_origin_in_handshake(now, meta, bytes.len());
         }
         if arrival == Arrival::Duplicate {
-            self.counts.duplicate_packets += 1;
+            self.counts.wire.duplicate_packets += 1;
             return Ok(());
         }
         self.trace_received(now, level.into(), number, bytes.len());
@@ -206,11 +206,11 @@ impl Connection {
     fn opened_or_dropped<T>(&mut self, opened: Result<T, OpenError>) -> Result<Option<T>, TransportError> {
         match opened {
             Ok(opened) => {
-                self.counts.opened_packets += 1;
+                self.counts.wire.opened_packets += 1;
                 Ok(Some(opened))
             }
             Err(error) => {
-                self.counts.undecryptable_packets += 1;
+                self.counts.wire.undecryptable_packets += 1;
                 error.violation().map_or(Ok(None), Err)
             }
         }
@@ -229,7 +229,7 @@ impl Connection {
         let opened = keys.open(bytes, packet.pn_offset, expected, now, pto);
         let Some(opened) = self.opened_or_dropped(opened)? else { return Ok(()) };
         if self.received.classify(opened.number) == Arrival::Duplicate {
-            self.counts.duplicate_packets += 1;
+            self.counts.wire.duplicate_packets += 1;
             self.on_origin(now, meta, opened.number, bytes);
             return Ok(());
         }

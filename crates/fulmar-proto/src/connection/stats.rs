@@ -7,6 +7,7 @@ use fulmar_units::Rate;
 
 use super::datagrams::DatagramStats;
 use crate::coding::{ReceiverStats, SenderStats};
+use crate::recovery::RecoveryStats;
 use crate::stream::StreamStats;
 
 /// Counts and current values of one connection. Counts run from its beginning.
@@ -15,66 +16,16 @@ use crate::stream::StreamStats;
 pub struct ConnectionStats {
     /// Name of the profile this end sends with.
     pub profile: String,
-    /// Name of the congestion controller, and the phase it is in.
+    /// Name of the congestion controller.
     pub controller: &'static str,
     /// The controller's phase.
     pub phase: &'static str,
-    /// Smoothed RTT.
-    pub rtt: Duration,
-    /// Smallest RTT.
-    pub rtt_min: Duration,
-    /// RTT variation.
-    pub rtt_var: Duration,
-    /// Congestion window in bytes.
-    pub window_bytes: u64,
-    /// Bytes sent and neither acknowledged nor declared lost.
-    pub in_flight_bytes: u64,
-    /// Pace of sending, if the controller sets one.
-    pub pacing: Option<Rate>,
-    /// The controller's estimate of the bottleneck's rate, if it has one.
-    pub bandwidth: Option<Rate>,
-    /// Estimated loss rate and burst length of packets on the wire, before repair.
-    pub loss: LossView,
-    /// Largest UDP payload the path is known to carry.
-    pub mtu_bytes: u16,
-    /// ECN works on this path.
-    pub is_ecn_capable: bool,
-    /// UDP datagrams sent.
-    pub sent_datagrams: u64,
-    /// UDP payload bytes sent.
-    pub sent_bytes: u64,
-    /// UDP datagrams received.
-    pub received_datagrams: u64,
-    /// UDP payload bytes received.
-    pub received_bytes: u64,
-    /// Packets opened.
-    pub opened_packets: u64,
-    /// Packets that no key opened.
-    pub undecryptable_packets: u64,
-    /// Packets that came twice.
-    pub duplicate_packets: u64,
-    /// ACKs sent after the handshake.
-    pub acks_sent: u64,
-    /// ACKs received after the handshake.
-    pub acks_received: u64,
-    /// Packets declared lost.
-    pub lost_packets: u64,
-    /// Times the congestion controller entered fast recovery. Of a controller that has none, times a loss was
-    /// found that belonged to no earlier one: its packet was sent after the loss before had been found (RFC
-    /// 6582 3.2; RFC 9002 7.3.2).
-    pub recoveries: u64,
-    /// Packets declared lost that arrived after all.
-    pub spurious_packets: u64,
-    /// Packets reported with a congestion mark.
-    pub ecn_ce_packets: u64,
-    /// Probe timeouts.
-    pub probe_timeouts: u64,
-    /// MTU probes that arrived.
-    pub mtu_probes_passed: u64,
-    /// Times the path was found to carry less than before.
-    pub black_holes: u64,
-    /// Times the peer's address changed.
-    pub path_changes: u64,
+    /// What is known of the path.
+    pub path: PathStats,
+    /// What became of packets on the path.
+    pub recovery: RecoveryStats,
+    /// What went over the wire.
+    pub wire: WireStats,
     /// Bytes of symbols kept until the peer has them.
     pub symbols_held_bytes: u64,
     /// Bytes the decoder holds.
@@ -97,18 +48,62 @@ pub struct ConnectionStats {
     pub streams: StreamStats,
 }
 
+/// Current values of a path.
+#[derive(Copy, Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PathStats {
+    /// Smoothed RTT.
+    pub rtt: Duration,
+    /// Smallest RTT.
+    pub rtt_min: Duration,
+    /// RTT variation.
+    pub rtt_var: Duration,
+    /// Congestion window in bytes.
+    pub window_bytes: u64,
+    /// Bytes sent and neither acknowledged nor declared lost.
+    pub in_flight_bytes: u64,
+    /// Pace of sending, if the controller sets one.
+    pub pacing: Option<Rate>,
+    /// The controller's estimate of the bottleneck's rate, if it has one.
+    pub bandwidth: Option<Rate>,
+    /// Estimated loss rate and burst length of packets on the wire, before repair.
+    pub loss: LossView,
+    /// Largest UDP payload the path is known to carry.
+    pub mtu_bytes: u16,
+    /// ECN works on this path.
+    pub is_ecn_capable: bool,
+    /// Times the peer's address changed.
+    pub changes: u64,
+}
+
+/// What a connection sent and received.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WireStats {
+    /// UDP datagrams sent.
+    pub sent_datagrams: u64,
+    /// UDP payload bytes sent.
+    pub sent_bytes: u64,
+    /// UDP datagrams received.
+    pub received_datagrams: u64,
+    /// UDP payload bytes received.
+    pub received_bytes: u64,
+    /// Packets opened.
+    pub opened_packets: u64,
+    /// Packets that no key opened.
+    pub undecryptable_packets: u64,
+    /// Packets that came twice.
+    pub duplicate_packets: u64,
+    /// ACKs sent after the handshake.
+    pub acks_sent: u64,
+    /// ACKs received after the handshake.
+    pub acks_received: u64,
+}
+
 /// What the connection itself counts; the rest is asked for where it is known.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) sent_datagrams: u64,
-    pub(super) sent_bytes: u64,
-    pub(super) received_datagrams: u64,
-    pub(super) received_bytes: u64,
-    pub(super) opened_packets: u64,
-    pub(super) undecryptable_packets: u64,
-    pub(super) duplicate_packets: u64,
-    pub(super) acks_sent: u64,
-    pub(super) acks_received: u64,
+    pub(super) wire: WireStats,
     pub(super) path_changes: u64,
     pub(super) datagrams_sent: u64,
     pub(super) datagrams_received: u64,

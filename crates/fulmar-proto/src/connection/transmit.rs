@@ -294,7 +294,7 @@ impl Connection {
         if frame::put_ack(buf, received.ranges(), delay_us, received.ecn_counts(), Some(&state), room) {
             draft.has_ack = true;
             received.on_ack_sent(now);
-            self.counts.acks_sent += 1;
+            self.counts.wire.acks_sent += 1;
             // Without an ACK of its ACKs a receiver never learns its RTT, which its windows grow by.
             let recovery = &self.path.recovery;
             if !draft.is_ack_eliciting

@@ -182,10 +182,11 @@ fn by_the_timeout_of_tcp_an_end_is_told_again_five_times() {
     let mut end = Upload::new(&mut world, 1);
     end.write(&mut world);
     world.settle();
-    let (begin, mut sent) = (world.now, world.client.only().stats().sent_datagrams);
+    let (begin, mut sent) = (world.now, world.client.only().stats().wire.sent_datagrams);
     let mut sent_at = Vec::new();
     world.run_until(Duration::from_secs(120), |world| {
-        let now = world.client.connections.values().next().map_or(0, |client| client.stats().sent_datagrams);
+        let now =
+            world.client.connections.values().next().map_or(0, |client| client.stats().wire.sent_datagrams);
         if now > sent {
             sent_at.push((world.now - begin).as_secs());
         }
@@ -207,7 +208,7 @@ fn wire_5_5_4_who_never_heard_the_peer_says_one_word_and_is_gone() {
     let handle = world.connect();
     world.run_for(Duration::from_millis(200));
     let (now, client) = (world.now, world.client.only());
-    let sent = client.stats().sent_datagrams;
+    let sent = client.stats().wire.sent_datagrams;
     client.close(now, 0, Bytes::new());
     assert!(
         world.run_until(Duration::from_millis(1), |world| !world.client.connections.contains_key(&handle))

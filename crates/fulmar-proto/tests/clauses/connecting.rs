@@ -134,7 +134,7 @@ fn wire_5_2_5_who_proves_an_address_and_says_no_more_is_sent_little_and_forgotte
     world.client.connections.clear();
     world.run_for(Duration::from_secs(9));
     let stats = world.server.only().stats();
-    assert!((1..=3 * stats.received_bytes).contains(&stats.sent_bytes), "{stats:?}");
+    assert!((1..=3 * stats.wire.received_bytes).contains(&stats.wire.sent_bytes), "{stats:?}");
     world.run_for(Duration::from_secs(5));
     assert_eq!(world.server.endpoint.connection_count(), 0);
 }

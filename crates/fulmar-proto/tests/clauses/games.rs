@@ -65,7 +65,7 @@ fn play(
     let begin = world.now;
     let counted = |world: &mut World| {
         let ends = [world.client.only().stats(), world.server.only().stats()];
-        ends.iter().map(|end| end.sent_bytes + end.sent_datagrams * HEADERS_BYTES).sum::<u64>()
+        ends.iter().map(|end| end.wire.sent_bytes + end.wire.sent_datagrams * HEADERS_BYTES).sum::<u64>()
     };
     let warm = 5 * PER_SECOND;
     let (mut next, mut before) = ([0u32; 2], 0);

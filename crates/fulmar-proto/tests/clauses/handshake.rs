@@ -87,7 +87,7 @@ fn the_timer_of_a_profile_doubles_and_gives_up() {
     let (handle, mut sent_at) = (world.connect(), Vec::new());
     let mut seconds = |world: &mut World| {
         let Some(client) = world.client.connections.get(&handle) else { return true };
-        if client.stats().sent_datagrams > sent_at.len() as u64 {
+        if client.stats().wire.sent_datagrams > sent_at.len() as u64 {
             sent_at.push((world.now - begin).as_secs());
         }
         client.is_closed()
@@ -333,8 +333,12 @@ fn rfc_9000_8_1_a_server_sends_at_most_thrice_what_it_received_before_the_addres
     set_link(&mut world, Direction::Forward, link(10, 25).with_loss(Loss::Bernoulli(Probability::ONE)));
     world.run_for(Duration::from_secs(9));
     let stats = world.server.only().stats();
-    assert_eq!(stats.received_bytes, 1200);
-    assert!((1..=3600).contains(&stats.sent_bytes), "{} bytes sent to a stranger", stats.sent_bytes);
+    assert_eq!(stats.wire.received_bytes, 1200);
+    assert!(
+        (1..=3600).contains(&stats.wire.sent_bytes),
+        "{} bytes sent to a stranger",
+        stats.wire.sent_bytes
+    );
 }
 
 #[test]

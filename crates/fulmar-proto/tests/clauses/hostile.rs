@@ -98,10 +98,10 @@ fn without_an_ack_a_sender_falls_to_probes_and_then_to_nothing_whatever_the_prof
         let nothing = || link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE));
         set_link(&mut world, Direction::Forward, nothing());
         world.run_for(Duration::from_secs(2));
-        let before = world.server.only().stats().sent_bytes;
+        let before = world.server.only().stats().wire.sent_bytes;
         assert!(before < 8 << 20, "{name}: {before} bytes in two seconds to an address that is dead");
         world.run_for(Duration::from_secs(20));
-        let probes = world.server.only().stats().sent_bytes - before;
+        let probes = world.server.only().stats().wire.sent_bytes - before;
         assert!(probes < 100_000, "{name}: {probes} bytes of probes in 20 s");
         world.run_for(Duration::from_secs(20));
         assert!(world.server.connections.is_empty(), "{name}: {}", world.describe());
@@ -111,12 +111,12 @@ fn without_an_ack_a_sender_falls_to_probes_and_then_to_nothing_whatever_the_prof
 #[test]
 fn rfc_9000_21_4_an_ack_of_a_number_that_was_skipped_ends_the_connection() {
     let mut world = flooding(TransportConfig::default(), TransportConfig::default());
-    let begin = world.server.only().stats().sent_datagrams;
+    let begin = world.server.only().stats().wire.sent_datagrams;
     set_link(&mut world, Direction::Backward, link(100, 10).with_loss(Loss::Bernoulli(Probability::ONE)));
     // Everything is acknowledged before it can have arrived. Numbers are no lower than the count of
     // datagrams.
     for _ in 0..1000 {
-        let sent = world.server.only().stats().sent_datagrams;
+        let sent = world.server.only().stats().wire.sent_datagrams;
         if world.server.only().is_closed() {
             break;
         }
@@ -131,9 +131,9 @@ fn rfc_9000_21_4_an_ack_of_a_number_that_was_skipped_ends_the_connection() {
     let server = world.server.only();
     match server.close_reason() {
         Some(ConnectionError::Transport(error)) => assert!(error.reason.contains("skipped"), "{error}"),
-        other => panic!("{other:?} after {} datagrams", server.stats().sent_datagrams - begin),
+        other => panic!("{other:?} after {} datagrams", server.stats().wire.sent_datagrams - begin),
     }
-    let sent = server.stats().sent_datagrams - begin;
+    let sent = server.stats().wire.sent_datagrams - begin;
     assert!(sent < 500, "{sent} datagrams to somebody who received none");
 }
 
@@ -266,5 +266,9 @@ fn packets_whose_fate_a_peer_does_not_tell_take_bounded_memory() {
     set_link(&mut world, Direction::Forward, link(10, 6).with_loss(Loss::Bernoulli(Probability::ONE)));
     world.run_for(Duration::from_secs(1));
     let held = world.server.only().receive_memory_bytes();
-    assert!(held < 9 << 20, "{held} bytes held for {} datagrams", world.server.only().stats().sent_datagrams);
+    assert!(
+        held < 9 << 20,
+        "{held} bytes held for {} datagrams",
+        world.server.only().stats().wire.sent_datagrams
+    );
 }

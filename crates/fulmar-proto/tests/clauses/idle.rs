@@ -45,8 +45,8 @@ struct Cost {
 fn idle_hour(world: &mut World, remembers_s: u64) -> Cost {
     let sent = |world: &mut World| {
         let [client, server] = [world.client.only().stats(), world.server.only().stats()];
-        let datagrams = client.sent_datagrams + server.sent_datagrams;
-        (client.sent_datagrams, client.sent_bytes + server.sent_bytes + 28 * datagrams)
+        let datagrams = client.wire.sent_datagrams + server.wire.sent_datagrams;
+        (client.wire.sent_datagrams, client.wire.sent_bytes + server.wire.sent_bytes + 28 * datagrams)
     };
     let (mut datagrams, bytes) = sent(world);
     let (mut wake_ups, mut forgotten) = ([0; 2], 0);

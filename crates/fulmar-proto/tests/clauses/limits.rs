@@ -94,9 +94,9 @@ fn with_under_way(packets: u64) -> (World, StreamId) {
     let now = world.now;
     let client = world.client.only();
     let id = client.open(Dir::Uni).expect("allowed");
-    let before = client.stats().sent_datagrams;
+    let before = client.stats().wire.sent_datagrams;
     let mut lost = Vec::new();
-    while client.stats().sent_datagrams < before + packets {
+    while client.stats().wire.sent_datagrams < before + packets {
         client.write(id, &[7; 20]).expect("room");
         lost.clear();
         client.poll_transmit(now, 1, &mut lost).expect("nothing holds it back");
@@ -140,7 +140,7 @@ fn an_ack_for_all_that_is_under_way_is_settled_a_part_at_a_time() {
     let client = world.client.only();
     assert!(client.close_reason().is_none());
     // The rest is due at once, a part at a time, and lost is what is not acknowledged only.
-    let lost = client.stats().lost_packets;
+    let lost = client.stats().recovery.lost_packets;
     let mut parts = 0;
     while client.poll_timeout().is_some_and(|at| at <= now) {
         let before = client.settled();
@@ -151,7 +151,7 @@ fn an_ack_for_all_that_is_under_way_is_settled_a_part_at_a_time() {
         assert!(parts < 20, "there is no end to it");
     }
     assert!(client.settled() >= ACKED - 1024, "{} of {ACKED} settled", client.settled());
-    assert_eq!(client.stats().lost_packets, lost);
+    assert_eq!(client.stats().recovery.lost_packets, lost);
 }
 
 /// A report that has everything decoded is booked a part at a time as well.
@@ -174,10 +174,10 @@ fn a_report_of_all_that_was_sent_is_settled_a_part_at_a_time() {
 #[test]
 fn wire_5_3_5_a_second_ack_in_a_packet_is_ignored() {
     let (mut world, _) = with_under_way(100);
-    let before = world.client.only().stats().acks_received;
+    let before = world.client.only().stats().wire.acks_received;
     let acks = [ack_below(2, None), ack_below(3, None), ack_below(4, None)].concat();
     settled_by(&mut world, &acks);
-    assert_eq!(world.client.only().stats().acks_received, before + 1);
+    assert_eq!(world.client.only().stats().wire.acks_received, before + 1);
 }
 
 #[test]
@@ -188,9 +188,13 @@ fn wire_7_3_what_is_longer_than_was_allowed_is_discarded() {
         let header = world.server.only().forge_packet(&[1]).expect("keys").len() - 1;
         let mut frames = vec![0; max - header + longer];
         frames[0] = 1;
-        let before = world.client.only().stats().opened_packets;
+        let before = world.client.only().stats().wire.opened_packets;
         settled_by(&mut world, &frames);
-        assert_eq!(world.client.only().stats().opened_packets > before, is_heard, "{longer} bytes longer");
+        assert_eq!(
+            world.client.only().stats().wire.opened_packets > before,
+            is_heard,
+            "{longer} bytes longer"
+        );
     }
 }
 

@@ -76,7 +76,7 @@ fn wire_5_5_2_copies_from_false_addresses_stop_nobody() {
                     // Each second four addresses at most, a few times, and nothing but a challenge.
                     let seconds = 1 + took.as_secs() as u32;
                     assert!(observer.answers <= seconds * 4 * 3, "{copying:?}: {} answers", observer.answers);
-                    assert_eq!(world.server.only().stats().path_changes, 0, "{copying:?}");
+                    assert_eq!(world.server.only().stats().path.changes, 0, "{copying:?}");
                 }
             }
         }
@@ -101,7 +101,7 @@ fn wire_5_5_2_a_nat_that_rebinds_is_followed_within_a_round_trip_of_its_first_pa
         // longer; each with the link's queue.
         assert!(is_followed && took <= RTT * 4, "upload {is_upload}: {took:?}");
         assert!(world.run_until(Duration::from_secs(30), &mut step), "{}", world.describe());
-        assert_eq!(world.server.only().stats().path_changes, 1);
+        assert_eq!(world.server.only().stats().path.changes, 1);
     }
 }
 

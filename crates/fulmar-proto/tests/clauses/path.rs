@@ -27,7 +27,7 @@ fn rfc_9000_9_3_a_nat_that_rebinds_is_followed_and_challenged() {
         );
         let addr = world.client_addr();
         let server = world.server.only();
-        assert_eq!((server.remote(), server.stats().path_changes), (addr, 1), "{percent} %");
+        assert_eq!((server.remote(), server.stats().path.changes), (addr, 1), "{percent} %");
     }
 }
 
@@ -109,7 +109,7 @@ fn wire_5_5_2_no_more_than_thrice_what_came_goes_to_an_address_that_does_not_ans
     world.settle();
     let packet = world.client.only().forge_packet(&[1]).expect("keys");
     let len = packet.len() as u64;
-    let before = world.server.only().stats().sent_bytes;
+    let before = world.server.only().stats().wire.sent_bytes;
     world.ask_server(elsewhere(66), packet);
     world.server.only().write(server_id, &[5; 100_000]).expect("room");
     let (mut to_stranger, mut to_client) = (0, 0);
@@ -125,7 +125,7 @@ fn wire_5_5_2_no_more_than_thrice_what_came_goes_to_an_address_that_does_not_ans
         world.now += Duration::from_millis(10);
         world.server.handle_timeouts(world.now);
     }
-    assert_eq!(world.server.only().stats().sent_bytes - before, to_stranger + to_client);
+    assert_eq!(world.server.only().stats().wire.sent_bytes - before, to_stranger + to_client);
     assert!((1..=3 * len).contains(&to_stranger), "{to_stranger} bytes for {len}");
     assert!(to_client > 10_000, "{to_client} bytes for the client, as before");
     // The client is heard again, and everything goes to it.
@@ -145,8 +145,8 @@ fn rfc_9000_13_4_ecn_marks_reduce_the_window() {
             world.connected();
             let time = upload(&mut world, 3_000_000);
             let stats = world.client.only().stats();
-            assert!(stats.is_ecn_capable);
-            (time, stats.ecn_ce_packets, stats.lost_packets)
+            assert!(stats.path.is_ecn_capable);
+            (time, stats.recovery.ecn_ce_packets, stats.recovery.lost_packets)
         };
         let ((plain, _, _), (marked, marks, lost)) = (run(0), run(3));
         assert!(marks > 10 && lost == 0, "{name}: {marks} marks, {lost} lost");
@@ -161,7 +161,7 @@ fn rfc_9000_13_4_2_a_path_that_bleaches_marks_is_found_out() {
         world.bleaches_ecn = true;
         world.connected();
         upload(&mut world, 200_000);
-        assert!(!world.client.only().stats().is_ecn_capable);
+        assert!(!world.client.only().stats().path.is_ecn_capable);
         // Packets leave without marks from then on.
         world.bleaches_ecn = false;
         let now = world.now;
@@ -244,7 +244,7 @@ fn wire_5_3_6_a_path_that_begins_to_drop_what_has_ecn_bits_stands_still_for_a_se
                 assert!(longest < Duration::from_secs(1), "{name}, {which}, upload {is_upload}: {longest:?}");
                 let sender = if is_upload { world.client.only() } else { world.server.only() };
                 if which == "for a while" {
-                    assert!(sender.stats().is_ecn_capable, "{name}: marks are tried again");
+                    assert!(sender.stats().path.is_ecn_capable, "{name}: marks are tried again");
                 }
             }
         }
@@ -259,17 +259,19 @@ fn rfc_8899_after_a_fall_a_path_that_is_whole_again_is_found_within_a_minute() {
     world.connected();
     let mut work = Upload::new(&mut world, 100_000_000);
     world.run_until(Duration::from_secs(5), |w| work.step(w));
-    assert_eq!(world.client.only().stats().mtu_bytes, 1472);
+    assert_eq!(world.client.only().stats().path.mtu_bytes, 1472);
     let mut narrow = path.clone();
     narrow.mtu_bytes = Some(1300);
     set_link(&mut world, Direction::Forward, narrow);
-    let has_fallen = world
-        .run_until(Duration::from_secs(10), |w| work.step(w) || w.client.only().stats().mtu_bytes < 1472);
+    let has_fallen = world.run_until(Duration::from_secs(10), |w| {
+        work.step(w) || w.client.only().stats().path.mtu_bytes < 1472
+    });
     assert!(has_fallen, "{}", world.describe());
     world.run_until(Duration::from_secs(5), |w| work.step(w));
     set_link(&mut world, Direction::Forward, path);
-    let is_whole = world
-        .run_until(Duration::from_secs(60), |w| work.step(w) || w.client.only().stats().mtu_bytes == 1472);
+    let is_whole = world.run_until(Duration::from_secs(60), |w| {
+        work.step(w) || w.client.only().stats().path.mtu_bytes == 1472
+    });
     assert!(is_whole && work.done_at.is_none(), "{}", world.describe());
 }
 
@@ -283,7 +285,7 @@ fn rfc_8899_the_mtu_of_ethernet_is_found_and_random_loss_fools_nobody() {
             upload(&mut world, 1_500_000);
             let stats = world.client.only().stats();
             assert_eq!(
-                (stats.mtu_bytes, stats.black_holes),
+                (stats.path.mtu_bytes, stats.recovery.black_holes),
                 (1472, 0),
                 "{percent} %, seed {seed}: {stats:?}"
             );
@@ -298,7 +300,7 @@ fn rfc_8899_smaller_paths_are_found_too() {
         path.mtu_bytes = Some(mtu);
         let mut world = connected(1, path);
         upload(&mut world, 5_000_000);
-        let found = u32::from(world.client.only().stats().mtu_bytes);
+        let found = u32::from(world.client.only().stats().path.mtu_bytes);
         assert!((1200..=mtu - 28).contains(&found) && found + 100 > mtu - 28, "{found} on a path of {mtu}");
     }
 }
@@ -312,7 +314,7 @@ fn wire_5_4_5_symbols_made_for_a_wider_path_get_through_one_that_has_shrunk() {
             let mut world = World::new(seed, path.clone(), profile(name), profile(name));
             world.connected();
             upload(&mut world, 300_000);
-            assert_eq!(world.client.only().stats().mtu_bytes, 1472);
+            assert_eq!(world.client.only().stats().path.mtu_bytes, 1472);
             let mut work = Upload::new(&mut world, bytes);
             world.run_until(Duration::from_millis(30), |w| work.step(w));
             path.mtu_bytes = Some(1280);
@@ -353,7 +355,7 @@ fn a_path_as_wide_as_jumbo_frames_is_used() {
     let mut world = World::new(1, link(100, 5), transport.clone(), transport);
     world.connected();
     upload(&mut world, 3_000_000);
-    assert_eq!(world.client.only().stats().mtu_bytes, 8952);
+    assert_eq!(world.client.only().stats().path.mtu_bytes, 8952);
 }
 
 /// The server sends a byte, and the client has it at once.
@@ -408,9 +410,9 @@ fn an_ack_does_not_end_a_batch() {
     let client = world.client.only();
     let id = client.open(Dir::Uni).expect("allowed");
     client.write(id, &[2; 20_000]).expect("room");
-    let acks_before = client.stats().acks_sent;
+    let acks_before = client.stats().wire.acks_sent;
     let mut batch = Vec::new();
     let sent = client.poll_transmit(world.now, 2, &mut batch).expect("a batch");
-    assert_eq!(client.stats().acks_sent, acks_before + 1);
+    assert_eq!(client.stats().wire.acks_sent, acks_before + 1);
     assert_eq!(sent.segment_bytes.map(|segment| segment * 2), Some(batch.len()));
 }

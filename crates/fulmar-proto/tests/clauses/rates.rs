@@ -87,17 +87,17 @@ impl Town {
     }
 
     fn sent(world: &World) -> u64 {
-        world.client.connections.values().map(|connection| connection.stats().sent_bytes).sum()
+        world.client.connections.values().map(|connection| connection.stats().wire.sent_bytes).sum()
     }
 
     fn received(world: &World) -> u64 {
-        world.server.connections.values().map(|connection| connection.stats().received_bytes).sum()
+        world.server.connections.values().map(|connection| connection.stats().wire.received_bytes).sum()
     }
 
     /// By connection.
     fn shares(&self) -> BTreeMap<ConnectionHandle, u64> {
         let all = self.world.server.connections.iter();
-        all.map(|(handle, connection)| (*handle, connection.stats().received_bytes)).collect()
+        all.map(|(handle, connection)| (*handle, connection.stats().wire.received_bytes)).collect()
     }
 }
 

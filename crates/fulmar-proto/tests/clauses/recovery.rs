@@ -83,8 +83,8 @@ fn rfc_6582_losses_of_packets_under_way_together_are_one_recovery() {
         let before = world.client.only().stats();
         upload(&mut world, 200_000);
         let after = world.client.only().stats();
-        assert_eq!(after.lost_packets - before.lost_packets, lost.len() as u64);
-        assert_eq!(after.recoveries - before.recoveries, recoveries, "{lost:?}");
+        assert_eq!(after.recovery.lost_packets - before.recovery.lost_packets, lost.len() as u64);
+        assert_eq!(after.recovery.recoveries - before.recovery.recoveries, recoveries, "{lost:?}");
     }
 }
 
@@ -100,8 +100,8 @@ fn a_loss_that_a_code_repairs_is_no_fast_recovery() {
         let before = world.client.only().stats();
         upload(&mut world, 200_000);
         let after = world.client.only().stats();
-        assert_eq!(after.lost_packets - before.lost_packets, 2, "{name}");
-        assert_eq!(after.recoveries - before.recoveries, recoveries, "{name}");
+        assert_eq!(after.recovery.lost_packets - before.recovery.lost_packets, 2, "{name}");
+        assert_eq!(after.recovery.recoveries - before.recovery.recoveries, recoveries, "{name}");
     }
 }
 
@@ -119,7 +119,7 @@ fn wire_3_3_keys_are_renewed_in_the_middle_of_a_transfer() {
         work.step(world)
     });
     assert!(is_done && updates > 4, "{updates} updates: {}", world.describe());
-    assert_eq!(world.server.only().stats().undecryptable_packets, 0);
+    assert_eq!(world.server.only().stats().wire.undecryptable_packets, 0);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn while_acks_are_lost_in_bursts_little_goes_twice() {
     let bursts = (0..10_000).filter(|at| at % 90 >= 71);
     set_link(&mut world, Direction::Backward, losing(link(7, 1), bursts));
     upload(&mut world, 3_000_000);
-    let sent = world.client.only().stats().sent_bytes as f64 / 3e6;
+    let sent = world.client.only().stats().wire.sent_bytes as f64 / 3e6;
     assert!(sent < 1.2, "{sent} bytes sent for each that was to arrive: {}", world.describe());
 }
 
@@ -178,7 +178,7 @@ fn an_idle_connection_is_silent() {
     upload(&mut world, 100_000);
     world.run_for(Duration::from_secs(5));
     let sent = |world: &mut World| {
-        world.client.only().stats().sent_datagrams + world.server.only().stats().sent_datagrams
+        world.client.only().stats().wire.sent_datagrams + world.server.only().stats().wire.sent_datagrams
     };
     let before = sent(&mut world);
     world.run_for(Duration::from_secs(20));

@@ -22,8 +22,8 @@ fn cost(path: LinkConfig, is_two_way: bool) -> (f64, f64) {
     world.run_for(Duration::from_secs(1));
     let counted = |world: &mut World| {
         let ends = [world.client.only().stats(), world.server.only().stats()];
-        let packets: u64 = ends.iter().map(|end| end.sent_datagrams).sum();
-        (packets, ends.iter().map(|end| end.sent_bytes).sum::<u64>() + packets * HEADERS_BYTES)
+        let packets: u64 = ends.iter().map(|end| end.wire.sent_datagrams).sum();
+        (packets, ends.iter().map(|end| end.wire.sent_bytes).sum::<u64>() + packets * HEADERS_BYTES)
     };
     let before = counted(&mut world);
     let data = Bytes::from_static(&[7; BYTES]);

@@ -37,8 +37,8 @@ fn agree(connection: &mut Connection) -> Vec<PacketEvent> {
         }
     }
     assert!(events.is_sorted_by_key(|event| event.at));
-    assert_eq!((sent_bytes, lost), (stats.sent_bytes, stats.lost_packets));
-    assert_eq!(received, stats.opened_packets - stats.duplicate_packets);
+    assert_eq!((sent_bytes, lost), (stats.wire.sent_bytes, stats.recovery.lost_packets));
+    assert_eq!(received, stats.wire.opened_packets - stats.wire.duplicate_packets);
     assert_eq!(symbols, stats.coding_sent.sources);
     events
 }

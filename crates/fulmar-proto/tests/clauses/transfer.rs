@@ -19,13 +19,21 @@ fn nothing_is_sent_twice_on_a_path_that_loses_nothing() {
         upload(&mut world, 3_000_000);
         let stats = world.client.only().stats();
         let sent = stats.coding_sent;
-        assert_eq!((sent.repairs_sent(), sent.probes, stats.lost_packets), (0, 0, 0), "{name}: {stats:?}");
+        assert_eq!(
+            (sent.repairs_sent(), sent.probes, stats.recovery.lost_packets),
+            (0, 0, 0),
+            "{name}: {stats:?}"
+        );
         let server = world.server.only().stats();
         assert_eq!(server.coding_received.redundant, 0);
-        assert_eq!(stats.undecryptable_packets + stats.duplicate_packets, 0);
+        assert_eq!(stats.wire.undecryptable_packets + stats.wire.duplicate_packets, 0);
         // The last ones may be under way.
-        let acks = stats.acks_received;
-        assert!(acks > 100 && (acks..acks + 10).contains(&server.acks_sent), "{acks} {}", server.acks_sent);
+        let acks = stats.wire.acks_received;
+        assert!(
+            acks > 100 && (acks..acks + 10).contains(&server.wire.acks_sent),
+            "{acks} {}",
+            server.wire.acks_sent
+        );
     }
 }
 
@@ -90,9 +98,9 @@ fn rfc_9002_6_1_reordering_costs_little_and_losses_that_were_none_are_taken_back
     };
     let (straight, _) = time(Jitter::None);
     let (jittered, stats) = time(Jitter::Uniform(Duration::from_millis(10)));
-    assert!(stats.spurious_packets > 0, "{stats:?}");
+    assert!(stats.recovery.spurious_packets > 0, "{stats:?}");
     // Nothing was really lost: only what is still being sorted out has not been taken back.
-    assert!(stats.lost_packets - stats.spurious_packets < 20, "{stats:?}");
+    assert!(stats.recovery.lost_packets - stats.recovery.spurious_packets < 20, "{stats:?}");
     assert!(jittered < straight * 5 / 4, "{jittered:?} with reordering, {straight:?} without");
 }
 

@@ -126,7 +126,7 @@ impl Run<'_> {
     fn check_idle(&mut self) {
         let sent = |run: &mut Self| {
             [Side::Client, Side::Server]
-                .map(|side| connection(&mut run.world, side).map_or(0, |c| c.stats().sent_datagrams))
+                .map(|side| connection(&mut run.world, side).map_or(0, |c| c.stats().wire.sent_datagrams))
         };
         self.go_idle(IDLE);
         let before = sent(self);
@@ -322,7 +322,7 @@ fn check_bounds(plan: &Plan, side: Side, connection: &Connection) {
         stats.streams.queued_bytes <= end.send_buffer_bytes.max(1),
         "{side:?} queues too much: {stats:?}"
     );
-    let symbol_bytes = u64::from(stats.mtu_bytes.max(1472));
+    let symbol_bytes = u64::from(stats.path.mtu_bytes.max(1472));
     assert!(
         stats.symbols_held_bytes <= end.symbols_held_bytes + symbol_bytes,
         "{side:?} holds too much: {stats:?}"

@@ -95,6 +95,6 @@ impl Client for Connecting {
 
     fn datagram_bytes(connection: &Connection) -> DatagramBytes {
         let connection = connection.clone();
-        Box::new(move || connection.stats().mtu_bytes)
+        Box::new(move || connection.stats().path.mtu_bytes)
     }
 }

@@ -38,13 +38,17 @@ pub(crate) fn run(options: &Options) -> Result<Figures, Box<dyn Error>> {
         ("sender_cpu_seconds_per_gbit", (after.1 - before.1) / gbit, "s"),
         ("receiver_cpu_seconds_per_gbit", (after.0 - before.0) / gbit, "s"),
         ("datagrams_per_batch_received", sides.server.stats().received_datagrams as f64 / batches, ""),
-        ("acks_per_1000_datagrams", 1e3 * received.sent_datagrams as f64 / sent.sent_datagrams as f64, ""),
-        ("lost_packets", sent.lost_packets as f64, "packets"),
+        (
+            "acks_per_1000_datagrams",
+            1e3 * received.wire.sent_datagrams as f64 / sent.wire.sent_datagrams as f64,
+            "",
+        ),
+        ("lost_packets", sent.recovery.lost_packets as f64, "packets"),
         ("loss_before_repair_percent", 100.0 * sent.loss_before_repair(), "%"),
         ("overhead_percent", 100.0 * sent.overhead(), "%"),
-        ("mtu_bytes", f64::from(sent.mtu_bytes), "bytes"),
-        ("window_bytes", sent.window_bytes as f64, "bytes"),
-        ("rtt_us", sent.rtt.as_secs_f64() * 1e6, "us"),
+        ("mtu_bytes", f64::from(sent.path.mtu_bytes), "bytes"),
+        ("window_bytes", sent.path.window_bytes as f64, "bytes"),
+        ("rtt_us", sent.path.rtt.as_secs_f64() * 1e6, "us"),
     ]))
 }
 

@@ -229,7 +229,8 @@ impl EndpointShared {
         let mut wakers = Wakers::new();
         for connection in connections {
             let mut state = connection.lock();
-            let is_beginning = state.proto.is_handshaking() && state.proto.stats().received_datagrams == 0;
+            let is_beginning =
+                state.proto.is_handshaking() && state.proto.stats().wire.received_datagrams == 0;
             if is_beginning && refused.contains(&state.proto.remote()) {
                 let why =
                     TransportError::new(TransportErrorCode::ConnectionRefused, "nobody listens at this port");

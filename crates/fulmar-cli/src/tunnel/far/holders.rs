@@ -75,7 +75,7 @@ impl Holders {
 /// Whether anything comes from a peer that is asked for a sign of life.
 async fn lives(session: &Session) -> bool {
     let connection = session.connection();
-    let received = || connection.stats().received_datagrams;
+    let received = || connection.stats().wire.received_datagrams;
     let (before, patience) = (received(), SIGN_OF_LIFE.max(3 * connection.rtt()));
     for _ in 0..QUESTIONS {
         if !session.is_open() {

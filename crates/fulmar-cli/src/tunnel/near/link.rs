@@ -156,7 +156,7 @@ impl Route {
 
     /// A new connection; `None` if the old one has come to life again. What stands in the way is said once.
     async fn replace(&self, old: &Link, tell: &watch::Sender<Option<Link>>) -> Option<Link> {
-        let received = || old.session.connection().stats().received_datagrams;
+        let received = || old.session.connection().stats().wire.received_datagrams;
         let before = received();
         let (mut pause, mut told) = (BACKOFF.0, String::new());
         loop {

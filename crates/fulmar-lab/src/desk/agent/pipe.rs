@@ -49,11 +49,11 @@ impl Outlet {
                 let stats = connection.stats();
                 SenderView {
                     sequence_bytes: stats.streams.sent_bytes,
-                    window_bytes: stats.window_bytes,
-                    in_flight_bytes: stats.in_flight_bytes,
-                    rtt_ms: crate::outcome::ms(stats.rtt),
-                    pacing_mbps: stats.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
-                    loss_estimate: Some(stats.loss.rate),
+                    window_bytes: stats.path.window_bytes,
+                    in_flight_bytes: stats.path.in_flight_bytes,
+                    rtt_ms: crate::outcome::ms(stats.path.rtt),
+                    pacing_mbps: stats.path.pacing.map(|rate| rate.bits_per_second() as f64 / 1e6),
+                    loss_estimate: Some(stats.path.loss.rate),
                     repair_packets: stats.coding_sent.repairs_sent(),
                     redundancy: Some(stats.redundancy),
                 }

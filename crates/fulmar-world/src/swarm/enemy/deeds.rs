@@ -136,7 +136,7 @@ impl Enemy {
 fn standing(connection: &Connection, code: u8, wild_one_in: u64) -> Standing {
     let stats = connection.stats();
     Standing {
-        packets: stats.opened_packets,
+        packets: stats.wire.opened_packets,
         symbols: stats.coding_sent.sources,
         their_symbols: stats.coding_received.sources,
         code,

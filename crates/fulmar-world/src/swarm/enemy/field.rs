@@ -401,7 +401,7 @@ impl Field {
             if let IpAddr::V4(ip) = connection.remote().ip()
                 && halves::is_one(connection.remote())
                 && !connection.is_closed()
-                && (most == 0 || connection.stats().opened_packets == 1)
+                && (most == 0 || connection.stats().wire.opened_packets == 1)
             {
                 let [a, b, c, _] = ip.octets();
                 *networks.entry([a, b, c]).or_default() += 1;
