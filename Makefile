@@ -158,10 +158,10 @@ dashboard-test: toolchain dashboard ## the page with the real program in Chromiu
 dashboard-pictures: toolchain dashboard ## the same, and the pictures of docs/operator.md anew
 	PICTURES="$(CURDIR)/docs/operator" CARGO="$(CARGO)" scripts/dashboard test
 
-# Root, or user namespaces, and an idle machine. What is not installed is named and left out.
-comparison-real: lab ## the README's table, in real time: Fulmar, hysteria, quinn, kcptun, TCP, one driver
+# Root, or user namespaces, and an idle machine. What is not installed is named and left out. It prints the table; `fulmar-lab
+# report --out docs/results` would write it there, and judge everything else anew.
+comparison-real: release lab ## the README's table, in real time: Fulmar, hysteria, quinn, kcptun, TCP, one driver
 	target/release/fulmar-lab run experiments/auto/auto-peers.toml --skip-missing
-	target/release/fulmar-lab report --out docs/results
 
 comparison: lab ## Fulmar's row of the README's comparison, in virtual time
 	scripts/comparison
