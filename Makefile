@@ -26,7 +26,8 @@ demo-tcp: toolchain ## the same beside the kernel's TCP; root, or user namespace
 test: fmt-check dashboard clippy no-std unit engine-alone doc dashboard-test ## everything: format, lints, docs, examples, every test
 
 # What a change seldom breaks and what takes long: longer each night than with each change.
-test-deep: test test-instructions ## the same, instructions per packet, and every fuzz target for a minute, as a nightly run would
+test-deep: test test-instructions ## the same, long sweeps, instructions per packet, and every fuzz target for a minute, as a nightly run would
+	$(CARGO) test --workspace --locked --test controllers -- --ignored
 	$(MAKE) --no-print-directory fuzz-quick SECONDS_EACH=60
 
 fmt: ## format the sources

@@ -117,6 +117,7 @@ fn share_beside(
 /// A search for the shortest round trip every four seconds that CUBIC fills the queue through, and what was
 /// ours stays ours.
 #[test]
+#[ignore = "long: make test-deep"]
 fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
     let gaps: Vec<u64> = (500..=4250).step_by(250).collect();
     let cubic = || Box::new(Cubic::new(MTU, CubicConfig::default())) as _;
@@ -302,6 +303,7 @@ fn shares_do_not_go_with_the_errors_of_floors() {
 /// seventh each round, the queue was full until all had come: in the mean of sixteen such crowds 0.120 of all
 /// packets was dropped, 0.098 now (standard error 0.005).
 #[test]
+#[ignore = "long: make test-deep"]
 fn latecomers_on_a_long_path_are_made_room_for_at_once() {
     let dropped: Vec<f64> = (700..1100)
         .step_by(25)
@@ -344,6 +346,7 @@ fn jain(received: &[u64]) -> f64 {
 /// A queue that doubles one round trip is a tenth of the other. If that counts as none the far flow has the
 /// link.
 #[test]
+#[ignore = "long: make test-deep"]
 fn who_is_far_sees_the_queue_of_who_is_near() {
     for loss in [0.0, 0.02] {
         let (jain, as_part) = (near_and_far(None, loss), near_and_far(Some(Mechanism::Steady), loss));
