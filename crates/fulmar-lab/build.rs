@@ -6,7 +6,7 @@
 use std::process::Command;
 
 /// What decides what a run does, from this crate.
-const DECISIVE: [&str; 18] = [
+const DECISIVE: &[&str] = &[
     "../fulmar-units/src",
     "../fulmar-gf/src",
     "../fulmar-fec/src",
@@ -36,7 +36,7 @@ fn commit() -> Option<String> {
     if let Ok(given) = std::env::var("FULMAR_COMMIT") {
         return Some(given);
     }
-    let with_paths = |words: &[&str]| git(&[words, &["--"], &DECISIVE].concat());
+    let with_paths = |words: &[&str]| git(&[words, &["--"], DECISIVE].concat());
     let commit = with_paths(&["log", "-1", "--abbrev=12", "--format=%h"]).filter(|hash| !hash.is_empty())?;
     let is_changed = with_paths(&["status", "--porcelain"]).is_some_and(|list| !list.is_empty());
     Some(if is_changed { format!("{commit}-changed") } else { commit })

@@ -44,8 +44,8 @@ const BULK_SHARE: f64 = 0.5;
 const LIMITED_GAIN: f64 = 1.0 / 32.0;
 /// Repair schedules a thin flow may have, sparse to dense: source symbols, then repair symbols. The last is
 /// for latency.
-const SCHEDULES: [(u32, u32); 11] =
-    [(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (3, 2), (1, 1), (1, 2), (1, 3)];
+const SCHEDULES: &[(u32, u32)] =
+    &[(16, 1), (12, 1), (8, 1), (6, 1), (4, 1), (3, 1), (2, 1), (3, 2), (1, 1), (1, 2), (1, 3)];
 /// Share of a round trip within which a hole is to be closed.
 const CLOSED_BALANCED: f64 = 0.7;
 /// The same where latency is favoured.
@@ -209,7 +209,7 @@ impl AutoRedundancy {
             periods * f64::from(sources) <= symbols_max
         };
         let schedules = match self.favored(opportunity) {
-            Favor::Latency => &SCHEDULES[..],
+            Favor::Latency => SCHEDULES,
             _ => &SCHEDULES[..SCHEDULES.len() - 1],
         };
         self.schedule = schedules.iter().copied().find(is_in_time).or(schedules.last().copied());

@@ -9,7 +9,7 @@ use crate::link::LinkSpec;
 
 /// What a link can be told: name, title, default, example, and whether it can be moved while a run is under
 /// way.
-pub(crate) const KEYS: [(&str, &str, &str, &str, bool); 12] = [
+pub(crate) const KEYS: &[(&str, &str, &str, &str, bool)] = &[
     ("rate", "Rate", "100M", "1G", true),
     ("delay", "Delay, one way", "10ms", "125ms", true),
     ("queue", "Queue", "1bdp", "1000p", false),

@@ -4,7 +4,7 @@ use super::line::{Figure, Line, Over};
 use super::plan::{Plan, Row};
 
 /// Flows of our own kind on one link, and beside others. Flags stand for themselves.
-const SHARING: [&str; 15] = [
+const SHARING: &[&str] = &[
     "--rate 100M --rtt 20ms --flows 2 --stagger 2s -t 20 --warm-up 8s",
     "--rate 100M --rtt 20ms --flows 2 --flow-rtt 20ms,100ms --loss 2% -t 40 --warm-up 15s",
     "--rate 100M --rtt 20ms --flows 4 --queue-bdp 0.25 --loss 10% -t 20 --warm-up 5s",
@@ -42,7 +42,7 @@ const FALLS: [&str; 8] = [
     "--rate 50M,10s:15M --rtt 50ms --queue-bdp 1 --jitter 5ms -t 20",
 ];
 
-const THIN: [&str; 13] = [
+const THIN: &[&str] = &[
     "--rate 10M --back-rate 100k --rtt 20ms -t 20",
     "--rate 10M --back-rate 200k --rtt 20ms -t 20",
     "--rate 10M --back-rate 400k --rtt 20ms -t 20",
@@ -70,7 +70,7 @@ pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
                     Jain's index, per cent dropped; means of the seeds."
                 .into(),
             columns: ["share", "Jain", "dropped, %"].map(Into::into).into(),
-            rows: rows(&SHARING, &[mean(Figure::Share), mean(Figure::Jain), mean(Figure::Dropped)]),
+            rows: rows(SHARING, &[mean(Figure::Share), mean(Figure::Jain), mean(Figure::Dropped)]),
             seeds,
         },
         Plan {
@@ -93,7 +93,7 @@ pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
             name: "Thin links and ways back, and heavy losses".into(),
             about: "The least of the seeds and their mean.".into(),
             columns: ["least, Mb/s", "mean, Mb/s", "dropped, %"].map(Into::into).into(),
-            rows: rows(&THIN, &[least(Figure::Goodput), mean(Figure::Goodput), mean(Figure::Dropped)]),
+            rows: rows(THIN, &[least(Figure::Goodput), mean(Figure::Goodput), mean(Figure::Dropped)]),
             seeds: if is_quick { 3 } else { 20 },
         },
     ]

@@ -8,11 +8,11 @@ use super::plan::{Plan, Row};
 
 /// Rate in Mb/s and round trip.
 const BASES: [(u32, &str); 2] = [(50, "30ms"), (10, "80ms")];
-const LOSSES: [&str; 10] = ["none", "1%", "5%", "10%", "20%", "25%", "30%", "40%", "10%/5", "20%/5"];
+const LOSSES: &[&str] = &["none", "1%", "5%", "10%", "20%", "25%", "30%", "40%", "10%/5", "20%/5"];
 const SECONDS: u32 = 8;
 
 /// The imperfections, with their flags.
-const FAULTS: [(&str, &str); 15] = [
+const FAULTS: &[(&str, &str)] = &[
     ("none", ""),
     ("jitter 50 us", "--jitter 50us"),
     ("200 us", "--jitter 200us"),
