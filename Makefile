@@ -135,10 +135,19 @@ deb: release ## a package for Debian, with man page, completions and systemd uni
 	scripts/deb target/release/fulmar target/debian
 
 # A quarter of an hour on two cores, the first time. TARGETS="aarch64-unknown-linux-musl" and others: docs/platforms.md.
-.PHONY: dist
+.PHONY: dist packages check-platforms
 dist: toolchain ## one static program for any Linux, packed in target/dist, and tried: make dist [TARGETS="..."]
 	scripts/dist $(TARGETS)
 	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/release/fulmar)
+
+packages: dist ## from it: deb, rpm, container image, and what Arch, Homebrew and Scoop read, in target/dist
+	scripts/deb target/x86_64-unknown-linux-musl/release/fulmar target/dist
+	scripts/rpm target/x86_64-unknown-linux-musl/release/fulmar target/dist
+	scripts/image target/x86_64-unknown-linux-musl/release/fulmar target/dist/fulmar-image.tar
+	scripts/manifests target/dist
+
+check-platforms: toolchain ## whether library and program compile for other systems: make check-platforms [TARGETS="..."]
+	scripts/check-platforms $(TARGETS)
 
 lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
 	$(CARGO) build --release --locked -p fulmar-lab
