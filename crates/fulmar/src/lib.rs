@@ -123,17 +123,19 @@ mod connection;
 pub mod crypto;
 mod endpoint;
 mod error;
+mod heard;
 pub mod identity;
 #[cfg(feature = "unstable")]
 pub mod modules;
 mod panics;
+mod pipe;
 mod recv_stream;
 mod refusals;
 mod send_stream;
 mod socket;
 
 pub use connection::{Connecting, Connection, HeldMemory, Incoming, PacketTrace};
-pub use endpoint::{Endpoint, EndpointConfig, EndpointStats};
+pub use endpoint::{Carrying, Endpoint, EndpointConfig, EndpointStats};
 pub use error::{
     ClosedStream, ConnectError, FinishError, ReadError, ReadExactError, ReadToEndError, SendDatagramError,
     WriteError,
@@ -148,5 +150,6 @@ pub use fulmar_proto::{
     ReceiveLimit, SendLimit, ServerConfig, Side, StreamId, TransportConfig, TransportError,
     TransportErrorCode, WireStats, profile_names,
 };
+pub use heard::is_heard_by_udp;
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -5,10 +5,13 @@
 //! packet, which the protocol knows how to live with.
 //!
 //! Addresses are plain on this side: an IPv4 peer of a dual-stack IPv6 socket is an IPv4 address.
+//!
+//! What goes to a pipe's address goes into that pipe, and a client's socket may lead into one altogether
+//! ([`crate::pipe`]).
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use fulmar_proto::{DatagramMeta, Ecn, Transmit};
@@ -16,6 +19,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use tokio::io::Interest;
 
 use crate::buffers;
+use crate::pipe::{Pipe, Pipes};
 use crate::refusals::Refusals;
 
 /// Most bytes of one batch, sent or received: what fits one IP packet.
@@ -39,6 +43,10 @@ pub(crate) struct Socket {
     /// Once the system has refused to segment a batch: the state to go on with.
     unsegmented: OnceLock<UdpSocketState>,
     is_ipv6: bool,
+    /// Those of the endpoint.
+    pipes: Arc<Pipes>,
+    /// All that is sent goes in here.
+    only: Option<Arc<Pipe>>,
 }
 
 /// Opens and binds a UDP socket; an IPv6 one takes IPv4 as well, where the system allows it.
@@ -125,11 +133,33 @@ impl Socket {
             state,
             unsegmented: OnceLock::new(),
             is_ipv6,
+            pipes: Arc::default(),
+            only: None,
         };
         if !may_segment {
             socket.stop_segmenting();
         }
         Ok(socket)
+    }
+
+    /// The same as one of the endpoint's, which has these pipes.
+    pub(crate) fn beside(self, pipes: Arc<Pipes>) -> Self {
+        Self { pipes, ..self }
+    }
+
+    /// The same with all that is sent going into one pipe.
+    pub(crate) fn into_pipe(self, only: Arc<Pipe>) -> Self {
+        Self { only: Some(only), ..self }
+    }
+
+    /// Where a batch goes, if not into the network.
+    fn pipe_to(&self, destination: SocketAddr) -> Option<Arc<Pipe>> {
+        self.only.clone().or_else(|| self.pipes.find(destination))
+    }
+
+    /// Whether what is sent to `destination` goes by a stream.
+    pub(crate) fn is_pipe(&self, destination: SocketAddr) -> bool {
+        self.pipe_to(destination).is_some()
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -151,13 +181,23 @@ impl Socket {
         if self.unsegmented.get().is_some() { 1 } else { self.state.max_gso_segments().min(SEGMENTS_MAX) }
     }
 
-    /// Resolves when a send that was blocked is worth trying again.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
-        self.io.writable().await
+    /// Resolves when a send to `destination` that was blocked is worth trying again; an error when it is to be
+    /// given up.
+    pub(crate) async fn writable(&self, destination: SocketAddr) -> io::Result<()> {
+        match self.pipe_to(destination) {
+            Some(pipe) => pipe.has_room().await,
+            None => self.io.writable().await,
+        }
     }
 
     /// Sends what is left of a batch. The one error is `WouldBlock`.
     pub(crate) fn try_send(&self, batch: &mut Batch) -> io::Result<()> {
+        if let Some(pipe) = self.pipe_to(batch.transmit.destination) {
+            let rest = &batch.bytes[batch.sent_bytes..batch.transmit.bytes];
+            pipe.try_send(rest, batch.transmit.segment_bytes.unwrap_or(rest.len()))?;
+            batch.sent_bytes = batch.transmit.bytes;
+            return Ok(());
+        }
         while batch.sent_bytes < batch.transmit.bytes {
             let rest = &batch.bytes[batch.sent_bytes..batch.transmit.bytes];
             let segment_bytes = batch.transmit.segment_bytes.unwrap_or(rest.len());
@@ -309,7 +349,10 @@ mod tests {
 
     async fn send(socket: &Socket, batch: &mut Batch) {
         while socket.try_send(batch).is_err() {
-            tokio::time::timeout(Duration::from_secs(20), socket.writable()).await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(20), socket.writable(batch.transmit.destination))
+                .await
+                .unwrap()
+                .unwrap();
         }
     }
 

@@ -387,6 +387,18 @@ impl Connection {
         }
     }
 
+    /// What is sent goes another way from now on, of which nothing is known: not whether it is longer, carries
+    /// less, or leads to the peer at all. For clients.
+    pub fn handle_other_way(&mut self, now: Instant) {
+        if matches!(self.state, State::Established) {
+            self.handle_fresh_port();
+            let limit = self.peer.map(|peer| peer.udp_payload_max);
+            self.path.recovery.on_path_change(now, limit);
+            // Its ACKs may have gone where nobody is.
+            self.received.request_ack();
+        }
+    }
+
     /// Counts and current values.
     pub fn stats(&self) -> ConnectionStats {
         let congestion = self.path.recovery.congestion();

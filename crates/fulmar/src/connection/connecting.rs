@@ -12,6 +12,7 @@ use fulmar_proto::ConnectionError;
 use super::Connection;
 use super::shared::{ConnectionShared, Handle};
 use crate::clock;
+use crate::pipe;
 
 /// A connection this end opens: a future that gives it once the server has proved its identity.
 ///
@@ -28,7 +29,7 @@ impl Connecting {
 
     /// The peer's address.
     pub fn remote_address(&self) -> SocketAddr {
-        self.handle().lock().proto.remote()
+        pipe::visible(self.handle().lock().proto.remote())
     }
 
     fn handle(&self) -> &Handle {

@@ -255,12 +255,16 @@ impl ConnectionDriver {
                 BUFFER.set(batch.bytes);
                 return true;
             }
-            let for_waiting = socket.clone();
+            let (for_waiting, destination) = (socket.clone(), batch.transmit.destination);
             let mut writable: Pin<Box<dyn Future<Output = _> + Send>> =
-                Box::pin(async move { for_waiting.writable().await });
-            if writable.as_mut().poll(cx).is_pending() {
-                self.blocked = Some(Blocked { batch, socket, writable });
-                return false;
+                Box::pin(async move { for_waiting.writable(destination).await });
+            match writable.as_mut().poll(cx) {
+                Poll::Pending => {
+                    self.blocked = Some(Blocked { batch, socket, writable });
+                    return false;
+                }
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Self::give_up(batch, &error),
             }
         }
     }
@@ -268,11 +272,21 @@ impl ConnectionDriver {
     /// Goes on with a batch that was blocked; false if it still is.
     fn resume(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(mut blocked) = self.blocked.take() else { return true };
-        if blocked.writable.as_mut().poll(cx).is_pending() {
-            self.blocked = Some(blocked);
-            return false;
+        match blocked.writable.as_mut().poll(cx) {
+            Poll::Pending => {
+                self.blocked = Some(blocked);
+                false
+            }
+            Poll::Ready(Ok(())) => self.send(cx, blocked.batch, blocked.socket),
+            Poll::Ready(Err(error)) => Self::give_up(blocked.batch, &error),
         }
-        self.send(cx, blocked.batch, blocked.socket)
+    }
+
+    /// A batch is lost that cannot leave; true: what comes next may.
+    fn give_up(batch: Batch, error: &io::Error) -> bool {
+        tracing::debug!(%error, destination = %batch.transmit.destination, "a batch is lost");
+        BUFFER.set(batch.bytes);
+        true
     }
 
     /// Waits until `at`; ready if that has come.

@@ -23,6 +23,7 @@ pub use trace::PacketTrace;
 
 use crate::clock;
 use crate::error::SendDatagramError;
+use crate::pipe;
 use crate::{DatagramOptions, RecvStream, SendStream};
 
 /// A connection: streams and datagrams to one peer, encrypted and authenticated.
@@ -230,7 +231,14 @@ impl Connection {
 
     /// The peer's address. It changes when the peer moves.
     pub fn remote_address(&self) -> SocketAddr {
-        self.0.lock().proto.remote()
+        pipe::visible(self.0.lock().proto.remote())
+    }
+
+    /// Whether what is sent goes by a byte stream now, and not by UDP
+    /// ([`Endpoint::move_to_stream`](crate::Endpoint::move_to_stream)).
+    pub fn is_in_stream(&self) -> bool {
+        let state = self.0.lock();
+        state.socket.is_pipe(state.proto.remote())
     }
 
     /// Which end this is.

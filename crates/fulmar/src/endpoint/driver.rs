@@ -22,6 +22,7 @@ use super::shared::{EndpointShared, EndpointState};
 use crate::clock;
 use crate::connection::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_all};
 use crate::panics::caught;
+use crate::pipe::Pipe;
 use crate::socket::{self, BATCH_BYTES_MAX, Batch, Socket};
 
 /// Batches received by one system call: with receive offload each holds up to 64 datagrams.
@@ -38,16 +39,7 @@ const ERRORS_MAX: u32 = 100;
 
 /// Receives from the endpoint's socket number `place`, until nobody needs it any more.
 pub(super) async fn run(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u32) {
-    let mut driver = Driver {
-        place,
-        responses: Vec::new(),
-        wakers: Wakers::new(),
-        endpoint_events: Vec::new(),
-        errors: 0,
-        is_in_use: false,
-        loss: Loss::new(loss_ppm),
-        endpoint: endpoint.clone(),
-    };
+    let mut driver = Driver::new(endpoint.clone(), place, loss_ppm);
     let receiving = poll_fn(|cx| {
         // An endpoint that is deaf must not look alive.
         caught(|| driver.poll(cx)).unwrap_or_else(|panic| Poll::Ready(Err(io::Error::other(panic))))
@@ -63,7 +55,10 @@ thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-struct Driver {
+/// A datagram, and where it came from.
+type Origin<'a> = (DatagramMeta, &'a mut [u8]);
+
+pub(super) struct Driver {
     endpoint: Arc<EndpointShared>,
     place: usize,
     /// Answers to datagrams of no connection, until they are sent.
@@ -76,9 +71,31 @@ struct Driver {
     is_in_use: bool,
     /// What is lost on purpose.
     loss: Loss,
+    /// Where all of it comes from, if it does not come by a socket.
+    pipe: Option<Arc<Pipe>>,
 }
 
 impl Driver {
+    pub(super) fn new(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u32) -> Self {
+        Self {
+            place,
+            responses: Vec::new(),
+            wakers: Wakers::new(),
+            endpoint_events: Vec::new(),
+            errors: 0,
+            is_in_use: false,
+            loss: Loss::new(loss_ppm),
+            pipe: None,
+            endpoint,
+        }
+    }
+
+    /// One for the datagrams of a pipe.
+    pub(super) fn of_pipe(endpoint: Arc<EndpointShared>, pipe: Arc<Pipe>) -> Self {
+        // It is no socket that receives.
+        Self { is_in_use: true, pipe: Some(pipe), ..Self::new(endpoint, usize::MAX, 0) }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (socket, previous) = {
             let mut state = self.endpoint.lock();
@@ -137,7 +154,13 @@ impl Driver {
                 Poll::Ready(Ok(count)) => {
                     self.errors = 0;
                     left_bytes = left_bytes.saturating_sub(metas[..count].iter().map(cost_bytes).sum());
-                    self.deliver(socket, &metas[..count], buffer);
+                    let batches = metas[..count].iter().zip(buffer.chunks_mut(BATCH_BYTES_MAX));
+                    let datagrams = batches.flat_map(|(meta, bytes)| {
+                        let origin = socket::origin(meta);
+                        let len = meta.len.min(bytes.len());
+                        bytes[..len].chunks_mut(meta.stride.max(1)).map(move |datagram| (origin, datagram))
+                    });
+                    self.deliver(socket, count as u64, datagrams);
                 }
                 Poll::Ready(Err(error)) => {
                     self.errors += 1;
@@ -153,15 +176,13 @@ impl Driver {
     }
 
     /// Hands the datagrams of some batches to their connections.
-    fn deliver(&mut self, socket: &Arc<Socket>, metas: &[RecvMeta], buffer: &mut [u8]) {
+    pub(super) fn deliver<'a>(
+        &mut self,
+        socket: &Arc<Socket>,
+        mut batch_count: u64,
+        mut datagrams: impl Iterator<Item = Origin<'a>>,
+    ) {
         let now = clock::now();
-        let batches = metas.iter().zip(buffer.chunks_mut(BATCH_BYTES_MAX));
-        let mut datagrams = batches.flat_map(|(meta, bytes)| {
-            let origin = socket::origin(meta);
-            let len = meta.len.min(bytes.len());
-            bytes[..len].chunks_mut(meta.stride.max(1)).map(move |datagram| (origin, datagram))
-        });
-        let mut batch_count = metas.len() as u64;
         loop {
             let (routed, displaced) =
                 self.route(now, socket, std::mem::take(&mut batch_count), &mut datagrams);
@@ -191,7 +212,7 @@ impl Driver {
         now: Instant,
         socket: &Arc<Socket>,
         batch_count: u64,
-        datagrams: &mut impl Iterator<Item = (DatagramMeta, &'a mut [u8])>,
+        datagrams: &mut impl Iterator<Item = Origin<'a>>,
     ) -> (Vec<Run<'a>>, Vec<Arc<ConnectionShared>>) {
         let endpoint = self.endpoint.clone();
         let mut guard = endpoint.lock();
@@ -276,6 +297,12 @@ impl Driver {
                 connection.take_events(&mut state, &mut self.wakers);
                 take_endpoint_events(&mut state, &mut self.endpoint_events);
             });
+            if let Some(pipe) = &self.pipe
+                && state.proto.remote() == pipe.address
+                && !(state.proto.is_handshaking() || state.proto.is_closed())
+            {
+                pipe.on_known();
+            }
             if let Err(panic) = handled {
                 connection.fail_by_panic(&mut state, &panic, &mut self.wakers);
             }

@@ -6,6 +6,7 @@ mod driver;
 mod loss;
 mod machine;
 pub(crate) mod memory;
+mod pipes;
 mod shared;
 pub(crate) mod turns;
 
@@ -16,13 +17,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_proto::{ClientConfig, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use config::EndpointConfig;
+pub use pipes::Carrying;
 pub(crate) use shared::EndpointShared;
 pub use shared::EndpointStats;
 
 use crate::connection::{Connecting, Incoming};
 use crate::error::ConnectError;
+use crate::pipe::Pipe;
 use crate::socket;
 use shared::EndpointHandle;
 
@@ -152,6 +156,40 @@ impl Endpoint {
     /// unless their peers can send to it. On failure the old socket stays in use.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
         self.0.shared().rebind(socket)
+    }
+
+    /// Takes what a client sends by a byte stream, such as TLS over TCP, as if it came by UDP: where a network
+    /// lets no UDP through. `peer` is the stream's other end. The stream is read and written as long as what
+    /// is returned is polled; it is lost, with the path that it was, when that is dropped.
+    ///
+    /// Fails if there is no memory left.
+    pub fn carry<S>(&self, stream: S, peer: SocketAddr) -> io::Result<Carrying>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let pipe = self.0.shared().pipes.open(socket::plain(peer));
+        Carrying::new(self.0.shared().clone(), pipe, stream)
+    }
+
+    /// Goes on by a byte stream that leads to the server at `peer`, which is to [`carry`](Self::carry) it.
+    /// Connections that this endpoint opened to there move with it, and others it opens later begin in it; no
+    /// other address is within reach. The stream is used as long as what is returned is polled. What is sent
+    /// into one that has ended is lost, until the endpoint moves on: to another stream, or
+    /// [back to UDP](Self::move_to_udp).
+    pub fn move_to_stream<S>(&self, stream: S, peer: SocketAddr) -> io::Result<Carrying>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let pipe = Pipe::new(socket::plain(peer));
+        let carrying = Carrying::new(self.0.shared().clone(), pipe.clone(), stream)?;
+        self.0.shared().change_way(Some(pipe))?;
+        Ok(carrying)
+    }
+
+    /// Goes on by UDP, from a port that the system draws. What is still under way in a stream arrives as long
+    /// as that is polled.
+    pub fn move_to_udp(&self) -> io::Result<()> {
+        self.0.shared().change_way(None)
     }
 
     /// Connections that have not ended completely.

@@ -27,6 +27,7 @@ use crate::alarm::Alarms;
 use crate::clock;
 use crate::connection::Incoming;
 use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
+use crate::pipe::{Pipe, Pipes};
 use crate::socket::{self, Socket, siblings};
 
 /// A port that was taken because nothing was answered has so long to prove itself, whatever others want: less
@@ -68,6 +69,8 @@ pub(crate) struct EndpointShared {
     pub(crate) memory: Arc<Memory>,
     /// Short waits of the connections' tasks.
     pub(crate) alarms: Alarms,
+    /// By which clients come without UDP.
+    pub(super) pipes: Arc<Pipes>,
     /// Which of these tasks may run.
     pub(crate) turns: Turns<ConnectionShared>,
     /// A client knocks, or the endpoint was closed.
@@ -117,8 +120,10 @@ impl EndpointShared {
         let is_client = server.is_none();
         let workers = tokio::runtime::Handle::current().metrics().num_workers();
         let count = if is_client { 1 } else { workers.min(config.sockets_max) };
+        let pipes = Arc::<Pipes>::default();
         let open = |socket| {
-            Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client).map(Arc::new)
+            let socket = Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client)?;
+            Ok(Arc::new(socket.beside(pipes.clone())))
         };
         let siblings = siblings(&socket, count);
         let socket = open(socket)?;
@@ -150,6 +155,7 @@ impl EndpointShared {
             is_client,
             memory,
             alarms: Alarms::new(),
+            pipes,
             turns: Turns::new(workers),
             incoming: Notify::new(),
             idle: Notify::new(),
@@ -185,6 +191,7 @@ impl EndpointShared {
         self.idle.notify_waiters();
         if self.is_abandoned() {
             state.wake_drivers();
+            self.pipes.ended.notify_waiters();
         }
     }
 
@@ -249,8 +256,8 @@ impl EndpointShared {
         let local = {
             let mut state = self.lock();
             let is_fresh = state.renewed_at.is_some_and(|at| now - at < RENEWED_FOR);
-            if is_fresh || state.is_closed {
-                // Another connection has wanted it for all.
+            // Another connection has wanted it for all, or ports do not matter.
+            if is_fresh || state.is_closed || state.socket.is_pipe(remote) {
                 return;
             }
             state.renewed_at = Some(now);
@@ -258,7 +265,8 @@ impl EndpointShared {
         };
         let renewed = local.and_then(|local| {
             socket::find_way(remote)?;
-            self.move_to(socket::bind(SocketAddr::new(local.ip(), 0))?, |proto| proto.handle_fresh_port())
+            let socket = socket::bind(SocketAddr::new(local.ip(), 0))?;
+            self.move_to(socket, None, |proto| proto.handle_fresh_port())
         });
         match renewed {
             Ok(()) => tracing::info!(%remote, "nothing is answered; going on from another port"),
@@ -269,17 +277,30 @@ impl EndpointShared {
     }
 
     pub(super) fn rebind(self: &Arc<Self>, socket: std::net::UdpSocket) -> io::Result<()> {
-        self.move_to(socket, |proto| proto.handle_path_change(clock::now()))
+        self.move_to(socket, None, |proto| proto.handle_path_change(clock::now()))
+    }
+
+    /// Goes on at another port, or by a stream: it was the other of these before.
+    pub(super) fn change_way(self: &Arc<Self>, pipe: Option<Arc<Pipe>>) -> io::Result<()> {
+        let local = self.lock().socket.local_addr()?;
+        let socket = socket::bind(SocketAddr::new(local.ip(), 0))?;
+        self.move_to(socket, pipe, |proto| proto.handle_other_way(clock::now()))
     }
 
     /// Goes on with another socket, and tells each connection.
     fn move_to(
         self: &Arc<Self>,
         socket: std::net::UdpSocket,
+        pipe: Option<Arc<Pipe>>,
         tell: impl Fn(&mut proto::Connection),
     ) -> io::Result<()> {
         let EndpointConfig { socket_buffer_bytes, may_segment, .. } = self.config;
-        let socket = Arc::new(Socket::new(socket, socket_buffer_bytes, may_segment, self.is_client)?);
+        let socket = Socket::new(socket, socket_buffer_bytes, may_segment, self.is_client)?;
+        let socket = socket.beside(self.pipes.clone());
+        let socket = Arc::new(match pipe {
+            Some(pipe) => socket.into_pipe(pipe),
+            None => socket,
+        });
         let connections = {
             let mut state = self.lock();
             state.previous_socket = Some(std::mem::replace(&mut state.socket, socket.clone()));
@@ -402,6 +423,7 @@ impl Drop for EndpointHandle {
             state.wake_drivers();
             std::mem::take(&mut state.incoming)
         };
+        self.0.pipes.ended.notify_waiters();
         drop(unaccepted);
     }
 }
