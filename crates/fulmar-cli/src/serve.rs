@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::limits::LimitArgs;
 use crate::listen::parse_listen;
 use crate::pair::serving::told;
-use crate::reach::{self, Listener, ServerArgs, Service};
+use crate::reach::{self, Listener, ServerArgs, Service, TcpArgs};
 use crate::session::{Session, turn_away};
 use crate::tunnel::commands;
 use crate::tunnel::commands::watch::{WatchArgs, reload_on_hangup};
@@ -44,6 +44,8 @@ pub struct Args {
     /// Where to listen: an address, a port, or both
     #[arg(short, long, value_name = "ADDR", default_value = "4747", value_parser = parse_listen)]
     listen: SocketAddr,
+    #[command(flatten)]
+    tcp: TcpArgs,
     /// Folder to serve. Clients cannot reach anything outside it
     #[arg(short, long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
     root: PathBuf,
@@ -90,13 +92,13 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     }
     keep_limits(&args.limits)?;
     let served = Arc::new(Served::new(&args.root, args.read_only)?);
-    let allowed = args.allow_profiles.unwrap_or_default();
     let server = ServerArgs {
         listen: args.listen,
         profile: args.profile,
-        allowed,
+        allowed: args.allow_profiles.unwrap_or_default(),
         memory_bytes: args.memory,
         invites: args.invite,
+        tcp: args.tcp,
     };
     let listener = reach::listen_for(&server, services(true, args.gateway))?;
     let gateway = commands::gateway::open()?;
@@ -109,6 +111,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         let event = serde_json::json!({
             "event": "listening",
             "address": listener.address.to_string(),
+            "tcp": listener.tcp_address(),
             "root": root.display().to_string(),
             "fingerprint": listener.fingerprint,
             "gateway": args.gateway,
@@ -118,7 +121,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         println!("{event}");
     } else {
         let also = if args.gateway { ", and a gateway" } else { "" };
-        println!("Serving {} at {}{also}", units::printable(&root.display().to_string()), listener.address);
+        println!("Serving {} at {}{also}", units::printable(&root.display().to_string()), listener.places());
         println!("This server's key: {}", listener.fingerprint);
         let keys = trust::home()?.authorized_keys();
         println!("Clients are let in by {}, and by the key of this machine.", keys.path().display());

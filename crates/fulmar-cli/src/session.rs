@@ -1,5 +1,6 @@
 //! A connection as the subcommands see it: streams, counters, and reasons in words that lead to an exit code.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar::crypto::{PeerIdentity, PublicKey};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::cp::error::{FileCode, FileError, TransferError};
 use crate::cp::patience::Reply;
 use crate::exit::Failure;
+use crate::reach::{Keeper, Way};
 
 /// IP and UDP headers of a datagram: 20 + 8 bytes with IPv4, 40 + 8 with IPv6.
 const HEADER_BYTES_V4: u64 = 28;
@@ -41,18 +43,35 @@ pub struct Session {
     endpoint: Endpoint,
     /// This side's public key, as a line of `authorized_keys`.
     own_key: Option<String>,
+    /// What looks after the way of a client's connection.
+    _keeper: Option<Arc<Keeper>>,
 }
 
 impl Session {
     /// A connection of this endpoint.
     pub fn new(connection: Connection, endpoint: Endpoint) -> Self {
         crate::qlog::follow(&connection);
-        Self { connection, endpoint, own_key: None }
+        Self { connection, endpoint, own_key: None, _keeper: None }
     }
 
     /// Remembers this side's line for `authorized_keys`, for a server that does not know it.
     pub fn with_own_key(self, own_key: Option<String>) -> Self {
         Self { own_key, ..self }
+    }
+
+    /// Is looked after, as long as anybody has it.
+    pub fn with_keeper(self, keeper: Keeper) -> Self {
+        Self { _keeper: Some(Arc::new(keeper)), ..self }
+    }
+
+    /// The connection and its socket.
+    pub fn parts(&self) -> (Connection, Endpoint) {
+        (self.connection.clone(), self.endpoint.clone())
+    }
+
+    /// By which way it goes now.
+    pub fn way(&self) -> Way {
+        if self.connection.is_in_stream() { Way::Tcp } else { Way::Udp }
     }
 
     /// Opens a stream in both directions.

@@ -11,7 +11,7 @@ use super::{client, server};
 use crate::exit::Failure;
 use crate::host_names::HostParser;
 use crate::listen::parse_listen;
-use crate::reach::{self, ClientArgs, ServerArgs, Service};
+use crate::reach::{self, ClientArgs, ServerArgs, Service, TcpArgs};
 use crate::tunnel::config::keep_limits;
 use crate::units::{self, parse_seconds, parse_size};
 
@@ -141,8 +141,14 @@ fn describe(load: Load, is_reverse: bool) -> String {
 async fn serve(args: &Args) -> Result<(), Failure> {
     let listen = args.listen.unwrap_or_else(|| reach::any_address(args.net.port));
     let allowed = args.allow_profiles.clone().unwrap_or_default();
-    let server =
-        ServerArgs { listen, profile: args.net.profile(), allowed, memory_bytes: None, invites: false };
+    let server = ServerArgs {
+        listen,
+        profile: args.net.profile(),
+        allowed,
+        memory_bytes: None,
+        invites: false,
+        tcp: TcpArgs::default(),
+    };
     let listener = reach::listen(&server, Service::Perf)?;
     if args.json {
         println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));

@@ -6,6 +6,7 @@ use fulmar::Favor;
 use fulmar::identity::PORT_DEFAULT;
 
 use super::quiet::KeepAliveArgs;
+use super::way::WayArgs;
 use crate::limits::LimitArgs;
 use crate::profile_names::ProfileParser;
 use crate::units::parse_seconds;
@@ -29,6 +30,8 @@ pub struct MannerArgs {
     connect_timeout: Duration,
     #[command(flatten)]
     quiet: KeepAliveArgs,
+    #[command(flatten)]
+    way: WayArgs,
 }
 
 impl MannerArgs {
@@ -42,6 +45,7 @@ impl MannerArgs {
             keep_alive: self.quiet.keep_alive,
             is_quiet: false,
             deadline: None,
+            way: self.way,
         }
     }
 }
@@ -88,6 +92,8 @@ pub struct Manner {
     pub is_quiet: bool,
     /// After so long packets of UDP flows are worth nothing.
     pub deadline: Option<Duration>,
+    /// By which ways.
+    pub way: WayArgs,
 }
 
 /// The profile `spec` with what is favoured among its settings. Whether it has that setting is found when it

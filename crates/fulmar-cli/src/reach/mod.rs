@@ -1,11 +1,11 @@
 //! How the subcommands reach each other: names, ports, endpoints, settings of the transport.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar::crypto::{self, Identity, PublicKey};
-use fulmar::identity::{Host, PORT_DEFAULT};
+use fulmar::identity::Host;
 use fulmar::{
     AllowedProfiles, ClientConfig, ConfigError, Endpoint, EndpointConfig, Profile, ServerConfig,
     TransportConfig,
@@ -16,15 +16,25 @@ use crate::pair::invitation::Clients;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge, Meeting};
 use crate::{limits, pair, qlog, turned_away};
+use attempt::Attempt;
 
+mod anywhere;
+mod attempt;
+mod keeper;
 mod manner;
 pub mod private;
 pub mod quiet;
+mod remembered;
+pub mod tcp;
+mod tcp_args;
+mod way;
 
+pub use anywhere::{DEFAULT_PORT, any_address};
+pub use keeper::Keeper;
 pub use manner::{ClientArgs, Manner, MannerArgs, favoring};
-
-/// Where servers listen if nothing else is said.
-pub const DEFAULT_PORT: u16 = PORT_DEFAULT;
+pub use tcp::coat::Certificate;
+pub use tcp_args::{Door, TcpArgs};
+pub use way::{Way, WayArgs, WayWanted};
 
 /// Silence after which a connection is given up, if nothing was asked in it ..
 const IDLE_TIMEOUT: Duration = Duration::from_secs(180);
@@ -100,6 +110,8 @@ pub struct ServerArgs {
     pub memory_bytes: Option<u64>,
     /// Draws a code for `fulmar pair`, and says it.
     pub invites: bool,
+    /// Lets clients come by TCP as well.
+    pub tcp: TcpArgs,
 }
 
 /// A server's socket.
@@ -111,6 +123,8 @@ pub struct Listener {
     invites: bool,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens for those who come by TCP.
+    pub tcp: Option<Door>,
     /// Of its key.
     pub fingerprint: String,
 }
@@ -143,6 +157,17 @@ impl Listener {
         let Some(clients) = self.clients.as_ref().filter(|_| self.invites) else { return Ok(None) };
         let code = clients.invitation().open().map_err(|e| Failure::Other(format!("no code: {e}")))?;
         Ok(Some(code.to_string()))
+    }
+
+    /// Where clients find it, for people.
+    pub fn places(&self) -> String {
+        let by_tcp = self.tcp.as_ref().map(|door| format!(" and TCP {}", door.address));
+        format!("{}{}", self.address, by_tcp.unwrap_or_default())
+    }
+
+    /// Where they find it by TCP.
+    pub fn tcp_address(&self) -> Option<String> {
+        self.tcp.as_ref().map(|door| door.address.to_string())
     }
 
     /// Says goodbye to everybody who is there.
@@ -184,9 +209,9 @@ pub async fn connect_to_pair(host: &Host, time_max: Duration) -> Result<(Session
             .with_alpn(&[Service::Pair.alpn()])
             .with_key_log();
         let transport = transport("auto", Windows::Few)?;
-        let attempt =
-            Attempt { address, name: address.ip().to_string(), crypto, transport, time_max, own_key: None };
-        match attempt.open().await {
+        let name = address.ip().to_string();
+        let attempt = Attempt { address, name, config: config(crypto, transport), time_max, own_key: None };
+        match attempt.open(host, WayArgs::default()).await {
             Ok(session) => {
                 let key = session.peer_public_key();
                 return key
@@ -220,7 +245,7 @@ pub async fn connect_to(host: &Host, service: Service, manner: &Manner) -> Resul
     let judge = Arc::new(Judge::new(&identity, host)?);
     let mut last = Failure::Unreachable(format!("{host} has no address"));
     for address in addresses {
-        let attempt = || attempt(address, service, manner, &identity, Arc::clone(&judge));
+        let attempt = || attempt((host, address), service, manner, &identity, Arc::clone(&judge));
         let failure = match attempt().await {
             Ok(session) => return Ok(session),
             Err(failure) => failure,
@@ -239,7 +264,7 @@ pub async fn connect_to(host: &Host, service: Service, manner: &Manner) -> Resul
 }
 
 async fn attempt(
-    address: SocketAddr,
+    (host, address): (&Host, SocketAddr),
     service: Service,
     manner: &Manner,
     identity: &Identity,
@@ -247,69 +272,22 @@ async fn attempt(
 ) -> Result<Session, Failure> {
     let mut transport = transport(&manner.profile, Windows::of(&[service]))?;
     quiet::keep_alive(&mut transport, manner.keep_alive).map_err(|e| Failure::Usage(e.to_string()))?;
+    let crypto =
+        crypto::ClientConfig::raw_key(Some(identity), judge).with_alpn(&[service.alpn()]).with_key_log();
     let attempt = Attempt {
         address,
         name: address.ip().to_string(),
-        crypto: crypto::ClientConfig::raw_key(Some(identity), judge)
-            .with_alpn(&[service.alpn()])
-            .with_key_log(),
-        transport,
+        config: config(crypto, transport),
         time_max: manner.connect_timeout,
         own_key: Some(identity.public_key().to_line("")),
     };
-    let mut opening = std::pin::pin!(attempt.open());
+    let mut opening = std::pin::pin!(attempt.open(host, manner.way));
     tokio::select! {
         result = &mut opening => return result,
         () = tokio::time::sleep(SILENCE), if !manner.is_quiet => {}
     }
     eprintln!("No answer from {address} yet");
     opening.await
-}
-
-/// Nobody answers: what to look at, for those who may not have thought of it.
-fn no_answer(address: SocketAddr) -> Failure {
-    let port = address.port();
-    let other = if port == DEFAULT_PORT { " Another port: -p PORT, or HOST:PORT." } else { "" };
-    Failure::Unreachable(format!(
-        "{address} does not answer. Is `fulmar serve` or `fulmar gateway` running there? Is UDP port {port} open in its \
-         firewall?{other}"
-    ))
-}
-
-/// One try to reach a server.
-struct Attempt {
-    address: SocketAddr,
-    /// What TLS calls the server.
-    name: String,
-    crypto: crypto::ClientConfig,
-    transport: TransportConfig,
-    /// How long to wait for an answer.
-    time_max: Duration,
-    /// This end's key, named to its user where the server does not know it.
-    own_key: Option<String>,
-}
-
-impl Attempt {
-    async fn open(self) -> Result<Session, Failure> {
-        let is_v4 = self.address.is_ipv4();
-        let local = if is_v4 { any_v4(0) } else { SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)) };
-        let endpoint =
-            Endpoint::client(local).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))?;
-        self.open_from(endpoint).await
-    }
-
-    async fn open_from(self, endpoint: Endpoint) -> Result<Session, Failure> {
-        let Self { address, name, crypto, transport, time_max, own_key } = self;
-        let mut config = ClientConfig::new(Arc::new(crypto));
-        config.transport = Arc::new(transport);
-        let connecting = endpoint.connect_with(&config, address, &name);
-        let connecting = connecting.map_err(|e| Failure::Unreachable(format!("{address}: {e}")))?;
-        match tokio::time::timeout(time_max, connecting).await {
-            Ok(Ok(connection)) => Ok(Session::new(connection, endpoint).with_own_key(own_key)),
-            Ok(Err(reason)) => Err(session::explain(&reason, &address.to_string(), own_key.as_deref())),
-            Err(_) => Err(no_answer(address)),
-        }
-    }
 }
 
 /// Listens for clients that are known.
@@ -344,6 +322,7 @@ fn bind(
 ) -> Result<Listener, Failure> {
     let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
     let socket = UdpSocket::bind(args.listen).map_err(taken)?;
+    let door = args.tcp.bind(socket.local_addr().map_err(taken)?)?;
     // Clients of a server that was restarted hear of it at once, from these services at this address and no
     // other.
     let address = socket.local_addr().map_err(taken)?;
@@ -358,7 +337,9 @@ fn bind(
     if let Some(bytes) = args.memory_bytes {
         config.memory_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
-    listen_on(socket, args, Windows::of(services), crypto, identity, &config)
+    let listener = listen_on(socket, args, Windows::of(services), crypto, identity, &config)?;
+    let tcp = door.map(|door| door.open(&listener.endpoint)).transpose()?;
+    Ok(Listener { tcp, ..listener })
 }
 
 fn listen_on(
@@ -381,7 +362,11 @@ fn listen_on(
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
     let fingerprint = identity.public_key().fingerprint().to_string();
-    Ok(Listener { endpoint, clients: None, invites: false, address, fingerprint })
+    Ok(Listener { endpoint, clients: None, invites: false, address, tcp: None, fingerprint })
+}
+
+fn config(crypto: crypto::ClientConfig, transport: TransportConfig) -> ClientConfig {
+    ClientConfig { crypto: Arc::new(crypto), transport: Arc::new(transport) }
 }
 
 fn transport(profile: &str, windows: Windows) -> Result<TransportConfig, Failure> {
@@ -402,16 +387,6 @@ fn timers_and_windows(windows: Windows) -> Result<TransportConfig, ConfigError> 
         transport.stream_receive_window_bytes(TUNNEL_STREAM_WINDOW_BYTES)?;
     }
     Ok(transport)
-}
-
-/// Every address of this machine, by IPv6 and IPv4, where there is IPv6.
-pub fn any_address(port: u16) -> SocketAddr {
-    let has_ipv6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
-    if has_ipv6 { SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)) } else { any_v4(port) }
-}
-
-fn any_v4(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{
     AllowedProfiles, Arc, Attempt, Duration, Endpoint, EndpointConfig, Failure, Identity, Listener,
-    ServerArgs, Service, Session, SocketAddr, UdpSocket, Windows, crypto,
+    ServerArgs, Service, Session, SocketAddr, TcpArgs, UdpSocket, Windows, crypto,
 };
 use fulmar::crypto::TrustKeys;
 
@@ -26,7 +26,14 @@ pub fn listen(keys: &Keys, socket: UdpSocket) -> Result<Listener, Failure> {
     let crypto = crypto::ServerConfig::raw_key(&keys.server, Some(only)).with_alpn(&[Service::Copy.alpn()]);
     let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
     let allowed = AllowedProfiles::All;
-    let args = ServerArgs { listen, profile: "auto".into(), allowed, memory_bytes: None, invites: false };
+    let args = ServerArgs {
+        listen,
+        profile: "auto".into(),
+        allowed,
+        memory_bytes: None,
+        invites: false,
+        tcp: TcpArgs::default(),
+    };
     super::listen_on(socket, &args, Windows::Few, crypto, &keys.server, &EndpointConfig::default())
 }
 
@@ -42,6 +49,7 @@ pub async fn connect(
     let only = Arc::new(TrustKeys::new([keys.server.public_key()]));
     let crypto = crypto::ClientConfig::raw_key(Some(&keys.client), only).with_alpn(&[Service::Copy.alpn()]);
     let (time_max, transport) = (Duration::from_secs(60), super::transport(profile, Windows::Few)?);
-    let attempt = Attempt { address, name: "demo".into(), crypto, transport, time_max, own_key: None };
+    let config = super::config(crypto, transport);
+    let attempt = Attempt { address, name: "demo".into(), config, time_max, own_key: None };
     attempt.open_from(endpoint).await
 }

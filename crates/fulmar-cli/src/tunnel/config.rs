@@ -24,6 +24,7 @@ use crate::limits::{self, LimitArgs, Wish};
 use crate::network::Network;
 #[cfg(target_os = "linux")]
 use crate::packets::{near::Wanted, route::Route};
+use crate::reach::{Certificate, TcpArgs, WayArgs, WayWanted};
 #[cfg(target_os = "linux")]
 use crate::transparent::rules::{Mode, Rules};
 use crate::trust;
@@ -78,6 +79,19 @@ pub struct HostConfig {
     /// Trust a gateway that is not known yet.
     #[serde(default)]
     pub accept_new: bool,
+    /// `udp`, `tcp`, or any of both.
+    #[serde(default)]
+    pub way: WayWanted,
+    /// The gateways' port of TCP, if it is another than that of UDP.
+    #[serde(default)]
+    pub tcp_port: Option<u16>,
+}
+
+impl HostConfig {
+    /// By which ways it is reached.
+    pub fn way(&self) -> WayArgs {
+        WayArgs { way: self.way, tcp_port: self.tcp_port }
+    }
 }
 
 /// As `fulmar gateway`, and `fulmar serve --gateway` where there is a root.
@@ -87,6 +101,13 @@ pub struct GatewayConfig {
     /// Where to listen.
     #[serde(deserialize_with = "values::listen", default = "values::listen_default")]
     pub listen: SocketAddr,
+    /// Take clients over TCP, too, at the same port.
+    #[serde(default)]
+    pub tcp: bool,
+    /// What strangers see there, in PEM.
+    pub tcp_cert: Option<PathBuf>,
+    /// Its private key.
+    pub tcp_key: Option<PathBuf>,
     /// How to send, to clients that name no profile.
     #[serde(default, deserialize_with = "values::profile")]
     pub profile: Option<String>,
@@ -110,6 +131,12 @@ pub struct GatewayConfig {
 }
 
 impl GatewayConfig {
+    /// What it says of TCP.
+    pub fn tcp(&self) -> TcpArgs {
+        let pair = self.tcp_cert.clone().zip(self.tcp_key.clone());
+        TcpArgs::new(self.tcp, pair.map(|(chain, key)| Certificate { chain, key }))
+    }
+
     /// What it says of tunnels for packets.
     #[cfg(target_os = "linux")]
     pub fn tun(&self) -> crate::packets::offer::TunArgs {
@@ -256,6 +283,12 @@ impl Config {
         if self.gateway.as_ref().is_some_and(|gateway| gateway.tun_inbound && !gateway.tun_nat) {
             return Err("gateway.tun_inbound needs gateway.tun_nat".into());
         }
+        if self.gateway.as_ref().is_some_and(|g| g.tcp_cert.is_some() != g.tcp_key.is_some()) {
+            return Err("gateway.tcp_cert and gateway.tcp_key go together".into());
+        }
+        if self.gateway.as_ref().is_some_and(|gateway| gateway.tcp_cert.is_some() && !gateway.tcp) {
+            return Err("gateway.tcp_cert needs gateway.tcp".into());
+        }
         if let Some((name, _)) = self.hosts.iter().find(|(_, host)| host.gateways.is_empty()) {
             return Err(format!("hosts.{name} has no gateways"));
         }
@@ -292,7 +325,8 @@ impl Config {
             return Ok(host.clone());
         }
         let gateway = Host::from_str(name).map_err(|error| error.to_string())?;
-        Ok(HostConfig { gateways: vec![gateway], profile: None, accept_new: false })
+        let (way, tcp_port) = (WayWanted::Any, None);
+        Ok(HostConfig { gateways: vec![gateway], profile: None, accept_new: false, way, tcp_port })
     }
 }
 
@@ -318,8 +352,13 @@ mod tests {
             gateways = ["gw.example.org:443", "gw2.example.org"]
             profile = "cubic"
             accept_new = true
+            way = "tcp"
+            tcp_port = 8443
             [gateway]
             listen = ":443"
+            tcp = true
+            tcp_cert = "/etc/cert.pem"
+            tcp_key = "/etc/key.pem"
             memory = "512M"
             root = "/srv/files"
             tun = "10.97.0.0/16"
@@ -358,6 +397,11 @@ mod tests {
         assert_eq!((config.tun[0].addresses.len(), config.tun[1].wanted().addresses.len()), (0, 1));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
+        let way = WayArgs { way: WayWanted::Tcp, tcp_port: Some(8443) };
+        assert_eq!(
+            (config.host("home").unwrap().way(), config.host("a").unwrap().way()),
+            (way, WayArgs::default())
+        );
         assert_eq!(config.limits(), Wish::new(None, Some(20_000_000), Some(1_500_000)));
         let gateway = config.gateway.unwrap();
         assert_eq!((gateway.listen.port(), gateway.memory), (443, Some(512 << 20)));
@@ -379,6 +423,9 @@ mod tests {
             ("[[tun]]\nhost = \"a\"\naddresses = [\"::ffff:10.0.0.0/8\"]", "96 bits"),
             ("[[tun]]\nhost = \"a\"\nroutes = [\"10.0.0.1/8\"]", "10.0.0.0/8"),
             ("[[transparent]]\nhost = \"a\"\nonly = [\"10.0.0.1/8\"]", "10.0.0.0/8"),
+            ("[gateway]\ntcp_cert = \"a\"\ntcp_key = \"b\"", "gateway.tcp"),
+            ("[gateway]\ntcp = true\ntcp_cert = \"a\"", "gateway.tcp_key"),
+            ("[hosts.a]\ngateways = [\"x\"]\nway = \"ship\"", "ship"),
             ("speed = 9", "unknown field"),
             ("[hosts.a]\ngateways = []", "hosts.a"),
             ("[hosts.a]\ngateways = [\"x y\"]", "x y"),

@@ -48,7 +48,8 @@ impl Home {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
         command.args(arguments).env("FULMAR_HOME", self.path()).stdin(Stdio::null());
-        for name in ["RUST_LOG", "SSLKEYLOGFILE"] {
+        // The proxy of this machine leads out of it.
+        for name in ["RUST_LOG", "SSLKEYLOGFILE", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"] {
             command.env_remove(name);
         }
         command

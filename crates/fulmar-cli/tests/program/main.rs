@@ -22,6 +22,10 @@ mod run;
 #[cfg(target_os = "linux")]
 mod seats;
 #[cfg(target_os = "linux")]
+mod tcp;
+#[cfg(target_os = "linux")]
+mod tcp_firewall;
+#[cfg(target_os = "linux")]
 mod transparent;
 mod trust;
 #[cfg(target_os = "linux")]

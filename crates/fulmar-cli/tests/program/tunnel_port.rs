@@ -25,10 +25,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Longest standstill: 3 s are promised (`a_connection_outlives_its_port_both_ways` has a fast path),
 /// downwards it was 5 and upwards 31. To be added is [`LATE`] times what this machine was late.
 const STANDSTILL_MAX: Duration = Duration::from_millis(4500);
-const LATE: u32 = 4;
+pub(crate) const LATE: u32 = 4;
 
 /// How late this machine wakes up whoever sleeps, in microseconds in all.
-fn lateness(is_over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
+pub(crate) fn lateness(is_over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
     let (late, is_over) = (Arc::<AtomicU64>::default(), Arc::clone(is_over));
     let noted = Arc::clone(&late);
     thread::spawn(move || {

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::limits::LimitArgs;
 use crate::listen::parse_listen;
 use crate::pair::serving::told;
-use crate::reach::{self, Listener, ServerArgs, Service};
+use crate::reach::{self, Listener, ServerArgs, Service, TcpArgs};
 use crate::trust;
 use crate::tunnel::config::{Config, keep_limits};
 use crate::tunnel::far::gateway::Gateway;
@@ -31,12 +31,15 @@ use fulmar::AllowedProfiles;
 Examples:
     fulmar gateway                                 # at UDP port 4747
     fulmar gateway --listen :443 --invite          # a code for `fulmar pair`
+    fulmar gateway --listen :443 --tcp             # where UDP is blocked, too
 A line of authorized_keys, for one machine behind the gateway:
     permit=\"10.0.0.5:22\" fulmar-ed25519 AAAA... alice")]
 pub struct Args {
     /// Where to listen: an address, a port, or both [default: UDP port 4747 on every address]
     #[arg(short, long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
+    #[command(flatten)]
+    tcp: TcpArgs,
     /// Profile for clients that request none [default: auto]
     #[arg(long, value_parser = crate::profile_names::ProfileParser, hide_possible_values = true)]
     profile: Option<String>,
@@ -77,6 +80,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         allowed: args.allow_profiles.unwrap_or_default(),
         memory_bytes: args.memory.or(section.and_then(|section| section.memory)),
         invites: args.invite,
+        tcp: args.tcp.or(section.map(|section| section.tcp()).unwrap_or_default()),
     };
     let gateway = open()?;
     #[cfg(target_os = "linux")]
@@ -86,10 +90,13 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let metrics = watch.metrics_address();
     let commands: Vec<Arc<dyn Observed>> = vec![ObservedGateway::new(listener.address.to_string(), &gateway)];
     watch.start(commands.clone())?;
-    let line = format!("Ready: gateway at {}, key {}", listener.address, listener.fingerprint);
+    let line = format!("Ready: gateway at {}, key {}", listener.places(), listener.fingerprint);
     let code = listener.invite()?;
     let address = listener.address.to_string();
-    let event = json!({ "address": address, "fingerprint": listener.fingerprint, "metrics": metrics, "invite": code });
+    let event = json!({
+        "address": address, "tcp": listener.tcp_address(), "fingerprint": listener.fingerprint,
+        "metrics": metrics, "invite": code,
+    });
     let lines: Vec<_> =
         [line].into_iter().chain(code.map(|code| told(&code, listener.address.port()))).collect();
     say_ready(args.json, "gateway", &lines, event);

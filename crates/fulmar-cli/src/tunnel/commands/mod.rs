@@ -60,15 +60,18 @@ impl ClientArgs {
     /// Where to, and how: what the command line does not say, config.toml may say of a name.
     fn route(&self, config: &Config) -> Result<(Vec<Host>, Manner), Failure> {
         let mut gateways = Vec::new();
-        let (mut profile, mut accept_new) = (None, false);
+        let (mut profile, mut accept_new, mut way) = (None, false, None);
         for name in self.gateways.split(',') {
             let host = config.host(name).map_err(Failure::Usage)?;
+            let of_host = host.way();
             gateways.extend(host.gateways);
             profile = profile.or(host.profile);
             accept_new |= host.accept_new;
+            way.get_or_insert(of_host);
         }
         let manner = self.manner.manner(profile, accept_new);
-        Ok((gateways, Manner { deadline: self.deadline, ..manner }))
+        let way = manner.way.or(way.unwrap_or_default());
+        Ok((gateways, Manner { deadline: self.deadline, way, ..manner }))
     }
 }
 

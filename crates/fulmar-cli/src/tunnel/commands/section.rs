@@ -215,7 +215,8 @@ fn begin_gateway(
 ) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
     let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
     let (listen, memory_bytes) = (section.listen, section.memory);
-    let server = ServerArgs { listen, profile, allowed: Default::default(), memory_bytes, invites: false };
+    let (allowed, tcp) = (Default::default(), section.tcp());
+    let server = ServerArgs { listen, profile, allowed, memory_bytes, invites: false, tcp };
     let gateway = gateway::open()?;
     #[cfg(target_os = "linux")]
     let changed = section.tun().offer(&gateway)?;
@@ -226,7 +227,7 @@ fn begin_gateway(
         opened.observed = Some(ObservedGateway::new(listener.address.to_string(), &gateway));
         opened.listener = Some(Arc::clone(&listener));
     }
-    let at = format!("gateway at {}, key {}", listener.address, listener.fingerprint);
+    let at = format!("gateway at {}, key {}", listener.places(), listener.fingerprint);
     let work = async move {
         // The changes for tunnels last as long as the gateway.
         #[cfg(target_os = "linux")]
@@ -247,6 +248,7 @@ type Way = (Vec<fulmar::identity::Host>, Manner);
 
 fn route(config: &Config, name: &str) -> Result<Way, Failure> {
     let host = config.host(name).map_err(Failure::Usage)?;
+    let way = host.way();
     let profile = host.profile.unwrap_or_else(|| "auto".into());
     let manner = Manner {
         profile,
@@ -255,6 +257,7 @@ fn route(config: &Config, name: &str) -> Result<Way, Failure> {
         keep_alive: None,
         is_quiet: true,
         deadline: None,
+        way,
     };
     Ok((host.gateways, manner))
 }

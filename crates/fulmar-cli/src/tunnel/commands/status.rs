@@ -21,8 +21,9 @@ use crate::units;
 const REDRAW: Duration = Duration::from_secs(1);
 
 /// What each column of a connection is called, and how wide it is.
-const COLUMNS: [(&str, u16); 11] = [
+const COLUMNS: [(&str, u16); 12] = [
     ("PEER", 22),
+    ("WAY", 3),
     ("KEY", 11),
     ("STREAMS", 7),
     ("SENDING", 10),
@@ -207,10 +208,11 @@ fn rates(report: &Report, last: Option<&Report>, connection: &ConnectionReport) 
     (rate(connection.sent_bytes, earlier.sent_bytes), rate(connection.received_bytes, earlier.received_bytes))
 }
 
-fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 11] {
+fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 12] {
     let repair = 100.0 * c.wire.repair_symbols as f64 / (c.wire.source_symbols as f64).max(1.0);
     [
         c.peer.clone(),
+        c.way.clone(),
         // Without a comment, the beginning of the key's fingerprint.
         if c.comment.is_empty() {
             c.key.trim_start_matches("SHA256:").chars().take(11).collect()
@@ -231,7 +233,7 @@ fn cells(c: &ConnectionReport, (sending, receiving): (f64, f64)) -> [String; 11]
 
 /// The same as lines of text.
 fn plain(reports: &[Report]) -> Vec<String> {
-    let join = |cells: [String; 11]| {
+    let join = |cells: [String; 12]| {
         let padded =
             cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:<0$}", width as usize));
         format!("  {}", padded.collect::<Vec<_>>().join(" ")).trim_end().to_owned()
@@ -262,6 +264,7 @@ mod tests {
         let connection = ConnectionReport {
             peer: "192.0.2.1:4747".into(),
             comment: "alice".into(),
+            way: "tcp".into(),
             outgrown_datagrams: 2,
             repaired: 7,
             repaired_lost: 1,
@@ -281,7 +284,7 @@ mod tests {
         };
         let told = plain(std::slice::from_ref(&now)).join("\n");
         let udp = "UDP: 7 packets lost and repaired, 1 lost";
-        for words in ["5 packets dropped (inbox full 3, outgrown 2)", udp, "alice"] {
+        for words in ["5 packets dropped (inbox full 3, outgrown 2)", udp, "alice", "4747         tcp"] {
             assert!(told.contains(words), "{words} is not in\n{told}");
         }
         let mut terminal = Terminal::new(TestBackend::new(120, 10)).unwrap();

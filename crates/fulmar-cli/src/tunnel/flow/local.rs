@@ -92,7 +92,8 @@ pub async fn accept(listener: &TcpListener) -> Carried {
     }
 }
 
-async fn rest(error: &io::Error) {
+/// Accepting has failed: it is said, and tried again a moment later.
+pub async fn rest(error: &io::Error) {
     tracing::warn!("cannot accept a connection: {error}");
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }

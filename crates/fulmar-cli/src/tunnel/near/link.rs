@@ -91,7 +91,7 @@ impl Route {
         let ports: Vec<_> = self.gateways.iter().map(|gateway| format!("{gateway}")).collect();
         eprintln!(
             "fulmar: no answer from {} for {} s. Does `fulmar gateway` run there, and do firewalls let UDP \
-             through? (A gateway at port 443 gets through most.)",
+             through? (A gateway at port 443 gets through most, and with --tcp through nearly all.)",
             ports.join(", "),
             HINT_AFTER.as_secs()
         );

@@ -80,6 +80,7 @@ const OF_CONNECTION: &[OfConnection] = &[
     ("queue_bytes", "Bytes waiting to be sent", GAUGE, |c| c.queued_bytes as f64),
     ("held_bytes", "Bytes held until the other end has them", GAUGE, |c| c.held_bytes as f64),
     ("streams", "Streams open", GAUGE, |c| c.streams as f64),
+    ("in_tcp", "Whether it goes by TCP, because UDP is shut", GAUGE, |c| f64::from(u8::from(c.way == "tcp"))),
 ];
 
 /// A value of each command.

@@ -59,6 +59,9 @@ pub struct ConnectionReport {
     pub peer: String,
     /// Fingerprint of the other end's key.
     pub key: String,
+    /// By which way it goes: `udp`, or `tcp` where UDP is shut.
+    #[serde(default)]
+    pub way: String,
     /// What `authorized_keys` calls it; nothing if there is no such line.
     #[serde(default)]
     pub comment: String,
@@ -103,6 +106,7 @@ impl ConnectionReport {
         Self {
             peer: session.peer(),
             key: session.peer_key(),
+            way: session.way().name().into(),
             comment: String::new(),
             streams: stats.streams.streams,
             sent_bytes: stats.streams.sent_bytes,
