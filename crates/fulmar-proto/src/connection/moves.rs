@@ -100,6 +100,9 @@ impl Connection {
         if is_other_path {
             let limit = self.peer.map(|peer| peer.udp_payload_max);
             self.path.recovery.on_path_change(now, limit);
+            // What is under way fills the window, and nothing is known of how long an answer takes here: the
+            // answer to this tells both.
+            self.is_ping_pending = true;
         }
         self.elsewhere.on_moved(now, self.received.largest());
         // What was said since then went where nobody is.
