@@ -33,7 +33,7 @@ pub use feedback::{CodingNews, Feedback, LossEvent, PathView, RateSample};
 pub use loss::{LossEstimator, LossView, Pooled};
 pub use pacer::Pacer;
 pub use redundancy::{
-    Arq, AutoRedundancy, BlockView, Channel, Choice, Favor, FixedRate, InsuredSet, OftenLost, Opportunity,
+    Arq, AutoRedundancy, BlockView, Channel, Choice, Favor, FixedRate, OftenLost, Opportunity, ProtectedSet,
     RedundancyPolicy, RepairReason, Retransmissions,
 };
 pub use rtt::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};

@@ -63,8 +63,8 @@ fn carry_out(choice: Choice, opportunity: &mut Opportunity) {
             opportunity.missing = opportunity.missing.saturating_sub(1);
             opportunity.recovering_symbols += 1;
         }
-        Choice::Insure => opportunity.recovering_symbols = 0,
-        Choice::InsureAgain => opportunity.insured = None,
+        Choice::Protect => opportunity.recovering_symbols = 0,
+        Choice::ProtectAgain => opportunity.protected = None,
         Choice::SecondCopy => opportunity.out_of_reach_symbols = 0,
         Choice::CopyAgain => opportunity.often_lost = None,
         Choice::Wait(_) => {}

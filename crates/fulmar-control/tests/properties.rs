@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fulmar_control::{
     AboveCode, Arq, Auto, AutoRedundancy, Bbr, BlockView, Choice, CongestionController, Cubic, CubicConfig,
-    Feedback, FixedRate, FixedSizing, InsuredSet, LossEstimator, LossEvent, LossView, NewReno, OftenLost,
-    Opportunity, Pacer, PathView, Pooled, RateSample, ReceiveWindow, RedundancyPolicy, Reno, Sizing,
+    Feedback, FixedRate, FixedSizing, LossEstimator, LossEvent, LossView, NewReno, OftenLost, Opportunity,
+    Pacer, PathView, Pooled, ProtectedSet, RateSample, ReceiveWindow, RedundancyPolicy, Reno, Sizing,
     WindowConfig,
 };
 use fulmar_systems::ctcp::{ByQueue, CtcpHybrid};
@@ -236,9 +236,9 @@ fn opportunity(now: Instant, before: &Opportunity, draws: &mut Draws) -> Opportu
     opportunity.missing = opportunity.missing_symbols.saturating_sub(small(draws));
     opportunity.recovering_symbols = small(draws);
     opportunity.newest_copy = Some(now - duration(draws)).filter(|_| draws.chance(0.8));
-    opportunity.insured = draws
+    opportunity.protected = draws
         .chance(0.3)
-        .then(|| InsuredSet { symbols: small(draws).max(1), combinations: small(draws).max(1) });
+        .then(|| ProtectedSet { symbols: small(draws).max(1), combinations: small(draws).max(1) });
     opportunity.out_of_reach_symbols = small(draws);
     opportunity.often_lost =
         draws.chance(0.3).then(|| OftenLost { losses: small(draws).max(1), copies: small(draws).max(1) });
@@ -282,8 +282,8 @@ fn policies_never_choose_what_is_not_there() {
                 let is_sound = match choice {
                     Choice::Source => opportunity.has_new_data,
                     Choice::Recover => opportunity.missing > 0 || opportunity.block.undecoded > 0,
-                    Choice::Insure => opportunity.recovering_symbols > 0,
-                    Choice::InsureAgain => opportunity.insured.is_some(),
+                    Choice::Protect => opportunity.recovering_symbols > 0,
+                    Choice::ProtectAgain => opportunity.protected.is_some(),
                     Choice::SecondCopy => opportunity.out_of_reach_symbols > 0,
                     Choice::CopyAgain => opportunity.often_lost.is_some(),
                     // Over the newest symbols, or of the newest block.

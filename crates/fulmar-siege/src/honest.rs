@@ -14,7 +14,7 @@ use crate::castle::{Castle, LIBRARY};
 use crate::chance::Chance;
 use crate::field::Field;
 use crate::meter::moved_bytes;
-use crate::roads::Roads;
+use crate::networks::Networks;
 
 /// A copy that says nothing and moves nothing for so long hangs. (One whose server is killed every twenty
 /// seconds may take longer, on a busy machine; it says so each time, and gives up if it gets nowhere. One
@@ -56,18 +56,18 @@ pub(crate) fn key(field: &Field, name: &str) -> io::Result<String> {
 pub(crate) fn copy_all_the_time(
     field: &Arc<Field>,
     castle: &Castle,
-    roads: &Roads,
+    networks: &Networks,
     home: &Path,
     index: usize,
     mut chance: Chance,
 ) {
     let mut client = Client { field, home, uploaded: Default::default() };
     while !field.is_over() {
-        let road = roads.pick(&mut chance);
+        let via = networks.pick(&mut chance);
         let done = match chance.below(3) {
-            0 => client.download(castle, road, &mut chance),
-            1 if castle.has_small_disk() => client.fill(road, index, &mut chance),
-            _ => client.upload(castle, road, index, &mut chance),
+            0 => client.download(castle, via, &mut chance),
+            1 if castle.has_small_disk() => client.fill(via, index, &mut chance),
+            _ => client.upload(castle, via, index, &mut chance),
         };
         if let Err(error) = done {
             field.verdict.complain(format!("the siege itself fails: {error}"));
@@ -82,8 +82,8 @@ pub(crate) fn fetch_all_the_time(field: &Arc<Field>, castle: &Castle, home: &Pat
     let (name, _) = LIBRARY[1];
     let target = home.join("target").display().to_string();
     while !field.is_over() {
-        let road = castle.address();
-        if let Err(error) = client.copy(&there(road, name), &target, road, &mut chance) {
+        let via = castle.address();
+        if let Err(error) = client.copy(&there(via, name), &target, via, &mut chance) {
             field.verdict.complain(format!("the siege itself fails: {error}"));
             return;
         }
@@ -109,7 +109,7 @@ impl Client<'_> {
     fn upload(
         &mut self,
         castle: &Castle,
-        road: SocketAddr,
+        via: SocketAddr,
         index: usize,
         chance: &mut Chance,
     ) -> io::Result<()> {
@@ -119,7 +119,7 @@ impl Client<'_> {
         let source = self.home.join("source");
         fs::write(&source, &content)?;
         self.uploaded.insert(hash);
-        let end = self.copy(&source.display().to_string(), &there(road, &name), road, chance)?;
+        let end = self.copy(&source.display().to_string(), &there(via, &name), via, chance)?;
         match fs::read(castle.root().join(&name)) {
             Ok(found) => {
                 let found = *blake3::hash(&found).as_bytes();
@@ -142,11 +142,11 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn download(&self, castle: &Castle, road: SocketAddr, chance: &mut Chance) -> io::Result<()> {
+    fn download(&self, castle: &Castle, via: SocketAddr, chance: &mut Chance) -> io::Result<()> {
         let (name, bytes) = *chance.pick(&LIBRARY);
         let target = self.home.join("target");
         let _ = fs::remove_file(&target);
-        let end = self.copy(&there(road, name), &target.display().to_string(), road, chance)?;
+        let end = self.copy(&there(via, name), &target.display().to_string(), via, chance)?;
         match fs::read(&target) {
             Ok(found) if found.len() == bytes => {
                 // The library does not change, so this can wait until there is a server to look through.
@@ -163,19 +163,19 @@ impl Client<'_> {
     }
 
     /// Onto the small disk, which is full most of the time: an error is as good as a file.
-    fn fill(&self, road: SocketAddr, index: usize, chance: &mut Chance) -> io::Result<()> {
+    fn fill(&self, via: SocketAddr, index: usize, chance: &mut Chance) -> io::Result<()> {
         let source = self.home.join("source");
         fs::write(&source, chance.bytes(2_000_000))?;
-        self.copy(&source.display().to_string(), &there(road, &format!("small/{index}")), road, chance)
+        self.copy(&source.display().to_string(), &there(via, &format!("small/{index}")), via, chance)
             .map(drop)
     }
 
     /// Runs the program; sometimes it is killed in the middle.
-    fn copy(&self, from: &str, to: &str, road: SocketAddr, chance: &mut Chance) -> io::Result<End> {
+    fn copy(&self, from: &str, to: &str, via: SocketAddr, chance: &mut Chance) -> io::Result<End> {
         let mut command = Command::new(&self.field.program);
         command.args(["cp", "--json", "--accept-new", "--connect-timeout", "10", "--retries", "12"]);
         let profile = *chance.pick(&PROFILES);
-        command.args(["--profile", profile, "-p", &road.port().to_string(), from, to]);
+        command.args(["--profile", profile, "-p", &via.port().to_string(), from, to]);
         command.env("FULMAR_HOME", self.home).env_remove("RUST_LOG");
         self.field.clock.show(&mut command);
         let begin = Instant::now();
@@ -183,7 +183,7 @@ impl Client<'_> {
         let killed_after = chance.is_one_in(12).then(|| Duration::from_millis(chance.below(2000)));
         let Ended { code, said, complained, is_too_late } = wait(child, killed_after)?;
         if is_too_late {
-            let how = format!("{from} to {to} with {profile} by {road}");
+            let how = format!("{from} to {to} with {profile} by {via}");
             self.field.verdict.complain(format!("a copy hangs: {how}; what it said: {complained}"));
             return Ok(End::Killed);
         }
@@ -215,8 +215,8 @@ impl Client<'_> {
     }
 }
 
-fn there(road: SocketAddr, name: &str) -> String {
-    if road.is_ipv6() { format!("[{}]:{name}", road.ip()) } else { format!("{}:{name}", road.ip()) }
+fn there(via: SocketAddr, name: &str) -> String {
+    if via.is_ipv6() { format!("[{}]:{name}", via.ip()) } else { format!("{}:{name}", via.ip()) }
 }
 
 /// So that what differs in a number only is counted together.

@@ -25,8 +25,8 @@ mod gate;
 mod honest;
 mod late;
 mod meter;
+mod networks;
 mod process;
-mod roads;
 mod strangers;
 mod travellers;
 mod verdict;
@@ -46,7 +46,7 @@ use castle::Castle;
 use chance::Chance;
 use field::Field;
 use gate::Gate;
-use roads::Roads;
+use networks::Networks;
 
 /// Between two deeds against the server.
 const PEACE: Duration = Duration::from_secs(9);
@@ -73,10 +73,10 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
     let program = args.program.clone().unwrap_or(beside);
     let field = Arc::new(Field::new(program, folder.path().to_owned()));
     let homes = honest::homes(&field, args.clients)?;
-    let (castle, roads) = {
+    let (castle, networks) = {
         let castle = Castle::build(&field)?;
-        let roads = roads::open(castle.address())?;
-        (Arc::new(castle), Arc::new(roads))
+        let networks = networks::open(castle.address())?;
+        (Arc::new(castle), Arc::new(networks))
     };
     println!("besieging {} for {} min with seed {}", castle.address(), args.minutes, args.seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -87,14 +87,14 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
     }
     // Not before: to gather a flood takes time.
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
-    let clients = let_in(&field, &castle, &roads, homes, args);
+    let clients = let_in(&field, &castle, &networks, homes, args);
     let mut others = vec![watch(&field, &gate)];
     if !args.only_hellos {
         others.extend(travellers::set_out(&field, gate.address(), args.seed)?);
     }
-    happen(&field, &castle, &roads, args, end);
+    happen(&field, &castle, &networks, args, end);
     field.end();
-    roads.calm();
+    networks.calm();
     for client in clients {
         let _ = client.join();
     }
@@ -113,24 +113,24 @@ fn besiege(args: &Args) -> std::io::Result<bool> {
 fn let_in(
     field: &Arc<Field>,
     castle: &Arc<Castle>,
-    roads: &Arc<Roads>,
+    networks: &Arc<Networks>,
     homes: Vec<PathBuf>,
     args: &Args,
 ) -> Vec<JoinHandle<()>> {
     let clients = homes.into_iter().enumerate().map(|(index, home)| {
-        let (field, castle, roads) = (Arc::clone(field), Arc::clone(castle), Arc::clone(roads));
+        let (field, castle, networks) = (Arc::clone(field), Arc::clone(castle), Arc::clone(networks));
         let chance = Chance::new(args.seed.wrapping_mul(1000) + index as u64);
         let is_plain = args.only_hellos;
         std::thread::spawn(move || match is_plain {
             true => honest::fetch_all_the_time(&field, &castle, &home, chance),
-            false => honest::copy_all_the_time(&field, &castle, &roads, &home, index, chance),
+            false => honest::copy_all_the_time(&field, &castle, &networks, &home, index, chance),
         })
     });
     clients.collect()
 }
 
-/// What is done to the server and the roads to it, until the end.
-fn happen(field: &Field, castle: &Castle, roads: &Roads, args: &Args, end: Instant) {
+/// What is done to the server and the networks to it, until the end.
+fn happen(field: &Field, castle: &Castle, networks: &Networks, args: &Args, end: Instant) {
     let mut chance = Chance::new(args.seed);
     let third = Duration::from_secs_f64(args.minutes * 60.0 / 3.0);
     let (early, late) = (end - 2 * third, end - third);
@@ -144,7 +144,7 @@ fn happen(field: &Field, castle: &Castle, roads: &Roads, args: &Args, end: Insta
         // growth would show.
         let may_kill = (early..late).contains(&Instant::now());
         castle.suffer(field, &mut chance, may_kill);
-        roads.change(&mut chance);
+        networks.change(&mut chance);
     }
 }
 

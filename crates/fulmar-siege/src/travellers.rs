@@ -1,6 +1,6 @@
-//! Programs whose bytes go through the gateway over a road on which somebody meddles: copies of their packets
-//! come from a false address, ECN bits are eaten, ports die, the link is thin. All bytes come back, in order,
-//! and never stand still for long.
+//! Programs whose bytes go through the gateway over a network on which somebody meddles: copies of their
+//! packets come from a false address, ECN bits are eaten, ports die, the link is thin. All bytes come back,
+//! in order, and never stand still for long.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -23,8 +23,8 @@ use crate::process;
 const STANDSTILL_MAX: Duration = Duration::from_secs(6);
 const LATE: u32 = 4;
 
-/// From the start of the program to the first byte back over the thin road: 1.4 s where nothing else happens,
-/// and what a loss of the first packet adds.
+/// From the start of the program to the first byte back over the thin network: 1.4 s where nothing else
+/// happens, and what a loss of the first packet adds.
 const THIN_FIRST_MAX: Duration = Duration::from_secs(8);
 
 /// Nothing takes longer; what does is hung.
@@ -37,7 +37,7 @@ const PORT_LIFE: Duration = Duration::from_secs(3);
 const PARTS: usize = 80;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is wrong with a road.
+/// What is wrong with a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Copies of all packets, or of some, come from a false address before them.
@@ -140,8 +140,8 @@ impl Traveller<'_> {
         }
         let (begin, late) = (Instant::now(), self.field.late.so_far());
         let mut command = Command::new(&self.field.program);
-        let (road, spec) = (relay.local_addr().to_string(), format!("127.0.0.1:0:{echo}"));
-        command.args(["forward", &road, "--json", "--accept-new", "--connect-timeout", "30", "-L", &spec]);
+        let (gateway, spec) = (relay.local_addr().to_string(), format!("127.0.0.1:0:{echo}"));
+        command.args(["forward", &gateway, "--json", "--accept-new", "--connect-timeout", "30", "-L", &spec]);
         command.env("FULMAR_HOME", self.home).env_remove("RUST_LOG").stderr(Stdio::piped());
         let (child, line) = process::ready(&mut command).map_err(|error| error.to_string())?;
         let _program = Program(child);

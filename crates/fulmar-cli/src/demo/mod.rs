@@ -9,7 +9,7 @@ pub mod course;
 pub mod display;
 mod loss;
 pub mod race;
-pub mod road;
+pub mod test_path;
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,13 @@ use crate::units;
 use course::{Course, PathArgs};
 use display::Display;
 use race::Run;
-use road::Road;
+use test_path::TestPath;
 
 /// IP packets of 1500 bytes carry about this share of payload (20 + 8 bytes of IP and UDP, some 40 of
 /// Fulmar).
 const PAYLOAD_SHARE: f64 = 0.955;
 
-/// Show a copy over an emulated lossy path on this machine, beside CUBIC on the same path.
+/// Show a copy over an emulated lossy path on this machine, beside CUBIC.
 ///
 /// It needs no setup: server, client and the path between them run in this one program, with temporary keys.
 #[derive(Debug, clap::Args)]
@@ -76,12 +76,13 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     }
     let (profile, against) = (&args.show.profile, &args.against);
     show(&args.show, async |course, display, folder| {
-        let first = course.run(Road::relayed(course)?, profile, None, display, &folder.join("first")).await?;
+        let first =
+            course.run(TestPath::relayed(course)?, profile, None, display, &folder.join("first")).await?;
         if against == "none" {
             return Ok(vec![first]);
         }
-        let (road, time_max) = (Road::relayed(course)?, Some(first.time));
-        let second = course.run(road, against, time_max, display, &folder.join("second")).await?;
+        let (path, time_max) = (TestPath::relayed(course)?, Some(first.time));
+        let second = course.run(path, against, time_max, display, &folder.join("second")).await?;
         Ok(vec![first, second])
     })
     .await

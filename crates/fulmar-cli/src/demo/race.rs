@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::course::Course;
 use super::display::{Display, Sample};
-use super::road::{Middle, Road};
+use super::test_path::{Middle, TestPath};
 use crate::cp::job::{Bound, Job};
 use crate::cp::plan::{Direction, Plan};
 use crate::cp::progress::Progress;
@@ -41,10 +41,10 @@ pub struct Run {
 }
 
 impl Course {
-    /// Copies the file over a road with one profile, for at most so long.
+    /// Copies the file over a path with one profile, for at most so long.
     pub async fn run(
         &self,
-        road: Road,
+        path: TestPath,
         profile: &str,
         time_max: Option<Duration>,
         display: &Display,
@@ -54,7 +54,7 @@ impl Course {
         let delivered = Arc::new(Progress::default());
         let served = Arc::new(Served::new(folder, false)?.with_progress(&delivered));
         let keys = Keys::generate();
-        let Road { server, client, target, middle } = road;
+        let TestPath { server, client, target, middle } = path;
         let listener = private::listen(&keys, server)?;
         let serving = tokio::spawn(async move {
             let Some(incoming) = listener.next().await else { return };

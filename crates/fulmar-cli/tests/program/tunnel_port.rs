@@ -105,15 +105,15 @@ fn flow(target: TcpListener, way: Way, connect: impl FnOnce() -> TcpStream) -> D
     silence.max(far.join().unwrap())
 }
 
-/// A road to a gateway on which ports die.
-fn road(gateway: SocketAddr) -> Relay {
+/// A relay before a gateway on which ports die.
+fn relay(gateway: SocketAddr) -> Relay {
     let link = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
     let relay = Relay::start(RelayConfig::new(gateway, link.clone(), link)).unwrap();
     relay.meddle(Meddling { port_life: Some(PORT_LIFE), ..Meddling::default() });
     relay
 }
 
-/// A program that carries, over a road of its own.
+/// A program that carries, over a relay of its own.
 #[derive(Clone, Copy, Debug)]
 enum Carrier {
     Forward,
@@ -122,11 +122,11 @@ enum Carrier {
 
 /// A flow that is carried while ports die.
 fn carried(home: &Home, gateway: SocketAddr, carrier: Carrier, way: Way) {
-    let (road, is_over) = (road(gateway), Arc::<AtomicBool>::default());
+    let (relay, is_over) = (relay(gateway), Arc::<AtomicBool>::default());
     let late = lateness(&is_over);
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = target.local_addr().unwrap();
-    let (host, spec) = (road.local_addr().to_string(), format!("127.0.0.1:0:{to}"));
+    let (host, spec) = (relay.local_addr().to_string(), format!("127.0.0.1:0:{to}"));
     let tail: &[&str] = match carrier {
         Carrier::Forward => &["forward", "-L", &spec],
         Carrier::Proxy => &["proxy", "--listen", "127.0.0.1:0"],
@@ -150,7 +150,7 @@ fn carried(home: &Home, gateway: SocketAddr, carrier: Carrier, way: Way) {
     });
     is_over.store(true, Ordering::Relaxed);
     let late = Duration::from_micros(late.load(Ordering::Relaxed));
-    let stats = road.stop().unwrap();
+    let stats = relay.stop().unwrap();
     println!("{carrier:?} {way:?}: {silence:?} of silence, {} ports, {late:?} late", stats.clients);
     assert!(stats.clients >= 3 && stats.meddled_packets > 0, "ports died: {stats:?}");
     assert!(silence < STANDSTILL_MAX + LATE * late, "{carrier:?} {way:?}: {silence:?}, {late:?} late");

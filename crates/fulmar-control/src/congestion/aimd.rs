@@ -1,5 +1,5 @@
 //! The window of TCP: slow start, additive increase, multiplicative decrease. What Reno, NewReno and their
-//! kin share.
+//! relatives share.
 //!
 //! Source: RFC 5681 (slow start, congestion avoidance, timeout), RFC 3465 (byte counting), RFC 9002 section
 //! 7. Which signal reduces the window, and by how much, is the affair of each controller.

@@ -1,4 +1,4 @@
-//! BBR version 1, as Linux has it: a yardstick, and company for others in virtual time.
+//! BBR version 1, as Linux has it: a yardstick, and cross traffic for others in virtual time.
 //!
 //! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (sections in brackets) and Linux `tcp_bbr.c`, whose
 //! answer to losses the draft leaves out. The pace is the highest delivery rate of ten rounds, the window

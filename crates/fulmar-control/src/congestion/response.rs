@@ -1,7 +1,7 @@
 //! TCP's window under one of several answers to congestion.
 //!
 //! The window, its growth and its undoing are `aimd`'s; which signal shrinks it, and by how much, is all that
-//! tells Reno, NewReno and their kin apart.
+//! tells Reno, NewReno and their relatives apart.
 
 use core::fmt::Debug;
 

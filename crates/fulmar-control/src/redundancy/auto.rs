@@ -2,7 +2,7 @@
 //!
 //! Three regimes, seen and not configured:
 //! 1. **Bulk** (the window is the limit): only repair that was asked for. Ideal ARQ reaches (1 - p) C as well
-//!    as any code; insurance of the recovery is bought when it is likely needed, and its waste limited to a
+//!    as any code; protection of the recovery is bought when it is likely needed, and its waste limited to a
 //!    quarter of a per cent of the sources. On paths longer than the receiver's memory it is second copies,
 //!    of the oldest first, and several at once of what was lost more than once.
 //! 2. **Thin** (the application is the limit): proactive repair at a rate such that a hole is closed within
@@ -10,7 +10,7 @@
 //!    two-state channel ([`Channel::decay`]). It uses only chances to send that new data leave free.
 //! 3. **Tails** (new data ran out): what is unacknowledged is protected at once, sized by P(no more lost than
 //!    there is repair) under (p, E), because nothing later would reveal the loss before a timeout; and copies
-//!    of what was lost are insured together, with several combinations.
+//!    of what was lost are protected together, with several combinations.
 //!
 //! What the application favours shifts the line ([`Favor`]): for throughput there is no repair ahead of loss
 //! but in tails, for latency a hole is to be closed sooner, and where a stream that favours it shares a
@@ -18,7 +18,7 @@
 //!
 //! Below 0.2 % loss, and while the loss rate is unknown, there is no repair at all: others pay for waste.
 //! Inputs: the opportunity's counts, the loss estimate, whether feedback found the window the limit. State: a
-//! few averages. Invariants: never `Source` without data, `Recover` with nothing missing or `Insure` with
+//! few averages. Invariants: never `Source` without data, `Recover` with nothing missing or `Protect` with
 //! nothing being recovered; repairs per source bounded.
 
 use core::time::Duration;
@@ -64,18 +64,18 @@ const PROACTIVE_MAX: f64 = 4.0;
 /// saved up: it delivers a little sooner, and is taken off what is delivered.
 const WASTE_PER_SOURCE: f64 = 0.0025;
 const WASTE_MAX: f64 = 4.0;
-/// One combination insures no more symbols: what names them has to fit beside them.
-const INSURED_TOGETHER_MAX: u32 = 8;
-/// Where insurance takes nothing from new data copies wait for it until there are so many of them, or none
+/// One combination protects no more symbols: what names them has to fit beside them.
+const PROTECTED_TOGETHER_MAX: u32 = 8;
+/// Where protection takes nothing from new data copies wait for it until there are so many of them, or none
 /// has left for this part of a round trip ..
 const TOGETHER_PART: u32 = 32;
 /// .. and get combinations until one of them is still missing with no more than this probability ..
 const SET_RESIDUAL: f64 = 0.1;
 /// .. but no more than so many: where half of all is lost a set of eight takes 13.
 const SET_COMBINATIONS_MAX: u32 = 16;
-/// Bulk data wait with their insurance until it is more likely needed than not: until enough copies are in
+/// Bulk data wait with their protection until it is more likely needed than not: until enough copies are in
 /// flight.
-const INSURED_WASTE_MAX: f64 = 0.5;
+const PROTECTED_WASTE_MAX: f64 = 0.5;
 /// Copies at once of a symbol that was lost more than once, as long as they are no more than this share of
 /// all symbols.
 const OFTEN_COPIES_MAX: u32 = 4;
@@ -217,30 +217,30 @@ impl AutoRedundancy {
 
     /// Is a combination over the symbols being recovered worth sending, against the loss of the recovery
     /// itself?
-    fn is_insurance_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+    fn is_protection_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         if opportunity.recovering_symbols == 0 || !Self::has_loss(path) {
             return false;
         }
-        if self.favored(opportunity) == Favor::Throughput && self.pays_for_insurance(opportunity, path) {
+        if self.favored(opportunity) == Favor::Throughput && self.pays_for_protection(opportunity, path) {
             return false;
         }
-        let waste = insurance_waste(opportunity, path);
+        let waste = protection_waste(opportunity, path);
         if waste >= 1.0 - TAIL_RESIDUAL {
             return false;
         }
-        if !self.pays_for_insurance(opportunity, path) {
+        if !self.pays_for_protection(opportunity, path) {
             return opportunity.now >= together_until(opportunity, path);
         }
-        waste <= INSURED_WASTE_MAX && self.credit(opportunity).waste >= waste
+        waste <= PROTECTED_WASTE_MAX && self.credit(opportunity).waste >= waste
     }
 
     /// Is another combination over the newest set worth sending? Several over many symbols are better
-    /// insurance than one over each.
-    fn is_more_insurance_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
-        let Some(set) = opportunity.insured.filter(|_| Self::has_loss(path)) else { return false };
+    /// protection than one over each.
+    fn is_more_protection_worthwhile(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+        let Some(set) = opportunity.protected.filter(|_| Self::has_loss(path)) else { return false };
         let sent = set.symbols.saturating_add(set.combinations);
         set.combinations < SET_COMBINATIONS_MAX
-            && !self.pays_for_insurance(opportunity, path)
+            && !self.pays_for_protection(opportunity, path)
             && Channel::new(&path.loss).suffices(set.symbols, sent) < 1.0 - SET_RESIDUAL
     }
 
@@ -252,7 +252,7 @@ impl AutoRedundancy {
         }
         let is_affordable = self.favored(opportunity) != Favor::Throughput
             && self.credit(opportunity).waste >= second_copy_waste(path);
-        !self.pays_for_insurance(opportunity, path) || is_affordable
+        !self.pays_for_protection(opportunity, path) || is_affordable
     }
 
     /// A symbol of a stream that favours latency left amid bulk data, which get no repair ahead of loss.
@@ -267,8 +267,8 @@ impl AutoRedundancy {
                 < Channel::new(&path.loss).probes_for(COPIES_LOST, COPIES_EACH_MAX)
     }
 
-    /// Insurance costs credit where its packet could carry something else.
-    fn pays_for_insurance(&self, opportunity: &Opportunity, path: &PathView) -> bool {
+    /// Protection costs credit where its packet could carry something else.
+    fn pays_for_protection(&self, opportunity: &Opportunity, path: &PathView) -> bool {
         opportunity.has_new_data || opportunity.now < self.free_at(opportunity, path)
     }
 
@@ -286,16 +286,16 @@ impl AutoRedundancy {
     fn choose_idle(&self, opportunity: &Opportunity, path: &PathView) -> Choice {
         match self.choose_ahead(opportunity, path) {
             Choice::Wait(until) => {
-                Choice::Wait(until.into_iter().chain(self.insured_at(opportunity, path)).min())
+                Choice::Wait(until.into_iter().chain(self.protected_at(opportunity, path)).min())
             }
             choice => choice,
         }
     }
 
-    /// When insurance will be worth more than it is now, while there is nothing new.
-    fn insured_at(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
+    /// When protection will be worth more than it is now, while there is nothing new.
+    fn protected_at(&self, opportunity: &Opportunity, path: &PathView) -> Option<Instant> {
         let free_at = self.free_at(opportunity, path);
-        let has_more = opportunity.out_of_reach_symbols > 0 || opportunity.insured.is_some();
+        let has_more = opportunity.out_of_reach_symbols > 0 || opportunity.protected.is_some();
         let together_until = (opportunity.recovering_symbols > 0).then(|| together_until(opportunity, path));
         let times = [has_more.then_some(free_at), together_until.map(|until| until.max(free_at))];
         times.into_iter().flatten().filter(|at| *at > opportunity.now).min()
@@ -331,14 +331,14 @@ impl AutoRedundancy {
 
 /// How likely the next combination over symbols being recovered is wasted: the copies suffice by themselves
 /// if none of them is lost.
-fn insurance_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
-    let insured = opportunity.recovering_symbols.min(INSURED_TOGETHER_MAX);
-    Channel::new(&path.loss).suffices(insured, insured)
+fn protection_waste(opportunity: &Opportunity, path: &PathView) -> f64 {
+    let protected = opportunity.recovering_symbols.min(PROTECTED_TOGETHER_MAX);
+    Channel::new(&path.loss).suffices(protected, protected)
 }
 
 /// Until when other copies may join those being recovered.
 fn together_until(opportunity: &Opportunity, path: &PathView) -> Instant {
-    let is_growing = opportunity.recovering_symbols < INSURED_TOGETHER_MAX;
+    let is_growing = opportunity.recovering_symbols < PROTECTED_TOGETHER_MAX;
     let newest = opportunity.newest_copy.filter(|_| is_growing);
     newest.map_or(opportunity.now, |newest| newest + path.rtt_smoothed / TOGETHER_PART)
 }
@@ -382,11 +382,11 @@ impl RedundancyPolicy for AutoRedundancy {
         if self.owes_copy(opportunity, path) {
             return Choice::Repair { symbols: 1, reason: RepairReason::Proactive };
         }
-        if self.is_insurance_worthwhile(opportunity, path) {
-            return Choice::Insure;
+        if self.is_protection_worthwhile(opportunity, path) {
+            return Choice::Protect;
         }
-        if self.is_more_insurance_worthwhile(opportunity, path) {
-            return Choice::InsureAgain;
+        if self.is_more_protection_worthwhile(opportunity, path) {
+            return Choice::ProtectAgain;
         }
         if self.is_second_copy_worthwhile(opportunity, path) {
             return Choice::SecondCopy;
@@ -401,10 +401,10 @@ impl RedundancyPolicy for AutoRedundancy {
     fn on_emitted(&mut self, choice: Choice, opportunity: &Opportunity, path: &PathView) {
         let mut credit = self.credit(opportunity);
         match choice {
-            Choice::Insure if self.pays_for_insurance(opportunity, path) => {
-                credit.waste -= insurance_waste(opportunity, path);
+            Choice::Protect if self.pays_for_protection(opportunity, path) => {
+                credit.waste -= protection_waste(opportunity, path);
             }
-            Choice::SecondCopy if self.pays_for_insurance(opportunity, path) => {
+            Choice::SecondCopy if self.pays_for_protection(opportunity, path) => {
                 credit.waste -= second_copy_waste(path);
             }
             Choice::Repair { symbols: 1, .. } if self.owes_copy(opportunity, path) => credit.copies -= 1.0,

@@ -62,9 +62,9 @@ pub struct OftenLost {
     pub copies: u32,
 }
 
-/// The newest set of symbols that a [`Choice::Insure`] covers.
+/// The newest set of symbols that a [`Choice::Protect`] covers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct InsuredSet {
+pub struct ProtectedSet {
     /// Its symbols, a copy of each of which was in flight.
     pub symbols: u32,
     /// Combinations over them that were sent, at least 1.
@@ -84,12 +84,12 @@ pub struct Opportunity {
     pub missing: u32,
     /// Symbols known missing, in total.
     pub missing_symbols: u32,
-    /// Symbols that were missing, of which a copy is in flight, and that no [`Choice::Insure`] covers yet.
+    /// Symbols that were missing, of which a copy is in flight, and that no [`Choice::Protect`] covers yet.
     pub recovering_symbols: u32,
     /// When the newest copy of such a symbol left.
     pub newest_copy: Option<Instant>,
     /// The newest set of those that were covered, unless it is known to be decoded.
-    pub insured: Option<InsuredSet>,
+    pub protected: Option<ProtectedSet>,
     /// Symbols that were missing, of which one copy is in flight, and which are so old that the receiver no
     /// longer retains what a combination of them would refer to.
     pub out_of_reach_symbols: u32,
@@ -129,7 +129,7 @@ impl Opportunity {
             missing_symbols: 0,
             recovering_symbols: 0,
             newest_copy: None,
-            insured: None,
+            protected: None,
             out_of_reach_symbols: 0,
             often_lost: None,
             unacked_symbols: 0,
@@ -159,9 +159,9 @@ pub enum Choice {
     /// One combination more over the symbols being recovered, against the loss of the recovery itself: with
     /// it any m of the packets sent for m missing symbols restore them, and a lost retransmission costs no
     /// round trip.
-    Insure,
-    /// Another combination over the symbols in `opportunity.insured`, to the same end.
-    InsureAgain,
+    Protect,
+    /// Another combination over the symbols in `opportunity.protected`, to the same end.
+    ProtectAgain,
     /// A second copy of the oldest symbol that is out of reach of combinations, to the same end. The oldest
     /// is what holds up the receiver.
     SecondCopy,
@@ -224,8 +224,8 @@ pub trait RedundancyPolicy: Debug + Send {
     ///
     /// Must not answer [`Choice::Source`] or [`Choice::Combine`] without `opportunity.has_new_data`, nor
     /// [`Choice::Recover`] without `opportunity.missing_symbols` or `opportunity.block.undecoded`, nor
-    /// [`Choice::Insure`] without `opportunity.recovering_symbols`, nor [`Choice::InsureAgain`] without
-    /// `opportunity.insured`, nor [`Choice::SecondCopy`] without `opportunity.out_of_reach_symbols`, nor
+    /// [`Choice::Protect`] without `opportunity.recovering_symbols`, nor [`Choice::ProtectAgain`] without
+    /// `opportunity.protected`, nor [`Choice::SecondCopy`] without `opportunity.out_of_reach_symbols`, nor
     /// [`Choice::CopyAgain`] without `opportunity.often_lost`.
     fn choose(&self, opportunity: &Opportunity, path: &PathView) -> Choice;
 

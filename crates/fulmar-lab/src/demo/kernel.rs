@@ -1,4 +1,4 @@
-//! The kernel's TCP on the same road: a bridge of its own with the same link and the same losses, moved at
+//! The kernel's TCP on the same path: a bridge of its own with the same link and the same losses, moved at
 //! the same time.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use super::road::{bridge, inside, joined, stop};
+use super::test_path::{bridge, inside, joined, stop};
 use crate::bridge::{Bridge, SERVER_ADDRESS};
 use crate::tcp::TcpInfo;
 

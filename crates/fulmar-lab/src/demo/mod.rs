@@ -2,7 +2,7 @@
 //! paths that are equal down to the losses.
 
 mod kernel;
-mod road;
+mod test_path;
 
 use std::path::Path;
 
@@ -30,12 +30,12 @@ async fn race(
     display: &Display,
     folder: &Path,
 ) -> Result<Vec<Run>, Failure> {
-    let road = road::bridged(course)?;
+    let path = test_path::bridged(course)?;
     let rivals = tcp.iter().map(|congestion| Kernel::start(course, congestion));
     let rivals = rivals.collect::<Result<Vec<_>, _>>()?;
     let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
     let place = folder.join("first");
-    let mut fulmar = std::pin::pin!(course.run(road, profile, None, display, &place));
+    let mut fulmar = std::pin::pin!(course.run(path, profile, None, display, &place));
     let first = loop {
         tokio::select! {
             run = &mut fulmar => break run?,

@@ -16,7 +16,7 @@ use super::agent::control_transport;
 use super::board::Board;
 use super::control::{self, ALPN, Order, Report};
 use super::http::{self, Desk, Guard};
-use super::run::{Crew, Means, Runner};
+use super::run::{Agents, Means, Runner};
 use super::types::{Driver, DriverName};
 use crate::bridge::Ground;
 
@@ -74,7 +74,7 @@ impl Controller {
     pub async fn start(config: ControllerConfig) -> Result<Self, String> {
         let identity = config.home.identity_or_create().map_err(|error| error.to_string())?;
         let board = Board::open(config.folder, config.mode, drivers(&config.ground))?;
-        let crew = Crew::new(board.clone());
+        let agents = Agents::new(board.clone());
         let clients = AuthorizedClients::new(identity.public_key(), config.home.authorized_keys());
         let crypto = crypto::ServerConfig::raw_key(&identity, Some(Arc::new(clients))).with_alpn(&[ALPN]);
         let transport = Arc::new(control_transport().map_err(|error| error.to_string())?);
@@ -96,12 +96,12 @@ impl Controller {
             Desk { board: board.clone(), guard, experiments: config.experiments, report: config.report };
         let runner = Runner::new(Means {
             board: board.clone(),
-            crew: crew.clone(),
+            agents: agents.clone(),
             ground: config.ground.ok(),
             late_max: config.late_max,
         });
         let tasks = vec![
-            tokio::spawn(admit(endpoint, crew)),
+            tokio::spawn(admit(endpoint, agents)),
             tokio::spawn(runner.work()),
             tokio::spawn(http::serve(listener, http::router(Arc::new(desk)))),
         ];
@@ -144,12 +144,12 @@ fn drivers(ground: &Result<Ground, String>) -> Vec<Driver> {
 }
 
 /// Lets agents in; who they are is known before this sees them.
-async fn admit(endpoint: Endpoint, crew: Arc<Crew>) {
+async fn admit(endpoint: Endpoint, agents: Arc<Agents>) {
     while let Some(incoming) = endpoint.accept().await {
-        let crew = crew.clone();
+        let agents = agents.clone();
         tokio::spawn(async move {
             if let Ok(connection) = incoming.await
-                && let Err(reason) = serve(connection, &crew).await
+                && let Err(reason) = serve(connection, &agents).await
             {
                 tracing::debug!("an agent: {reason}");
             }
@@ -158,7 +158,7 @@ async fn admit(endpoint: Endpoint, crew: Arc<Crew>) {
 }
 
 /// Stays with an agent until it is gone.
-async fn serve(connection: Connection, crew: &Crew) -> Result<(), String> {
+async fn serve(connection: Connection, agents: &Agents) -> Result<(), String> {
     let hello = async {
         let (sending, mut receiving) = connection.accept_bi().await.map_err(|error| error.to_string())?;
         let (hello, _) = control::receive::<Report>(&mut receiving).await?;
@@ -170,7 +170,7 @@ async fn serve(connection: Connection, crew: &Crew) -> Result<(), String> {
     let (orders, mut outbox) = mpsc::channel::<(Order, Vec<u8>)>(ORDERS_MAX);
     let member = super::run::Member::new(hello, connection.remote_address().to_string(), orders)
         .ok_or("it does not say who it is")?;
-    let (number, role) = crew.join(member).await;
+    let (number, role) = agents.join(member).await;
     let writer = async {
         control::send(&mut sending, &Order::Welcome { role }, &[]).await?;
         while let Some((order, beside)) = outbox.recv().await {
@@ -182,7 +182,7 @@ async fn serve(connection: Connection, crew: &Crew) -> Result<(), String> {
         loop {
             let (report, beside) = control::receive::<Report>(&mut receiving).await?;
             if !matches!(report, Report::Lost { .. } | Report::Hello { .. }) {
-                crew.report(number, report, beside).await;
+                agents.report(number, report, beside).await;
             }
         }
     };
@@ -191,7 +191,7 @@ async fn serve(connection: Connection, crew: &Crew) -> Result<(), String> {
         ended = reader => ended,
     };
     connection.close(0, b"");
-    crew.leave(number).await;
+    agents.leave(number).await;
     ended
 }
 

@@ -177,7 +177,7 @@ impl Coding {
         let is_urgent = opportunity.has_new_data || opportunity.missing > 0;
         let may_come = opportunity.unacked_symbols > 0
             || opportunity.recovering_symbols > 0
-            || opportunity.insured.is_some()
+            || opportunity.protected.is_some()
             || opportunity.out_of_reach_symbols > 0
             || opportunity.missing_symbols > 0;
         Demand { is_urgent, may_come: is_urgent || may_come }
@@ -385,8 +385,8 @@ fn without(opportunity: &mut Opportunity, choice: Choice) {
         Choice::Recover => {
             (opportunity.missing, opportunity.missing_symbols, opportunity.block.undecoded) = (0, 0, 0);
         }
-        Choice::Insure => opportunity.recovering_symbols = 0,
-        Choice::InsureAgain => opportunity.insured = None,
+        Choice::Protect => opportunity.recovering_symbols = 0,
+        Choice::ProtectAgain => opportunity.protected = None,
         Choice::SecondCopy => opportunity.out_of_reach_symbols = 0,
         Choice::CopyAgain => opportunity.often_lost = None,
         Choice::Repair { .. } | Choice::Group { .. } => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_control::{Choice, CodingNews, FixedSizing, InsuredSet, PathView, RepairReason};
+use fulmar_control::{Choice, CodingNews, FixedSizing, PathView, ProtectedSet, RepairReason};
 use fulmar_fec::{Code, DecoderLimits, NoCode, RepairKey, RlcBlock, RlcWindow, SymbolId, XorGroups};
 use fulmar_systems::tcp_nc::{TcpNcCombinations, TcpNcConfig};
 use fulmar_units::Instant;
@@ -125,8 +125,8 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
         copies.push((packet, content));
     }
     assert_eq!(named, lost);
-    let (insurance, content) = pair.emit(Choice::Insure).expect("copies are under way");
-    let Some(Ok(Frame::Repair(repair))) = Frames::new(&insurance).next() else { panic!("no combination") };
+    let (protection, content) = pair.emit(Choice::Protect).expect("copies are under way");
+    let Some(Ok(Frame::Repair(repair))) = Frames::new(&protection).next() else { panic!("no combination") };
     let RepairSpan::Set(gaps) = &repair.span else { panic!("not over a set") };
     let mut ids = Vec::new();
     gaps.resolve(SymbolId(u64::from(repair.first)), &mut ids);
@@ -138,7 +138,7 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
         pair.arrive(&packet, content);
     }
     assert_eq!(pair.delivered.len(), 19);
-    pair.arrive(&insurance, content);
+    pair.arrive(&protection, content);
     assert_eq!(pair.delivered.len(), 20);
     pair.sender.on_lost(NOW, seven);
     assert_eq!(pair.missing(), 0, "what was decoded is not asked for");
@@ -150,25 +150,25 @@ fn repair_that_is_asked_for_is_of_exactly_the_symbols_known_missing() {
 fn two_combinations_over_a_set_restore_two_lost_copies() {
     let mut pair = Pair::new(RlcWindow::new(64).unwrap());
     pair.send(20, &[3, 7, 8, 15]);
-    assert!(pair.emit(Choice::InsureAgain).is_none(), "there is no set");
+    assert!(pair.emit(Choice::ProtectAgain).is_none(), "there is no set");
     let copies: Vec<_> = (0..4).map(|_| pair.emit(Choice::Recover).expect("something is missing")).collect();
-    let insurance =
-        [Choice::Insure, Choice::InsureAgain].map(|choice| pair.emit(choice).expect("copies are under way"));
+    let protection = [Choice::Protect, Choice::ProtectAgain]
+        .map(|choice| pair.emit(choice).expect("copies are under way"));
     assert_eq!(
-        pair.sender.opportunity(NOW, false, RTT).insured,
-        Some(InsuredSet { symbols: 4, combinations: 2 })
+        pair.sender.opportunity(NOW, false, RTT).protected,
+        Some(ProtectedSet { symbols: 4, combinations: 2 })
     );
     for (at, (packet, content)) in copies.into_iter().enumerate() {
         if at < 2 { pair.sender.on_lost(NOW, content) } else { pair.arrive(&packet, content) }
     }
     assert_eq!(pair.missing(), 0, "both count on a combination");
-    let [(first, content), (second, again)] = insurance;
+    let [(first, content), (second, again)] = protection;
     pair.arrive(&first, content);
     assert_eq!(pair.delivered.len(), 18);
     pair.arrive(&second, again);
     assert_eq!(pair.delivered.len(), 20);
     pair.report();
-    assert!(pair.is_all_delivered() && pair.sender.opportunity(NOW, false, RTT).insured.is_none());
+    assert!(pair.is_all_delivered() && pair.sender.opportunity(NOW, false, RTT).protected.is_none());
 }
 
 #[test]
@@ -305,8 +305,8 @@ fn nor_by_those_that_are_believed_to_be_restored() {
         pair.lose(sources);
         let pieces = recover_in_parts(&mut pair, |_| false);
         // The path carries more again, for a while.
-        let mut combinations = vec![pair.emit(Choice::Insure).expect("copies are under way")];
-        combinations.extend((0..7).map(|_| pair.emit(Choice::InsureAgain).expect("a set")));
+        let mut combinations = vec![pair.emit(Choice::Protect).expect("copies are under way")];
+        combinations.extend((0..7).map(|_| pair.emit(Choice::ProtectAgain).expect("a set")));
         pair.lose(pieces.into_iter().map(|(_, content)| content));
         combinations.into_iter().for_each(|(packet, content)| pair.arrive(&packet, content));
     }

@@ -86,7 +86,7 @@ impl Connection {
         if sent.code.shape().id != id {
             tracing::info!(code = id.0, "the peer cannot decode this code: sending without");
         }
-        // A code that fills up every block makes too much of a few ids: they wait for company.
+        // A code that fills up every block makes too much of a few ids: they wait for others.
         self.cids.on_agreed(peer.cids_kept, sent.code.shape().is_systematic);
         let reach = u32::try_from(peer.decoder_symbols).unwrap_or(u32::MAX);
         self.coding.set_code(sent.code, sent.symbol_bytes, reach);

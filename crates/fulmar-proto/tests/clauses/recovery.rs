@@ -50,7 +50,7 @@ fn a_loss_in_the_middle_is_repaired_in_one_round_trip() {
     assert!(world.run_until(Duration::from_secs(5), |w| message.step(w)));
     let took = world.now - begin;
     assert!(took < RTT * 3 / 2 + Duration::from_millis(40), "the hole was closed after {took:?}");
-    // Its copy, and at most an insurance or two.
+    // Its copy, and at most an protection or two.
     assert!((1..=3).contains(&world.client.only().stats().coding_sent.repairs_sent()));
 }
 

@@ -219,8 +219,8 @@ fn ack(now: Instant, input: &mut Input<'_>, coding: &mut Coding, recovery: &mut 
 fn choice_of(input: &mut Input<'_>) -> Choice {
     match input.byte() % 9 {
         0 => Choice::Recover,
-        8 => Choice::InsureAgain,
-        1 => Choice::Insure,
+        8 => Choice::ProtectAgain,
+        1 => Choice::Protect,
         6 => Choice::SecondCopy,
         7 => Choice::CopyAgain,
         3 => Choice::Combine { symbols: u32::from(input.byte()) },

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::LossView;
-use crate::redundancy::{InsuredSet, OftenLost};
+use crate::redundancy::{OftenLost, ProtectedSet};
 
 fn path(rate: f64) -> PathView {
     let mut path = PathView::unknown(1200);
@@ -49,8 +49,8 @@ fn thin(policy: &mut AutoRedundancy, path: &PathView) -> f64 {
                     break;
                 }
                 Choice::Recover
-                | Choice::Insure
-                | Choice::InsureAgain
+                | Choice::Protect
+                | Choice::ProtectAgain
                 | Choice::SecondCopy
                 | Choice::CopyAgain => {
                     panic!("nothing is missing")
@@ -97,11 +97,11 @@ fn bulk(favor: Favor, path: &PathView) -> AutoRedundancy {
 }
 
 #[test]
-fn where_throughput_is_favored_bulk_data_are_not_insured() {
+fn where_throughput_is_favored_bulk_data_are_not_protected() {
     let path = path(0.2);
     let mut opportunity = Opportunity::idle(at(0));
     (opportunity.has_new_data, opportunity.recovering_symbols, opportunity.sources_sent) = (true, 40, 10_000);
-    assert_eq!(bulk(Favor::Balanced, &path).choose(&opportunity, &path), Choice::Insure);
+    assert_eq!(bulk(Favor::Balanced, &path).choose(&opportunity, &path), Choice::Protect);
     assert_eq!(bulk(Favor::Throughput, &path).choose(&opportunity, &path), Choice::Source);
 }
 
@@ -142,7 +142,7 @@ fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
     let mut policy = bulk(Favor::Balanced, &path);
     let mut opportunity = Opportunity::idle(at(0));
     (opportunity.has_new_data, opportunity.window_max) = (true, 64);
-    let (mut insured, mut wasted) = (0, 0.0);
+    let (mut protected, mut wasted) = (0, 0.0);
     for step in 0..30_000 {
         opportunity.now = at(step);
         opportunity.sources_sent += 5;
@@ -151,8 +151,8 @@ fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
         policy.on_emitted(choice, &opportunity, &path);
         match choice {
             Choice::Source => {}
-            Choice::Insure => {
-                insured += 1;
+            Choice::Protect => {
+                protected += 1;
                 // It names eight symbols, however many are being recovered.
                 wasted += libm::pow(0.8, f64::from(opportunity.recovering_symbols.min(8)));
                 opportunity.recovering_symbols = 0;
@@ -162,7 +162,7 @@ fn bulk_gets_only_what_was_asked_for_and_little_beyond() {
     }
     // One combination for every four to twenty copies, its probable waste at most a quarter of a per cent of
     // the 150,000 sources and what was saved up.
-    assert!((1_500..=7_500).contains(&insured), "{insured}");
+    assert!((1_500..=7_500).contains(&protected), "{protected}");
     assert!(wasted <= 0.0025 * 150_000.0 + 4.0, "{wasted}");
 }
 
@@ -201,26 +201,26 @@ fn a_tail_waits_as_long_as_data_usually_take_to_come() {
 
 /// With one over each of eight all arrive with 0.72, with four over all of them with 0.93.
 #[test]
-fn where_nothing_new_is_left_copies_are_insured_together() {
+fn where_nothing_new_is_left_copies_are_protected_together() {
     let (policy, path) = (AutoRedundancy::new(), path(0.2));
     let mut opportunity = Opportunity::idle(at(1000));
     (opportunity.recovering_symbols, opportunity.newest_copy) = (7, Some(at(1000)));
     let complete_at = at(1000) + path.rtt_smoothed / 32;
     assert_eq!(policy.choose(&opportunity, &path), Choice::Wait(Some(complete_at)), "more may follow");
     opportunity.now = complete_at;
-    assert_eq!(policy.choose(&opportunity, &path), Choice::Insure, "none did");
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Protect, "none did");
     (opportunity.now, opportunity.recovering_symbols) = (at(1000), 8);
-    assert_eq!(policy.choose(&opportunity, &path), Choice::Insure, "as many as one can name");
+    assert_eq!(policy.choose(&opportunity, &path), Choice::Protect, "as many as one can name");
 
     opportunity.recovering_symbols = 0;
-    let mut set = InsuredSet { symbols: 8, combinations: 1 };
-    opportunity.insured = Some(set);
-    while let Choice::InsureAgain = policy.choose(&opportunity, &path) {
+    let mut set = ProtectedSet { symbols: 8, combinations: 1 };
+    opportunity.protected = Some(set);
+    while let Choice::ProtectAgain = policy.choose(&opportunity, &path) {
         set.combinations += 1;
-        opportunity.insured = Some(set);
+        opportunity.protected = Some(set);
     }
     assert_eq!(set.combinations, 4);
-    opportunity.insured = Some(InsuredSet { symbols: 8, combinations: 1 });
+    opportunity.protected = Some(ProtectedSet { symbols: 8, combinations: 1 });
     opportunity.has_new_data = true;
     assert_eq!(policy.choose(&opportunity, &path), Choice::Source, "new data are worth more");
 }
@@ -234,10 +234,10 @@ fn repair_asked_for_goes_first() {
     // Without loss to speak of, one answer each is enough.
     (opportunity.missing, opportunity.recovering_symbols) = (0, 2);
     assert_eq!(policy.choose(&opportunity, &clean), Choice::Source);
-    // With it a thin flow insures the answers.
+    // With it a thin flow protects the answers.
     opportunity.has_new_data = false;
     let lossy = path(0.1);
-    assert_eq!(policy.choose(&opportunity, &lossy), Choice::Insure);
+    assert_eq!(policy.choose(&opportunity, &lossy), Choice::Protect);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::crew::Crew;
+use super::agents::Agents;
 use crate::bridge;
 use crate::desk::board::Board;
 
@@ -11,7 +11,7 @@ use crate::desk::board::Board;
 #[derive(Debug)]
 pub(crate) struct Means {
     pub(crate) board: Arc<Board>,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) agents: Arc<Agents>,
     /// Where the bridge is, if there can be one.
     pub(crate) ground: Option<bridge::Ground>,
     /// A transfer does not count if more than one of its packets in a hundred was later than this.

@@ -1,9 +1,9 @@
 //! Doing what is in the queue, one run after the other.
 
-mod crew;
+mod agents;
 mod means;
+mod paths;
 mod peer;
-mod road;
 mod round;
 mod transfer;
 mod virtual_time;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::spec::{self, Transport};
 use super::types::{DriverName, Order, Spec, Status};
-pub(crate) use crew::{Crew, Member};
+pub(crate) use agents::{Agents, Member};
 pub(crate) use means::Means;
 use transfer::Halt;
 

@@ -9,9 +9,9 @@ use fulmar_net::LinkConfig;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::crew::{Crew, Member, Told, lost};
+use super::agents::{Agents, Member, Told, lost};
 use super::means::Means;
-use super::road::Road;
+use super::paths::Paths;
 use super::transfer::{Halt, gone, mbps, step, stopped, transfer};
 use super::watch::Watch;
 use crate::bridge::LANE_PORT;
@@ -51,7 +51,7 @@ struct Round<'a> {
     spec: &'a Spec,
     transfer: u32,
     first_job: u32,
-    road: Road<'a>,
+    paths: Paths<'a>,
     lanes: Vec<Lane>,
     sender: Member,
     receiver: Member,
@@ -71,7 +71,7 @@ pub(crate) async fn run(
     first_job: u32,
 ) -> Result<(), Halt> {
     let (board, late_max) = (&*means.board, means.late_max);
-    let (sender, receiver, told) = hire(&means.crew).await?;
+    let (sender, receiver, told) = pair(&means.agents).await?;
     let (stop, mut path, picture) = board
         .with(id, |record| (record.stop.subscribe(), record.path.subscribe(), record.picture.clone()))
         .map_err(|refusal| refusal.message)?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     let ground = means.ground.as_ref().filter(|_| spec.driver == DriverName::Real);
     let seed = spec.seed + u64::from(transfer);
     step(board, id, 1);
-    let road = Road::lay(ground, links, flows.len(), seed, !spec.loss_free_handshake)?;
+    let paths = Paths::start(ground, links, flows.len(), seed, !spec.loss_free_handshake)?;
     step(board, id, 2);
     let lanes = flows.iter().map(|&flow| Lane {
         flow,
@@ -96,7 +96,7 @@ pub(crate) async fn run(
         spec,
         transfer,
         first_job,
-        road,
+        paths,
         lanes,
         sender,
         receiver,
@@ -117,10 +117,10 @@ pub(crate) async fn run(
 }
 
 /// The two agents; one that was lost may be on its way back.
-async fn hire(crew: &Crew) -> Result<(Member, Member, mpsc::Receiver<Told>), Halt> {
+async fn pair(agents: &Agents) -> Result<(Member, Member, mpsc::Receiver<Told>), Halt> {
     let until = Instant::now() + HIRING_MAX;
     loop {
-        match crew.hire() {
+        match agents.take_pair() {
             Err(_) if Instant::now() < until => tokio::time::sleep(SAMPLE_INTERVAL).await,
             hired => return Ok(hired?),
         }
@@ -137,7 +137,7 @@ impl Round<'_> {
         let until = Instant::now() + HANDSHAKE_MAX;
         self.connect(picture, until).await?;
         step(self.board, self.id, 4);
-        (0..self.lanes.len()).for_each(|lane| self.road.set_faults(lane, true));
+        (0..self.lanes.len()).for_each(|lane| self.paths.set_faults(lane, true));
         step(self.board, self.id, 5);
         for lane in 0..self.lanes.len() {
             let job = self.first_job + lane as u32;
@@ -164,7 +164,7 @@ impl Round<'_> {
             let (role, report, _) = self.next(Some(until), "no connection").await?;
             match (self.lane_of(&report), report) {
                 (Some(lane), Report::Ready { address, .. }) => {
-                    let to = self.road.way(lane, address)?;
+                    let to = self.paths.way(lane, address)?;
                     let job = self.job(lane, &self.receiver.key);
                     self.lanes[lane].open.insert(Role::Sender as u8);
                     self.sender
@@ -220,7 +220,7 @@ impl Round<'_> {
                 changed = path.changed() => {
                     changed.map_err(|_| Halt::Stopped)?;
                     let path = path.borrow_and_update().clone();
-                    self.road.change(links(&path)?);
+                    self.paths.change(links(&path)?);
                 }
                 () = stopped(&mut stop) => return Err(Halt::Stopped),
             }
@@ -268,7 +268,7 @@ impl Round<'_> {
     /// Steps 6 and 7 of one lane.
     async fn end(&mut self, lane: usize) -> Result<(), Halt> {
         if self.spec.loss_free_handshake {
-            self.road.set_faults(lane, false);
+            self.paths.set_faults(lane, false);
         }
         let job = self.first_job + lane as u32;
         self.receiver.order(Order::End { job }, Vec::new()).await?;
@@ -354,7 +354,7 @@ impl Round<'_> {
     }
 
     fn sample(&mut self, began: Instant) {
-        let (t, views) = (began.elapsed().as_secs_f64(), self.road.views());
+        let (t, views) = (began.elapsed().as_secs_f64(), self.paths.views());
         let transfer = self.transfer;
         let of_lane = |(lane, view): (&mut Lane, &_)| {
             (lane.end.is_none() || lane.watch.is_new())
@@ -382,8 +382,8 @@ impl Round<'_> {
             let _ = self.part().await;
         }
         step(self.board, self.id, 8);
-        let Self { board, id, spec, transfer: number, road, lanes, .. } = self;
-        let ends = road.clear(self.late_max)?;
+        let Self { board, id, spec, transfer: number, paths, lanes, .. } = self;
+        let ends = paths.clear(self.late_max)?;
         for (lane, end) in lanes.into_iter().zip(ends) {
             let mut ended = transfer(spec, lane.flow, number);
             (ended.status, ended.error) = lane.end.unwrap_or((Ending::Failed, None));

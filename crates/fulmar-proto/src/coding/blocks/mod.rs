@@ -226,8 +226,8 @@ impl Strategy for BlockSender {
             Choice::Repair { reason, .. } => self.emit_for_newest(reason, packet, space_bytes),
             Choice::Group { .. } => self.emit_for_newest(RepairReason::Proactive, packet, space_bytes),
             Choice::Recover
-            | Choice::Insure
-            | Choice::InsureAgain
+            | Choice::Protect
+            | Choice::ProtectAgain
             | Choice::SecondCopy
             | Choice::CopyAgain => {
                 let number = self.lacking.first().copied().or_else(|| self.next_in_turn())?;

@@ -130,7 +130,7 @@ impl SlidingSender {
     }
 
     /// One combination over exactly the symbols being recovered.
-    pub(super) fn emit_insurance(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
+    pub(super) fn emit_protection(&mut self, packet: &mut Vec<u8>, space_bytes: usize) -> Option<Content> {
         let floor = self.reach_floor();
         let ring = &mut self.ledger.ring;
         self.fates.let_go_out_of_reach(ring, floor);
@@ -146,7 +146,7 @@ impl SlidingSender {
         }
         let ring = &mut self.ledger.ring;
         if self.combiner.put_set(ring, members, key, packet, space_bytes).is_none() {
-            // Made for a path that carried more: they cannot be insured any more.
+            // Made for a path that carried more: they cannot be protected any more.
             self.fates.give_up_awaited(ring);
             return None;
         }
@@ -156,7 +156,7 @@ impl SlidingSender {
     }
 
     /// Another combination over the newest set of those.
-    pub(super) fn emit_insurance_again(
+    pub(super) fn emit_protection_again(
         &mut self,
         packet: &mut Vec<u8>,
         space_bytes: usize,

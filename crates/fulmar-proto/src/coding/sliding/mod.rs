@@ -21,7 +21,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_control::{Choice, InsuredSet, OftenLost, Opportunity, RepairReason};
+use fulmar_control::{Choice, OftenLost, Opportunity, ProtectedSet, RepairReason};
 use fulmar_fec::{Code, LATE_SHARE, NoCode, SymbolId};
 
 use super::combiner::Combiner;
@@ -200,10 +200,10 @@ impl Strategy for SlidingSender {
         opportunity.missing = self.needed(now, rtt);
         opportunity.recovering_symbols = self.fates.awaited().len() as u32;
         opportunity.newest_copy = self.newest_copy;
-        opportunity.insured = self
+        opportunity.protected = self
             .fates
             .newest_set()
-            .map(|set| InsuredSet { symbols: set.members.len() as u32, combinations: set.combinations });
+            .map(|set| ProtectedSet { symbols: set.members.len() as u32, combinations: set.combinations });
         opportunity.out_of_reach_symbols = self.fates.out_of_reach() as u32;
         opportunity.unacked_symbols = self.unacked_symbols();
         opportunity.sources_since_repair = self.since_repair.sources;
@@ -245,8 +245,8 @@ impl Strategy for SlidingSender {
                 self.newest_copy = Some(now);
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)
             }
-            Choice::Insure => self.emit_insurance(packet, space_bytes),
-            Choice::InsureAgain => self.emit_insurance_again(packet, space_bytes),
+            Choice::Protect => self.emit_protection(packet, space_bytes),
+            Choice::ProtectAgain => self.emit_protection_again(packet, space_bytes),
             Choice::SecondCopy => {
                 let id = self.fates.take_out_of_reach(&mut self.ledger.ring)?;
                 self.emit_copy(id, RepairReason::Asked, packet, space_bytes)

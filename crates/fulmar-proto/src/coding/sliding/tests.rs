@@ -47,8 +47,8 @@ impl Field {
     fn emit_any(&mut self) {
         let choice = match self.draw(12) {
             0 => Choice::Repair { symbols: 1 + self.draw(20) as u32, reason: RepairReason::Proactive },
-            1 => Choice::Insure,
-            2 => Choice::InsureAgain,
+            1 => Choice::Protect,
+            2 => Choice::ProtectAgain,
             3 => Choice::SecondCopy,
             4 if self.sender.often_lost(false).is_some() => Choice::CopyAgain,
             5 => Choice::Combine { symbols: 1 + self.draw(9) as u32 },

@@ -1,4 +1,4 @@
-//! Bridges of the laboratory as the roads of a demo: one for Fulmar, and one for each TCP beside it, with the
+//! Bridges of the laboratory as the paths of a demo: one for Fulmar, and one for each TCP beside it, with the
 //! same link and the same losses.
 
 use std::io;
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::thread::JoinHandle;
 
 use fulmar_cli::demo::course::Course;
-use fulmar_cli::demo::road::{Middle, Road};
+use fulmar_cli::demo::test_path::{Middle, TestPath};
 use fulmar_cli::exit::Failure;
 use fulmar_net::LinkStats;
 
@@ -46,16 +46,16 @@ pub(super) fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread died")))
 }
 
-/// Fulmar's road.
-pub(super) fn bridged(course: &Course) -> Result<Road, Failure> {
+/// Fulmar's path.
+pub(super) fn bridged(course: &Course) -> Result<TestPath, Failure> {
     let bridge = bridge(course)?;
     let server = inside(&bridge.server, || UdpSocket::bind((Ipv4Addr::from(SERVER_ADDRESS), 0)))?;
     let client = inside(&bridge.client, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
     let target = server.local_addr().map_err(|e| Failure::Other(e.to_string()))?;
-    Ok(Road { server, client, target, middle: Box::new(Bridged(bridge)) })
+    Ok(TestPath { server, client, target, middle: Box::new(Bridged(bridge)) })
 }
 
-/// A bridge between the ends of a road.
+/// A bridge between the ends of a path.
 #[derive(Debug)]
 struct Bridged(Bridge);
 

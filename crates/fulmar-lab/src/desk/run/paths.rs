@@ -10,7 +10,7 @@ use crate::bridge::{Ground, LaneView, Lanes};
 use crate::outcome::Link;
 
 /// The paths of one round, one for each transport in it.
-pub(crate) struct Road<'a> {
+pub(crate) struct Paths<'a> {
     kind: Kind<'a>,
     links: (LinkConfig, LinkConfig),
     seed: u64,
@@ -36,9 +36,9 @@ fn shown(links: &(LinkConfig, LinkConfig), has_faults: bool) -> (LinkConfig, Lin
     if has_faults { links.clone() } else { (links.0.without_faults(), links.1.without_faults()) }
 }
 
-impl<'a> Road<'a> {
+impl<'a> Paths<'a> {
     /// Lays the paths, with delay and rate (LT-TCP 2.1, steps 1 and 2).
-    pub(crate) fn lay(
+    pub(crate) fn start(
         ground: Option<&'a Ground>,
         links: (LinkConfig, LinkConfig),
         lanes: usize,

@@ -73,7 +73,7 @@ pub(crate) fn lost(name: &str) -> String {
 
 /// All agents.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct Agents {
     board: Arc<Board>,
     inner: Mutex<Inner>,
 }
@@ -86,7 +86,7 @@ struct Inner {
     listener: Option<mpsc::Sender<Told>>,
 }
 
-impl Crew {
+impl Agents {
     pub(crate) fn new(board: Arc<Board>) -> Arc<Self> {
         Arc::new(Self { board, inner: Mutex::default() })
     }
@@ -156,7 +156,7 @@ impl Crew {
     }
 
     /// The two that carry out a run, and what they will say from now on.
-    pub(crate) fn hire(&self) -> Result<(Member, Member, mpsc::Receiver<Told>), String> {
+    pub(crate) fn take_pair(&self) -> Result<(Member, Member, mpsc::Receiver<Told>), String> {
         let mut inner = self.lock();
         let find = |role: Role| inner.members.iter().find(|m| m.is_connected && m.role == role).cloned();
         let missing =

@@ -11,7 +11,7 @@ use crate::relay::{Relay, RelayConfig};
 
 /// The sockets of both ends, and what is between them.
 #[derive(Debug)]
-pub struct Road {
+pub struct TestPath {
     /// The server's socket.
     pub server: UdpSocket,
     /// The client's.
@@ -22,7 +22,7 @@ pub struct Road {
     pub middle: Box<dyn Middle>,
 }
 
-/// What is between the ends of a road.
+/// What is between the ends of a path.
 pub trait Middle: Debug {
     /// What the forward link did so far.
     fn forward(&self) -> LinkStats;
@@ -31,7 +31,7 @@ pub trait Middle: Debug {
     fn stop(self: Box<Self>) -> Result<LinkStats, Failure>;
 }
 
-impl Road {
+impl TestPath {
     /// On this machine's loopback.
     pub(super) fn relayed(course: &Course) -> Result<Self, Failure> {
         let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
