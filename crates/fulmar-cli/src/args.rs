@@ -9,7 +9,7 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::log::{self, LogFormat};
 use crate::tunnel::commands;
 use crate::units::{parse_size, printable_lines};
-use crate::{authorize, cp, demo, keygen, pair, perf, profiles, qlog, serve};
+use crate::{authorize, cp, demo, keygen, manual, pair, perf, profiles, qlog, serve};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +32,16 @@ Environment:
     RUST_LOG        what to log on standard error, such as debug or fulmar=trace
     SSLKEYLOGFILE   file to write connection secrets to, for packet dumps";
 
+/// What the manual says of the files.
+const FILES: &[(&str, &str)] = &[
+    ("~/.config/fulmar/identity", "This machine's private key."),
+    ("~/.config/fulmar/known_hosts", "Servers that this machine has met, with their keys."),
+    ("~/.config/fulmar/authorized_keys", "Clients that are let in, and what each may do."),
+    ("~/.config/fulmar/config.toml", "Names of gateways, and what `fulmar up` runs."),
+    ("~/.config/fulmar/reset_secret", "Lets a restarted server tell its old clients to reconnect."),
+    ("/var/lib/fulmar", "The same files of the systemd services."),
+];
+
 /// Move data over paths that lose packets, at the speed of the path.
 #[derive(Debug, Parser)]
 #[command(name = "fulmar", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
@@ -49,46 +59,29 @@ pub struct Cli {
     command: Command,
 }
 
+/// The arguments of each describe it: with a doc comment here, `--help` would lose what they say.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create this machine's key, and show its public half
     Keygen(keygen::Args),
-    /// Exchange keys with a server, by a code that it shows (`serve --invite`, `gateway --invite`)
     Pair(pair::command::Args),
-    /// Let a client in: add its key to authorized_keys here
     Authorize(authorize::Args),
-    /// Serve a folder for `fulmar cp`
     Serve(serve::Args),
-    /// Copy files to or from a machine that runs `fulmar serve`
     Cp(cp::command::Args),
-    /// Measure a path, like iperf3
     Perf(perf::command::Args),
-    /// Connect clients with other machines: the far end of `proxy`, `forward`, `run`, `tun`
     Gateway(commands::gateway::Args),
-    /// Run a SOCKS 5 and HTTP proxy that connects through a gateway
     Proxy(commands::proxy::Args),
-    /// Run a program whose TCP connections go through a gateway
     #[cfg(target_os = "linux")]
     Run(crate::run::command::Args),
-    /// Send this machine's TCP connections through a gateway, programs unchanged
     #[cfg(target_os = "linux")]
     Transparent(crate::transparent::Args),
-    /// Carry IP packets to a gateway over a TUN device, like a VPN
     #[cfg(target_os = "linux")]
     Tun(crate::packets::command::Args),
-    /// Forward ports through a gateway, like ssh -L, -R, -D
     Forward(commands::forward::Args),
-    /// Connect standard input and output to a target behind a gateway, such as for ssh's ProxyCommand
     Connect(commands::connect::Args),
-    /// Run everything that config.toml names: a gateway, proxies, forwards, tunnels
     Up(commands::up::Args),
-    /// Show your running fulmar processes: connections, rates, losses
     Status(commands::status::Args),
-    /// Reload config.toml and authorized_keys in your running fulmar processes
     Reload(commands::status::ReloadArgs),
-    /// Show a copy over an emulated lossy path on this machine, beside CUBIC
     Demo(demo::Args),
-    /// List the profiles (ways to send) and their settings
     Profiles(profiles::Args),
     /// Print completions for a shell
     Completions {
@@ -176,7 +169,7 @@ impl Cli {
                 clap_complete::generate(shell, &mut command, "fulmar", &mut std::io::stdout());
                 Ok(())
             }
-            Command::Manual { into } => into.map_or_else(manual, |folder| manual_pages(&folder)),
+            Command::Manual { into } => show_manual(into),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
@@ -193,28 +186,15 @@ impl Cli {
     }
 }
 
-/// A page for each command, as files that `man` finds.
-fn manual_pages(folder: &std::path::Path) -> Result<(), Failure> {
-    let written = std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), folder));
-    written.map_err(|e| Failure::File(format!("{}: {e}", folder.display())))
-}
-
-/// All pages in one: the program, then each subcommand.
-fn manual() -> Result<(), Failure> {
-    let write = |command: clap::Command| {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page).map(|()| page)
+/// Prints the manual, or writes its pages into a folder.
+fn show_manual(into: Option<PathBuf>) -> Result<(), Failure> {
+    let Some(folder) = into else {
+        let text = manual::whole(Cli::command(), FILES).map_err(|e| Failure::Other(e.to_string()))?;
+        print!("{}", String::from_utf8_lossy(&text));
+        return Ok(());
     };
-    let mut command = Cli::command();
-    command.build();
-    let mut pages = vec![write(command.clone())];
-    pages.extend(command.get_subcommands().filter(|c| c.get_name() != "help").cloned().map(write));
-    for page in pages {
-        let page = page.map_err(|e| Failure::Other(e.to_string()))?;
-        print!("{}", String::from_utf8_lossy(&page));
-    }
-    Ok(())
+    manual::write_into(&folder, Cli::command(), FILES)
+        .map_err(|e| Failure::File(format!("{}: {e}", folder.display())))
 }
 
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use crate::tunnel::watch::control::{Answer, ask_all};
 use crate::turned_away::Refused;
 use crate::{trust, units};
 
-/// Let a client in: add its key to authorized_keys on this machine.
+/// Let a client in: add its key to authorized_keys here.
 ///
 /// The client prints the line with `fulmar keygen`, and whenever a server refuses it. It counts for the
 /// client's next connection; nothing has to be restarted.

@@ -5,10 +5,10 @@ use fulmar::identity::StoreError;
 use crate::exit::Failure;
 use crate::trust;
 
-/// Create this machine's key, if there is none, and show its public half.
+/// Create this machine's key, and show its public half.
 ///
-/// Give the line that it prints to the owner of a server, who adds it with `fulmar authorize LINE`. Two
-/// machines with the same identity file trust each other without that.
+/// A key that is there already stays. Give the line that it prints to the owner of a server, who adds it with
+/// `fulmar authorize LINE`. Two machines with the same identity file trust each other without that.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print a report in JSON
@@ -39,14 +39,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         println!(
             "{} {}",
-            if is_new { "A new identity:" } else { "The identity that was there:" },
+            if is_new { "A new identity:" } else { "This machine's identity:" },
             file.display()
         );
         println!("Fingerprint: {}", key.fingerprint());
         println!(
-            "To be let in by a server, give this line to its owner, who runs `fulmar authorize LINE` there. (To let others in \
-             here, put their lines into {}.)",
-            home.authorized_keys().path().display()
+            "To be let in by a server, send this line to its owner, who runs `fulmar authorize LINE` there:"
         );
         println!("{line}");
     }

@@ -28,6 +28,7 @@ pub mod keygen;
 pub mod limits;
 pub mod listen;
 pub mod log;
+pub mod manual;
 pub mod network;
 #[cfg(target_os = "linux")]
 pub mod packets;

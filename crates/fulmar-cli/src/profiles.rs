@@ -7,8 +7,13 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::profile_names::ProfileParser;
 
-/// The command line.
+/// List the profiles (ways to send) and their settings.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar profiles
+    fulmar profiles auto
+    fulmar cp --profile auto:favor=latency report.pdf server.example.org:")]
 pub struct Args {
     /// Show the settings of this profile, with their values: a name, with settings if you want
     /// (lt-tcp:loss=oracle,p=0.05)

@@ -119,7 +119,7 @@ fn end_of_line() -> Option<String> {
 /// Logs that somebody is turned away, and why.
 pub fn log(failure: &Failure) {
     if let Some(end) = end_of_line() {
-        tracing::warn!("turned away: {failure}{end}");
+        tracing::warn!("no connection: {failure}{end}");
     }
 }
 

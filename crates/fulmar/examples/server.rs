@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let from = incoming.remote_address();
             match incoming.await {
                 Ok(connection) => serve(connection).await,
-                Err(error) => println!("{from} was turned away: {error}"),
+                Err(error) => println!("{from} was refused: {error}"),
             }
         });
     }

@@ -8,21 +8,22 @@ use crate::tunnel::commands::watch::WatchArgs;
 use crate::tunnel::commands::{ClientArgs, say_ready};
 use crate::tunnel::wire::packets::Grant;
 
-/// Carry IP packets of any protocol to a gateway and back, over a TUN device at each end, like a VPN.
+/// Carry IP packets to a gateway over a TUN device, like a VPN.
 ///
-/// It needs root or CAP_NET_ADMIN here, and a gateway that runs with --tun NETWORK. The device, its addresses
-/// and its routes disappear when this program ends, in whatever way it ends.
+/// Packets of any protocol go both ways. It needs root or CAP_NET_ADMIN here, and a gateway that runs with
+/// --tun NETWORK. The device, its addresses and its routes disappear when this program ends, in whatever way
+/// it ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
     sudo fulmar gateway --tun 10.97.0.0/24 --tun-nat         # there
     sudo fulmar tun server.example.org --route 10.0.0.0/8    # here")]
 pub struct Args {
+    #[command(flatten)]
+    wanted: Wanted,
     /// How to reach the gateway.
     #[command(flatten)]
     pub client: ClientArgs,
-    #[command(flatten)]
-    wanted: Wanted,
     #[command(flatten)]
     watch: WatchArgs,
 }

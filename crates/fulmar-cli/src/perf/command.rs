@@ -18,12 +18,18 @@ use crate::units::{self, parse_seconds, parse_size};
 /// Seconds of a test that says neither how long nor how much.
 const SECONDS_DEFAULT: f64 = 10.0;
 
-/// Measures a path: `fulmar perf -s` on one machine, `fulmar perf -c HOST` on the other.
+/// Measure a path, like iperf3.
 ///
-/// Goodput is what the receiving application got, from its first to its last byte. With --messages, a message
-/// of --size bytes is due at each --interval, and what is reported are percentiles of the time until each was
-/// delivered in order.
+/// Run `fulmar perf -s` on one machine and `fulmar perf -c HOST` on the other. Goodput counts the bytes that
+/// the receiving application got, from its first to its last byte. With --messages, a message of --size bytes
+/// is due at each --interval. The report has percentiles of the time until each was delivered in order.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar perf -s                             # there
+    fulmar perf -c server.example.org          # here: how fast can I send?
+    fulmar perf -c server.example.org -R       # how fast can I receive?
+    fulmar perf -c server.example.org --messages --interval 20ms")]
 pub struct Args {
     /// Wait for clients, and measure with each
     #[arg(short, long, conflicts_with = "client")]

@@ -24,15 +24,20 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether what the program has left still runs.
 const STAY_STEP: Duration = Duration::from_millis(200);
 
-/// Run a program whose TCP connections go through a gateway, which also resolves their names.
+/// Run a program whose TCP connections go through a gateway.
 ///
-/// The program needs no configuration: a library is loaded before its C library. Connections to this machine,
-/// Unix sockets and UDP are not changed. It does not work for statically linked programs, Go programs and
-/// setuid programs; use `fulmar proxy`, `fulmar transparent` or `fulmar tun` for them.
+/// The gateway also resolves names. The program needs no configuration: a library is loaded before its C
+/// library. Connections to this machine, Unix sockets and UDP are not changed. It does not work for
+/// statically linked programs, Go programs and setuid programs; use `fulmar proxy`, `fulmar transparent` or
+/// `fulmar tun` for them.
 ///
 /// Fulmar prints nothing on standard output. The exit code, or the signal that ended the program, is passed
 /// on.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+    fulmar run server.example.org -- curl https://intranet.example/
+    fulmar run --stay server.example.org -- ssh -f -N -L 8080:localhost:80 web")]
 pub struct Args {
     /// How to reach the gateway.
     #[command(flatten)]

@@ -29,20 +29,20 @@ const BACKLOG: i32 = 1024;
 /// What happens with the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Handling {
-    /// They are installed now and removed in the end, also when this program is killed
+    /// Install them, and remove them when this program ends, also if it is killed
     Install,
-    /// They are printed, and nothing else is done
+    /// Print them, and do nothing else
     Print,
-    /// They are somebody else's
+    /// Leave them to you
     None,
 }
 
-/// Send the TCP connections of this machine, or of machines that it forwards for, through a gateway. Programs
-/// need no configuration.
+/// Send this machine's TCP connections through a gateway, programs unchanged.
 ///
-/// It uses nftables, and needs root or CAP_NET_ADMIN. Connections within this machine and everything that is
-/// not TCP are not changed; names are resolved here. The program sees its connection accepted before the
-/// gateway has reached the target, so a target that refuses shows as a reset.
+/// With --mode tproxy, also those of machines that it forwards for. It uses nftables, and needs root or
+/// CAP_NET_ADMIN. Connections within this machine and everything that is not TCP are not changed; names are
+/// resolved here. The program sees its connection accepted before the gateway has reached the target, so a
+/// target that refuses shows as a reset.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -50,14 +50,14 @@ Examples:
     sudo fulmar transparent server.example.org --only 10.0.0.0/8
     fulmar transparent server.example.org --rules print      # changes nothing")]
 pub struct Args {
-    /// How to reach the gateway.
-    #[command(flatten)]
-    pub client: ClientArgs,
     #[command(flatten)]
     wanted: Rules,
     /// What to do with the rules
     #[arg(long, value_enum, default_value = "install")]
     rules: Handling,
+    /// How to reach the gateway.
+    #[command(flatten)]
+    pub client: ClientArgs,
     #[command(flatten)]
     watch: WatchArgs,
 }

@@ -11,10 +11,10 @@ use crate::system::Change;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// NAT: those of this machine's own programs
+    /// Redirect connections of this machine's own programs (NAT)
     #[default]
     Redirect,
-    /// TPROXY: those of this machine's programs, and those it forwards for other machines
+    /// Also redirect those that it forwards for other machines (TPROXY)
     Tproxy,
 }
 

@@ -103,8 +103,7 @@ fn completions(shell: clap_complete::Shell) -> Result<(), String> {
 }
 
 fn manual(folder: &std::path::Path) -> Result<(), String> {
-    std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), folder))
+    fulmar_cli::manual::write_into(folder, Cli::command(), &[])
         .map_err(|e| format!("{}: {e}", folder.display()))
 }
 

@@ -17,6 +17,8 @@ use crate::tunnel::wire::error::{Code, OpenError};
 use crate::tunnel::wire::target::Target;
 
 /// Connect standard input and output to a target behind a gateway, like netcat.
+///
+/// It serves as ssh's ProxyCommand. Exit code 3 means that something of the data is missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

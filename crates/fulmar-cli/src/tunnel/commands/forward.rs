@@ -12,9 +12,9 @@ use crate::tunnel::watch::report::ObservedClient;
 use crate::tunnel::wire::error::{Code, OpenError};
 use crate::tunnel::wire::target::Place;
 
-/// Forward ports through a gateway, like ssh -L, -R and -D. Several can be given.
+/// Forward ports through a gateway, like ssh -L, -R, -D.
 ///
-/// Each end may also be the path of a Unix socket. Add /udp to forward UDP.
+/// Several can be given. Each end may also be the path of a Unix socket. Add /udp to forward UDP.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,11 +22,6 @@ Examples:
     fulmar forward server.example.org -R 8080:localhost:80   # there to here
     fulmar forward server.example.org -L 5353:9.9.9.9:53/udp")]
 pub struct Args {
-    /// The gateway, and how to reach it.
-    #[command(flatten)]
-    pub client: ClientArgs,
-    #[command(flatten)]
-    watch: WatchArgs,
     /// Listen here, connect from the gateway
     #[arg(short = 'L', long = "local", value_name = "[BIND:]PORT:HOST:HOSTPORT")]
     local: Vec<Spec>,
@@ -36,6 +31,11 @@ pub struct Args {
     /// Listen here as a SOCKS 5 and HTTP proxy
     #[arg(short = 'D', long = "dynamic", value_name = "[BIND:]PORT", value_parser = parse_port)]
     dynamic: Vec<Place>,
+    /// The gateway, and how to reach it.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// Runs the command: until it is told to end.

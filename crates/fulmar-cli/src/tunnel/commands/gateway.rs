@@ -19,8 +19,7 @@ use crate::tunnel::watch::report::{Observed, ObservedGateway};
 use crate::units;
 use fulmar::AllowedProfiles;
 
-/// Connect clients with other machines: the far end of `proxy`, `forward`, `connect`, `run`, `transparent`
-/// and `tun`.
+/// Connect clients to other machines, for `proxy`, `forward`, `connect`, `run`, `tun`.
 ///
 /// Run it on the machine that can reach the targets. Clients are known by their keys, as with `fulmar serve`.
 /// This machine's own key reaches everything. A key in authorized_keys reaches public addresses only, unless

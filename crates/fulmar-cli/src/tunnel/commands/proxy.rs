@@ -15,27 +15,27 @@ use crate::tunnel::near::login::Login;
 use crate::tunnel::near::proxy;
 use crate::tunnel::watch::report::ObservedClient;
 
-/// Run a proxy on this machine that connects through a gateway: SOCKS 5 (CONNECT and UDP) and HTTP on one
-/// port.
+/// Run a SOCKS 5 and HTTP proxy that connects through a gateway.
 ///
-/// The gateway resolves names if the program leaves that to the proxy (curl: socks5h://).
+/// Both are on one port of this machine; SOCKS with CONNECT and UDP ASSOCIATE. The gateway resolves names if
+/// the program leaves that to the proxy (curl: socks5h://).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
     fulmar proxy server.example.org:443
     curl -x socks5h://127.0.0.1:1080 https://example.org/")]
 pub struct Args {
-    /// The gateway, and how to reach it.
-    #[command(flatten)]
-    pub client: ClientArgs,
-    #[command(flatten)]
-    watch: WatchArgs,
     /// Where the proxy listens: an address with a port, or a port on loopback
     #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:1080", value_parser = parse_listen_here)]
     listen: SocketAddr,
     /// Require a name and a password. @FILE reads them from the first line of a file
     #[arg(long, value_name = "NAME:PASSWORD", value_parser = Login::parse)]
     user: Option<Login>,
+    /// The gateway, and how to reach it.
+    #[command(flatten)]
+    pub client: ClientArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// Runs the command: until it is told to end.

@@ -36,7 +36,7 @@ const COLUMNS: [(&str, u16); 12] = [
     ("QUEUE", 8),
 ];
 
-/// Show your running fulmar processes: servers, gateways, proxies, forwards and their connections.
+/// Show your running fulmar processes: connections, rates, losses.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print once and exit (default without a terminal)
@@ -47,9 +47,9 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Reload config.toml and authorized_keys in your running fulmar processes; connections stay.
+/// Reload config.toml and authorized_keys in your running fulmar processes.
 ///
-/// A mistake in a file is reported with its line, changes nothing, and gives exit code 1.
+/// Connections stay. A mistake in a file is reported with its line, changes nothing, and gives exit code 1.
 #[derive(Debug, clap::Args)]
 pub struct ReloadArgs {
     /// Print a report in JSON
@@ -90,9 +90,9 @@ pub async fn reload(args: ReloadArgs) -> Result<(), Failure> {
     for (pid, answer) in answers {
         match answer {
             Ok(Answer::Reloaded(lines)) => told.extend(lines.into_iter().map(|line| (pid, line))),
-            Ok(Answer::Failed(why)) | Err(why) => failed.push(format!("{pid}: {why}")),
+            Ok(Answer::Failed(why)) | Err(why) => failed.push(format!("process {pid}: {why}")),
             Ok(Answer::Reports(_) | Answer::Refused(_)) => {
-                failed.push(format!("{pid}: another answer than was asked for"))
+                failed.push(format!("process {pid}: another answer than was asked for"))
             }
         }
     }
@@ -101,7 +101,7 @@ pub async fn reload(args: ReloadArgs) -> Result<(), Failure> {
             told.iter().map(|(pid, line)| serde_json::json!({ "pid": pid, "told": line })).collect();
         println!("{}", serde_json::json!({ "ok": failed.is_empty(), "reloaded": told, "failed": failed }));
     } else {
-        told.iter().for_each(|(pid, line)| println!("{pid}: {line}"));
+        told.iter().for_each(|(pid, line)| println!("process {pid}: {line}"));
     }
     match failed.is_empty() {
         true => Ok(()),

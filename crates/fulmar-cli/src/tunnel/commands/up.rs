@@ -17,11 +17,10 @@ use crate::trust;
 use crate::tunnel::config::Config;
 use crate::tunnel::watch::report::{Observed, Report};
 
-/// Run everything that config.toml names, in one process: a gateway, proxies, forwards, tunnels for packets,
-/// transparent connections.
+/// Run everything that config.toml names: a gateway, proxies, forwards, tunnels.
 ///
-/// `fulmar reload` and SIGHUP read the file again. Unchanged entries keep running, removed ones stop
-/// accepting connections, new ones start. A file with a mistake changes nothing.
+/// All of it runs in one process. `fulmar reload` and SIGHUP read the file again. Unchanged entries keep
+/// running, removed ones stop accepting connections, new ones start. A file with a mistake changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example of a config.toml:

@@ -135,7 +135,7 @@ impl Gateway {
         match Grants::of(key, &self.own, &self.keys) {
             Ok(grants) => grants.filter(|grants| grants.has_tunnels || grants.has_files),
             Err(error) => {
-                tracing::error!("client turned away: {error}");
+                tracing::error!("refused a client: {error}");
                 None
             }
         }

@@ -76,7 +76,7 @@ impl Bound {
                 let (door, seat) = (door.clone(), door.account.visitor(Source::from(address)));
                 tokio::spawn(async move {
                     if let Err(error) = door.bring(halves, peer, seat).await {
-                        tracing::debug!("a visitor was turned away: {error}");
+                        tracing::debug!("a visitor was refused: {error}");
                     }
                 });
             },

@@ -61,7 +61,7 @@ async fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
 /// none is left.
 pub async fn resolve(place: &Place, rules: &Rules, lookups: &Lookups) -> Result<Vec<SocketAddr>, OpenError> {
     let found = lookups.addresses(place).await?;
-    let text = format!("{}: the name has no address", place.host);
+    let text = format!("{place}: the name has no address");
     let mut refusal = OpenError::new(Code::NameUnknown, text);
     let mut allowed = Vec::new();
     for address in found {

@@ -54,7 +54,7 @@ impl Lookups {
         if let Ok(address) = place.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, place.port)]);
         }
-        let unknown = |why: String| OpenError::new(Code::NameUnknown, format!("{}: {why}", place.host));
+        let unknown = |why: String| OpenError::new(Code::NameUnknown, format!("{place}: {why}"));
         let Some(held) = Descriptors::of_process().try_take(DESCRIPTORS_PER_LOOKUP) else {
             return Err(OpenError::new(Code::Limit, "no descriptors are left to look up a name"));
         };

@@ -141,7 +141,7 @@ async fn serve_link(link: Link, reverses: Arc<Reverses>, traffic: Arc<Traffic>, 
         let lookups = lookups.clone();
         visitors.spawn(async move {
             if let Err(error) = visit(&link, &reverses, &traffic, &lookups, (send, recv)).await {
-                tracing::debug!("a visitor was turned away: {error}");
+                tracing::debug!("a visitor was refused: {error}");
             }
         });
     }

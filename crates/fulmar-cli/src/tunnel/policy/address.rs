@@ -22,8 +22,10 @@ pub struct Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.why {
-            Private::Own => f.write_str(self.why.describe()),
-            why => write!(f, "{} ({})", why.describe(), self.name),
+            Private::Network | Private::NoHost | Private::Metadata => {
+                write!(f, "{} ({})", self.why.describe(), self.name)
+            }
+            why => f.write_str(why.describe()),
         }
     }
 }

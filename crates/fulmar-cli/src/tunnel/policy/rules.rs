@@ -38,6 +38,9 @@ impl Rules {
     /// Whether this place may be reached at this address, which is in its plain form; otherwise why not.
     pub fn judge(&self, place: &Place, ip: IpAddr) -> Result<(), String> {
         let private = address::private(ip);
+        let no = |private: address::Reason, why: &str| {
+            format!("{} is {private}, and not permitted{why}", address_of(place, ip))
+        };
         match (private, &self.permits) {
             (None, None) => Ok(()),
             (None, Some(permits)) if permits.iter().any(|p| p.matches(place, ip)) => Ok(()),
@@ -48,9 +51,9 @@ impl Rules {
             }
             (None, Some(_)) => Err(format!("this target is not permitted; {}", remedy(place))),
             (Some(private), Some(_)) if self.denies_private => {
-                Err(format!("{ip} is {private}, and not permitted by deny-private in authorized_keys"))
+                Err(no(private, " by deny-private in authorized_keys"))
             }
-            (Some(private), _) => Err(format!("{ip} is {private}, and not permitted; {}", remedy(place))),
+            (Some(private), _) => Err(no(private, &format!("; {}", remedy(place)))),
         }
     }
 
@@ -68,6 +71,12 @@ impl Rules {
     pub fn allows_listening(&self, at: &Target) -> bool {
         self.listens.iter().any(|pattern| pattern.matches(at))
     }
+}
+
+/// The address behind a name; of a place that is an address already, no second time.
+fn address_of(place: &Place, ip: IpAddr) -> String {
+    let is_said = place.host.parse::<IpAddr>().is_ok_and(|said| address::plain(said) == ip);
+    if is_said { "it".to_owned() } else { ip.to_string() }
 }
 
 /// What lets a client in there.
@@ -96,6 +105,19 @@ mod tests {
         assert!(!allows(&plain, "localhost", 80, "127.0.0.1"));
         assert!(!plain.allows_socket("/run/x"));
         assert!(!plain.allows_listening(&Target::tcp("localhost", 8080)));
+    }
+
+    #[test]
+    fn a_refusal_names_an_address_once_and_that_of_a_name() {
+        let why =
+            |host: &str| rules("").judge(&Place::new(host, 80), "10.0.0.1".parse().unwrap()).unwrap_err();
+        let literal = why("10.0.0.1");
+        assert!(
+            literal.starts_with("it is a private address (Private-Use), and not permitted; "),
+            "{literal}"
+        );
+        assert_eq!(why("::ffff:10.0.0.1").split(' ').next(), Some("it"));
+        assert_eq!(why("db.example").split(' ').next(), Some("10.0.0.1"));
     }
 
     #[test]
