@@ -105,7 +105,7 @@ function AgentLamp({ agent }: { agent: Agent }) {
   const title = `${agent.role}, ${agent.address}${agent.data_address && `, data ${agent.data_address}`}\n${agent.key}`;
   return (
     <span class={`agent ${state}`} title={title}>
-      <i aria-hidden="true">{agent.connected ? "●" : "✕"}</i> {agent.name}
+      <i aria-hidden="true">{agent.connected ? "●" : "✕"}</i> <small>{agent.role}</small> {agent.name}
       {!agent.connected && " lost"}
     </span>
   );

@@ -254,6 +254,8 @@ export interface ResultRow {
   verdict: Verdict;
   unit: string;
   cells: ResultCell[];
+  /** Claims that were not found to hold. */
+  not_held: string[];
   explanation: string;
   command: string;
 }

@@ -72,7 +72,17 @@ function series(line: Line, hasSteps: boolean): uPlot.Series {
   return result;
 }
 
-const axis = (size: number): uPlot.Axis => ({
+/** As wide as its longest number, so that none is cut. */
+function wide(plot: uPlot, values: string[] | null): number {
+  if (!values) return 58;
+  plot.ctx.save();
+  plot.ctx.font = `${11 * uPlot.pxRatio}px ${css("--mono")}`;
+  const widths = values.map((value) => plot.ctx.measureText(value).width / uPlot.pxRatio);
+  plot.ctx.restore();
+  return Math.max(58, Math.ceil(Math.max(...widths)) + 12);
+}
+
+const axis = (size: uPlot.Axis.Size): uPlot.Axis => ({
   stroke: () => css("--soft"),
   grid: { stroke: () => css("--edge"), width: 1 },
   ticks: { stroke: () => css("--edge"), width: 1, size: 4 },
@@ -129,7 +139,7 @@ function options(
 ): uPlot.Options {
   const { lines, group, format, hasSteps } = props;
   const y: uPlot.Axis = {
-    ...axis(58),
+    ...axis(wide),
     values: (_, splits) => splits.map((v) => short((format ?? plain)(v))),
   };
   const result: uPlot.Options = {

@@ -44,6 +44,7 @@ function results() {
         verdict: ratios.length === 0 ? "not comparable" : isNear ? "reproduced" : "differs",
         unit: of("y_label") || "Mbit/s",
         cells,
+        not_held: [],
         explanation: of("remark"),
         command: `fulmar-lab run experiments/${id}.toml && fulmar-lab report`,
       };

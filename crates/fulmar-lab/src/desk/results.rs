@@ -96,6 +96,7 @@ fn row(file: &Path, report: &Path) -> Option<ResultRow> {
         verdict: verdict(&cells),
         unit: unit(measure).into(),
         cells,
+        not_held: Vec::new(),
         explanation: experiment.remark,
         command: format!("fulmar-lab run experiments/{}.toml && fulmar-lab report", experiment.name),
         title: experiment.title,

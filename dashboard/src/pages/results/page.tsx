@@ -130,11 +130,24 @@ function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onTog
         <tr class="detail">
           <td colSpan={7}>
             <Cells row={row} />
+            {row.not_held.length > 0 && (
+              <ul class="not-held">
+                {row.not_held.map((claim) => (
+                  <li key={claim}>
+                    <i aria-hidden="true">{signs.differs}</i> {claim}
+                  </li>
+                ))}
+              </ul>
+            )}
             <Command text={row.command} />
             {row.explanation && (
               <details class="more">
                 <summary>Explanation</summary>
-                <p class="explanation">{row.explanation}</p>
+                {row.explanation.split("\n\n").map((paragraph) => (
+                  <p key={paragraph} class="explanation">
+                    {paragraph}
+                  </p>
+                ))}
               </details>
             )}
           </td>

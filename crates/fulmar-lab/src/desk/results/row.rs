@@ -49,6 +49,8 @@ pub(in crate::desk) struct ResultRow {
     pub(in crate::desk) verdict: Verdict,
     pub(in crate::desk) unit: String,
     pub(in crate::desk) cells: Vec<ResultCell>,
+    /// Claims that were not found to hold.
+    pub(in crate::desk) not_held: Vec<String>,
     pub(in crate::desk) explanation: String,
     pub(in crate::desk) command: String,
 }

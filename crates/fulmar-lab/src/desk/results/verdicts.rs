@@ -48,8 +48,9 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
     let files: Vec<String> = named().map(|row| format!("experiments/{}.toml", row.id)).collect();
     let evidence = line.evidence.rsplit('`').next().unwrap_or(line.evidence).trim_start_matches([',', ' ']);
     let remarks = named().map(|row| row.explanation.as_str()).filter(|remark| !remark.is_empty());
+    let (count, not_held, why) = claims(evidence);
     let explanation: Vec<&str> =
-        std::iter::once(evidence).chain(remarks).filter(|part| !part.is_empty()).collect();
+        [count, why].into_iter().chain(remarks).filter(|part| !part.is_empty()).collect();
     ResultRow {
         id: format!("{}: {}", line.source, line.place),
         source: source(&format!("{}-", line.source)),
@@ -58,6 +59,7 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
         verdict: line.verdict,
         unit: named().next().map(|row| row.unit.clone()).unwrap_or_default(),
         cells: named().flat_map(|row| row.cells.iter().cloned()).collect(),
+        not_held,
         explanation: explanation.join("\n\n").replace("\\|", "|"),
         command: match files.is_empty() {
             true => String::new(),
@@ -66,12 +68,24 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
     }
 }
 
+/// Takes `1 of 3 claims hold, not: this; that, open: a third. Because ..` apart: how many hold, the others,
+/// and why.
+fn claims(evidence: &str) -> (&str, Vec<String>, &str) {
+    let (judged, why) = evidence.split_once(". ").unwrap_or((evidence, ""));
+    let Some((count, rest)) = judged.split_once(", not: ").or_else(|| judged.split_once(", open: ")) else {
+        return ("", Vec::new(), evidence);
+    };
+    let others = rest.split(", open: ").flat_map(|part| part.split("; "));
+    (count, others.map(|claim| claim.replace("\\|", "|")).collect(), why)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TABLE: &str = "# Results\n\n| source | published | verdict | what it shows | evidence |\n|---|---|---|---|---|\n\
-        | [lt-tcp](lt-tcp.md) | Table 2.1 | differs | goodput \\| bursts | `lt-tcp-table-2.1`, `other` not so: 3 (at least 4) |\n\
+        | [lt-tcp](lt-tcp.md) | Table 2.1 | differs | goodput \\| bursts | `lt-tcp-table-2.1`, `other` \
+        0 of 2 claims hold, not: fast; r = 0.7 is best, open: light. It has no wings |\n\
         | [dfcp](dfcp.md) | Figure 4.14 | absent | fairness |  has no experiment |\n\
         \n## What the five systems must do\n\n| L1 | what | yes | evidence |\n";
 
@@ -88,6 +102,7 @@ mod tests {
             verdict: Verdict::Reproduced,
             unit: "KiB/s".into(),
             cells: Vec::new(),
+            not_held: Vec::new(),
             explanation: "a remark".into(),
             command: String::new(),
         };
@@ -95,7 +110,8 @@ mod tests {
         let [first, second] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((first.verdict, first.source, first.unit.as_str()), (Verdict::Differs, "lt-tcp", "KiB/s"));
         assert_eq!((first.title.as_str(), first.place.as_str()), ("goodput | bursts", "Table 2.1"));
-        assert_eq!(first.explanation, "not so: 3 (at least 4)\n\na remark");
+        assert_eq!(first.not_held, ["fast", "r = 0.7 is best", "light"]);
+        assert_eq!(first.explanation, "0 of 2 claims hold\n\nIt has no wings\n\na remark");
         assert!(
             first.command.contains("experiments/lt-tcp-table-2.1.toml") && !first.command.contains("other")
         );
