@@ -165,8 +165,7 @@ impl Cli {
             Command::Demo(args) => block_on(demo::run(args)),
             Command::Profiles(args) => profiles::run(&args),
             Command::Completions { shell } => {
-                let mut command = Self::command();
-                clap_complete::generate(shell, &mut command, "fulmar", &mut std::io::stdout());
+                manual::complete(shell, Self::command());
                 Ok(())
             }
             Command::Manual { into } => show_manual(into),

@@ -1,4 +1,5 @@
-//! Manual pages, from the definition of a command line: a page for the program and one for each command.
+//! Manual pages and completions, from the definition of a command line: a page for the program and one for
+//! each command.
 
 use std::io;
 use std::path::Path;
@@ -34,6 +35,14 @@ pub fn write_into(folder: &Path, program: Command, files: Files<'_>) -> io::Resu
 /// None that a program without a disk could meet.
 pub fn whole(program: Command, files: Files<'_>) -> io::Result<Vec<u8>> {
     Ok(pages(program, files)?.into_iter().flat_map(|page| page.text).collect())
+}
+
+/// Prints a shell's completions. They are whole before the first byte is printed: a reader that has read
+/// enough is no error.
+pub fn complete(shell: clap_complete::Shell, mut program: Command) {
+    let (name, mut text) = (program.get_name().to_owned(), Vec::new());
+    clap_complete::generate(shell, &mut program, name, &mut text);
+    print!("{}", String::from_utf8_lossy(&text));
 }
 
 fn pages(program: Command, files: Files<'_>) -> io::Result<Vec<Page>> {

@@ -98,7 +98,7 @@ enum Command {
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<(), String> {
-    clap_complete::generate(shell, &mut Cli::command(), "fulmar-lab", &mut std::io::stdout());
+    fulmar_cli::manual::complete(shell, Cli::command());
     Ok(())
 }
 
