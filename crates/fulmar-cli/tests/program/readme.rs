@@ -14,19 +14,47 @@ fn readme() -> String {
     std::fs::read_to_string(root().join("README.md")).unwrap()
 }
 
+/// Commands of blocks, with or without a prompt, and of spans of code. A command's name alone is none, nor is a
+/// line that leaves something out or stands for many.
+fn commands(text: &str) -> Vec<String> {
+    let blocks = text.split("```").skip(1).step_by(2).flat_map(str::lines);
+    let prompted =
+        blocks.map(|line| line.split_once("$ ").or(line.split_once("#  ")).map_or(line, |(_, rest)| rest));
+    let prose: Vec<&str> =
+        text.split("```").step_by(2).flat_map(|part| part.split('`').skip(1).step_by(2)).collect();
+    prompted
+        .chain(prose)
+        .map(|line| line.split(" # ").next().unwrap_or_default().split("  #").next().unwrap_or_default())
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter_map(|line| line.strip_prefix("fulmar ").map(str::to_owned))
+        .filter(|line| line.contains(' '))
+        .filter(|line| !["..", "|", "COMMAND", "SHELL", "TARGET"].iter().any(|word| line.contains(word)))
+        .collect()
+}
+
 #[test]
-fn its_commands_are_commands() {
-    let text = readme();
-    let lines =
-        text.split("```sh\n").skip(1).flat_map(|block| block.split("```").next().unwrap_or_default().lines());
-    let mut commands = 0;
-    for line in lines.filter_map(|line| line.strip_prefix("fulmar ")) {
-        let words = line.split('#').next().unwrap_or_default().split_whitespace();
-        let parsed = Cli::try_parse_from(std::iter::once("fulmar").chain(words));
-        assert!(parsed.is_ok(), "fulmar {line}: {}", parsed.unwrap_err());
-        commands += 1;
+fn commands_of_the_pages_are_commands() {
+    let mut found = 0;
+    for page in [
+        "README",
+        "docs/first-steps",
+        "docs/guide",
+        "docs/carry",
+        "docs/service",
+        "docs/troubleshooting",
+        "docs/coming-from",
+    ] {
+        let text = std::fs::read_to_string(root().join(page).with_extension("md")).unwrap();
+        for line in commands(&text) {
+            let parsed = Cli::try_parse_from(std::iter::once("fulmar").chain(line.split_whitespace()));
+            let is_a_page = |error: &clap::Error| error.kind() == clap::error::ErrorKind::DisplayHelp;
+            if let Err(error) = parsed {
+                assert!(is_a_page(&error), "{page}: fulmar {line}: {error}");
+            }
+            found += 1;
+        }
     }
-    assert!(commands >= 5, "only {commands} commands were found: has the form of the README changed?");
+    assert!(found >= 60, "only {found} commands were found: has the form of the pages changed?");
 }
 
 #[test]
