@@ -43,6 +43,21 @@ fn jitter_beside_heavy_loss() {
     }
 }
 
+/// Where half is lost the rate fell to 0.02 of the limit, and to 0.03 and 0.24 where 40 % are lost in bursts:
+/// each step down moved nothing, and was followed by the next one.
+#[test]
+fn a_step_down_that_moves_nothing_is_not_repeated_for_ever() {
+    for (loss, left, jitter) in [("50%", 0.5, "200us"), ("40%/3", 0.6, "500us")] {
+        let share = |seed| {
+            let path = [("rate", "100M"), ("rtt", "20ms"), ("loss", loss), ("jitter", jitter)];
+            let arrived = by_second(&auto_over(&path, 10, seed));
+            arrived.iter().sum::<f64>() / arrived.len() as f64 / (100.0 * left)
+        };
+        let shares = [1, 2, 3, 4].map(share);
+        assert!(shares.iter().sum::<f64>() / 4.0 > 0.35, "{loss}, {jitter}: {shares:?}");
+    }
+}
+
 /// The rate was kept for cycles of rounds that each took as long as the queue: nothing arrived in order for
 /// seconds.
 #[test]

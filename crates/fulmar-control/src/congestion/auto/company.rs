@@ -69,28 +69,13 @@ impl Auto {
         self.may_be_fooled(now) && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
     }
 
-    /// Whether what is lost changes with time, or when all drain.
-    pub(super) fn watch_unmoved(&mut self, now: Instant, path: &PathView) {
-        let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
-        let is_draining = matches!(self.phase, Phase::Slow { kind: Slow::Together | Slow::DeepDown, .. });
-        // Others begin up to a round later: what was sent in the first one tells nothing.
-        let is_early = matches!(self.phase, Phase::Slow { rounds: ..2, .. });
-        let is_slow = self.sent_gain <= Slow::Together.gain();
-        let was_drained = is_slow && self.schedule.was_rtt_probed(now, DRAIN_PAUSE);
-        if self.tally.is_blackout {
-            return;
-        }
-        if is_draining || was_drained {
-            if is_slow && !is_early {
-                self.unmoved.on_drained_round(packets, lost_packets);
-            }
-            if !is_draining {
-                self.unmoved.on_drain_end(&path.loss);
-            }
-        } else if (self.sent_gain <= 1.0 || self.phase.is_startup())
-            && self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt))
-        {
-            self.unmoved.on_round(packets, lost_packets, &path.loss);
+    /// Whether what is lost changes with time.
+    pub(super) fn watch_unmoved(&mut self, path: &PathView) {
+        // What is sent in a common drain is too little to compare.
+        let is_even = self.sent_gain > Slow::Together.gain() && self.sent_gain <= 1.0;
+        let is_empty = self.tally.rtt_mean().is_some_and(|rtt| !self.has_queue(rtt));
+        if (is_even || self.phase.is_startup()) && is_empty && !self.tally.is_blackout {
+            self.unmoved.on_round(self.tally.packets(), self.tally.lost_packets, &path.loss);
         }
     }
 

@@ -91,7 +91,18 @@ impl Slow {
             // Drains in one or two rounds what start-up queued in one.
             Self::Drain => 0.5,
             Self::Down | Self::Brief => 0.75,
-            Self::DeepDown | Self::Together => 0.5,
+            Self::DeepDown => 0.5,
+            // Flows in a queue that none of them sees send several times what the link carries: half of that
+            // would still fill it.
+            Self::Together => 0.125,
+        }
+    }
+
+    /// Most rounds of it: a queue that does not drain is somebody else's.
+    pub(super) fn rounds_max(self) -> u32 {
+        match self {
+            Self::Together => 2,
+            _ => 3,
         }
     }
 

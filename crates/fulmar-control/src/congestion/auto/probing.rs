@@ -44,8 +44,6 @@ const FREE_ROUNDS: u64 = 5;
 /// A floor above this is compared with a slow round at least every so many rounds.
 const FLOOR_CHECKED: f64 = 0.02;
 const FLOOR_CHECK_ROUNDS: u64 = 40;
-/// Most rounds of draining: a queue that does not drain is somebody else's.
-const SLOW_ROUNDS_MAX: u32 = 3;
 /// Most of them while each finds a shorter round trip than was known.
 const FINDING_ROUNDS_MAX: u32 = 10;
 /// In a queue that others keep as well a probe asks for the less the more we have: for a quarter more up to
@@ -75,7 +73,7 @@ impl Auto {
         let finished_gain = self.round_gain;
         self.watch_jitter();
         self.watch_restlessness();
-        self.watch_unmoved(now, path);
+        self.watch_unmoved(path);
         let was_wrong = self.learn_floor(now, path);
         self.watch_queue(now);
         self.watch_policer();
@@ -173,7 +171,7 @@ impl Auto {
         if is_finding && *rounds < FINDING_ROUNDS_MAX {
             return;
         }
-        let (kind, is_long) = (*kind, *rounds >= SLOW_ROUNDS_MAX);
+        let (kind, is_long) = (*kind, *rounds >= kind.rounds_max());
         if is_long || self.is_drained_for(kind, path) {
             self.end_slow(now, path);
         }
@@ -341,7 +339,7 @@ impl Auto {
         let may_hide = self.may_hide_queue(now);
         let is_telling = self.sent_gain <= 1.0 && !self.tally.is_blackout && self.has(Mechanism::Carried);
         if !is_telling || !(has_queue || may_hide) {
-            self.carried = Carried::new();
+            self.carried = Carried::after(self.carried.lost_before);
             return;
         }
         self.carried.on_round(&self.tally, now - self.round_started_at);
@@ -361,7 +359,9 @@ impl Auto {
         };
         if let Some(rate) = carried {
             self.model.lower(rate);
-            self.carried = Carried::new();
+            // At a policer coming down does help, though late.
+            let lost_before = if self.policer.is_known() { 0.0 } else { self.carried.lost_share() };
+            self.carried = Carried::after(lost_before);
         }
     }
 
@@ -402,7 +402,7 @@ impl Auto {
             self.has_queue(self.tally.rtt_min) || self.is_queue_hidden(now) || self.policer.is_known();
         self.schedule.has_found_more |= has_grown && !is_taken;
         // Nor has it anything that waits, though what looks like the shortest round trip hold a queue.
-        let is_free = !is_taken && self.is_round_free();
+        let is_free = !is_taken && (self.is_round_free() || self.unmoved.is_known());
         if !has_grown || rounds >= TAKING_ROUNDS_MAX {
             self.is_at_limit = true;
             // The round sees the queue that the probe's first round made grow from nothing: half of it in the

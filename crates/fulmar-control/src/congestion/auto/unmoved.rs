@@ -2,50 +2,44 @@
 //!
 //! A flow that comes when a queue is full takes it for the path, and its drops for the path's losses. But a
 //! path does not know who sends over it, nor how fast: its losses stay the same. The drops of a hidden queue
-//! change when flows come and when they slow down, and they end when all flows of our kind drain together
-//! (`drains`). So this part keeps log-odds that losses are the path's. A round raises them if it loses as
-//! much as before, and lowers them if it loses more or less than chance explains. A drain lowers them if it
-//! loses less. (A drain that loses as much says little: while some flows still double, they fill at once
-//! what others leave.)
+//! change when flows come and when they slow down. So this part keeps log-odds that losses are the path's. A
+//! round raises them if it loses as much as before, and lowers them if it loses more or less than chance
+//! explains.
 //!
-//! Sources: Wald, Sequential Tests of Statistical Hypotheses (1945), for drains. For rounds, the variance of
-//! a share of n packets, p (1 - p) / n, against one that has the square of `VARIED` of p on top.
+//! While flows still come and double, half of what all send may be lost, as steadily as a path loses. Then
+//! the deep drains that all make together (`drains`) show the empty path, and the queue is seen.
+//!
+//! Source: Wald, Sequential Tests of Statistical Hypotheses (1945), with the variance of a share of n
+//! packets, p (1 - p) / n, against one that has the square of `VARIED` of p on top.
 
-use super::floor::{Rounds, stretch};
+use super::floor::{FLOOR_MAX, Rounds, stretch};
 use crate::LossView;
 
 /// Rounds are pooled until there are so many packets, as many times more as bursts widen the variance.
 const PACKETS: f64 = 48.0;
-/// A share of losses that others cause varies by this part of itself ..
+/// A share of losses that others cause varies by this part of itself.
 const VARIED: f64 = 0.3;
-/// .. and this part of it is left while all flows in the queue send half.
-const LEFT: f64 = 0.75;
 /// Log-odds from here on count as knowledge ..
 const ENOUGH: f64 = 2.0;
 /// .. and here they end, so that later evidence can undo them.
 const MOST: f64 = 4.0;
-/// The weight of earlier drains at the next one.
-const KEPT: f64 = 0.8;
 /// Packets of earlier rounds that are remembered.
 const SPAN: f64 = 3000.0;
-/// The largest loss that is believed. Flows in start-up double, so a link gets twice its rate and loses
-/// half, as steadily as a path does.
-const SHARE_MAX: f64 = 0.45;
+/// The largest loss that is believed: what the floor may be, and the error of a share of so many packets.
+const SHARE_MAX: f64 = FLOOR_MAX + 0.05;
 
 /// Log-odds that what is lost is the path's.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Unmoved {
-    by_rounds: f64,
-    by_drains: f64,
+    odds: f64,
     before: Rounds,
     pooled: Rounds,
-    in_drain: Rounds,
 }
 
 impl Unmoved {
     /// It is the path's.
     pub(super) fn is_known(&self) -> bool {
-        self.by_rounds + self.by_drains > ENOUGH && self.before.share() <= SHARE_MAX
+        self.odds > ENOUGH && self.before.share() <= SHARE_MAX
     }
 
     /// A round in which no queue was seen.
@@ -64,29 +58,9 @@ impl Unmoved {
             let varied = chance + (VARIED * share) * (VARIED * share);
             let distance = lost_packets / packets - self.before.share();
             let odds = libm::log(varied / chance) - distance * distance * (1.0 / chance - 1.0 / varied);
-            self.by_rounds = (self.by_rounds + 0.5 * odds).clamp(-2.0 * MOST, MOST);
+            self.odds = (self.odds + 0.5 * odds).clamp(-2.0 * MOST, MOST);
         }
         self.before.add(packets, lost_packets, SPAN.max(packets));
-    }
-
-    /// The same of a common drain, of packets that were sent in it.
-    pub(super) fn on_drained_round(&mut self, packets: u32, lost_packets: u32) {
-        self.in_drain.packets += f64::from(packets);
-        self.in_drain.lost_packets += f64::from(lost_packets);
-    }
-
-    /// The drain is over.
-    pub(super) fn on_drain_end(&mut self, loss: &LossView) {
-        let drain = core::mem::take(&mut self.in_drain);
-        let share = self.before.share();
-        if drain.packets <= 0.0 || share <= 0.0 || share >= 1.0 {
-            return;
-        }
-        let arrived = drain.packets - drain.lost_packets;
-        let odds =
-            arrived * libm::log((1.0 - share) / (1.0 - LEFT * share)) - drain.lost_packets * libm::log(LEFT);
-        let odds = self.by_drains * KEPT + odds / stretch(share, loss);
-        self.by_drains = odds.clamp(-2.0 * MOST, 0.0);
     }
 }
 
@@ -119,16 +93,5 @@ mod tests {
             !after(CHANCE.iter().map(|lost| lost + 20)).is_known(),
             "so much is lost of flows that double"
         );
-    }
-
-    #[test]
-    fn what_is_gone_in_a_drain_is_a_queues() {
-        let in_drain = |lost| {
-            let mut unmoved = after(CHANCE);
-            unmoved.on_drained_round(150, lost);
-            unmoved.on_drain_end(&INDEPENDENT);
-            unmoved.is_known()
-        };
-        assert!(in_drain(58) && !in_drain(30));
     }
 }
