@@ -135,12 +135,16 @@ deb: release ## a package for Debian, with man page, completions and systemd uni
 	scripts/deb target/release/fulmar target/debian
 
 # A quarter of an hour on two cores, the first time. TARGETS="aarch64-unknown-linux-musl" and others: docs/platforms.md.
-.PHONY: dist packages check-platforms
+.PHONY: dist dist-mini packages check-platforms
 dist: toolchain ## one static program for any Linux, packed in target/dist, and tried: make dist [TARGETS="..."]
 	scripts/dist $(TARGETS)
 	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/release/fulmar)
 
-packages: dist ## from it: deb, rpm, container image, and what Arch, Homebrew and Scoop read, in target/dist
+dist-mini: toolchain ## a small one for routers: make dist-mini [TARGETS="..."]
+	scripts/dist --mini $(TARGETS)
+	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/mini/fulmar)
+
+packages: dist dist-mini ## from these: deb, rpm, container image, and what Arch, Homebrew, Scoop and OpenWrt read, in target/dist
 	scripts/deb target/x86_64-unknown-linux-musl/release/fulmar target/dist
 	scripts/rpm target/x86_64-unknown-linux-musl/release/fulmar target/dist
 	scripts/image target/x86_64-unknown-linux-musl/release/fulmar target/dist/fulmar-image.tar

@@ -3,18 +3,19 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+#[cfg(any(test, feature = "manual"))]
+use clap::CommandFactory;
+use clap::{Parser, Subcommand};
 
 use crate::exit::{EXIT_CODES, Failure};
 use crate::log::{self, LogFormat};
+#[cfg(feature = "manual")]
+use crate::manual;
 use crate::tunnel::commands;
 use crate::units::{parse_size, printable_lines};
-use crate::{authorize, cp, demo, keygen, manual, pair, perf, profiles, qlog, serve};
+use crate::{authorize, cp, keygen, pair, perf, profiles, qlog, serve};
 
-const EXAMPLES: &str = "\
-Examples:
-    fulmar demo                                     # a lossy path, right here
-    fulmar serve --root /srv/files --invite         # on a server; shows a code
+const EXAMPLES: &str = "    fulmar serve --root /srv/files --invite         # on a server; shows a code
     fulmar pair server.example.org 7k2m-p9xd        # on a client, once
     fulmar cp report.pdf server.example.org:
     fulmar gateway --invite                         # on a server
@@ -33,6 +34,7 @@ Environment:
     SSLKEYLOGFILE   file to write connection secrets to, for packet dumps";
 
 /// What the manual says of the files.
+#[cfg(feature = "manual")]
 const FILES: &[(&str, &str)] = &[
     ("~/.config/fulmar/identity", "This machine's private key."),
     ("~/.config/fulmar/known_hosts", "Servers that this machine has met, with their keys."),
@@ -42,9 +44,14 @@ const FILES: &[(&str, &str)] = &[
     ("/var/lib/fulmar", "The same files of the systemd services."),
 ];
 
+fn examples() -> String {
+    let demo = "    fulmar demo                                     # a lossy path, right here\n";
+    format!("Examples:\n{}{EXAMPLES}", if cfg!(demo) { demo } else { "" })
+}
+
 /// Move data over paths that lose packets, at the speed of the path.
 #[derive(Debug, Parser)]
-#[command(name = "fulmar", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+#[command(name = "fulmar", version, max_term_width = 100, after_help = examples(), after_long_help = format!("{}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}", examples()))]
 pub struct Cli {
     /// Log each connection, packet by packet, to a file in this folder (format: qlog)
     #[arg(long, global = true, hide = true, value_name = "DIR", help_heading = "Log")]
@@ -70,25 +77,28 @@ enum Command {
     Perf(perf::command::Args),
     Gateway(commands::gateway::Args),
     Proxy(commands::proxy::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Run(crate::run::command::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Transparent(crate::transparent::Args),
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Tun(crate::packets::command::Args),
     Forward(commands::forward::Args),
     Connect(commands::connect::Args),
     Up(commands::up::Args),
     Status(commands::status::Args),
     Reload(commands::status::ReloadArgs),
-    Demo(demo::Args),
+    #[cfg(demo)]
+    Demo(crate::demo::Args),
     Profiles(profiles::Args),
     /// Print completions for a shell
+    #[cfg(feature = "manual")]
     Completions {
         /// Shell to complete for
         shell: clap_complete::Shell,
     },
     /// Print the manual pages (try: fulmar manual | man -l -)
+    #[cfg(feature = "manual")]
     Manual {
         /// Write a page for each command into this folder instead: fulmar.1, fulmar-cp.1, ..
         #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -97,9 +107,39 @@ enum Command {
 }
 
 impl Command {
+    /// Whether what it says is JSON.
+    fn is_for_programs(&self) -> bool {
+        match self {
+            Self::Keygen(args) => args.json,
+            Self::Pair(args) => args.json,
+            Self::Authorize(args) => args.json,
+            Self::Serve(args) => args.json,
+            Self::Cp(args) => args.json,
+            Self::Perf(args) => args.json,
+            Self::Gateway(args) => args.json,
+            Self::Proxy(args) => args.client.json,
+            Self::Forward(args) => args.client.json,
+            Self::Connect(args) => args.client.json,
+            #[cfg(machine)]
+            Self::Run(args) => args.client.json,
+            #[cfg(machine)]
+            Self::Tun(args) => args.client.json,
+            #[cfg(machine)]
+            Self::Transparent(args) => args.client.json,
+            Self::Up(args) => args.json,
+            Self::Status(args) => args.json,
+            Self::Reload(args) => args.json,
+            #[cfg(demo)]
+            Self::Demo(args) => args.show.json,
+            Self::Profiles(args) => args.json,
+            #[cfg(feature = "manual")]
+            Self::Completions { .. } | Self::Manual { .. } => false,
+        }
+    }
+
     /// Whether another program's output goes to the same place.
     fn is_guest(&self) -> bool {
-        #[cfg(target_os = "linux")]
+        #[cfg(machine)]
         if matches!(self, Self::Run(_)) {
             return true;
         }
@@ -111,30 +151,7 @@ impl Cli {
     /// Does what was asked for, and says on standard error what went wrong.
     pub fn run(self) -> ExitCode {
         log::start(self.log_format, self.command.is_guest());
-        let is_json = match &self.command {
-            Command::Keygen(args) => args.json,
-            Command::Pair(args) => args.json,
-            Command::Authorize(args) => args.json,
-            Command::Serve(args) => args.json,
-            Command::Cp(args) => args.json,
-            Command::Perf(args) => args.json,
-            Command::Gateway(args) => args.json,
-            Command::Proxy(args) => args.client.json,
-            Command::Forward(args) => args.client.json,
-            Command::Connect(args) => args.client.json,
-            #[cfg(target_os = "linux")]
-            Command::Run(args) => args.client.json,
-            #[cfg(target_os = "linux")]
-            Command::Tun(args) => args.client.json,
-            #[cfg(target_os = "linux")]
-            Command::Transparent(args) => args.client.json,
-            Command::Up(args) => args.json,
-            Command::Status(args) => args.json,
-            Command::Reload(args) => args.json,
-            Command::Demo(args) => args.show.json,
-            Command::Profiles(args) => args.json,
-            Command::Completions { .. } | Command::Manual { .. } => false,
-        };
+        let is_json = self.command.is_for_programs();
         if let Some(Err(failure)) = self.qlog.as_deref().map(|folder| qlog::start(folder, self.qlog_max)) {
             eprintln!("fulmar: {failure}");
             return failure.into();
@@ -150,11 +167,11 @@ impl Cli {
             Command::Proxy(args) => block_on_to_its_end(commands::proxy::run(args)),
             Command::Forward(args) => block_on_to_its_end(commands::forward::run(args)),
             Command::Connect(args) => block_on_to_its_end(commands::connect::run(args)),
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Command::Transparent(args) => block_on_to_its_end(crate::transparent::run(args)),
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Command::Tun(args) => block_on(crate::packets::command::run(args)),
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Command::Run(args) => match crate::run::command::run(&args) {
                 Ok(code) => return code,
                 Err(failure) => Err(failure),
@@ -162,12 +179,15 @@ impl Cli {
             Command::Up(args) => block_on_to_its_end(commands::up::run(args)),
             Command::Status(args) => block_on(commands::status::run(args)),
             Command::Reload(args) => block_on(commands::status::reload(args)),
-            Command::Demo(args) => block_on(demo::run(args)),
+            #[cfg(demo)]
+            Command::Demo(args) => block_on(crate::demo::run(args)),
             Command::Profiles(args) => profiles::run(&args),
+            #[cfg(feature = "manual")]
             Command::Completions { shell } => {
                 manual::complete(shell, Self::command());
                 Ok(())
             }
+            #[cfg(feature = "manual")]
             Command::Manual { into } => show_manual(into),
         };
         match result {
@@ -186,6 +206,7 @@ impl Cli {
 }
 
 /// Prints the manual, or writes its pages into a folder.
+#[cfg(feature = "manual")]
 fn show_manual(into: Option<PathBuf>) -> Result<(), Failure> {
     let Some(folder) = into else {
         let text = manual::whole(Cli::command(), FILES).map_err(|e| Failure::Other(e.to_string()))?;

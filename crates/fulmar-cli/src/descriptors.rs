@@ -4,8 +4,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::platform::raise_descriptor_limit;
 
 /// Kept back for what the program opens itself: the list of keys, a client that is only now accepted, logs.
 const RESERVED: u64 = 32;
@@ -30,7 +31,7 @@ impl Descriptors {
         static ALL: LazyLock<Arc<Descriptors>> = LazyLock::new(|| {
             let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
             let reserved = RESERVED + RESERVED_PER_CORE * cores;
-            Arc::new(Descriptors::new(raise_limit().saturating_sub(reserved).max(COUNT_MIN)))
+            Arc::new(Descriptors::new(raise_descriptor_limit().saturating_sub(reserved).max(COUNT_MIN)))
         });
         Arc::clone(&ALL)
     }
@@ -63,18 +64,6 @@ impl Descriptors {
     /// How many are free.
     pub fn free(&self) -> usize {
         self.0.available_permits()
-    }
-}
-
-/// As many open files as the system allows without asking; how many that is.
-pub fn raise_limit() -> u64 {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        Ok(()) => maximum.unwrap_or(u64::MAX),
-        Err(error) => {
-            tracing::debug!(%error, "the number of open files stays as it is");
-            current.unwrap_or(u64::MAX)
-        }
     }
 }
 

@@ -12,13 +12,15 @@
 //! | [`pair`], [`authorize`] | how keys become known |
 //! | [`tunnel`] | other programs' connections; docs/internals/tunnel-protocol.md |
 //! | `packets`, `transparent`, `run` | IP packets, all TCP of a machine, one program through it (Linux) |
-//! | [`demo`], [`relay`] | a lossy path on one machine |
+//! | `demo`, `relay` | a lossy path on one machine |
+//! | [`platform`] | what differs between systems |
 #![forbid(unsafe_code)]
 
 pub mod args;
 pub mod authorize;
 pub mod closed_pipe;
 pub mod cp;
+#[cfg(demo)]
 pub mod demo;
 pub mod descriptors;
 pub mod exit;
@@ -28,29 +30,32 @@ pub mod keygen;
 pub mod limits;
 pub mod listen;
 pub mod log;
+#[cfg(feature = "manual")]
 pub mod manual;
 pub mod network;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub mod packets;
 pub mod pair;
 pub mod perf;
+pub mod platform;
 pub mod profile_names;
 pub mod profiles;
 pub mod qlog;
 pub mod reach;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub mod run;
 pub mod serve;
 pub mod session;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub mod system;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub mod transparent;
 pub mod trust;
 pub mod tunnel;
 pub mod turned_away;
 pub mod units;
 
+#[cfg(demo)]
 pub use fulmar_relay as relay;
 
 /// The README's example is compiled with the documentation tests.

@@ -2,9 +2,12 @@
 
 use std::io::{self, IsTerminal};
 
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry};
+use tracing_subscriber::{Layer, Registry};
+
+use crate::platform;
 
 /// In which form the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -21,7 +24,8 @@ pub enum LogFormat {
 /// error is another program's as well (`is_guest`), advice about the machine is left to the commands that
 /// stay.
 pub fn start(format: Option<LogFormat>, is_guest: bool) {
-    let format = format.unwrap_or_else(|| if is_journal() { LogFormat::Journald } else { LogFormat::Text });
+    let format =
+        format.unwrap_or_else(|| if platform::is_journal() { LogFormat::Journald } else { LogFormat::Text });
     // Colours are for people: a file or a pipe gets none, nor does somebody who wants none (no-color.org).
     let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let text =
@@ -38,13 +42,7 @@ pub fn start(format: Option<LogFormat>, is_guest: bool) {
         },
     };
     let usual = if is_guest { "warn,fulmar::buffers=error,fulmar_cli=info" } else { "warn,fulmar_cli=info" };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    let filter: Targets = asked.or_else(|| usual.parse().ok()).unwrap_or_default();
     tracing_subscriber::registry().with(layer.with_filter(filter)).init();
-}
-
-/// Whether standard error is systemd's journal, as it is for services (systemd.exec, `JOURNAL_STREAM`).
-fn is_journal() -> bool {
-    let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
-    rustix::fs::fstat(rustix::stdio::stderr())
-        .is_ok_and(|stat| named == format!("{}:{}", stat.st_dev, stat.st_ino))
 }

@@ -60,7 +60,7 @@ pub struct Args {
     invite: bool,
     #[command(flatten)]
     watch: WatchArgs,
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     #[command(flatten)]
     tun: crate::packets::offer::TunArgs,
     /// How to send: a profile, with settings if you want, such as tcp-fec:fmax=5. See `fulmar profiles`
@@ -83,7 +83,7 @@ pub struct Args {
 
 /// Runs the command: until it is interrupted.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     if args.tun.is_wanted() && !args.gateway {
         return Err(Failure::Usage("--tun is a gateway's: it goes with --gateway".into()));
     }
@@ -102,7 +102,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     };
     let listener = reach::listen_for(&server, services(true, args.gateway))?;
     let gateway = commands::gateway::open()?;
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     let _changed = args.tun.offer(&gateway)?;
     let mut watch = args.watch.bind().await?;
     let root = std::fs::canonicalize(&args.root).unwrap_or(args.root);

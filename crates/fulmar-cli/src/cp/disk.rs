@@ -4,33 +4,29 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::SystemTime;
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, Metadata, OpenOptions};
+
+use crate::platform;
 
 /// Of a part: whatever the file may be seen by in the end, until it is complete and has its mode it is its
 /// owner's.
 const PART_MODE: u32 = 0o600;
 
-/// Opening must not wait for the other end of a named pipe that somebody has put there.
-fn flags() -> i32 {
-    rustix::fs::OFlags::NONBLOCK.bits() as i32
-}
-
-/// Opens for reading.
+/// Opens for reading. That must not wait for the other end of a named pipe that somebody has put there.
 pub(super) fn open(folder: &Dir, name: &Path) -> io::Result<cap_std::fs::File> {
-    folder.open_with(name, OpenOptions::new().read(true).custom_flags(flags()))
+    folder.open_with(name, platform::without_waiting(OpenOptions::new().read(true)))
 }
 
 /// Opens the part with this name; made if there is none.
 pub(super) fn open_part(folder: &Dir, name: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).follow(FollowSymlinks::No);
-    options.mode(PART_MODE).custom_flags(flags());
-    let part = folder.open_with(name, &options)?.into_std();
+    let options = platform::without_waiting(platform::with_mode(&mut options, PART_MODE));
+    let part = folder.open_with(name, options)?.into_std();
     if !part.metadata()?.is_file() {
         return Err(io::Error::other(format!("{} is in the way", name.display())));
     }
@@ -41,7 +37,7 @@ pub(super) fn open_part(folder: &Dir, name: &Path) -> io::Result<File> {
 /// A part that was there may be open to others. To be called by who holds its lock: another may just be
 /// giving it its mode.
 pub(super) fn make_private(part: &File) -> io::Result<()> {
-    if part.metadata()?.permissions().mode() & 0o777 == PART_MODE {
+    if platform::mode(&Metadata::from_file(part)?) & 0o777 == PART_MODE {
         Ok(())
     } else {
         set_mode(part, PART_MODE)
@@ -64,7 +60,7 @@ pub(super) fn write(mut part: &File, data: &[u8]) -> io::Result<()> {
 
 /// Gives a file its permissions.
 pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
-    file.set_permissions(std::fs::Permissions::from_mode(mode & 0o777))
+    platform::set_mode(file, mode & 0o777)
 }
 
 /// The content is on disk when this returns: before it gets its name.
@@ -96,12 +92,7 @@ pub(super) fn remove(folder: &Dir, name: &Path) -> io::Result<()> {
 
 /// Names are on disk when this returns.
 pub(super) fn sync_folder(folder: &Dir) -> io::Result<()> {
-    // The handle itself is good for names only (O_PATH).
-    match folder.open(".")?.into_std().sync_all() {
-        // Some file systems know no such thing: theirs is the order of names.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        synced => synced,
-    }
+    platform::sync_folder(folder)
 }
 
 /// One step, as the tests write it down.
@@ -120,10 +111,10 @@ fn record(_: &File, _: impl FnOnce() -> Step) {}
 
 #[cfg(test)]
 fn record(file: &File, step: impl FnOnce() -> Step) {
-    use std::os::unix::fs::MetadataExt;
+    use cap_fs_ext::MetadataExt;
     STEPS.with_borrow_mut(|steps| {
         if let Some(steps) = steps {
-            steps.push((file.metadata().map_or(0, |metadata| metadata.ino()), step()));
+            steps.push((Metadata::from_file(file).map_or(0, |metadata| metadata.ino()), step()));
         }
     });
 }

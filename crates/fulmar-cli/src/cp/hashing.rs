@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use super::error::{FileError, TransferError};
 use super::message::{self, Message, Version};
 use super::progress::{Checking, FileProgress};
 use super::work::{begin, panicked};
+use crate::platform;
 
 /// Bytes read at once while hashing.
 const READ_BYTES: usize = 1 << 20;
@@ -125,7 +125,7 @@ pub fn hash_prefix(file: &File, length: u64, mut on_read: impl FnMut(u64) -> boo
     let mut hashed = 0;
     while hashed < length {
         let wanted = (length - hashed).min(READ_BYTES as u64) as usize;
-        let count = match file.read_at(&mut buffer[..wanted], hashed) {
+        let count = match platform::read_at(file, &mut buffer[..wanted], hashed) {
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

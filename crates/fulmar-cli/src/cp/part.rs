@@ -6,14 +6,15 @@
 //! record of the source is needed beside it, and a changed source or a part spoiled by a power cut is simply
 //! sent anew.
 
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cap_std::fs::Dir;
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::{Dir, Metadata};
 
 use super::disk;
 use super::error::{FileCode, FileError};
@@ -22,16 +23,17 @@ use super::message::{Hash, Kind, Meta};
 use super::meta::{NAME_BYTES_MAX, describe};
 use super::publish::{Publisher, Sealed, publish_all};
 use super::space::{Promise, Space};
+use crate::platform;
 
 /// Zeros of a sparse file are a hole in so many bytes: a block of the file systems in use.
 const HOLE_BYTES: usize = 4096;
 
 /// How a part's name ends.
-const PART_SUFFIX: &[u8] = b".fulmar-part";
+const PART_SUFFIX: &str = ".fulmar-part";
 
 /// Whether a file with this name is, or would be taken for, the part of another.
 pub(super) fn is_part_name(name: &[u8]) -> bool {
-    name.starts_with(b".") && name.ends_with(PART_SUFFIX)
+    name.starts_with(b".") && name.ends_with(PART_SUFFIX.as_bytes())
 }
 
 /// Where one file is to be received.
@@ -152,10 +154,8 @@ impl Place {
         sparse_bytes: Option<u64>,
         there: Option<&There>,
     ) -> Result<Promise, FileError> {
-        use std::os::unix::fs::MetadataExt as _;
-        const BLOCK_BYTES: u64 = 512;
-        let part = part.metadata().map_err(|e| self.explain(&e))?;
-        let held_bytes = part.blocks().saturating_mul(BLOCK_BYTES).min(part.len());
+        let part = Metadata::from_file(part).map_err(|e| self.explain(&e))?;
+        let held_bytes = platform::held_bytes(&part).min(part.len());
         let needed = match there {
             Some(there) if there.is_complete => 0,
             _ => sparse_bytes.unwrap_or(u64::MAX).min(meta.size_bytes).saturating_sub(held_bytes),
@@ -172,18 +172,15 @@ impl Place {
 
     /// The temporary name: hidden, beside the final one, recognisable.
     fn part_name(&self) -> PathBuf {
-        let name = self.name.as_os_str().as_bytes();
-        let full = [b".", name, PART_SUFFIX].concat();
-        if full.len() <= NAME_BYTES_MAX {
-            return std::ffi::OsString::from_vec(full).into();
+        let name = self.name.as_os_str();
+        if 1 + name.len() + PART_SUFFIX.len() <= NAME_BYTES_MAX {
+            return [OsStr::new("."), name, OsStr::new(PART_SUFFIX)].into_iter().collect::<OsString>().into();
         }
-        format!(".{}{}", &blake3::hash(name).to_hex()[..32], String::from_utf8_lossy(PART_SUFFIX)).into()
+        format!(".{}{PART_SUFFIX}", &blake3::hash(platform::name_bytes(name)).to_hex()[..32]).into()
     }
 
     fn is_still_named(&self, part: &File, name: &Path) -> bool {
-        use cap_std::fs::MetadataExt as _;
-        use std::os::unix::fs::MetadataExt as _;
-        let (Ok(open), Ok(named)) = (part.metadata(), self.folder.symlink_metadata(name)) else {
+        let (Ok(open), Ok(named)) = (Metadata::from_file(part), self.folder.symlink_metadata(name)) else {
             return false;
         };
         (open.dev(), open.ino()) == (named.dev(), named.ino())
@@ -317,8 +314,10 @@ impl Place {
 }
 
 fn lock(file: &File) -> io::Result<()> {
-    use rustix::fs::{FlockOperation, flock};
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(Into::into)
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// A time from the wire; what the clock cannot express becomes 1970.

@@ -2,19 +2,19 @@
 //! them. What cannot be copied is in the list as well, with its reason: the others go on.
 
 use std::collections::{HashMap, HashSet};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::io::AsyncRead;
 
 use super::error::{FileCode, FileError, TransferError};
-use super::message::{self, FOLDER_MODE_MAX, Kind, Message, Meta, PATH_BYTES_MAX};
+use super::message::{self, Kind, Message, Meta, PATH_BYTES_MAX};
 use super::name;
 use super::send::unexpected;
 use super::store::Store;
 use super::walk::{Found, Walk};
 use super::work::blocking;
+use crate::platform;
 use crate::session::Session;
 
 /// Files to copy at most in one command; a name on both sides is kept for each.
@@ -141,7 +141,7 @@ impl Plan {
         for source in sources {
             match plan.add_up(session, source, target, (kind, sources.len() > 1), is_recursive).await {
                 Err(error) if is_of_one_source(&error) => {
-                    let local = source.as_os_str().as_bytes().to_vec();
+                    let local = platform::path_bytes(source);
                     plan.refused.push(NotCopied { local, remote: target.to_vec(), error });
                 }
                 result => result?,
@@ -160,20 +160,22 @@ impl Plan {
         (kind, is_one_of_many): (Kind, bool),
         is_recursive: bool,
     ) -> Result<(), TransferError> {
-        let shown = name::shown(source.as_os_str().as_bytes());
+        let named = platform::path_bytes(source);
+        let shown = name::shown(&named);
         let whole = std::fs::canonicalize(source).map_err(|e| FileError::from_io(&shown, &e))?;
         let own_name = whole.file_name().unwrap_or_default().to_owned();
         // `cp -r folder/. there` means what is in the folder, as it does for cp.
-        let is_contents =
-            source.as_os_str().as_bytes() == b"." || source.as_os_str().as_bytes().ends_with(b"/.");
+        let is_contents = named == b"." || named.ends_with(b"/.");
         let remote = match kind {
-            Kind::Folder if !is_contents => join(target, source.file_name().unwrap_or(&own_name).as_bytes()),
+            Kind::Folder if !is_contents => {
+                join(target, platform::name_bytes(source.file_name().unwrap_or(&own_name)))
+            }
             _ => target.to_vec(),
         };
         if !whole.is_dir() {
             let store = self.store(whole.parent().unwrap_or(Path::new("/")))?;
-            let (_, meta) = store.open_file(own_name.as_bytes())?;
-            let local = own_name.into_vec();
+            let local = platform::name_bytes(&own_name).to_vec();
+            let (_, meta) = store.open_file(&local)?;
             self.push(Item { store, local, remote, meta, may_be_there: is_one_of_many })?;
             return Ok(());
         }
@@ -183,17 +185,20 @@ impl Plan {
             return Err(FileError::new(FileCode::WrongKind, text).into());
         }
         let store = self.store(&whole)?;
-        let mode = std::fs::metadata(&whole).map_err(|e| FileError::from_io(&shown, &e))?.permissions();
-        let mode = std::os::unix::fs::PermissionsExt::mode(&mode) & FOLDER_MODE_MAX;
+        let mode = store.stat(b".")?.1.mode;
         let walked = Arc::clone(&store);
         let found = blocking(move || collect(walked)).await.map_err(|error| about(error, &shown))?;
         let may_be_there = kind == Kind::Folder
             && (is_contents || stat(session, &remote).await.is_ok_and(|(kind, _)| kind == Kind::Folder));
-        let local = source.as_os_str().as_bytes().to_vec();
-        self.push_folder(Folder { store: None, local, remote: remote.clone(), mode })?;
+        self.push_folder(Folder { store: None, local: named, remote: remote.clone(), mode })?;
         for found in found {
             let base = Base { store: &store, remote: &remote, may_be_there, direction: Direction::Up };
-            self.push_found(found, &base)?;
+            let (path, entry) = match found {
+                Found::Entry(path, kind, meta) => (path, Ok((kind, meta))),
+                Found::Part(path, _) => (path, Err(Found::part())),
+                Found::LeftOut(path, error) => (path, Err(error)),
+            };
+            self.push_found(platform::path_bytes(&path), entry, &base)?;
         }
         Ok(())
     }
@@ -220,7 +225,7 @@ impl Plan {
             };
             match added {
                 Err(error) if is_of_one_source(&error) => {
-                    let local = target.as_os_str().as_bytes().to_vec();
+                    let local = platform::path_bytes(target);
                     plan.refused.push(NotCopied { local, remote: source.clone(), error });
                 }
                 result => result?,
@@ -241,7 +246,7 @@ impl Plan {
         is_recursive: bool,
     ) -> Result<(), TransferError> {
         let shown = name::shown(source);
-        let path = Path::new(std::ffi::OsStr::from_bytes(source));
+        let path = platform::path_of(source).unwrap_or_default();
         let own_name = if source.ends_with(b"/.") { None } else { path.file_name() };
         let destination = match own_name {
             Some(name) if target.is_dir() => target.join(name),
@@ -290,28 +295,24 @@ impl Plan {
         reader: &mut R,
         base: &Base<'_>,
     ) -> Result<(), TransferError> {
-        let path_of = |bytes: Vec<u8>| PathBuf::from(std::ffi::OsString::from_vec(bytes));
         loop {
-            let found = match message::read(reader).await? {
-                Message::Entry(path, kind @ (Kind::File | Kind::Folder), meta) => {
-                    Found::Entry(path_of(path), kind, meta)
-                }
-                Message::LeftOut(path, error) => Found::LeftOut(path_of(path), error),
+            let (path, entry) = match message::read(reader).await? {
+                Message::Entry(path, kind @ (Kind::File | Kind::Folder), meta) => (path, Ok((kind, meta))),
+                Message::LeftOut(path, error) => (path, Err(error)),
                 Message::EndList(_) => return Ok(()),
                 other => return Err(unexpected(&other)),
             };
-            self.push_found(found, base)?;
+            self.push_found(path, entry, base)?;
         }
     }
 
-    /// What a walk has found, here or there.
-    fn push_found(&mut self, found: Found, base: &Base<'_>) -> Result<(), FileError> {
-        let (path, entry) = match found {
-            Found::Entry(path, kind, meta) => (path, Ok((kind, meta))),
-            Found::Part(path, _) => (path, Err(Found::part())),
-            Found::LeftOut(path, error) => (path, Err(error)),
-        };
-        let local = path.into_os_string().into_vec();
+    /// What a walk has found, here or there, or why it is left out.
+    fn push_found(
+        &mut self,
+        local: Vec<u8>,
+        entry: Result<(Kind, Meta), FileError>,
+        base: &Base<'_>,
+    ) -> Result<(), FileError> {
         let remote = join(base.remote, &local);
         let (store, may_be_there) = (Arc::clone(base.store), base.may_be_there);
         let item = Item { store, local, remote, meta: Meta::default(), may_be_there };
@@ -386,7 +387,7 @@ impl Plan {
             return Err(FileError::new(FileCode::WrongKind, format!("{} cannot be a file", path.display())));
         };
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Ok((self.store(parent)?, name.as_bytes().to_vec()))
+        Ok((self.store(parent)?, platform::name_bytes(name).to_vec()))
     }
 
     fn check_room(&self) -> Result<(), FileError> {

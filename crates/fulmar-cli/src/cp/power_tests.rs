@@ -150,7 +150,6 @@ impl Content {
 
 /// What stands in a folder: the disk before the copy, all of it certain.
 fn disk_of(folder: &Path) -> Disk {
-    use std::os::unix::fs::MetadataExt;
     let mut disk = Disk::default();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (inode, certain) = (entry.metadata().unwrap().ino(), std::fs::read(entry.path()).unwrap());

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cap_std::fs::{Dir, MetadataExt};
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::Dir;
 use tokio::sync::oneshot;
 
 use super::disk;

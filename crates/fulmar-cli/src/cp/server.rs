@@ -24,6 +24,7 @@ use super::source::Source;
 use super::store::Store;
 use super::walk::{Found, Walk};
 use super::work::{SHARE, blocking, caught};
+use crate::platform;
 
 /// How long a client may take to take the last word.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -366,8 +367,7 @@ async fn list<W: AsyncWrite + Unpin>(
 
 /// What is said of an entry: nothing, where version 1 has no words for it.
 fn listed(found: Found, version: Version) -> Option<Message> {
-    use std::os::unix::ffi::OsStringExt;
-    let bytes = |path: PathBuf| path.into_os_string().into_vec();
+    let bytes = |path: PathBuf| platform::path_bytes(&path);
     let too_long =
         || FileError::new(FileCode::BadName, format!("its path is longer than {PATH_BYTES_MAX} bytes"));
     let (path, said) = match found {

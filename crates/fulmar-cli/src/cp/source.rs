@@ -6,14 +6,15 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cap_std::fs::Metadata;
 
 use super::error::{FileCode, FileError};
 use super::message::{Hash, Meta};
 use super::store::Store;
+use crate::platform;
 
 /// Files up to this size are sent at once, without waiting to hear what the receiver has of them: asking
 /// would take longer than sending on any path worth the name.
@@ -28,9 +29,6 @@ pub const CHUNK_BYTES: u64 = 32 * 1024;
 
 /// Chunks read in one go; as many are read ahead of the network.
 const CHUNKS_AT_ONCE: usize = 16;
-
-/// Bytes of a block, as `stat` counts them.
-const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A file to be sent.
 #[derive(Debug)]
@@ -72,8 +70,8 @@ impl Source {
         if meta.size_bytes <= ASK_ABOVE_BYTES {
             source.read_whole(&file)?;
         } else {
-            let held =
-                file.metadata().map_err(|e| source.explain(&e))?.blocks().saturating_mul(STAT_BLOCK_BYTES);
+            let metadata = Metadata::from_file(&file).map_err(|e| source.explain(&e))?;
+            let held = platform::held_bytes(&metadata);
             source.sparse_bytes = (held < meta.size_bytes).then_some(held);
         }
         Ok(source)
@@ -118,9 +116,8 @@ impl Source {
 
     /// What has become of the file since it was opened.
     pub fn fate(&self, file: &File) -> Result<Fate, FileError> {
-        let (meta, now) = (&self.meta, file.metadata().map_err(|e| self.explain(&e))?);
-        let is_as_old =
-            (now.mtime(), now.mtime_nsec().clamp(0, 999_999_999) as u32) == (meta.mtime_s, meta.mtime_ns);
+        let (meta, now) = (&self.meta, Metadata::from_file(file).map_err(|e| self.explain(&e))?);
+        let is_as_old = platform::modified(&now) == (meta.mtime_s, meta.mtime_ns);
         Ok(match now.len().cmp(&meta.size_bytes) {
             std::cmp::Ordering::Greater => Fate::Grown,
             std::cmp::Ordering::Equal if is_as_old => Fate::Still,
@@ -162,7 +159,7 @@ struct At<'a>(&'a File, u64);
 
 impl Read for At<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read_at(buffer, self.1)?;
+        let count = platform::read_at(self.0, buffer, self.1)?;
         self.1 += count as u64;
         Ok(count)
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cap_std::fs::Dir;
 
 use super::error::{FileCode, FileError};
-use crate::units;
+use crate::{platform, units};
 
 /// What has been promised of each disk, by its number.
 #[derive(Debug, Default)]
@@ -30,10 +30,7 @@ impl Space {
     /// Room for so many bytes in this folder, or how much there is. Where the system does not say, nobody is
     /// refused: quotas and the like show in writing.
     pub fn promise(self: &Arc<Self>, folder: &Dir, bytes: u64) -> Result<Promise, FileError> {
-        let (disk, free) = match rustix::fs::fstatvfs(folder) {
-            Ok(stat) if stat.f_blocks > 0 => (stat.f_fsid, stat.f_bavail.saturating_mul(stat.f_frsize)),
-            _ => (0, u64::MAX),
-        };
+        let (disk, free) = platform::disk_room(folder).unwrap_or((0, u64::MAX));
         self.promise_of(disk, free, bytes)
     }
 

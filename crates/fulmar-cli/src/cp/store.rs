@@ -6,8 +6,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,11 +15,12 @@ use cap_std::fs::Dir;
 use super::disk;
 use super::error::{FileCode, FileError};
 use super::message::{FOLDER_MODE_MAX, Kind, Meta, PATH_BYTES_MAX};
-use super::meta::{NAME_BYTES_MAX, describe, name_of_kind};
+use super::meta::{NAME_BYTES_MAX, describe};
 use super::name;
 use super::part::{Place, is_part_name};
 use super::publish::Publisher;
 use super::space::Space;
+use crate::platform;
 
 /// A folder and all below it.
 #[derive(Debug)]
@@ -90,9 +89,8 @@ impl Store {
         self.dir.create_dir_all(&path).map_err(|e| explain(&path, &e))?;
         if is_new {
             // Writable for its owner whatever the source says, or nothing could be put inside.
-            let permissions = std::fs::Permissions::from_mode(mode & FOLDER_MODE_MAX | 0o700);
-            let permissions = cap_std::fs::Permissions::from_std(permissions);
-            self.dir.set_permissions(&path, permissions).map_err(|e| explain(&path, &e))?;
+            let mode = mode & FOLDER_MODE_MAX | 0o700;
+            platform::set_folder_mode(&self.dir, &path, mode).map_err(|e| explain(&path, &e))?;
             self.sync_above(&path).map_err(|e| explain(&path, &e))?;
         }
         Ok(())
@@ -114,7 +112,7 @@ impl Store {
             return Err(FileError::new(FileCode::WrongKind, "a file needs a name"));
         };
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if is_part_name(name.as_bytes()) {
+        if is_part_name(platform::name_bytes(name)) {
             let text = format!("{shown}: a name like this is that of the part of another file");
             return Err(FileError::new(FileCode::BadName, text));
         }
@@ -145,11 +143,11 @@ impl Store {
             let what =
                 entry.metadata().map_err(|e| reason(&e)).and_then(|metadata| match describe(&metadata) {
                     (Kind::Other | Kind::Missing, _) => {
-                        Err(FileError::new(FileCode::WrongKind, name_of_kind(&metadata)))
+                        Err(FileError::new(FileCode::WrongKind, platform::odd_kind(&metadata)))
                     }
                     known => Ok(known),
                 });
-            let is_part = is_part_name(entry.file_name().as_bytes());
+            let is_part = is_part_name(platform::name_bytes(&entry.file_name()));
             entries.push(Entry { path: path.join(entry.file_name()), what, is_part });
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
@@ -161,11 +159,12 @@ impl Store {
 /// too.
 fn relative(path: &[u8]) -> Result<PathBuf, FileError> {
     let shown = || name::shown(path);
-    if path.len() > PATH_BYTES_MAX || path.contains(&0) {
+    let can_be = path.len() <= PATH_BYTES_MAX && !path.contains(&0);
+    let Some(named) = platform::path_of(path).filter(|_| can_be) else {
         return Err(FileError::new(FileCode::BadName, format!("a path that no file can have: {}", shown())));
-    }
+    };
     let mut clean = PathBuf::new();
-    for component in Path::new(std::ffi::OsStr::from_bytes(path)).components() {
+    for component in named.components() {
         match component {
             Component::Normal(name) if name.len() <= NAME_BYTES_MAX => clean.push(name),
             Component::Normal(_) => {

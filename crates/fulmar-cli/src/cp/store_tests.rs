@@ -1,7 +1,7 @@
 //! What the store keeps inside, and what it makes of files that are there in part.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use proptest::prelude::*;
 

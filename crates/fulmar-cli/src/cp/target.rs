@@ -1,10 +1,10 @@
 //! Where a copy comes from or goes to: a path here, or `HOST:PATH`.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::name;
+use crate::platform;
 
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,9 +24,13 @@ impl Location {
     /// As `scp` does: the part before the first colon is a host, unless a slash comes earlier. `./a:b` is a
     /// file here. Paths may be any bytes, names of hosts are text.
     pub fn parse(text: &OsStr) -> Result<Self, String> {
-        let bytes = text.as_bytes();
+        let bytes = platform::name_bytes(text);
+        let here = || Ok(Self::Here(text.into()));
         if bytes.is_empty() {
             return Err("an empty name".into());
+        }
+        if platform::is_here(bytes) {
+            return here();
         }
         let (host, path) = if let Some(rest) = bytes.strip_prefix(b"[") {
             let end = rest.windows(2).position(|two| two == b"]:").ok_or("expected [ADDRESS]:PATH")?;
@@ -34,7 +38,7 @@ impl Location {
         } else {
             match bytes.iter().position(|byte| *byte == b':') {
                 Some(colon) if !bytes[..colon].contains(&b'/') => (&bytes[..colon], &bytes[colon + 1..]),
-                _ => return Ok(Self::Here(OsString::from_vec(bytes.to_vec()).into())),
+                _ => return here(),
             }
         };
         if host.is_empty() {
@@ -62,6 +66,8 @@ fn as_port(path: &[u8]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Location, String> {

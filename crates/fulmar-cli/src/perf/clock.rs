@@ -5,25 +5,9 @@
 //! 5905, section 8); the error is at most half of that exchange's RTT. A report says which of the two it
 //! rests on.
 
-use std::time::Duration;
-
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds on this machine's monotonic clock.
-pub fn monotonic_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-/// Processor time that this program has used so far, on all cores.
-pub fn cpu_time() -> Duration {
-    Duration::from_nanos(nanoseconds(ClockId::ProcessCPUTime))
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
+pub use crate::platform::{cpu_time, monotonic_ns};
 
 /// What tells one machine, since it was last started, from all others; empty where the system does not say.
 pub fn machine() -> String {

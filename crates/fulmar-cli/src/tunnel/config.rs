@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,17 +15,17 @@ use serde::Deserialize;
 use super::config_values as values;
 use super::near::forward::Spec;
 use super::near::login::Login;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use super::wire::packets::Delivery;
 use super::wire::target::Place;
 use crate::exit::Failure;
 use crate::limits::{self, LimitArgs, Wish};
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::network::Network;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::packets::{near::Wanted, route::Route};
 use crate::reach::{Certificate, TcpArgs, WayArgs, WayWanted};
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::transparent::rules::{Mode, Rules};
 use crate::trust;
 
@@ -42,10 +42,10 @@ pub struct Config {
     /// Forwards.
     pub forward: Vec<ForwardConfig>,
     /// Tunnels for packets.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     pub tun: Vec<TunConfig>,
     /// Connections that Linux hands over.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     pub transparent: Vec<TransparentConfig>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
@@ -138,7 +138,7 @@ impl GatewayConfig {
     }
 
     /// What it says of tunnels for packets.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     pub fn tun(&self) -> crate::packets::offer::TunArgs {
         let pool = self.tun.as_ref().and_then(|text| text.parse().ok());
         crate::packets::offer::TunArgs::new(pool, self.tun_nat, self.tun_inbound)
@@ -177,7 +177,7 @@ pub struct ForwardConfig {
 }
 
 /// As `fulmar tun`.
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunConfig {
@@ -203,7 +203,7 @@ pub struct TunConfig {
     pub inbound: bool,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 impl TunConfig {
     /// What the tunnel is to be like.
     pub fn wanted(&self) -> Wanted {
@@ -213,7 +213,7 @@ impl TunConfig {
 }
 
 /// As `fulmar transparent`.
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransparentConfig {
@@ -236,7 +236,7 @@ pub struct TransparentConfig {
     pub user: Option<String>,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 impl TransparentConfig {
     /// What is to be handed over.
     pub fn rules(&self) -> Rules {
@@ -295,12 +295,12 @@ impl Config {
         for host in self.proxy.iter().map(|p| &p.host).chain(self.forward.iter().map(|f| &f.host)) {
             self.host(host)?;
         }
-        #[cfg(target_os = "linux")]
+        #[cfg(machine)]
         self.check_of_linux()?;
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     fn check_of_linux(&self) -> Result<(), String> {
         let mut devices = std::collections::BTreeSet::new();
         for tun in &self.tun {

@@ -1,7 +1,7 @@
 //! How single values of config.toml are written, and what they are if they are not.
 
 use std::net::SocketAddr;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Deserializer};
 
 use super::near::forward::parse_port;
 use super::near::login::Login;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use super::wire::packets::Delivery;
 use super::wire::target::Place;
 use crate::listen::parse_listen;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::packets::near;
 use crate::profile_names::parse_profile;
 use crate::reach;
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::transparent::rules;
 use crate::units;
 
@@ -29,27 +29,27 @@ pub(super) fn proxy_default() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1080))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn delivery_default() -> Delivery {
     Delivery::AnyOrder
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn mtu_default() -> u16 {
     near::MTU
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn transparent_default() -> NonZeroU16 {
     const { NonZeroU16::new(rules::PORT).unwrap() }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn user<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     checked(deserializer, rules::parse_user).map(Some)
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn device_default() -> String {
     near::DEVICE.into()
 }
@@ -102,23 +102,23 @@ pub(super) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 }
 
 /// A network for tunnels, as it is written: where it is used, it is a pool of addresses that are taken.
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let same = |text: &str| text.parse::<crate::packets::pool::Pool>().map(|_| text.to_owned());
     checked(deserializer, same).map(Some)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(machine))]
 pub(super) fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     checked(deserializer, |_| Err("tunnels for packets need Linux")).map(Some)
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn device<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     checked(deserializer, near::parse_device)
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 pub(super) fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     let bytes = u16::deserialize(deserializer)?;
     near::parse_mtu(&bytes.to_string()).map_err(serde::de::Error::custom)

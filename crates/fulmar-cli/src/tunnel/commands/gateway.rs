@@ -55,7 +55,7 @@ pub struct Args {
     invite: bool,
     #[command(flatten)]
     watch: WatchArgs,
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     #[command(flatten)]
     tun: crate::packets::offer::TunArgs,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         tcp: args.tcp.or(section.map(|section| section.tcp()).unwrap_or_default()),
     };
     let gateway = open()?;
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     let _changed = args.tun.or(section.map(|section| section.tun()).unwrap_or_default()).offer(&gateway)?;
     let listener = reach::listen(&server, Service::Tunnel)?;
     let mut watch = args.watch.or(config.metrics).bind().await?;

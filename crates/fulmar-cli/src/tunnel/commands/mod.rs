@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use fulmar::identity::Host;
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Failure;
 use crate::host_names::HostParser;
 use crate::limits::LimitArgs;
+use crate::platform;
+/// Each connection needs a descriptor; many systems allow a thousand unless asked for more.
+pub use crate::platform::raise_descriptor_limit;
 use crate::reach::{Manner, MannerArgs};
 use crate::trust;
 use crate::tunnel::config::{Config, keep_limits};
@@ -123,20 +125,11 @@ pub async fn until_told(work: impl Future<Output = ()>) -> Result<(), Failure> {
 /// Works until that is done, or a signal asks for the end.
 pub async fn until<T>(work: impl Future<Output = T>) -> Result<Result<T, Asked>, Failure> {
     let no_signal = |error: std::io::Error| Failure::Other(format!("no signals: {error}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(no_signal)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signal)?;
+    let mut terminate = platform::on_terminate().map_err(no_signal)?;
+    let mut interrupt = platform::on_interrupt().map_err(no_signal)?;
     tokio::select! {
         done = work => Ok(Ok(done)),
         _ = terminate.recv() => Ok(Err(Asked::Terminate)),
         _ = interrupt.recv() => Ok(Err(Asked::Interrupt)),
-    }
-}
-
-/// Each connection needs a descriptor; many systems allow a thousand unless asked for more.
-pub fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).is_err() {
-        tracing::debug!("the limit on open files stays as it is");
     }
 }

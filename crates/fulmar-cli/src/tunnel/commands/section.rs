@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::reach::{self, Listener, Manner, ServerArgs};
 use crate::serve;
 use crate::tunnel::config::{Config, ForwardConfig, GatewayConfig, ProxyConfig};
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::tunnel::config::{TransparentConfig, TunConfig};
 use crate::tunnel::flow::tcp;
 use crate::tunnel::near::client::Client;
@@ -23,7 +23,7 @@ use crate::tunnel::near::login::Login;
 use crate::tunnel::near::proxy;
 use crate::tunnel::near::reverses::Reverse;
 use crate::tunnel::watch::report::{Observed, ObservedClient, ObservedGateway};
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 use crate::{
     packets::near::Near,
     system::Changed,
@@ -56,10 +56,10 @@ pub enum Section {
     /// `[[forward]]`
     Forward(ForwardConfig),
     /// `[[tun]]`
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Tun(TunConfig),
     /// `[[transparent]]`
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Transparent(TransparentConfig),
 }
 
@@ -94,7 +94,7 @@ impl Unit {
     }
 
     async fn end_handed_over(&self) {
-        #[cfg(target_os = "linux")]
+        #[cfg(machine)]
         {
             let flows = Arc::clone(&lock(&self.opened).flows);
             flows.end().await;
@@ -108,7 +108,7 @@ impl Section {
         let sections = config.gateway.iter().cloned().map(Self::Gateway);
         let sections = sections.chain(config.proxy.iter().cloned().map(Self::Proxy));
         let sections = sections.chain(config.forward.iter().cloned().map(Self::Forward));
-        #[cfg(target_os = "linux")]
+        #[cfg(machine)]
         let sections = sections
             .chain(config.tun.iter().cloned().map(Self::Tun))
             .chain(config.transparent.iter().cloned().map(Self::Transparent));
@@ -130,9 +130,9 @@ impl Section {
                 format!("proxy {section:?} {login:?} {}", host(&section.host))
             }
             Self::Forward(section) => format!("forward {section:?} {}", host(&section.host)),
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Self::Tun(section) => format!("tun {section:?} {}", host(&section.host)),
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Self::Transparent(section) => format!("transparent {section:?} {}", host(&section.host)),
         }
     }
@@ -168,14 +168,14 @@ impl Section {
                 tasks.spawn(forward(route, section, entrances, opened, name));
                 format!("forward at {at}")
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Self::Tun(section) => {
                 let (gateways, manner) = route(config, &section.host)?;
                 let near = Near::new(gateways, manner, section.wanted());
                 tasks.spawn(tunnel(near, Arc::clone(&opened)));
                 format!("tun {}", section.device)
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Self::Transparent(section) => {
                 let (rules, route) = (section.rules(), route(config, &section.host)?);
                 let entrance = transparent::Entrance::bind(&rules)?;
@@ -193,7 +193,7 @@ struct Opened {
     observed: Option<Arc<dyn Observed>>,
     client: Option<Client>,
     listener: Option<Arc<Listener>>,
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     flows: Arc<transparent::Flows>,
 }
 
@@ -218,7 +218,7 @@ fn begin_gateway(
     let (allowed, tcp) = (Default::default(), section.tcp());
     let server = ServerArgs { listen, profile, allowed, memory_bytes, invites: false, tcp };
     let gateway = gateway::open()?;
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     let changed = section.tun().offer(&gateway)?;
     let files = section.root.as_deref().map(|root| open_files(root, section.read_only)).transpose()?;
     let listener = Arc::new(reach::listen_for(&server, serve::services(files.is_some(), true))?);
@@ -230,7 +230,7 @@ fn begin_gateway(
     let at = format!("gateway at {}, key {}", listener.places(), listener.fingerprint);
     let work = async move {
         // The changes for tunnels last as long as the gateway.
-        #[cfg(target_os = "linux")]
+        #[cfg(machine)]
         let _changed = changed;
         match files {
             Some(files) => serve::accept_both(&listener, &files, &gateway, false).await,
@@ -298,7 +298,7 @@ async fn forward(route: Way, section: ForwardConfig, entrances: Vec<Entrance>, o
 }
 
 /// Carries packets for ever.
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 async fn tunnel(near: Near, opened: Shared) {
     loop {
         let carried = async {
@@ -316,7 +316,7 @@ async fn tunnel(near: Near, opened: Shared) {
 }
 
 /// Has connections handed over, for ever; the rules are in force once the gateway is there.
-#[cfg(target_os = "linux")]
+#[cfg(machine)]
 async fn hand_over(route: Way, rules: Rules, entrance: transparent::Entrance, opened: Shared) {
     let client = connect(route).await;
     show_client(&opened, "transparent", format!("port {}", rules.port), &client);

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::exit::Failure;
 use crate::listen::parse_listen_here;
+use crate::platform;
 use crate::trust;
 use crate::tunnel::watch::control::{Socket, reload};
 use crate::tunnel::watch::metrics;
@@ -73,7 +73,7 @@ impl Watch {
 
 /// Reads files again whenever SIGHUP comes.
 pub async fn reload_on_hangup(commands: &[Arc<dyn Observed>]) {
-    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
+    let Ok(mut hangup) = platform::on_hangup() else { return std::future::pending().await };
     while hangup.recv().await.is_some() {
         match reload(commands) {
             Ok(told) => told.iter().for_each(|told| tracing::info!("{told}")),

@@ -35,7 +35,7 @@ pub struct Gateway {
     /// Clients turned away since the beginning, though their key is known.
     turned_away: AtomicU64,
     /// Addresses of tunnels for packets, if they are offered.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     tun: std::sync::OnceLock<crate::packets::pool::Pool>,
 }
 
@@ -60,13 +60,13 @@ impl Gateway {
             accounts: Accounts::default(),
             guests: Mutex::default(),
             turned_away: AtomicU64::new(0),
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             tun: std::sync::OnceLock::new(),
         })
     }
 
     /// Offers tunnels for packets from now on, with addresses of this pool.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     pub fn offer_tun(&self, pool: crate::packets::pool::Pool) {
         // A second pool would be a second gateway's.
         let _ = self.tun.set(pool);
@@ -112,7 +112,7 @@ impl Gateway {
             return None;
         }
         let guest = Guest::on(session, grants.rules, Arc::clone(&account));
-        #[cfg(target_os = "linux")]
+        #[cfg(machine)]
         let guest = guest.with_tun(self.tun.get().cloned());
         let guest = Arc::new(guest);
         let comment = grants.comment;

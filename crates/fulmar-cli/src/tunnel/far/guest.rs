@@ -14,7 +14,7 @@ use super::visitors::{Bound, Door};
 use crate::session::Session;
 use crate::tunnel::flow::datagrams::{Datagrams, End};
 use crate::tunnel::flow::dial;
-use crate::tunnel::flow::halves::{BoxedHalves, RecvHalf, SendHalf, boxed_unix};
+use crate::tunnel::flow::halves::{BoxedHalves, RecvHalf, SendHalf};
 use crate::tunnel::flow::pump::pump;
 use crate::tunnel::flow::tcp::boxed_tcp;
 use crate::tunnel::flow::traffic::Way;
@@ -43,7 +43,7 @@ pub struct Guest {
     is_greeted: AtomicBool,
     /// Needed to open streams to the client.
     session: Option<Session>,
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     tun: Option<crate::packets::pool::Pool>,
 }
 
@@ -66,7 +66,7 @@ impl Guest {
             has_begun: AtomicBool::new(false),
             is_greeted: AtomicBool::new(false),
             session: None,
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             tun: None,
         }
     }
@@ -78,12 +78,12 @@ impl Guest {
     }
 
     /// Offers it a tunnel for packets, with addresses of this pool.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     pub fn with_tun(self, tun: Option<crate::packets::pool::Pool>) -> Self {
         Self { tun, ..self }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     async fn open_tun<R, W>(
         &self,
         wish: &crate::tunnel::wire::packets::Wish,
@@ -169,7 +169,7 @@ impl Guest {
                 tracing::debug!(%target, error = result.as_ref().err().map(tracing::field::display), "flow");
                 result
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(machine)]
             Request::Tun(wish) => self.open_tun(&wish, recv, send).await,
             Request::Listen { at, listener } => self.listen(&at, listener, recv, send).await,
             Request::Incoming { .. } => refuse(&mut send, malformed("out of turn".into())).await,
@@ -216,7 +216,7 @@ impl Guest {
         match target {
             Target::Unix(path) => {
                 let _turn = self.account.dial().await;
-                Ok((None, boxed_unix(dial::unix(path, &rules).await?)))
+                Ok((None, dial::unix(path, &rules).await?))
             }
             Target::Tcp(place) | Target::Udp(place) => {
                 // Names that hang hold no turn of those who connect.

@@ -4,10 +4,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UdpSocket, UnixStream};
+use tokio::net::{TcpStream, UdpSocket};
 
+use super::halves::BoxedHalves;
 use super::lookups::Lookups;
-use super::tcp;
+use super::{tcp, unix_sockets};
 use crate::descriptors::Descriptors;
 use crate::tunnel::policy::address;
 use crate::tunnel::policy::rules::Rules;
@@ -40,14 +41,14 @@ pub async fn udp(place: &Place, addresses: Vec<SocketAddr>) -> Result<(UdpSocket
 }
 
 /// Connects to a Unix socket.
-pub async fn unix(path: &str, rules: &Rules) -> Result<UnixStream, OpenError> {
+pub async fn unix(path: &str, rules: &Rules) -> Result<BoxedHalves, OpenError> {
     if !rules.allows_socket(path) {
         let text = format!(
             "{path} is not permitted; the gateway's owner can write permit=\"{path}\" before your key in authorized_keys"
         );
         return Err(OpenError::new(Code::Forbidden, text));
     }
-    UnixStream::connect(path).await.map_err(|error| OpenError::of_connect(&error, path))
+    unix_sockets::connect(path).await.map_err(|error| OpenError::of_connect(&error, path))
 }
 
 async fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
@@ -182,8 +183,8 @@ mod tests {
         assert_eq!(refused.code, Code::Refused);
         let unknown = tcp(&Place::new("no-such-name.invalid", 1), &everything).await.unwrap_err();
         assert_eq!(unknown.code, Code::NameUnknown);
-        let socket = unix("/no/such/socket", &everything).await.unwrap_err();
+        let socket = unix("/no/such/socket", &everything).await.err().unwrap();
         assert_eq!(socket.code, Code::Refused);
-        assert_eq!(unix("/run/x", &Rules::default()).await.unwrap_err().code, Code::Forbidden);
+        assert_eq!(unix("/run/x", &Rules::default()).await.err().unwrap().code, Code::Forbidden);
     }
 }

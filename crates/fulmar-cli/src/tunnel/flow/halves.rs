@@ -4,14 +4,11 @@
 //! missing. So a half that is dropped without an end counts as cut off.
 
 use std::io;
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use fulmar::{FinishError, RecvStream, SendStream, WriteError};
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{UnixStream, unix};
 
 /// The application's code of a stream that was cut off (docs/internals/tunnel-protocol.md, section 4).
 pub const CUT_OFF: u64 = 1;
@@ -131,20 +128,6 @@ impl RecvHalf for Prefixed {
     }
 }
 
-/// A Unix socket knows no reset: who writes to it hears that nobody reads, who reads sees an end. (Linux
-/// tells a reader of a reset only where something that it had sent was not read.)
-impl SendHalf for unix::OwnedWriteHalf {
-    fn cut_off(&mut self) {
-        let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);
-    }
-}
-
-impl RecvHalf for unix::OwnedReadHalf {
-    fn cut_off(&mut self) {
-        let _ = SockRef::from(AsRef::<UnixStream>::as_ref(self)).shutdown(Shutdown::Both);
-    }
-}
-
 /// A stream of any kind, as a target or a visitor of the tunnel.
 pub type BoxedHalves = (Box<dyn RecvHalf>, Box<dyn SendHalf>);
 
@@ -158,10 +141,4 @@ impl RecvHalf for Box<dyn RecvHalf> {
     fn cut_off(&mut self) {
         (**self).cut_off();
     }
-}
-
-/// Both halves of a Unix socket, in boxes.
-pub fn boxed_unix(stream: UnixStream) -> BoxedHalves {
-    let (read, write) = stream.into_split();
-    (Box::new(read), Box::new(write))
 }

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::TcpListener;
 
-use super::halves::{BoxedHalves, boxed_unix};
+use super::halves::BoxedHalves;
 use super::tcp::{self, Carried, boxed_tcp};
+use super::unix_sockets::UnixListener;
 use crate::tunnel::wire::error::OpenError;
 use crate::tunnel::wire::target::{Place, Target};
 
@@ -38,7 +39,7 @@ impl Listener {
         let failed = |error: io::Error| OpenError::of_connect(&error, format!("cannot listen at {at}"));
         match at {
             Target::Unix(path) => {
-                let listener = bind_unix(path).await.map_err(failed)?;
+                let listener = UnixListener::bind(path).await.map_err(failed)?;
                 Ok(Self::Unix(listener, path.into()))
             }
             Target::Tcp(place) | Target::Udp(place) => {
@@ -68,10 +69,9 @@ impl Listener {
                 Self::Tcp(listener) => {
                     listener.accept().await.map(|(stream, peer)| (boxed_tcp(stream), peer.to_string()))
                 }
-                Self::Unix(listener, path) => listener
-                    .accept()
-                    .await
-                    .map(|(stream, _)| (boxed_unix(stream), path.display().to_string())),
+                Self::Unix(listener, path) => {
+                    listener.accept().await.map(|stream| (stream, path.display().to_string()))
+                }
             };
             match accepted {
                 Ok(accepted) => return accepted,
@@ -98,54 +98,8 @@ pub async fn rest(error: &io::Error) {
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
 
-/// A socket for its owner only: whoever can open it uses the tunnel.
-async fn bind_unix(path: &str) -> io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
-    // One that nobody listens at any more is a leftover. One whose owner is too busy to answer is not, and is
-    // not waited for.
-    let is_dead =
-        UnixStream::connect(path).await.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-    let is_socket = std::fs::symlink_metadata(path)
-        .is_ok_and(|meta| std::os::unix::fs::FileTypeExt::is_socket(&meta.file_type()));
-    if is_dead && is_socket {
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
-}
-
 /// The address that a place to listen at stands for.
 pub async fn address(place: &Place) -> io::Result<SocketAddr> {
     let mut found = tokio::net::lookup_host((place.host.as_str(), place.port)).await?;
     found.next().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_socket_whose_owner_does_not_accept_is_not_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let text = path.to_str().unwrap();
-        let owner = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
-        owner.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
-        owner.listen(0).unwrap();
-        // As many as the queue takes: from then on connecting would wait.
-        let _queue: Vec<_> = std::iter::from_fn(|| {
-            let next = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
-            next.set_nonblocking(true).unwrap();
-            next.connect(&socket2::SockAddr::unix(&path).unwrap()).ok().map(|()| next)
-        })
-        .collect();
-        let begin = std::time::Instant::now();
-        let error = bind_unix(text).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{error}");
-        assert!(begin.elapsed() < Duration::from_secs(20) && path.exists());
-        // Nobody listens any more: a leftover.
-        drop(owner);
-        drop(bind_unix(text).await.unwrap());
-    }
 }

@@ -5,7 +5,7 @@
 //! | [`halves`] | what can be read and written, whatever it is |
 //! | [`local`] | where programs come in |
 //! | [`lookups`], [`dial`] | how names are resolved and targets reached |
-//! | [`tcp`], [`pump`] | how bytes are carried |
+//! | [`tcp`], [`unix_sockets`], [`pump`] | how bytes are carried |
 //! | [`udp`], [`datagrams`], [`waiting`] | how the packets of UDP are carried |
 //! | [`shared_socket`], [`peers`] | how one socket of UDP serves many |
 //! | [`drops`], [`traffic`] | what is counted, and held back |
@@ -22,4 +22,9 @@ pub mod shared_socket;
 pub mod tcp;
 pub mod traffic;
 pub mod udp;
+#[cfg(unix)]
+pub mod unix_sockets;
+#[cfg(not(unix))]
+#[path = "no_unix_sockets.rs"]
+pub mod unix_sockets;
 pub mod waiting;

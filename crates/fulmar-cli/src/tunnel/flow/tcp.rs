@@ -8,7 +8,6 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +24,9 @@ use super::halves::{BoxedHalves, RecvHalf, SendHalf};
 const KEEP_ALIVE: Duration = Duration::from_secs(120);
 
 /// Closing this socket sends a reset from now on. Those that a listener accepts are as the listener is.
-pub fn reset_on_close(socket: &impl AsFd) {
+pub fn reset_on_close<'a>(socket: impl Into<SockRef<'a>>) {
     // Linux takes it for every TCP socket; a peer that has reset us already needs no reset.
-    let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+    let _ = socket.into().set_linger(Some(Duration::ZERO));
 }
 
 /// Listens at an address for connections that are to be carried.

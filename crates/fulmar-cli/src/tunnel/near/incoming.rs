@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::link::Link;
 use super::reverses::Reverses;
 use crate::tunnel::flow::dial;
-use crate::tunnel::flow::halves::{BoxedHalves, TunnelSend, boxed_unix};
+use crate::tunnel::flow::halves::{BoxedHalves, TunnelSend};
 use crate::tunnel::flow::lookups::Lookups;
 use crate::tunnel::flow::pump::pump;
 use crate::tunnel::flow::tcp::boxed_tcp;
@@ -204,7 +204,7 @@ async fn visit(
 async fn dial_here(to: &Target, lookups: &Lookups) -> Result<(Option<SocketAddr>, BoxedHalves), OpenError> {
     let rules = Rules::everything();
     match to {
-        Target::Unix(path) => Ok((None, boxed_unix(dial::unix(path, &rules).await?))),
+        Target::Unix(path) => Ok((None, dial::unix(path, &rules).await?)),
         Target::Tcp(place) | Target::Udp(place) => {
             let stream = dial::tcp(place, dial::resolve(place, &rules, lookups).await?).await?;
             Ok((stream.peer_addr().ok(), boxed_tcp(stream)))

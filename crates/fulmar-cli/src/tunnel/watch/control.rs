@@ -2,17 +2,16 @@
 //! it: one word in, one line of JSON out.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 use super::report::{Observed, Report};
 use crate::limits;
+use crate::platform::{ControlListener, ask_control, make_private_folder};
 use crate::turned_away::{self, Refused};
 
 /// How long either side waits for the other.
@@ -38,7 +37,7 @@ pub enum Answer {
 /// The socket of this process. It goes away with this.
 #[derive(Debug)]
 pub struct Socket {
-    listener: UnixListener,
+    listener: ControlListener,
     path: PathBuf,
 }
 
@@ -52,19 +51,15 @@ impl Socket {
     /// Makes the socket, for the same user only.
     pub fn bind(home: &Path) -> io::Result<Self> {
         let folder = home.join("run");
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        make_private_folder(&folder)?;
         let path = folder.join(format!("{}.sock", std::process::id()));
-        // A process with our number that is no more may have left it.
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path })
+        Ok(Self { listener: ControlListener::bind(&path)?, path })
     }
 
     /// Answers until this is dropped.
-    pub async fn serve(self, commands: Vec<Arc<dyn Observed>>) {
+    pub async fn serve(mut self, commands: Vec<Arc<dyn Observed>>) {
         loop {
-            let Ok((stream, _)) = self.listener.accept().await else {
+            let Ok(stream) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
@@ -74,8 +69,8 @@ impl Socket {
     }
 }
 
-async fn answer(stream: UnixStream, commands: Vec<Arc<dyn Observed>>) -> io::Result<()> {
-    let (recv, mut send) = stream.into_split();
+async fn answer(stream: impl AsyncRead + AsyncWrite, commands: Vec<Arc<dyn Observed>>) -> io::Result<()> {
+    let (recv, mut send) = tokio::io::split(stream);
     let mut word = String::new();
     BufReader::new(recv.take(WORD_BYTES_MAX)).read_line(&mut word).await?;
     let answer = match word.trim() {
@@ -120,7 +115,7 @@ pub async fn ask_all(home: &Path, word: &str) -> Vec<(u32, Result<Answer, String
 }
 
 async fn ask(path: &Path, word: &str) -> io::Result<Answer> {
-    let (recv, mut send) = UnixStream::connect(path).await?.into_split();
+    let (recv, mut send) = tokio::io::split(ask_control(path).await?);
     send.write_all(format!("{word}\n").as_bytes()).await?;
     let mut line = Vec::new();
     BufReader::new(recv).read_until(b'\n', &mut line).await?;

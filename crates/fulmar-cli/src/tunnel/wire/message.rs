@@ -58,7 +58,7 @@ pub enum Request {
         listener: u64,
     },
     /// Client: carry IP packets on this connection.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Tun(super::packets::Wish),
     /// Gateway: somebody has come to a listener; this stream is the connection with them.
     Incoming {
@@ -94,7 +94,7 @@ pub enum Answer {
         address: Option<SocketAddr>,
     },
     /// Gateway: IP packets are carried.
-    #[cfg(target_os = "linux")]
+    #[cfg(machine)]
     Tun(super::packets::Grant),
     /// No.
     Refused {
