@@ -109,8 +109,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_an_address_once_and_that_of_a_name() {
-        let why =
-            |host: &str| rules("").judge(&Place::new(host, 80), "10.0.0.1".parse().unwrap()).unwrap_err();
+        let why = |host: &str| {
+            Rules::default().judge(&Place::new(host, 80), "10.0.0.1".parse().unwrap()).unwrap_err()
+        };
         let literal = why("10.0.0.1");
         assert!(
             literal.starts_with("it is a private address (Private-Use), and not permitted; "),
