@@ -19,10 +19,6 @@ const PACKETS_UNSEEN: u32 = 1000;
 /// A queue that loses no more than this share of our packets is not full: those who fill it obey (CUBIC), and
 /// giving way to them is no help to anybody.
 const LOSS_MIN: f64 = 0.02;
-/// If all who share a queue come down, less than this part of what they lost is lost. If as much is, the step
-/// moved nothing, and the next one takes twice as long: the rate must not fall faster than anything can be
-/// learnt of whose losses they are.
-const HELPED: f64 = 0.75;
 
 /// More than this is seldom the path's.
 const LOSS_HEAVY: f64 = 0.16;
@@ -43,8 +39,6 @@ pub(super) struct Carried {
     acked_bytes: u64,
     /// The rounds' time: probes may have come between.
     elapsed: Duration,
-    /// The share that was lost when the rate last came down.
-    pub(super) lost_before: f64,
 }
 
 impl Carried {
@@ -56,13 +50,7 @@ impl Carried {
             link_rate: Rate::ZERO,
             acked_bytes: 0,
             elapsed: Duration::ZERO,
-            lost_before: 0.0,
         }
-    }
-
-    /// None yet, since the rate came down when so much was lost.
-    pub(super) fn after(lost_before: f64) -> Self {
-        Self { lost_before, ..Self::new() }
     }
 
     /// Adds a round that took so long.
@@ -103,10 +91,8 @@ impl Carried {
     /// The rounds may have met one that is always full: what the link carried in the mean, with `compensated`
     /// of the loss made up for; less where the loss is heavy.
     pub(super) fn without_queue(&self, compensated: f64) -> Option<Rate> {
-        let has_helped = self.lost_before == 0.0 || self.lost_share() < HELPED * self.lost_before;
-        let times = if has_helped { 1 } else { 2 };
-        let is_enough = self.rounds >= times * ROUNDS_UNSEEN
-            || (self.rounds >= times * ROUNDS && self.packets >= times * PACKETS_UNSEEN);
+        let is_enough =
+            self.rounds >= ROUNDS_UNSEEN || (self.rounds >= ROUNDS && self.packets >= PACKETS_UNSEEN);
         let is_telling = is_enough && self.lost_share() > LOSS_MIN;
         let factor = if self.has_heavy_loss() { LOSS_HEAVY_FACTOR } else { 1.0 };
         self.part_of_mean(factor, compensated).filter(|_| is_telling)
@@ -147,15 +133,6 @@ mod tests {
         assert_eq!(found(6, 12, 0.06), Some(106_382));
         assert_eq!(found(6, 12, 0.5), Some(113_636), "never more than was lost");
         assert_eq!(found(6, 20, 0.2), Some(114_999), "less where the loss is heavy");
-    }
-
-    #[test]
-    fn a_step_that_did_not_help_is_followed_late() {
-        let found = |rounds, lost_packets| {
-            let carried = Carried { lost_before: 0.4, ..after(rounds, lost_packets) };
-            carried.without_queue(0.0).is_some()
-        };
-        assert!(found(6, 20) && !found(11, 38) && found(12, 38));
     }
 
     #[test]

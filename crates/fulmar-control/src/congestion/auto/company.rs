@@ -86,7 +86,8 @@ impl Auto {
         let is_dip =
             self.tally.rtt_samples > 0 && self.drains.is_dip(now, rtt, blind_dip_margin(rtt, spread));
         let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
-        if !is_steady || !self.may_be_blind(now, path) {
+        // An application that sends less than the path carries has no queue to drain, and would only be late.
+        if !is_steady || self.tally.is_app_limited || !self.may_be_blind(now, path) {
             return false;
         }
         let period = moments::blind_period(self.model.rtt_min().unwrap_or_default());
@@ -95,6 +96,11 @@ impl Auto {
         // It may be BBR's trough: until that is known nothing of ours may move the queue.
         let may_follow = !is_ours && !was_drained && !self.troughs.is_open();
         moments::has_come(self.round_started_at, now, period) || (is_dip && may_follow)
+    }
+
+    /// How deep. A policer saves up what is not sent, and others take it: there who drains deep falls behind.
+    pub(super) fn common_drain(&self) -> Slow {
+        if self.policer.is_known() { Slow::DeepDown } else { Slow::Together }
     }
 
     /// The window begins at what the rate needs at the present round trip: less would be a gift, more an

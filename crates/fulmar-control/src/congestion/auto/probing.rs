@@ -86,7 +86,7 @@ impl Auto {
         let is_joining = self.joins_drain(now, path);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
-            _ if is_joining => self.enter_drain(now, Slow::Together),
+            _ if is_joining => self.enter_drain(now, self.common_drain()),
             _ if self.may_fill(now) => self.enter_fill(now),
             _ if was_wrong => self.enter(Phase::slow(Slow::Down)),
             Phase::Slow { .. } => self.judge_slow(now, path),
@@ -339,7 +339,7 @@ impl Auto {
         let may_hide = self.may_hide_queue(now);
         let is_telling = self.sent_gain <= 1.0 && !self.tally.is_blackout && self.has(Mechanism::Carried);
         if !is_telling || !(has_queue || may_hide) {
-            self.carried = Carried::after(self.carried.lost_before);
+            self.carried = Carried::new();
             return;
         }
         self.carried.on_round(&self.tally, now - self.round_started_at);
@@ -359,9 +359,7 @@ impl Auto {
         };
         if let Some(rate) = carried {
             self.model.lower(rate);
-            // At a policer coming down does help, though late.
-            let lost_before = if self.policer.is_known() { 0.0 } else { self.carried.lost_share() };
-            self.carried = Carried::after(lost_before);
+            self.carried = Carried::new();
         }
     }
 
