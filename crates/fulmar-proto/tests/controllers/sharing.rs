@@ -128,7 +128,7 @@ fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
 }
 
 /// In the mean over the moments of the start who has less has 0.45 and more, whoever was there first; without
-/// BBR's window and pace ours has 0.11 (`stubborn`).
+/// BBR's window and pace ours has 0.11 (`insistent`).
 #[test]
 fn auto_holds_its_own_beside_bbr() {
     assert_shared_whenever_begun(&Link::new(100, 20), &["auto", "bbr"], 40.0, 0.4);
@@ -143,7 +143,7 @@ fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
         let (link, gaps) = (Link::new(100, 20).lossy(0.02, 0.0), [500, 800, 1100, 1400, 1700, 2000]);
         share_beside(|| Box::new(Bbr::new(MTU)), &link, without, &gaps, [7.0, 10.0])
     };
-    let (with, without) = (beside(None), beside(Some(Mechanism::Stubborn)));
+    let (with, without) = (beside(None), beside(Some(Mechanism::Insistent)));
     assert!((0.35..0.6).contains(&with) && without < 0.3, "{with}, {without}");
 }
 
@@ -153,9 +153,9 @@ fn auto_has_its_share_before_bbr_looks_for_the_shortest_round_trip() {
 fn auto_has_its_share_beside_one_who_gives_way_only_to_look() {
     let beside = |without| {
         let (link, gaps) = (Link::new(100, 20).lossy(0.02, 0.0), [1000, 1300, 1600, 1900]);
-        share_beside(|| Box::<Stubborn>::default(), &link, without, &gaps, [25.0, 45.0])
+        share_beside(|| Box::<Insistent>::default(), &link, without, &gaps, [25.0, 45.0])
     };
-    let (with, without) = (beside(None), beside(Some(Mechanism::Stubborn)));
+    let (with, without) = (beside(None), beside(Some(Mechanism::Insistent)));
     assert!((0.35..0.5).contains(&with) && without < 0.2, "{with}, {without}");
 }
 
@@ -359,13 +359,13 @@ fn who_is_far_sees_the_queue_of_who_is_near() {
 /// Takes nothing for congestion: so many bytes under way, but for four packets for 200 ms in each ten
 /// seconds.
 #[derive(Debug, Default)]
-struct Stubborn {
+struct Insistent {
     now: Duration,
 }
 
-impl CongestionController for Stubborn {
+impl CongestionController for Insistent {
     fn name(&self) -> &'static str {
-        "stubborn"
+        "insistent"
     }
 
     fn on_feedback(&mut self, feedback: &Feedback, _: &PathView) {

@@ -5,8 +5,8 @@
 /// A mechanism of [`Auto`](super::Auto).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// The floor: random loss is compensated.
-    Floor,
+    /// Random loss is compensated.
+    RandomLoss,
     /// On a long path start-up jumps to the rate that packet trains show.
     Trains,
     /// The same through jitter, and clumps where the first packets moved the round trip.
@@ -16,14 +16,14 @@ pub enum Mechanism {
     /// A long round trip that is steady shows a queue that is short beside it.
     Steady,
     /// A window like a rival's beside one.
-    Company,
+    Competitive,
     /// BBR's window and pace beside one that takes no loss for congestion.
-    Stubborn,
-    /// Room for ACKs in bunches.
-    Bunches,
+    Insistent,
+    /// Room for aggregated ACKs.
+    Aggregation,
     /// Loss is learned only where our probing moves the path.
     Alone,
-    /// The floor is compared with slow rounds from time to time.
+    /// The random loss is compared with slow rounds from time to time.
     Check,
     /// A probe's own queue is drained for no longer than it takes.
     Brief,
@@ -45,19 +45,19 @@ pub enum Mechanism {
 }
 
 use Mechanism::{
-    Alone, Brief, Bunches, Carried, Check, Company, Flights, Floor, Jitter, Join, Narrow, Policer, Restless,
-    RttProbe, Spread, Steady, Stubborn, Trains,
+    Aggregation, Alone, Brief, Carried, Check, Competitive, Flights, Insistent, Jitter, Join, Narrow,
+    Policer, RandomLoss, Restless, RttProbe, Spread, Steady, Trains,
 };
 
 const ALL: [(&str, Mechanism); 18] = [
-    ("floor", Floor),
+    ("random-loss", RandomLoss),
     ("trains", Trains),
     ("flights", Flights),
     ("spread", Spread),
     ("steady", Steady),
-    ("company", Company),
-    ("stubborn", Stubborn),
-    ("bunches", Bunches),
+    ("competitive", Competitive),
+    ("insistent", Insistent),
+    ("aggregation", Aggregation),
     ("alone", Alone),
     ("check", Check),
     ("brief", Brief),

@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::floor::stretch as variance_stretch;
+use super::random_loss::stretch as variance_stretch;
 use crate::{Feedback, LossView, RateSample};
 
 /// A stretch of fewer packets measures nothing.

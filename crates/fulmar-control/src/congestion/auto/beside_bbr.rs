@@ -4,20 +4,20 @@
 use fulmar_units::{Instant, Rate};
 
 use super::fill::Fill;
-use super::moments;
+use super::insistent::Insistent;
 use super::phase::{Phase, Slow};
-use super::stubborn::Stubborn;
+use super::probe_times;
 use super::trough::{Sight, Standing, Trough};
 use super::{Auto, Mechanism};
 use crate::PathView;
 
-/// A crowd that drains together leaves a trough as well, but loses more than this beyond the floor before;
-/// and of the floor no more than so much counts, for a crowd's own loss may be taken for it.
+/// A crowd that drains together leaves a trough as well, but loses more than this beyond the random loss
+/// before; and of the random loss no more than so much counts, for a crowd's own loss may be taken for it.
 const CROWD_LOSS: f64 = 0.03;
-const CROWD_FLOOR_MAX: f64 = 0.04;
+const CROWD_RANDOM_LOSS_MAX: f64 = 0.04;
 
 impl Auto {
-    /// A trough says that the others are stubborn.
+    /// A trough says that the others insist.
     pub(super) fn watch_troughs(&mut self, now: Instant, path: &PathView) {
         let is_startup = self.phase.is_startup();
         self.crowd.on_round(self.round_started_at, now, !is_startup && self.loses_too_much());
@@ -35,7 +35,7 @@ impl Auto {
             lost_packets: self.tally.lost_packets,
         };
         let Some(trough) = self.troughs.on_round(&sight) else { return };
-        if self.has(Mechanism::Stubborn) && self.is_left_by_bbr(now, &trough) {
+        if self.has(Mechanism::Insistent) && self.is_left_by_bbr(now, &trough) {
             self.begin_beside_bbr(now, path);
         }
     }
@@ -44,7 +44,7 @@ impl Auto {
     pub(super) fn watch_pulses(&mut self, now: Instant, path: &PathView) {
         let (Some(swing), Some(rtt_min)) = (self.tally.swing(), self.model.rtt_min()) else { return };
         let are_bbrs = self.pulses.on_round(swing, rtt_min, self.spread());
-        let is_news = self.has_standing_queue && !self.is_beside_bbr(now) && self.has(Mechanism::Stubborn);
+        let is_news = self.has_standing_queue && !self.is_beside_bbr(now) && self.has(Mechanism::Insistent);
         if are_bbrs && is_news && !self.may_be_kin(now) {
             self.begin_beside_bbr(now, path);
         }
@@ -52,20 +52,20 @@ impl Auto {
 
     /// We compete as one of them, and if we did not yet take our share as one of them, now.
     fn begin_beside_bbr(&mut self, now: Instant, path: &PathView) {
-        self.stubborn = Some(Stubborn::seen(now, self.stubborn));
-        if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Company) {
+        self.insistent = Some(Insistent::seen(now, self.insistent));
+        if matches!(self.phase, Phase::Cruise { .. }) && self.has(Mechanism::Competitive) {
             self.enter_compete(now, path);
         }
     }
 
     /// Those who obey leave no such trough, or one came before as long ago as BBR waits.
     fn is_left_by_bbr(&mut self, now: Instant, trough: &Trough) -> bool {
-        let is_near = moments::is_near(now);
+        let is_near = probe_times::is_near(now);
         if self.is_beside_bbr(now) && !is_near {
             return true;
         }
         let Standing { packets, lost_packets, .. } = trough.stood;
-        let calm = CROWD_LOSS + self.floor.rate().min(CROWD_FLOOR_MAX);
+        let calm = CROWD_LOSS + self.random_loss.rate().min(CROWD_RANDOM_LOSS_MAX);
         if f64::from(lost_packets) > f64::from(packets) * calm {
             return false;
         }
@@ -75,7 +75,7 @@ impl Auto {
 
     /// The others are believed to take no loss for congestion.
     pub(super) fn is_beside_bbr(&self, now: Instant) -> bool {
-        self.stubborn.is_some_and(|stubborn| stubborn.is_believed(now))
+        self.insistent.is_some_and(|insistent| insistent.is_believed(now))
     }
 
     /// The queue is gone without us.
@@ -87,7 +87,7 @@ impl Auto {
     /// A trough that was to be expected: no need to see it end.
     pub(super) fn enter_fill(&mut self, now: Instant) {
         let fill = Fill::new(now, self.model.rate().unwrap_or(Rate::ZERO));
-        self.stubborn = Some(Stubborn::seen(now, self.stubborn));
+        self.insistent = Some(Insistent::seen(now, self.insistent));
         self.model.unbound_rate();
         self.bound_bytes = None;
         self.enter(Phase::Fill(fill));

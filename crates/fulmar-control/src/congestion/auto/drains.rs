@@ -2,8 +2,8 @@
 //!
 //! Flows that keep a queue full take it for the path: none of them sees the shortest round trip, and what one
 //! leaves when it looks for it alone (`probing`) the others fill. So they look for it in moments that all
-//! know (`moments`). A flow that loses much, and never saw that its probing moves the path, may be blind in a
-//! crowd: it drains in such moments, and also when it sees the round trip fall below that of the last
+//! know (`probe_times`). A flow that loses much, and never saw that its probing moves the path, may be blind
+//! in a crowd: it drains in such moments, and also when it sees the round trip fall below that of the last
 //! seconds, though it sent no slower itself, for then somebody drains; and it goes on draining while it finds
 //! shorter round trips than any that were known.
 //!

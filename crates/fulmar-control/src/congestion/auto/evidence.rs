@@ -1,8 +1,8 @@
 //! What counts as evidence: a queue, congestion, loss that is not ours, a black-out.
 //!
 //! A queue is a round trip longer than that of the empty path by more than `queue_slack`; while we cruise, by
-//! more than `standing_slack`, though only the former may be full. Congestion is loss beyond what the floor
-//! explains, or a mark. Both are judged over the round in progress, so that a handful of packets never
+//! more than `standing_slack`, though only the former may be full. Congestion is loss beyond what the random
+//! loss explains, or a mark. Both are judged over the round in progress, so that a handful of packets never
 //! decides. Loss during a black-out is evidence of nothing.
 
 use core::time::Duration;
@@ -10,19 +10,19 @@ use core::time::Duration;
 use fulmar_units::Instant;
 
 use super::carried::Carried;
-use super::floor::Floor;
 use super::phase::{Phase, Slow};
+use super::random_loss::RandomLoss;
 use super::restless::is_restless;
 use super::startup::{STARTUP_LOSS, STARTUP_LOSS_RESTLESS};
 use super::{Auto, Found, Mechanism};
 use crate::{Feedback, PathView};
 
-/// Losses beyond the floor's explanation: standard deviations ..
+/// Losses beyond the random loss's explanation: standard deviations ..
 const EXCESS_SIGMAS: f64 = 2.5;
 /// .. and a share of the packets on top (BBRv2: 2 %).
 const EXCESS_SHARE: f64 = 0.02;
-/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the floor
-/// tells congestion from noise).
+/// What is left of the bound on bytes in flight after congestion (BBRv2: beta 0.7; milder, because the random
+/// loss tells congestion from noise).
 const CONGESTION_FACTOR: f64 = 0.85;
 /// Congestion is remembered for so long.
 const CONGESTION_MEMORY: Duration = Duration::from_secs(10);
@@ -34,11 +34,11 @@ const ALONE_MEMORY: Duration = Duration::from_secs(6);
 const ALONE_ROUNDS: u64 = 40;
 /// .. and as long as the shortest round trip is within this factor of what it was.
 const SAME_RTT: f64 = 1.1;
-/// The share of the floor that the rate makes up for while nothing shows that it is the path's.
+/// The share of the random loss that the rate makes up for while nothing shows that it is the path's.
 const TRUST: f64 = 0.6;
-/// Of a floor above this no more counts then: where so much is lost it is rather a crowd than the path.
+/// Of a random loss above this no more counts then: where so much is lost it is rather a crowd than the path.
 const TRUSTED_MAX: f64 = 0.25;
-/// A round of so many packets that lost this share more than the floor, and more by so many standard
+/// A round of so many packets that lost this share more than the random loss, and more by so many standard
 /// deviations, met an overload: it is remembered for as long as no probe shows the contrary, and there are
 /// hundreds of rounds a second.
 const OVERLOAD_PACKETS_MIN: u32 = 32;
@@ -58,9 +58,9 @@ pub(super) const FLAT_MIN: Duration = Duration::from_micros(100);
 /// a packet takes, by which an ACK of many ranges is longer: up to this part.
 const FLAT_JITTER: u32 = 160;
 const FLAT_PACKET: u64 = 16;
-/// The most of a floor that counts in start-up.
-const STARTUP_FLOOR_MAX: f64 = 0.05;
-/// Packets in flight from which on a gap between ACKs means that they come in bunches.
+/// The most of a random loss that counts in start-up.
+const STARTUP_RANDOM_LOSS_MAX: f64 = 0.05;
+/// Packets in flight from which on a gap between ACKs means that they come aggregated.
 const BUNCH_PACKETS_MIN: u64 = 16;
 /// A probe that made no queue made round trips longer by less than so many packets take, and than this part
 /// of the shortest.
@@ -73,7 +73,7 @@ const TELLING_SAMPLES_MIN: u32 = 4;
 
 impl Auto {
     /// How much longer than the shortest a round trip may be before we speak of a queue: an eighth, or the
-    /// hosts' own noise. Where ACKs come in bunches, as far as the bunches are apart: a queue shorter than
+    /// hosts' own noise. Where ACKs come aggregated, as far as they are apart: a queue shorter than
     /// that cannot be seen.
     pub(super) fn queue_slack(&self) -> Duration {
         self.shortest_slack().max(self.bunch_gap())
@@ -125,12 +125,12 @@ impl Auto {
         }
     }
 
-    /// The time between bunches of ACKs; zero if they come steadily.
+    /// The time between aggregated ACKs; zero if they come steadily.
     pub(super) fn bunch_gap(&self) -> Duration {
-        if !self.has(Mechanism::Bunches) {
+        if !self.has(Mechanism::Aggregation) {
             return Duration::ZERO;
         }
-        self.bunches.gap(self.model.rtt_min().unwrap_or_default())
+        self.aggregation.gap(self.model.rtt_min().unwrap_or_default())
     }
 
     /// Keeps the longest gap between ACKs of the last rounds.
@@ -143,7 +143,7 @@ impl Auto {
         // Nor where ACKs are missing because packets are.
         let is_lossy = self.tally.lost_packets > self.tally.packets() / 4;
         let is_telling = is_dense && !is_lossy && self.timeouts == 0 && !self.tally.is_blackout;
-        self.bunches.on_ack(feedback.now, is_telling);
+        self.aggregation.on_ack(feedback.now, is_telling);
     }
 
     /// The round in progress has seen enough of its packets to say what all of them met.
@@ -164,15 +164,15 @@ impl Auto {
         self.model.empty_rtt().is_some_and(|empty| rtt > empty + slack)
     }
 
-    /// The round found no queue. Where ACKs come in bunches the mean is late by half a bunch; then the
-    /// shortest of many samples tells.
+    /// The round found no queue. Where ACKs come aggregated the mean is late by half of the time between;
+    /// then the shortest of many samples tells.
     pub(super) fn is_drained(&self) -> bool {
         let shortest = (self.tally.rtt_samples >= DRAINED_SAMPLES_MIN).then_some(self.tally.rtt_min);
         let is_clear = |rtt: Option<Duration>| rtt.is_some_and(|rtt| !self.is_standing_queue(rtt));
         is_clear(self.tally.rtt_mean()) || is_clear(shortest)
     }
 
-    /// The round lost more than the floor explains, or packets were marked.
+    /// The round lost more than the random loss explains, or packets were marked.
     pub(super) fn is_congested(&self, path: &PathView) -> bool {
         let explained = self.explained_packets(path, EXCESS_SIGMAS);
         let tolerated = explained + EXCESS_SHARE * f64::from(self.tally.packets()) + 1.0;
@@ -180,8 +180,8 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
-    /// The round lost so much more than the floor explains that the link must have been filled far beyond
-    /// what it carries.
+    /// The round lost so much more than the random loss explains that the link must have been filled far
+    /// beyond what it carries.
     pub(super) fn is_overloaded(&self, path: &PathView) -> bool {
         self.tally.packets() >= OVERLOAD_PACKETS_MIN
             && self.loses_too_much()
@@ -189,18 +189,18 @@ impl Auto {
             && !self.tally.is_blackout
     }
 
-    /// The round lost so much more than the floor, which may be chance.
+    /// The round lost so much more than the random loss, which may be chance.
     pub(super) fn loses_too_much(&self) -> bool {
-        self.tally.lost_share() > self.floor.rate() + OVERLOAD_LOSS
+        self.tally.lost_share() > self.random_loss.rate() + OVERLOAD_LOSS
     }
 
-    /// Most losses of the round that the floor explains.
+    /// Most losses of the round that the random loss explains.
     fn explained_packets(&self, path: &PathView, sigmas: f64) -> f64 {
-        self.floor.explained_packets(self.tally.packets(), &path.loss, sigmas)
+        self.random_loss.explained_packets(self.tally.packets(), &path.loss, sigmas)
     }
 
-    /// Packets sent faster than the rate were lost beyond what the floor explains: too few to bound anything,
-    /// enough to probe less often.
+    /// Packets sent faster than the rate were lost beyond what the random loss explains: too few to bound
+    /// anything, enough to probe less often.
     pub(super) fn watch_probe_loss(&mut self, now: Instant, path: &PathView) {
         if self.sent_gain <= 1.0 || self.phase.is_startup() || self.tally.is_blackout {
             return;
@@ -328,30 +328,32 @@ impl Auto {
         self.is_round_flat() || self.restless.is_known()
     }
 
-    /// The share of its packets that a round of start-up may lose, if it lost more: the floor and something.
-    /// Of the floor no more than a part counts unless nothing waits anywhere, or round trips are too restless
-    /// for a full queue: in one the floor is what others lose, and doubling on would make it so. Where they
-    /// are restless no round is held for clean and the floor is seldom known: more may be the path's.
+    /// The share of its packets that a round of start-up may lose, if it lost more: the random loss and
+    /// something. Of the random loss no more than a part counts unless nothing waits anywhere, or round trips
+    /// are too restless for a full queue: in one the random loss is what others lose, and doubling on would
+    /// make it so. Where they are restless no round is held for clean and the random loss is seldom known:
+    /// more may be the path's.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
-        let floor = self.floor.rate();
+        let random_loss = self.random_loss.rate();
         let is_restless = self.restless.has_begun();
         let is_known = self.is_round_flat() || is_restless;
-        let known = if is_known { floor } else { floor.min(STARTUP_FLOOR_MAX) };
+        let known = if is_known { random_loss } else { random_loss.min(STARTUP_RANDOM_LOSS_MAX) };
         let tolerated = known + if is_restless { STARTUP_LOSS_RESTLESS } else { STARTUP_LOSS };
-        let is_unexplained = self.is_congested(path) || known < floor;
+        let is_unexplained = self.is_congested(path) || known < random_loss;
         (!self.tally.is_blackout && is_unexplained && self.tally.lost_share() > tolerated)
             .then_some(tolerated)
     }
 
-    /// The loss that the rate makes up for: the floor, if it is sure to be the path's; else a part of it.
-    /// With the whole of it any common loss would be a balance: with a part, N flows that share it come down.
+    /// The loss that the rate makes up for: the random loss, if it is sure to be the path's; else a part of
+    /// it. With the whole of it any common loss would be a balance: with a part, N flows that share it come
+    /// down.
     pub(super) fn compensated(&self, now: Instant) -> f64 {
         // Where a round trip is long, so is a start-up that grows by less than it could; if others fill the
         // link their loss ends it soon.
         let is_full = !self.may_hide_queue(now) || self.is_long_startup();
-        let trusted = self.floor.rate().min(TRUSTED_MAX);
+        let trusted = self.random_loss.rate().min(TRUSTED_MAX);
         match (is_full, self.model.is_jittered()) {
-            (true, false) => self.floor.rate(),
+            (true, false) => self.random_loss.rate(),
             // Jitter may hide who fills the queue.
             (true, true) => trusted,
             (false, _) => TRUST * trusted,
@@ -385,25 +387,25 @@ impl Auto {
         self.alone = Some(Found { at: now, round: self.round, rtt_min });
     }
 
-    /// True if the floor turned out to be of our own making: then it is compared once more, at the lower
-    /// rate.
-    pub(super) fn learn_floor(&mut self, now: Instant, path: &PathView) -> bool {
+    /// True if the random loss turned out to be of our own making: then it is compared once more, at the
+    /// lower rate.
+    pub(super) fn learn_random_loss(&mut self, now: Instant, path: &PathView) -> bool {
         let is_void = self.tally.is_blackout || self.tally.marked_packets > 0 || self.phase.is_startup();
-        if is_void || !self.has(Mechanism::Floor) {
+        if is_void || !self.has(Mechanism::RandomLoss) {
             return false;
         }
         let (packets, lost_packets) = (self.tally.packets(), self.tally.lost_packets);
-        self.floor.on_round(packets, lost_packets, &path.loss);
-        let before = self.floor.rate();
+        self.random_loss.on_round(packets, lost_packets, &path.loss);
+        let before = self.random_loss.rate();
         let is_slow = self.sent_gain <= Slow::Down.gain();
-        let is_cut = is_slow && self.floor.on_slow_round(packets, lost_packets, &path.loss);
+        let is_cut = is_slow && self.random_loss.on_slow_round(packets, lost_packets, &path.loss);
         let is_drained = self.is_drained();
         if is_cut {
-            self.follow_floor(before);
+            self.follow_random_loss(before);
         } else if self.sent_gain <= 1.0 && is_drained && self.was_drained {
             self.on_clean_round(now, packets, lost_packets, path);
         } else {
-            self.floor.on_unclean_round(now, now - self.round_started_at);
+            self.random_loss.on_unclean_round(now, now - self.round_started_at);
         }
         self.was_drained = is_drained;
         is_cut
@@ -411,8 +413,8 @@ impl Auto {
 
     /// A round's loss was random if the round after it still delivered more: then the pipe was not full. The
     /// first round leaves unpaced, in a burst that may be more than the queue holds, and does not count.
-    pub(super) fn learn_startup_floor(&mut self, now: Instant, path: &PathView) {
-        let is_drained = self.has(Mechanism::Floor) && self.is_drained();
+    pub(super) fn learn_startup_loss(&mut self, now: Instant, path: &PathView) {
+        let is_drained = self.has(Mechanism::RandomLoss) && self.is_drained();
         let newest = (is_drained && self.round > 1).then(|| (self.tally.packets(), self.tally.lost_packets));
         let Phase::Startup(startup) = &mut self.phase else { return };
         if let Some((packets, lost_packets)) = core::mem::replace(&mut startup.newest_round, newest) {
@@ -422,31 +424,31 @@ impl Auto {
 
     fn on_clean_round(&mut self, now: Instant, packets: u32, lost_packets: u32, path: &PathView) {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        self.floor.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
+        self.random_loss.on_clean_round(now, packets, lost_packets, rtt_min, &path.loss);
     }
 
-    /// The rate makes up for the floor there is now, and no more for the one `before`.
-    fn follow_floor(&mut self, before: f64) {
-        self.model.rescale((1.0 - before) / (1.0 - self.floor.rate()));
+    /// The rate makes up for the random loss there is now, and no more for the one `before`.
+    fn follow_random_loss(&mut self, before: f64) {
+        self.model.rescale((1.0 - before) / (1.0 - self.random_loss.rate()));
     }
 
     /// A jump is right, and what it lost without making a queue was random.
-    pub(super) fn learn_jump_floor(&mut self, now: Instant, path: &PathView) {
-        if !self.has(Mechanism::Floor) || !self.is_drained() {
+    pub(super) fn learn_jump_loss(&mut self, now: Instant, path: &PathView) {
+        if !self.has(Mechanism::RandomLoss) || !self.is_drained() {
             return;
         }
-        let before = self.floor.rate();
+        let before = self.random_loss.rate();
         self.on_clean_round(now, self.tally.packets(), self.tally.lost_packets, path);
-        self.follow_floor(before);
+        self.follow_random_loss(before);
     }
 
     /// Takes a sample of the RTT into the model.
     pub(super) fn on_rtt(&mut self, now: Instant, rtt: Duration) {
-        if rtt + self.queue_slack() < self.floor.rtt_min() {
+        if rtt + self.queue_slack() < self.random_loss.rtt_min() {
             // What we took for the round trip held a queue, and the rounds we took for clean were not. (It
             // may have gone little by little: no sample needs to be much below the one before.)
-            self.model.rescale(1.0 - self.floor.rate());
-            self.floor = Floor::new();
+            self.model.rescale(1.0 - self.random_loss.rate());
+            self.random_loss = RandomLoss::new();
         }
         self.model.on_rtt(now, rtt, self.spread());
     }
@@ -460,7 +462,8 @@ impl Auto {
         self.tally.is_blackout |= self.blackout_round.is_some_and(|round| self.round <= round);
     }
 
-    /// Loss above the floor or marks, at a pace that was not above the rate: less is ours than we thought.
+    /// Loss above the random loss or marks, at a pace that was not above the rate: less is ours than we
+    /// thought.
     pub(super) fn on_congestion(&mut self, now: Instant, path: &PathView) {
         let rate = self.model.rate().unwrap_or(self.tally.link_rate);
         // What the link did carry is ours (BBRv3: bw_lo).

@@ -24,7 +24,7 @@ const RANGE_MIN: f64 = 0.1;
 /// .. and over this share of its own shortest: in a queue of several bandwidth-delay products a round is
 /// long, and its round trips go up and down with the bursts of those who fill it ..
 const OWN_RANGE_MIN: f64 = 0.08;
-/// .. none is this near to the shortest: there ACKs came in bunches, or nothing is hidden ..
+/// .. none is this near to the shortest: there ACKs came aggregated, or nothing is hidden ..
 const SHORTEST_MIN: f64 = 1.03;
 /// .. and they go so many times that range: up and down once is what a queue does.
 pub(super) const TURNS_MIN: f64 = 2.0;

@@ -1,21 +1,22 @@
 //! `auto`, the default controller: model-based, tolerant of random loss, obedient to congestion.
 //!
 //! It decides pace and window from a model of the path (`model`: the bottleneck's rate on the wire and the
-//! shortest round trip), from the loss floor (`floor`: the loss that does not depend on our rate) and from
-//! signs of congestion: loss above the floor, ECN marks, a growing RTT. It paces at the link's rate C and so
-//! delivers C (1 - p), where BBR delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
+//! shortest round trip), from the random loss (`random_loss`: the loss that does not depend on our rate) and
+//! from signs of congestion: loss above the random loss, ECN marks, a growing RTT. It paces at the link's
+//! rate C and so delivers C (1 - p), where BBR delivers C (1 - p)^2 and falls off a cliff at p = 20 %.
 //!
 //! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent
-//! loss. It differs in what counts as capacity (see `model`), in obeying loss relative to the floor rather
-//! than to a fixed 2 %, in cruising just below the rate, so that most rounds find the queue empty and measure
-//! the floor, and in looking for the shortest RTT by draining a little deeper rather than by stopping.
+//! loss. It differs in what counts as capacity (see `model`), in obeying loss relative to the random loss
+//! rather than to a fixed 2 %, in cruising just below the rate, so that most rounds find the queue empty and
+//! measure the random loss, and in looking for the shortest RTT by draining a little deeper rather than by
+//! stopping.
 //!
 //! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at
 //! which its packets were sent; signs of congestion end a probe at once.
 //!
 //! Invariants: the window is at least [`WINDOW_PACKETS_MIN`] packets; the pace is positive; loss compensation
-//! is bounded by the floor, which is measured below the rate it compensates and only while our probes move
-//! the path; a black-out changes neither model nor floor.
+//! is bounded by the random loss, which is measured below the rate it compensates and only while our probes
+//! move the path; a black-out changes neither model nor random loss.
 
 use core::time::Duration;
 
@@ -25,11 +26,11 @@ use super::{CongestionController, Cubic, CubicConfig, SendBudget};
 use crate::{Feedback, PathView};
 
 mod ablation;
+mod aggregation;
 mod backlog;
 mod beside_bbr;
-mod bunches;
 mod carried;
-mod company;
+mod competitive;
 mod crowd;
 mod cusum;
 mod drains;
@@ -37,21 +38,21 @@ mod early;
 mod evidence;
 mod fill;
 mod flights;
-mod floor;
+mod insistent;
 mod jitter;
 mod model;
-mod moments;
 mod phase;
 mod policer;
+mod probe_times;
 mod probing;
 mod pulses;
+mod random_loss;
 mod restless;
 mod rival;
 mod schedule;
 mod spread;
 mod startup;
 mod streak;
-mod stubborn;
 mod tally;
 mod trains;
 mod trough;
@@ -59,24 +60,24 @@ mod unmoved;
 
 pub use ablation::Mechanism;
 
+use aggregation::Aggregation;
 use backlog::Backlog;
-use bunches::Bunches;
 use carried::Carried;
 use crowd::Crowd;
 use cusum::Cusum;
 use drains::Drains;
 use early::{EARLY_PACKETS, Early, INITIAL_PACKETS, Sought};
-use floor::Floor;
+use insistent::Insistent;
 use jitter::Jitter;
 use model::Model;
 use phase::{Phase, Slow, UP_GAIN};
 use policer::Policer;
 use pulses::Pulses;
+use random_loss::RandomLoss;
 use schedule::Schedule;
 use spread::Spread;
 use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
 use streak::Streak;
-use stubborn::Stubborn;
 use tally::Tally;
 use trough::Troughs;
 use unmoved::Unmoved;
@@ -115,7 +116,7 @@ pub struct Auto {
     jitter: Jitter,
     /// Rounds whose round trips were too restless for a full queue.
     restless: Streak,
-    floor: Floor,
+    random_loss: RandomLoss,
     tally: Tally,
     round: u64,
     round_started_at: Instant,
@@ -131,7 +132,7 @@ pub struct Auto {
     is_at_limit: bool,
     /// When congestion was last obeyed.
     congested_at: Option<Instant>,
-    bunches: Bunches,
+    aggregation: Aggregation,
     carried: Carried,
     backlog: Backlog,
     policer: Policer,
@@ -139,17 +140,17 @@ pub struct Auto {
     unmoved: Unmoved,
     /// When the queue was last drained to see whose it is.
     tested_round: Option<u64>,
-    /// Losses beyond the floor while we compete.
+    /// Losses beyond the random loss while we compete.
     excess: Cusum,
-    stubborn: Option<Stubborn>,
+    insistent: Option<Insistent>,
     troughs: Troughs,
     pulses: Pulses,
     crowd: Crowd,
     spread: Spread,
     /// The last round of cruising met nothing.
     is_flat: bool,
-    /// The last round that might have taught the floor found no queue: the first that finds none may tell of
-    /// losses in one.
+    /// The last round that might have taught the random loss found no queue: the first that finds none may
+    /// tell of losses in one.
     was_drained: bool,
     /// A queue stood through the last round although we sent no faster than the rate.
     has_standing_queue: bool,
@@ -173,7 +174,7 @@ impl Auto {
             model: Model::new(),
             jitter: Jitter::new(),
             restless: Streak::default(),
-            floor: Floor::new(),
+            random_loss: RandomLoss::new(),
             tally: Tally::new(),
             round: 0,
             round_started_at: Instant::ZERO,
@@ -184,7 +185,7 @@ impl Auto {
             alone: None,
             is_at_limit: false,
             congested_at: None,
-            bunches: Bunches::default(),
+            aggregation: Aggregation::default(),
             carried: Carried::new(),
             backlog: Backlog::default(),
             policer: Policer::default(),
@@ -192,7 +193,7 @@ impl Auto {
             unmoved: Unmoved::default(),
             tested_round: None,
             excess: Cusum::default(),
-            stubborn: None,
+            insistent: None,
             troughs: Troughs::new(),
             pulses: Pulses::default(),
             crowd: Crowd::default(),
@@ -219,8 +220,8 @@ impl Auto {
     }
 
     /// The loss rate held for random, 0 to 0.5, for statistics.
-    pub fn loss_floor(&self) -> f64 {
-        self.floor.rate()
+    pub fn random_loss(&self) -> f64 {
+        self.random_loss.rate()
     }
 
     /// Pace as a multiple of the link's rate.
@@ -345,7 +346,7 @@ impl CongestionController for Auto {
     }
 
     fn on_flight_begun(&mut self) {
-        self.bunches.on_silence();
+        self.aggregation.on_silence();
     }
 
     fn on_handshake_rtt(&mut self, path: &PathView) {
@@ -373,11 +374,11 @@ impl CongestionController for Auto {
         self.watch_ack_gap(feedback);
         if let Some(sample) = feedback.rate_sample.map(|sample| self.backlog.limited(feedback.now, sample)) {
             let sample = &sample;
-            let floor = self.compensated(feedback.now);
+            let random_loss = self.compensated(feedback.now);
             let link_rate = if self.counts_rounds() {
-                self.model.link_rate(sample, floor)
+                self.model.link_rate(sample, random_loss)
             } else {
-                self.model.on_rate(sample, floor)
+                self.model.on_rate(sample, random_loss)
             };
             if let Some(link_rate) = link_rate {
                 self.tally.add_link_rate(feedback.now, link_rate);

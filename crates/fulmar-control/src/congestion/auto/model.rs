@@ -1,11 +1,11 @@
 //! The model of the path: the bottleneck's rate *on the wire*, and the round trip without queues.
 //!
 //! BBR paces at the delivered rate, which under random loss p is C (1 - p); it then delivers C (1 - p)^2.
-//! Here a sample of the delivery rate D, taken while a share s of the packets was lost, counts as D / (1 -
-//! min(s, floor)): what the link carried before the random loss took its part. Loss above the floor is never
-//! compensated, so a queue that overflows does not look like capacity; and a sample that happened to lose
-//! less than the floor is compensated by what it lost, so the maximum filter does not pick the luckiest
-//! sample (which at p = 20 % and 170 packets a round would be 8 % too high).
+//! Here a sample of the delivery rate D, taken while a share s of the packets was lost, counts as
+//! D / (1 - min(s, random loss)): what the link carried before the random loss took its part. Loss above the
+//! random loss is never compensated, so a queue that overflows does not look like capacity; and a sample
+//! that happened to lose less than the random loss is compensated by what it lost, so the maximum filter
+//! does not pick the luckiest sample (which at p = 20 % and 170 packets a round would be 8 % too high).
 //!
 //! The rate is the maximum of the last two probing cycles (BBRv3), bounded by what congestion showed since
 //! the last probe. The round trip is the minimum of the last ten seconds; where jitter hides that from all
@@ -93,13 +93,13 @@ impl Model {
 
     /// The rate of the link that a sample shows. One shorter than a round trip shows ACKs bunched on their
     /// way rather than the bottleneck (BBR draft 4.1.2), and none is returned.
-    pub(super) fn link_rate(&self, sample: &RateSample, floor: f64) -> Option<Rate> {
-        (sample.interval >= self.rtt_min()?).then(|| link_rate(sample, floor))
+    pub(super) fn link_rate(&self, sample: &RateSample, random_loss: f64) -> Option<Rate> {
+        (sample.interval >= self.rtt_min()?).then(|| link_rate(sample, random_loss))
     }
 
     /// Takes a sample; returns the rate of the link it shows.
-    pub(super) fn on_rate(&mut self, sample: &RateSample, floor: f64) -> Option<Rate> {
-        let link_rate = self.link_rate(sample, floor)?;
+    pub(super) fn on_rate(&mut self, sample: &RateSample, random_loss: f64) -> Option<Rate> {
+        let link_rate = self.link_rate(sample, random_loss)?;
         self.on_link_rate(link_rate, sample.is_app_limited);
         Some(link_rate)
     }
@@ -207,11 +207,11 @@ impl Model {
 }
 
 /// What the link carried while `sample` was taken: what arrived, and what was lost on the way up to the
-/// floor.
-pub(super) fn link_rate(sample: &RateSample, floor: f64) -> Rate {
+/// random loss.
+pub(super) fn link_rate(sample: &RateSample, random_loss: f64) -> Rate {
     let resolved_bytes = sample.delivered_bytes.saturating_add(sample.lost_bytes);
     let lost_share = sample.lost_bytes as f64 / resolved_bytes.max(1) as f64;
-    sample.rate.scaled(1.0 / (1.0 - lost_share.min(floor)))
+    sample.rate.scaled(1.0 / (1.0 - lost_share.min(random_loss)))
 }
 
 #[cfg(test)]
@@ -231,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn only_loss_up_to_the_floor_is_compensated() {
+    fn only_loss_up_to_the_random_loss_is_compensated() {
         let mut model = on_a_path();
         assert_eq!(model.on_rate(&sample(800, 200), 0.2), Some(Rate::from_bytes_per_second(1000)));
-        // Lucky: compensated by what it lost. Congested: by the floor only.
+        // Lucky: compensated by what it lost. Congested: by the random loss only.
         assert_eq!(model.on_rate(&sample(900, 100), 0.2), Some(Rate::from_bytes_per_second(1000)));
         assert_eq!(model.on_rate(&sample(800, 800), 0.2), Some(Rate::from_bytes_per_second(1000)));
         assert_eq!(model.rate(), Some(Rate::from_bytes_per_second(1000)));

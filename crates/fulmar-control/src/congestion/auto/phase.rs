@@ -12,7 +12,7 @@ use super::fill::Fill;
 use super::rival::Rival;
 use super::startup::{STARTUP_GAIN, Startup};
 
-/// Below 1, so that the queue stays empty and every round measures the loss floor.
+/// Below 1, so that the queue stays empty and every round measures the random loss.
 const CRUISE_GAIN: f64 = 0.995;
 /// BBR: PROBE_UP 1.25.
 pub(super) const UP_GAIN: f64 = 1.25;

@@ -12,9 +12,9 @@ use fulmar_units::{Instant, Rate};
 
 use super::carried::Carried;
 use super::early::Early;
-use super::floor::Floor;
-use super::moments;
 use super::phase::{Phase, Slow, UP_GAIN, Up};
+use super::probe_times;
+use super::random_loss::RandomLoss;
 use super::schedule::{KIN_RTT_PROBE_AGE, RTT_PROBE_AGE, STUBBORN_RTT_PROBE_AGE};
 use super::startup::{Queue, Verdict};
 use super::tally::Tally;
@@ -41,9 +41,9 @@ const LONG_CRUISE_LOSSY_ROUNDS: u64 = 16;
 const LONG_CRUISE_MAX: Duration = Duration::from_millis(2500);
 /// After so many rounds in a row in which nobody filled the path a probe is due all the same.
 const FREE_ROUNDS: u64 = 5;
-/// A floor above this is compared with a slow round at least every so many rounds.
-const FLOOR_CHECKED: f64 = 0.02;
-const FLOOR_CHECK_ROUNDS: u64 = 40;
+/// A random loss above this is compared with a slow round at least every so many rounds.
+const RANDOM_LOSS_CHECKED: f64 = 0.02;
+const RANDOM_LOSS_CHECK_ROUNDS: u64 = 40;
 /// Most of them while each finds a shorter round trip than was known.
 const FINDING_ROUNDS_MAX: u32 = 10;
 /// In a queue that others keep as well a probe asks for the less the more we have: for a quarter more up to
@@ -74,7 +74,7 @@ impl Auto {
         self.watch_jitter();
         self.watch_restlessness();
         self.watch_unmoved(path);
-        let was_wrong = self.learn_floor(now, path);
+        let was_wrong = self.learn_random_loss(now, path);
         self.watch_queue(now);
         self.watch_policer();
         self.loosen_bound(path);
@@ -99,7 +99,7 @@ impl Auto {
         self.round_gain = self.phase.gain();
         self.tally = Tally::above(self.model.rtt_min());
         self.round_started_at = now;
-        self.bunches.end_round();
+        self.aggregation.end_round();
     }
 
     fn judge_startup(&mut self, now: Instant, path: &PathView) {
@@ -124,7 +124,7 @@ impl Auto {
                     self.enter(Phase::slow(Slow::Drain));
                 }
             }
-            Verdict::Grew => self.learn_startup_floor(now, path),
+            Verdict::Grew => self.learn_startup_loss(now, path),
             Verdict::Shared => {
                 // No round has measured yet what part of the link that is.
                 if let Some(rate) = startup.arrived_rate() {
@@ -138,7 +138,7 @@ impl Auto {
                 if !self.is_overloaded(path) {
                     self.on_alone(now);
                 }
-                self.learn_jump_floor(now, path);
+                self.learn_jump_loss(now, path);
                 self.model.next_cycle();
                 self.schedule.probe_round = self.round + JUMP_CHECK_ROUNDS;
                 self.schedule.probe_at = now + LONG_CRUISE_MAX;
@@ -149,8 +149,8 @@ impl Auto {
             }
             Verdict::Full => {
                 if queue.is_empty() {
-                    self.model.rescale(1.0 - self.floor.rate());
-                    self.floor = Floor::new();
+                    self.model.rescale(1.0 - self.random_loss.rate());
+                    self.random_loss = RandomLoss::new();
                 } else {
                     self.on_alone(now);
                 }
@@ -227,14 +227,15 @@ impl Auto {
     /// A probe ends. Loss at three quarters of the rate is compared now and then where there is some; what
     /// others queue as well takes a whole round.
     fn end_probe(&mut self, up: Up) {
-        let needs_round = self.was_unchecked_for(FLOOR_CHECK_ROUNDS / 2);
+        let needs_round = self.was_unchecked_for(RANDOM_LOSS_CHECK_ROUNDS / 2);
         let is_brief = up.gain >= UP_GAIN && !needs_round && self.has(Mechanism::Brief);
         self.enter(Phase::slow(if is_brief { Slow::Brief } else { Slow::Down }));
     }
 
-    /// There is a floor, and more than so many rounds ago it was last compared with a slow one.
+    /// There is a random loss, and more than so many rounds ago it was last compared with a slow one.
     fn was_unchecked_for(&self, rounds: u64) -> bool {
-        self.floor.rate() > FLOOR_CHECKED && self.round.saturating_sub(self.schedule.slow_round) > rounds
+        self.random_loss.rate() > RANDOM_LOSS_CHECKED
+            && self.round.saturating_sub(self.schedule.slow_round) > rounds
     }
 
     /// Sets when the next probe is due.
@@ -281,7 +282,7 @@ impl Auto {
         let is_probe_due =
             self.round >= self.schedule.probe_round || now >= self.schedule.probe_at || is_free;
         // Compensation is earned anew: from time to time a slow round shows whether the loss is still random.
-        let is_check_due = self.has(Mechanism::Check) && self.was_unchecked_for(FLOOR_CHECK_ROUNDS);
+        let is_check_due = self.has(Mechanism::Check) && self.was_unchecked_for(RANDOM_LOSS_CHECK_ROUNDS);
         if self.is_in_company(now) {
             if self.may_be_our_queue(now) {
                 self.test_queue(now);
@@ -316,7 +317,7 @@ impl Auto {
         if self.is_flat {
             return LONG_CRUISE_ROUNDS_MAX;
         }
-        let renos_packets = libm::sqrt(1.5 / self.floor.rate()) as u64;
+        let renos_packets = libm::sqrt(1.5 / self.random_loss.rate()) as u64;
         renos_packets.clamp(LONG_CRUISE_LOSSY_ROUNDS, LONG_CRUISE_ROUNDS_MAX)
     }
 
@@ -457,7 +458,7 @@ impl Auto {
         } else {
             RTT_PROBE_AGE
         };
-        moments::has_come(self.round_started_at, now, moments::PERIOD)
+        probe_times::has_come(self.round_started_at, now, probe_times::PERIOD)
             && !self.schedule.was_rtt_probed(now, age)
             && self.has(Mechanism::RttProbe)
             && self.model.is_rtt_min_older_than(now, age)

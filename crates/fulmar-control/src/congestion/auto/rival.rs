@@ -1,4 +1,4 @@
-//! What we send by in company: one of those who fill queues, as the others are.
+//! What we send by in competitive mode: one of those who fill queues, as the others are.
 
 use fulmar_units::Rate;
 

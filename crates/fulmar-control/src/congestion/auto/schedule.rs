@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
-/// The shortest RTT is looked for in the next of the moments that all know (`moments`) when not seen for this
-/// long ..
+/// The shortest RTT is looked for in the next of the moments that all know (`probe_times`) when not seen for
+/// this long ..
 pub(super) const RTT_PROBE_AGE: Duration = Duration::from_millis(3400);
 /// .. or for this long by those who know that the others do.
 pub(super) const KIN_RTT_PROBE_AGE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(super) struct Schedule {
     pub(super) has_waited: bool,
     /// The last probe found more where nothing waited.
     pub(super) has_found_more: bool,
-    /// The last probe lost more than the floor explains.
+    /// The last probe lost more than the random loss explains.
     pub(super) has_probe_lost: bool,
 }
 

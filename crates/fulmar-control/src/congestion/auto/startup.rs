@@ -18,7 +18,7 @@ use super::tally::Tally;
 use super::trains::{LONG_TRAIN, Train, Trains};
 use crate::Feedback;
 
-/// Loss beyond the floor that is too much for start-up.
+/// Loss beyond the random loss that is too much for start-up.
 pub(super) const STARTUP_LOSS: f64 = 0.15;
 /// The same where round trips are too restless for a full queue.
 pub(super) const STARTUP_LOSS_RESTLESS: f64 = 0.25;

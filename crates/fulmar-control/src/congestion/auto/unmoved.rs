@@ -12,7 +12,7 @@
 //! Source: Wald, Sequential Tests of Statistical Hypotheses (1945), with the variance of a share of n
 //! packets, p (1 - p) / n, against one that has the square of `VARIED` of p on top.
 
-use super::floor::{FLOOR_MAX, Rounds, stretch};
+use super::random_loss::{RANDOM_LOSS_MAX, Rounds, stretch};
 use crate::LossView;
 
 /// Rounds are pooled until there are so many packets, as many times more as bursts widen the variance.
@@ -25,8 +25,9 @@ const ENOUGH: f64 = 2.0;
 const MOST: f64 = 4.0;
 /// Packets of earlier rounds that are remembered.
 const SPAN: f64 = 3000.0;
-/// The largest loss that is believed: what the floor may be, and the error of a share of so many packets.
-const SHARE_MAX: f64 = FLOOR_MAX + 0.05;
+/// The largest loss that is believed: what the random loss may be, and the error of a share of so many
+/// packets.
+const SHARE_MAX: f64 = RANDOM_LOSS_MAX + 0.05;
 
 /// Log-odds that what is lost is the path's.
 #[derive(Copy, Clone, Debug, Default)]

@@ -12,14 +12,14 @@ const TIME_MAX: Duration = Duration::from_secs(32);
 
 /// They were seen to be of that kind.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Stubborn {
+pub(super) struct Insistent {
     at: Instant,
     believed_for: Duration,
     /// We have taken our share of the link, as one of them that comes would.
     pub(super) has_come: bool,
 }
 
-impl Stubborn {
+impl Insistent {
     /// They left a trough, or pulses.
     pub(super) fn seen(now: Instant, before: Option<Self>) -> Self {
         let again = before.filter(|before| now - before.at < 3 * before.believed_for);
@@ -39,15 +39,16 @@ mod tests {
     #[test]
     fn what_is_seen_again_is_believed_for_longer() {
         let at = |seconds: u64| Instant::ZERO + Duration::from_secs(seconds);
-        let is_believed =
-            |stubborn: &Stubborn, after: u64| stubborn.is_believed(stubborn.at + Duration::from_secs(after));
-        let first = Stubborn { has_come: true, ..Stubborn::seen(at(0), None) };
-        let again = Stubborn::seen(at(10), Some(first));
-        let often = Stubborn::seen(at(30), Some(again));
+        let is_believed = |insistent: &Insistent, after: u64| {
+            insistent.is_believed(insistent.at + Duration::from_secs(after))
+        };
+        let first = Insistent { has_come: true, ..Insistent::seen(at(0), None) };
+        let again = Insistent::seen(at(10), Some(first));
+        let often = Insistent::seen(at(30), Some(again));
         assert!(is_believed(&first, 12) && !is_believed(&first, 13));
         assert!(is_believed(&again, 24) && !is_believed(&again, 25) && again.has_come);
         assert!(is_believed(&often, 31) && !is_believed(&often, 32), "no longer than half a minute");
-        let anew = Stubborn::seen(at(40), Some(first));
+        let anew = Insistent::seen(at(40), Some(first));
         assert!(!is_believed(&anew, 13) && !anew.has_come, "forgotten");
     }
 }

@@ -1,8 +1,8 @@
-//! In the company of a flow that fills queues.
+//! Competitive mode: beside a flow that fills queues.
 //!
 //! Where draining does not empty the queue, keeping to the bandwidth-delay product means to starve: every
 //! round trip is longer than the shortest, so the rate measured at that window falls from cycle to cycle.
-//! Then the window is CUBIC's (RFC 9438), with one difference: loss that the floor explains is none
+//! Then the window is CUBIC's (RFC 9438), with one difference: loss that the random loss explains is none
 //! (`cusum`). It ends when the queue is gone, and is interrupted every few seconds by a probe for the
 //! shortest RTT, to see whether the queue would go if we let it; if not, it goes on as it was. Where few
 //! packets fill the path that is seen before it begins.
@@ -17,8 +17,8 @@ use fulmar_units::{Instant, Rate};
 use super::cusum::Cusum;
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
 use super::model::link_rate;
-use super::moments;
 use super::phase::{Phase, Slow};
+use super::probe_times;
 use super::rival::Rival;
 use super::{Auto, Cubic, CubicConfig, Mechanism};
 use crate::congestion::Bbr;
@@ -36,7 +36,7 @@ impl Auto {
     pub(super) fn is_in_company(&self, now: Instant) -> bool {
         let is_long =
             matches!(self.phase, Phase::Cruise { foreign_rounds, .. } if foreign_rounds >= FOREIGN_ROUNDS);
-        (is_long || (self.is_beside_bbr(now) && self.has_standing_queue)) && self.has(Mechanism::Company)
+        (is_long || (self.is_beside_bbr(now) && self.has_standing_queue)) && self.has(Mechanism::Competitive)
     }
 
     /// A queue stands on a narrow path, and was not tested lately.
@@ -90,12 +90,12 @@ impl Auto {
         if !is_steady || self.tally.is_app_limited || !self.may_be_blind(now, path) {
             return false;
         }
-        let period = moments::blind_period(self.model.rtt_min().unwrap_or_default());
+        let period = probe_times::blind_period(self.model.rtt_min().unwrap_or_default());
         let is_ours = self.sent_gain <= Slow::Down.gain();
         let was_drained = self.schedule.was_rtt_probed(now, DRAIN_PAUSE);
         // It may be BBR's trough: until that is known nothing of ours may move the queue.
         let may_follow = !is_ours && !was_drained && !self.troughs.is_open();
-        moments::has_come(self.round_started_at, now, period) || (is_dip && may_follow)
+        probe_times::has_come(self.round_started_at, now, period) || (is_dip && may_follow)
     }
 
     /// How deep. A policer saves up what is not sent, and others take it: there who drains deep falls behind.
@@ -148,7 +148,7 @@ impl Auto {
         let rate = self.model.rate().unwrap_or(Rate::ZERO);
         let rtt_min = self.model.rtt_min().unwrap_or_default();
         let bbr = Bbr::on_known_path(self.mtu_bytes, rate, rtt_min, now, self.round);
-        let comes = self.stubborn.is_some_and(|stubborn| !stubborn.has_come);
+        let comes = self.insistent.is_some_and(|insistent| !insistent.has_come);
         Rival::Bbr(if comes { bbr.in_startup() } else { bbr })
     }
 
@@ -180,8 +180,8 @@ impl Auto {
     /// Beside BBR the queue goes without us, to come back: nothing to look for.
     fn judge_stubborn(&mut self, now: Instant, is_gone: bool, window_bytes: u64) {
         let is_beside = self.is_beside_bbr(now);
-        if let (Phase::Compete(rival), Some(stubborn)) = (&self.phase, &mut self.stubborn) {
-            stubborn.has_come |= is_beside && rival.has_come();
+        if let (Phase::Compete(rival), Some(insistent)) = (&self.phase, &mut self.insistent) {
+            insistent.has_come |= is_beside && rival.has_come();
         }
         if is_gone && is_beside {
             self.enter(Phase::cruise());
@@ -194,20 +194,20 @@ impl Auto {
         }
     }
 
-    /// In company the window is CUBIC's, except that loss up to the floor is none, or BBR's, except that the
-    /// rate is the link's.
+    /// In competitive mode the window is CUBIC's, except that loss up to the random loss is none, or BBR's,
+    /// except that the rate is the link's.
     pub(super) fn on_rival_feedback(&mut self, feedback: &Feedback, path: &PathView) {
-        let floor = self.floor.rate();
+        let random_loss = self.random_loss.rate();
         let Phase::Compete(rival) = &mut self.phase else { return };
-        // A floor of few packets would shield us for good from the losses that the others obey.
-        let explained = if self.floor.is_measured() { floor } else { 0.0 };
+        // A random loss of few packets would shield us for good from the losses that the others obey.
+        let explained = if self.random_loss.is_measured() { random_loss } else { 0.0 };
         let is_excess = self.excess.on_feedback(feedback, explained, &path.loss) && !self.tally.is_blackout;
         let mut seen = feedback.clone();
         if !is_excess {
             seen.lost = LossEvent::default();
         }
         if let Some(sample) = &mut seen.rate_sample {
-            sample.rate = link_rate(sample, floor);
+            sample.rate = link_rate(sample, random_loss);
         }
         if seen.lost.packets > 0 || seen.ecn_ce_packets > 0 {
             self.congested_at = Some(feedback.now);

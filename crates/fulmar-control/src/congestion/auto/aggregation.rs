@@ -1,4 +1,4 @@
-//! Whether ACKs come steadily or in bunches, as over Wi-Fi.
+//! Whether ACKs come steadily or aggregated, as over Wi-Fi.
 
 use core::time::Duration;
 
@@ -6,13 +6,13 @@ use fulmar_units::Instant;
 
 /// Gaps between ACKs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bunches {
+pub(super) struct Aggregation {
     last_ack_at: Option<Instant>,
     /// Longest time between two ACKs of the last rounds, fading by half per round.
     longest_gap: Duration,
 }
 
-impl Bunches {
+impl Aggregation {
     /// Packets were acknowledged. The gap before them counts if `is_telling`.
     pub(super) fn on_ack(&mut self, now: Instant, is_telling: bool) {
         if let Some(last) = self.last_ack_at.replace(now)
@@ -31,7 +31,7 @@ impl Bunches {
         self.longest_gap /= 2;
     }
 
-    /// The time between bunches; zero if ACKs come steadily.
+    /// The time between aggregated ACKs; zero if ACKs come steadily.
     pub(super) fn gap(&self, rtt_min: Duration) -> Duration {
         if self.longest_gap > rtt_min * 3 / 8 { self.longest_gap.min(rtt_min * 4) } else { Duration::ZERO }
     }
