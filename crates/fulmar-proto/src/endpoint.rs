@@ -4,6 +4,7 @@
 //! reset) never exceed what they answer by more than the amplification limit allows, and cost no memory.
 
 mod beginners;
+mod client_network;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::wire::frame::{self, Close};
 use crate::wire::packet::{self, LongType, PacketHeader, PacketKind, Peeked, TAG_BYTES};
 use crate::{ConnectionId, Instant, PacketNumber, Side, TransportError, TransportErrorCode};
 use beginners::{Beginners, Limits, Place, Room};
+pub use client_network::ClientNetwork;
 
 /// A datagram that opens a connection is at least this long (RFC 9000 14.1).
 const INITIAL_DATAGRAM_BYTES_MIN: usize = 1200;

@@ -26,7 +26,7 @@ pub use connection::{
     Event, Packet, PacketEvent, PacketEventKind, PacketSpace, PathMetrics, PathStats, SendDatagramError,
     Transmit, WireStats,
 };
-pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, Route};
+pub use endpoint::{ClientNetwork, ConnectError, ConnectionHandle, Endpoint, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};
 pub use fulmar_control::{self as control, Favor, LossView};
 pub use fulmar_fec as fec;

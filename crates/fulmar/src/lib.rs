@@ -144,10 +144,10 @@ pub use fulmar_proto::coding::{Content, ReceiverStats, SenderStats};
 pub use fulmar_proto::recovery::RecoveryStats;
 pub use fulmar_proto::stream::StreamStats;
 pub use fulmar_proto::{
-    AllowedProfiles, ClientConfig, ConfigError, ConnectionError, ConnectionIds, ConnectionStats,
-    DatagramClass, DatagramOptions, DatagramStats, Dir, Favor, Instant, LossView, Packet, PacketEvent,
-    PacketEventKind, PacketSpace, PathMetrics, PathStats, Profile, ProfileBuilder, ProfileError, Rate,
-    ReceiveLimit, SendLimit, ServerConfig, Side, StreamId, TransportConfig, TransportError,
+    AllowedProfiles, ClientConfig, ClientNetwork, ConfigError, ConnectionError, ConnectionIds,
+    ConnectionStats, DatagramClass, DatagramOptions, DatagramStats, Dir, Favor, Instant, LossView, Packet,
+    PacketEvent, PacketEventKind, PacketSpace, PathMetrics, PathStats, Profile, ProfileBuilder, ProfileError,
+    Rate, ReceiveLimit, SendLimit, ServerConfig, Side, StreamId, TransportConfig, TransportError,
     TransportErrorCode, WireStats, profile_names,
 };
 pub use heard::is_heard_by_udp;

@@ -5,34 +5,19 @@
 //! has a second before that: one round trip on any path, and nobody is pushed out faster than he can finish.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::client_network::ClientNetwork;
 use crate::Instant;
 
 /// How long a handshake has its place in any case.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A /24 of IPv4 or a /56 of IPv6: what one household or machine is given.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Network {
-    V4(u32),
-    V6(u64),
-}
-
-impl Network {
-    fn of(address: SocketAddr) -> Self {
-        match address.ip().to_canonical() {
-            IpAddr::V4(ip) => Self::V4(u32::from(ip) >> 8),
-            IpAddr::V6(ip) => Self::V6((u128::from(ip) >> 72) as u64),
-        }
-    }
-}
-
 /// A handshake's place among the others.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Place {
-    network: Network,
+    network: ClientNetwork,
     turn: u64,
 }
 
@@ -63,9 +48,9 @@ struct Beginner {
 #[derive(Debug, Default)]
 pub(super) struct Beginners {
     /// Of each network, the oldest first.
-    networks: BTreeMap<Network, BTreeMap<u64, Beginner>>,
+    networks: BTreeMap<ClientNetwork, BTreeMap<u64, Beginner>>,
     /// By how many they are.
-    sizes: BTreeSet<(usize, Network)>,
+    sizes: BTreeSet<(usize, ClientNetwork)>,
     count: usize,
     next_turn: u64,
 }
@@ -77,7 +62,7 @@ impl Beginners {
 
     /// Whether there is room for a client at `address`.
     pub(super) fn room(&self, now: Instant, address: SocketAddr, limits: Limits) -> Room {
-        let network = Network::of(address);
+        let network = ClientNetwork::of(address);
         let of_network = self.networks.get(&network).map_or(0, BTreeMap::len);
         let crowded = if of_network >= limits.of_network.max(1) {
             Some(network)
@@ -95,7 +80,7 @@ impl Beginners {
 
     /// A handshake begins.
     pub(super) fn enter(&mut self, now: Instant, address: SocketAddr, connection: usize) -> Place {
-        let (network, turn) = (Network::of(address), self.next_turn);
+        let (network, turn) = (ClientNetwork::of(address), self.next_turn);
         self.next_turn += 1;
         self.count += 1;
         let of_network = self.networks.entry(network).or_default();
@@ -132,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_network_is_a_24_of_ipv4_and_a_56_of_ipv6() {
-        let same = |a: &str, b: &str| Network::of(at(a)) == Network::of(at(b));
+        let same = |a: &str, b: &str| ClientNetwork::of(at(a)) == ClientNetwork::of(at(b));
         assert!(same("10.0.0.1", "10.0.0.200") && !same("10.0.0.1", "10.0.1.1"));
         assert!(same("10.0.0.1", "::ffff:10.0.0.9") && !same("10.0.0.1", "::10.0.0.1"));
         assert!(same("2001:db8:0:12::1", "2001:db8:0:ff:8000::1"));

@@ -1,8 +1,10 @@
 //! How many streams there may be: of strangers, and from each network.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fulmar::ClientNetwork;
 
 /// Streams of all strangers, and of those from one network: each costs a TLS session.
 const STRANGERS_MAX: usize = 256;
@@ -10,22 +12,6 @@ const STRANGERS_OF_NETWORK_MAX: usize = 32;
 
 /// Streams from one network, those of clients that are known among them.
 const OF_NETWORK_MAX: usize = 512;
-
-/// A /24 of IPv4 or a /56 of IPv6: what one household or machine is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Network {
-    V4(u32),
-    V6(u64),
-}
-
-impl Network {
-    fn of(address: SocketAddr) -> Self {
-        match address.ip().to_canonical() {
-            IpAddr::V4(ip) => Self::V4(u32::from(ip) >> 8),
-            IpAddr::V6(ip) => Self::V6((u128::from(ip) >> 72) as u64),
-        }
-    }
-}
 
 /// Streams from one network.
 #[derive(Debug, Default, Clone, Copy)]
@@ -43,7 +29,7 @@ pub struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     strangers: usize,
-    networks: BTreeMap<Network, Count>,
+    networks: BTreeMap<ClientNetwork, Count>,
 }
 
 impl Places {
@@ -53,7 +39,7 @@ impl Places {
 
     /// A stranger comes; nothing if there is no place.
     pub fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<Place> {
-        let network = Network::of(peer);
+        let network = ClientNetwork::of(peer);
         let mut taken = self.lock();
         let count = taken.networks.get(&network).copied().unwrap_or_default();
         if taken.strangers >= STRANGERS_MAX
@@ -72,7 +58,7 @@ impl Places {
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
-    network: Network,
+    network: ClientNetwork,
     is_stranger: bool,
 }
 
