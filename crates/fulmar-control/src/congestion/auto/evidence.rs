@@ -180,8 +180,7 @@ impl Auto {
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
     }
 
-    /// The round lost so much more than the random loss explains that the link must have been filled far
-    /// beyond what it carries.
+    /// The round lost so much more than at random that the link was filled far beyond what it carries.
     pub(super) fn is_overloaded(&self, path: &PathView) -> bool {
         self.tally.packets() >= OVERLOAD_PACKETS_MIN
             && self.loses_too_much()
@@ -199,8 +198,7 @@ impl Auto {
         self.random_loss.explained_packets(self.tally.packets(), &path.loss, sigmas)
     }
 
-    /// Packets sent faster than the rate were lost beyond what the random loss explains: too few to bound
-    /// anything, enough to probe less often.
+    /// Packets sent faster than the rate were lost, more than at random: reason enough to probe less often.
     pub(super) fn watch_probe_loss(&mut self, now: Instant, path: &PathView) {
         if self.sent_gain <= 1.0 || self.phase.is_startup() || self.tally.is_blackout {
             return;
@@ -328,11 +326,10 @@ impl Auto {
         self.is_round_flat() || self.restless.is_known()
     }
 
-    /// The share of its packets that a round of start-up may lose, if it lost more: the random loss and
-    /// something. Of the random loss no more than a part counts unless nothing waits anywhere, or round trips
-    /// are too restless for a full queue: in one the random loss is what others lose, and doubling on would
-    /// make it so. Where they are restless no round is held for clean and the random loss is seldom known:
-    /// more may be the path's.
+    /// The share of its packets that a round of start-up may lose, if it lost more: the random loss and more.
+    /// Of the random loss only a part counts unless nothing waits anywhere, or round trips are too restless
+    /// for a full queue: in one it is what others lose, and doubling on would make it so. Where they are
+    /// restless no round is held for clean and it is seldom known: more may be the path's.
     pub(super) fn startup_excess(&self, path: &PathView) -> Option<f64> {
         let random_loss = self.random_loss.rate();
         let is_restless = self.restless.has_begun();
@@ -462,8 +459,7 @@ impl Auto {
         self.tally.is_blackout |= self.blackout_round.is_some_and(|round| self.round <= round);
     }
 
-    /// Loss above the random loss or marks, at a pace that was not above the rate: less is ours than we
-    /// thought.
+    /// More loss than at random, or marks, at a pace not above the rate: less is ours than we thought.
     pub(super) fn on_congestion(&mut self, now: Instant, path: &PathView) {
         let rate = self.model.rate().unwrap_or(self.tally.link_rate);
         // What the link did carry is ours (BBRv3: bw_lo).

@@ -8,8 +8,7 @@
 //! Sources: BBRv3 (draft-ietf-ccwg-bbr) for the phases, the gains and the bounds; RFC 9002 for persistent
 //! loss. It differs in what counts as capacity (see `model`), in obeying loss relative to the random loss
 //! rather than to a fixed 2 %, in cruising just below the rate, so that most rounds find the queue empty and
-//! measure the random loss, and in looking for the shortest RTT by draining a little deeper rather than by
-//! stopping.
+//! measure the random loss, and in draining a little deeper for the shortest RTT rather than stopping.
 //!
 //! Phases change at the ends of packet-timed rounds, so that a round's losses can be told by the pace at
 //! which its packets were sent; signs of congestion end a probe at once.

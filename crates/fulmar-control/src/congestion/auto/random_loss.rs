@@ -7,8 +7,7 @@
 //!
 //! "Loss, hence a higher rate, hence more loss" cannot happen: the random loss is measured at less than the
 //! rate it would compensate. If it was too high by chance, the next clean rounds are sent just below a rate
-//! that is too high, lose less than the random loss says, and lower it. It is bounded, and without clean
-//! rounds it decays.
+//! that is too high, lose less than it says, and lower it. It is bounded, and decays without clean rounds.
 //!
 //! And the random loss is never clearly above what was lost in the rounds sent slowest, at three quarters of
 //! the rate, nor above what was lost in all: where others leave few rounds clean, those are too few to tell.

@@ -25,8 +25,7 @@ const ENOUGH: f64 = 2.0;
 const MOST: f64 = 4.0;
 /// Packets of earlier rounds that are remembered.
 const SPAN: f64 = 3000.0;
-/// The largest loss that is believed: what the random loss may be, and the error of a share of so many
-/// packets.
+/// The largest loss that is believed: the largest random loss, and the error of a share of so many packets.
 const SHARE_MAX: f64 = RANDOM_LOSS_MAX + 0.05;
 
 /// Log-odds that what is lost is the path's.
