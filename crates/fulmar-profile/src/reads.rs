@@ -16,7 +16,12 @@ pub fn block_symbols_max(values: &Values) -> u32 {
 
 /// What a retransmission timeout is left to find is not found sooner. No where the setting does not apply.
 pub fn awaits_timeout(values: &Values) -> bool {
-    values.of("rescue").is_some() && !values.flag("rescue")
+    values.of("rescue").is_some() && values.word("rescue") == "0"
+}
+
+/// No loss shows by time: later packets tell, or a timeout.
+pub fn misses_by_packets(values: &Values) -> bool {
+    values.of("rescue").is_some() && values.word("rescue") != "1"
 }
 
 /// TCP's window, for a row that takes [`WINDOW_SETTINGS`](crate::WINDOW_SETTINGS).
@@ -26,6 +31,8 @@ pub fn window(values: &Values) -> WindowConfig {
     window.min_packets = values.integer_u32("wmin");
     window.is_paced = values.flag("paced");
     window.is_timeout_final = values.word("timeout") == "rto";
+    window.loss_packets = values.integer_u32("lw");
+    window.counts_acks = values.word("growth") == "acks";
     window
 }
 

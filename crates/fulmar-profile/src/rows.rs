@@ -44,7 +44,7 @@ pub struct CodeRow {
 }
 
 /// The settings of the engine that every controller with TCP's window takes.
-pub const WINDOW_SETTINGS: &[&str] = &["iw", "wmin", "paced"];
+pub const WINDOW_SETTINGS: &[&str] = &["iw", "wmin", "lw", "growth", "paced"];
 
 /// A congestion controller that the setting `cc` chooses.
 #[derive(Debug)]

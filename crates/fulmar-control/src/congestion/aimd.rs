@@ -53,7 +53,8 @@ impl Aimd {
     pub(super) fn on_path(&mut self, path: &PathView) {
         self.rtt = pacing_rtt(path);
         self.mtu_bytes = path.mtu_bytes;
-        self.windows.window_bytes = self.windows.window_bytes.max(self.config.min_bytes(self.mtu_bytes));
+        let least_bytes = self.config.min_bytes(self.mtu_bytes).min(self.config.loss_bytes(self.mtu_bytes));
+        self.windows.window_bytes = self.windows.window_bytes.max(least_bytes);
     }
 
     fn is_slow_start(&self) -> bool {
@@ -114,7 +115,8 @@ impl Aimd {
             return;
         }
         // No ACK acknowledges more than the window allowed to be in flight.
-        let mut acked_bytes = feedback.acked_bytes.min(self.windows.window_bytes);
+        let acked_bytes = feedback.acked_bytes.min(self.windows.window_bytes);
+        let mut acked_bytes = self.config.counted_bytes(acked_bytes, self.mtu_bytes);
         if self.is_slow_start() {
             // RFC 9002 7.3.1: by the bytes acknowledged, up to the threshold; the rest counts as avoidance.
             let growth = acked_bytes.min(self.windows.ssthresh_bytes - self.windows.window_bytes);
@@ -143,8 +145,19 @@ impl Aimd {
     /// A timeout (RFC 5681 3.1): half the window becomes the threshold, and slow start begins anew.
     pub(super) fn collapse(&mut self) {
         self.shrink(REDUCTION);
-        self.windows.window_bytes = self.config.min_bytes(self.mtu_bytes);
+        self.windows.window_bytes = self.config.loss_bytes(self.mtu_bytes);
         self.epoch.reset();
+    }
+
+    /// A timeout that is no sign of congestion: slow start from the loss window, where there is one, to the
+    /// window as it was.
+    pub fn begin_anew(&mut self) {
+        if self.config.loss_packets > 0 {
+            self.windows.ssthresh_bytes = self.windows.ssthresh_bytes.min(self.windows.window_bytes);
+            self.windows.window_bytes = self.config.loss_bytes(self.mtu_bytes);
+            self.acked_bytes = 0;
+            self.epoch.reset();
+        }
     }
 
     /// Another path: all that was learned is forgotten.

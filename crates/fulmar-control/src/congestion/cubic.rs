@@ -144,6 +144,8 @@ impl Cubic {
         } else {
             SlowStart::Standard
         };
+        let acked_packets =
+            if self.config.window.counts_acks { acked_packets.min(1.0) } else { acked_packets };
         let growth = match verdict {
             SlowStart::Standard => acked_packets,
             SlowStart::Conservative => acked_packets / CSS_GROWTH_DIVISOR as f64,
@@ -257,7 +259,10 @@ impl CongestionController for Cubic {
             self.epoch.on_timed_out(now);
         }
         self.state.max_packets = 0.0;
-        self.state.window_packets = self.min_packets();
+        self.state.window_packets = match self.config.window.loss_packets {
+            0 => self.min_packets(),
+            packets => f64::from(packets),
+        };
     }
 
     fn on_path_change(&mut self, _now: Instant, path: &PathView) {

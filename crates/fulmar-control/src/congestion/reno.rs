@@ -136,6 +136,22 @@ mod tests {
         assert_eq!(reno.budget().pacing.map(|rate| rate.bytes_per_second()), Some(137_500));
     }
 
+    /// RFC 5681 3.1: before byte counting an ACK of two packets opened the window by one, and a timeout left
+    /// one.
+    #[test]
+    fn an_old_tcp_counts_acks_and_falls_to_one_packet() {
+        let mut config =
+            WindowConfig { initial_packets: 4, is_timeout_final: true, ..WindowConfig::default() };
+        (config.loss_packets, config.counts_acks) = (1, true);
+        let mut reno = NewReno::new(MTU, config);
+        reno.on_feedback(&acked(100, 0, 2_000), &path());
+        assert_eq!(window(&reno), 5_000);
+        reno.on_timeout(at(200), 1, &path());
+        assert_eq!((window(&reno), ssthresh(&reno)), (1_000, Some(2_500)));
+        reno.on_feedback(&acked(300, 250, 1_000), &path());
+        assert_eq!(window(&reno), 2_000, "slow start from one packet, not from two");
+    }
+
     #[test]
     fn one_reduction_per_round_of_loss() {
         let mut reno = NewReno::new(MTU, WindowConfig::default());

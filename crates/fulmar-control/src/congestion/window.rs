@@ -31,11 +31,22 @@ pub struct WindowConfig {
     /// The first timeout is a retransmission timeout and collapses the window (RFC 5681 3.1). Otherwise
     /// timeouts are probes, and the window collapses when congestion persists (RFC 9002 7.6).
     pub is_timeout_final: bool,
+    /// Window after a retransmission timeout: RFC 5681's loss window, which is 1 there. 0: the smallest.
+    pub loss_packets: u32,
+    /// An ACK counts as one packet, however much it acknowledges: growth before RFC 3465.
+    pub counts_acks: bool,
 }
 
 impl Default for WindowConfig {
     fn default() -> Self {
-        Self { initial_packets: 10, min_packets: 2, is_paced: true, is_timeout_final: false }
+        Self {
+            initial_packets: 10,
+            min_packets: 2,
+            is_paced: true,
+            is_timeout_final: false,
+            loss_packets: 0,
+            counts_acks: false,
+        }
     }
 }
 
@@ -46,6 +57,19 @@ impl WindowConfig {
 
     pub(super) fn min_bytes(&self, mtu_bytes: u32) -> u64 {
         u64::from(self.min_packets.max(2)) * u64::from(mtu_bytes)
+    }
+
+    /// The window after a retransmission timeout.
+    pub(super) fn loss_bytes(&self, mtu_bytes: u32) -> u64 {
+        match self.loss_packets {
+            0 => self.min_bytes(mtu_bytes),
+            packets => u64::from(packets) * u64::from(mtu_bytes),
+        }
+    }
+
+    /// What an ACK of so many bytes counts for where the window grows.
+    pub(super) fn counted_bytes(&self, acked_bytes: u64, mtu_bytes: u32) -> u64 {
+        if self.counts_acks { acked_bytes.min(u64::from(mtu_bytes)) } else { acked_bytes }
     }
 
     /// Timeouts in a row that collapse the window.

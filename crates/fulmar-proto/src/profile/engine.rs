@@ -7,7 +7,7 @@ use fulmar_control::Variation;
 use fulmar_fec::{NoCode, RlcWindow};
 use fulmar_profile::{
     CodeRow, ControllerRow, Cover, EstimatorRow, Family, Kind, PolicyRow, ProfileError, Setting, SizingRow,
-    System, Values, WINDOW_SETTINGS, awaits_timeout, retransmissions, window,
+    System, Values, WINDOW_SETTINGS, misses_by_packets, retransmissions, window,
 };
 
 /// Longest window that the sliding-window code of this implementation covers.
@@ -236,12 +236,28 @@ const SETTINGS: &[Setting] = &[
     .of("policy", &[]),
     Setting::new(
         "rescue",
-        Kind::Flag,
+        Kind::Word(&["1", "0", "acks"]),
         "1",
-        "losses show by time too, and those of retransmissions by ACKs; 0: by the third packet after, and by the timeout (rto)",
-        "RFC 8985; RFC 6675",
+        "losses show by time too, and those of copies by ACKs; acks: no time; 0: nor ACKs of copies",
+        "RFC 8985; RFC 6675; Linux 2.6",
     )
     .of("policy", &[]),
+    Setting::new(
+        "acks",
+        Kind::Integer(0, 64),
+        "0",
+        "packets that an ACK of the other end waits for; 0: as the path and its losses make it useful",
+        "RFC 1122 4.2.3.2; ns-2",
+    )
+    .of("timeout", &["rto"]),
+    Setting::new(
+        "ack_delay",
+        Kind::Number(0.001, 0.5),
+        "0.04",
+        "longest that such an ACK waits for the next packet, s (with acks)",
+        "RFC 1122 4.2.3.2",
+    )
+    .of("timeout", &["rto"]),
     // Congestion control.
     Setting::new(
         "iw",
@@ -257,6 +273,22 @@ const SETTINGS: &[Setting] = &[
         "2",
         "congestion window at the least, packets",
         "RFC 9002 7.2; Tickoo 2005",
+    )
+    .of("cc", &[]),
+    Setting::new(
+        "lw",
+        Kind::Integer(0, 1000),
+        "0",
+        "congestion window after a timeout (rto), packets; 0: wmin",
+        "RFC 5681 3.1",
+    )
+    .of("cc", &[]),
+    Setting::new(
+        "growth",
+        Kind::Word(&["bytes", "acks"]),
+        "bytes",
+        "what slow start and TCP's increase count: bytes, or an ACK as a packet whatever it acknowledges",
+        "RFC 3465; RFC 5681 3.1",
     )
     .of("cc", &[]),
     Setting::new(
@@ -298,14 +330,8 @@ const SETTINGS: &[Setting] = &[
         "ours",
     )
     .of("policy", &["auto"]),
-    Setting::new(
-        "ratio",
-        Kind::Number(0.0, 10.0),
-        "0.1",
-        "repair symbols per source symbol",
-        "RFC 8406",
-    )
-    .of("policy", &["fixed"]),
+    Setting::new("ratio", Kind::Number(0.0, 10.0), "0.1", "repair symbols per source symbol", "RFC 8406")
+        .of("policy", &["fixed"]),
 ];
 
 /// An error with its reason where `values` cannot work.
@@ -317,8 +343,10 @@ fn check(values: &Values) -> Result<(), ProfileError> {
             return refuse("rto_max is the largest timeout: rto_initial and rto_min cannot be above it");
         }
     }
-    if awaits_timeout(values) && values.word("timeout") != "rto" {
-        return refuse("rescue=0 leaves a lost retransmission to TCP's timeout: it needs timeout=rto");
+    if misses_by_packets(values) && values.word("timeout") != "rto" {
+        return refuse(
+            "rescue=0 and rescue=acks leave a loss at the end to TCP's timeout: they need timeout=rto",
+        );
     }
     if (1..PACKET_BYTES_MIN).contains(&values.integer("packet")) {
         return refuse(

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use fulmar_control as control;
 use fulmar_control::CongestionController;
-use fulmar_profile::{Make, Table, Values, awaits_timeout};
+use fulmar_profile::{Make, Table, Values, misses_by_packets};
 
 use super::engine::{TIMEOUTS, VARIATIONS};
-use crate::recovery::{RecoveryConfig, Timeout};
+use crate::recovery::{AckPolicy, RecoveryConfig, Timeout};
 
 /// A window that neither begins larger nor stays larger whatever happens is one that obeys (RFC 6928).
 const OBEYING_PACKETS_MAX: u64 = 10;
@@ -60,6 +60,17 @@ pub(super) fn recovery(values: &Values) -> RecoveryConfig {
     let (_, variation) = variation.unwrap_or(VARIATIONS[0]);
     let packet_bytes_max = u16::try_from(values.integer("packet")).ok().filter(|bytes| *bytes > 0);
     let reordering_packets = values.integer_u32("reordering");
-    let is_by_packets_alone = awaits_timeout(values);
-    RecoveryConfig { reordering_packets, is_by_packets_alone, timeout, variation, packet_bytes_max }
+    let acks = (values.integer("acks") > 0).then(|| AckPolicy {
+        every_packets: values.integer_u32("acks"),
+        delay: seconds("ack_delay"),
+        repeats: 0,
+    });
+    RecoveryConfig {
+        reordering_packets,
+        is_by_packets_alone: misses_by_packets(values),
+        timeout,
+        variation,
+        packet_bytes_max,
+        acks,
+    }
 }

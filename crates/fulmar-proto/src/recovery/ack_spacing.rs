@@ -46,6 +46,8 @@ const NEAR_FULL: f64 = 1.1;
 pub struct AckSpacing {
     asked: AckPolicy,
     is_pending: bool,
+    /// What was asked for stays, whatever the path is like.
+    is_fixed: bool,
     /// When an ACK was last asked for at once.
     asked_at: Instant,
     /// The peer's own longest delay, from the handshake.
@@ -53,6 +55,11 @@ pub struct AckSpacing {
 }
 
 impl AckSpacing {
+    /// Asks for this policy from now on, whatever the path is like.
+    pub fn fix(&mut self, policy: AckPolicy) {
+        (self.asked, self.is_pending, self.is_fixed) = (policy, true, true);
+    }
+
     /// The peer said in the handshake how long it may hold an ACK back.
     pub fn on_peer_delay(&mut self, delay: Duration) {
         self.peer_delay_max = Some(delay);
@@ -91,6 +98,9 @@ impl AckSpacing {
         way_back: &Channel,
         back_rate: &mut BackRate,
     ) {
+        if self.is_fixed {
+            return;
+        }
         let (wanted, smoothed) = (acks_per_round(way_back), rtt.smoothed());
         let seconds = smoothed.as_secs_f64();
         let mut per_round = f64::from(wanted);
@@ -224,6 +234,17 @@ mod tests {
         acks.update(40, &steady(20), &lossy, &mut BackRate::full_at(200.0));
         let policy = acks.poll().expect("another");
         assert!(policy.every_packets == 10 && policy.delay == Duration::from_millis(5), "{policy:?}");
+    }
+
+    /// The receivers of old TCPs: each packet, or every second one within 40 to 200 ms.
+    #[test]
+    fn what_is_fixed_is_asked_for_once_and_stays() {
+        let policy = AckPolicy { every_packets: 2, delay: Duration::from_millis(200), repeats: 0 };
+        let mut acks = AckSpacing::default();
+        acks.fix(policy);
+        assert_eq!((acks.poll(), acks.delay_max()), (Some(policy), policy.delay));
+        update(&mut acks, 1000, 20, &channel(0.1, 5.0));
+        assert_eq!((acks.poll(), acks.delay()), (None, policy.delay));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::AckPolicy;
 use fulmar_control::{RTO_INITIAL, RTO_MAX, RTO_MIN, RttEstimator, Variation, backed_off};
 
 /// A probe timeout doubles no further than this, though at least once. RFC 8085 3.1.1 allows a packet every 3
@@ -44,6 +45,9 @@ pub struct RecoveryConfig {
     pub variation: Variation,
     /// Largest UDP payload that is sent, whatever the path carries.
     pub packet_bytes_max: Option<u16>,
+    /// How the other end is to acknowledge from the start and for good, as a TCP's receiver does; `None`: as
+    /// the path makes it useful.
+    pub acks: Option<AckPolicy>,
 }
 
 impl Default for RecoveryConfig {
@@ -54,6 +58,7 @@ impl Default for RecoveryConfig {
             timeout: Timeout::Probe,
             variation: Variation::Mean,
             packet_bytes_max: None,
+            acks: None,
         }
     }
 }

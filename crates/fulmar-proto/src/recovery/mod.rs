@@ -141,6 +141,8 @@ impl<T: Copy> Recovery<T> {
     pub fn new(now: Instant, modules: Modules, limits: PathLimits) -> Self {
         let config = modules.config;
         let rtt = RttEstimator::new().with_variation(config.variation);
+        let mut acks = AckSpacing::default();
+        config.acks.into_iter().for_each(|policy| acks.fix(policy));
         Self {
             limits,
             packet_bytes_max: config.packet_bytes_max,
@@ -161,7 +163,7 @@ impl<T: Copy> Recovery<T> {
             control: Control::new(now, modules.congestion),
             burst_room: BurstRoom::default(),
             rates: None,
-            acks: AckSpacing::default(),
+            acks,
             is_rest_left: false,
             scratch: Vec::new(),
             lost: None,
@@ -194,6 +196,7 @@ impl<T: Copy> Recovery<T> {
         self.packet_bytes_max = config.packet_bytes_max;
         self.mtu = MtuDiscovery::held_to(&self.limits, self.packet_bytes_max);
         self.silence.adopt(config.timeout, &self.rtt);
+        config.acks.into_iter().for_each(|policy| self.acks.fix(policy));
         let view = self.rtt.has_sample().then(|| self.view());
         self.control.adopt(now, modules.congestion, view.as_ref());
     }

@@ -29,14 +29,17 @@ impl Response for Never {
         window.grow(feedback);
     }
 
-    fn on_timeout(&mut self, _window: &mut Aimd, _count: u32) {}
+    // Linux sets the window to one packet at a retransmission timeout, whatever the module says: `lw=1`.
+    fn on_timeout(&mut self, window: &mut Aimd, _count: u32) {
+        window.begin_anew();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use fulmar_control::CongestionController;
-    use fulmar_control::congestion::told::{MTU, acked, at, lost, path, window};
+    use fulmar_control::congestion::told::{MTU, acked, at, lost, path, ssthresh, window};
 
     #[test]
     fn nothing_shrinks_it() {
@@ -48,5 +51,15 @@ mod tests {
         assert_eq!(window(&controller), 10_000);
         controller.on_feedback(&acked(200, 100, 10_000), &path());
         assert_eq!(window(&controller), 20_000);
+    }
+
+    /// What Linux does at a timeout is not the module's to say.
+    #[test]
+    fn a_timeout_begins_anew_where_there_is_a_loss_window() {
+        let mut config = WindowConfig::default();
+        config.loss_packets = 1;
+        let mut controller = Never::controller(MTU, config);
+        controller.on_timeout(at(100), 1, &path());
+        assert_eq!((window(&controller), ssthresh(&controller)), (1_000, Some(10_000)));
     }
 }
