@@ -16,7 +16,7 @@ pub fn better(measure: &str) -> Better {
     let name = measure.rsplit_once('.').map_or(measure, |(_, name)| name);
     match name {
         "goodput_mbps" | "goodput_kib_s" | "fraction_of_limit" | "share_of_limit" | "connected"
-        | "received_mb" | "normalised_goodput" | "jain" | "jain_over_time" => Better::Larger,
+        | "completed" | "received_mb" | "normalised_goodput" | "jain" | "jain_over_time" => Better::Larger,
         "retransmission_rate" | "redundancy_rate" | "recovery_rate" | "recovered" => Better::Neither,
         "utilisation" | "loss_estimate_mean" | "ce_marks" | "fast_recoveries" | "timeouts" => Better::Neither,
         // Delays, times, losses, errors, bytes sent per byte delivered.

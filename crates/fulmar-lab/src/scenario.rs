@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fulmar_net::{LinkRate, QueueConfig, QueueLimit};
 use fulmar_proto::Profile;
 
 use crate::link::LinkSpec;
@@ -67,6 +68,75 @@ pub struct FlowSpec {
     pub is_reversed: bool,
     /// Its start is later by a time drawn from the seed, at most this.
     pub start_within: Duration,
+    /// The links of its own between its two ends and the bottlenecks.
+    pub access: Access,
+    /// Symbols that a receiver's decoder keeps; `None`: as many as in the program.
+    pub decoder_symbols: Option<DecoderSymbols>,
+}
+
+/// The link of a flow between either end and the bottlenecks, in both directions.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Access {
+    /// Its rate.
+    pub rate: LinkRate,
+    /// Its delay one way.
+    pub delay: Duration,
+    /// Its queue.
+    pub queue: QueueConfig,
+}
+
+impl Default for Access {
+    /// None: no limit and no delay.
+    fn default() -> Self {
+        let queue = QueueConfig::DropTail(QueueLimit::Packets(u64::MAX));
+        Self { rate: LinkRate::Unlimited, delay: Duration::ZERO, queue }
+    }
+}
+
+/// How many symbols a receiver's decoder keeps.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum DecoderSymbols {
+    /// So many.
+    Number(u32),
+    /// As many as so many thousandths of the bandwidth-delay product hold.
+    MilliBdp(u32),
+}
+
+impl DecoderSymbols {
+    /// The most that an end can be set to keep.
+    pub const MAX: u32 = 1 << 20;
+    /// Bytes of a symbol, about.
+    const BYTES: u64 = 1200;
+
+    /// How many, for a bandwidth-delay product of so many bytes: of a short path never fewer than the program
+    /// keeps.
+    pub fn count(self, bdp_bytes: u64) -> u32 {
+        match self {
+            Self::Number(count) => count,
+            Self::MilliBdp(milli) => {
+                let bytes = bdp_bytes.saturating_mul(u64::from(milli)) / 1000;
+                u32::try_from(bytes / Self::BYTES).unwrap_or(Self::MAX).clamp(4096, Self::MAX)
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for DecoderSymbols {
+    type Err = String;
+
+    /// `65536`, or `8bdp`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no number of symbols (1 to {}) such as 65536 or 8bdp", Self::MAX);
+        match text.strip_suffix("bdp") {
+            Some(bdp) => fulmar_net::parse::milli(bdp).map(Self::MilliBdp).map_err(|_| wrong()),
+            None => text
+                .parse()
+                .ok()
+                .filter(|count| (1..=Self::MAX).contains(count))
+                .map(Self::Number)
+                .ok_or_else(wrong),
+        }
+    }
 }
 
 impl FlowSpec {
@@ -82,6 +152,8 @@ impl FlowSpec {
             priority: 0,
             is_reversed: false,
             start_within: Duration::ZERO,
+            access: Access::default(),
+            decoder_symbols: None,
         }
     }
 }
@@ -107,11 +179,12 @@ impl Scenario {
 
     /// Round-trip time of the links a flow crosses.
     pub fn path_rtt(&self, flow: &FlowSpec) -> Duration {
-        match &self.topology {
+        let bottlenecks = match &self.topology {
             Topology::Dumbbell(link) => link.rtt,
             Topology::ParkingLot(links) if flow.place == 0 => links.iter().map(|link| link.rtt).sum(),
             Topology::ParkingLot(links) => links.get(flow.place - 1).map_or(Duration::ZERO, |link| link.rtt),
-        }
+        };
+        bottlenecks + flow.access.delay * 4
     }
 
     /// Delay to the receiver over empty links.
@@ -123,8 +196,10 @@ impl Scenario {
                 links.get(flow.place - 1).map_or(Duration::ZERO, LinkSpec::one_way)
             }
         };
-        let way = if flow.is_reversed { self.path_rtt(flow) - links } else { links };
-        way + (self.rtt(flow) - self.path_rtt(flow)) / 2
+        let path_rtt = self.path_rtt(flow);
+        let links = links + flow.access.delay * 2;
+        let way = if flow.is_reversed { path_rtt - links } else { links };
+        way + (self.rtt(flow) - path_rtt) / 2
     }
 
     /// Says what cannot be run.
@@ -151,5 +226,32 @@ impl Scenario {
             return Err(format!("there is no place {} for a flow", flow.place));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_decoder_keeps_is_a_number_or_follows_the_path() {
+        assert_eq!("65536".parse(), Ok(DecoderSymbols::Number(65_536)));
+        let eight: DecoderSymbols = "8bdp".parse().unwrap();
+        // 1 Gb/s and 100 ms are 12.5 MB; of a short path it is what the program keeps.
+        assert_eq!((eight.count(12_500_000), eight.count(1000)), (83_333, 4096));
+        for wrong in ["0", "2000000", "bdp", "many"] {
+            assert!(wrong.parse::<DecoderSymbols>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn access_links_lengthen_a_flows_way_at_both_ends() {
+        let mut flow = FlowSpec::new(Profile::auto(), Traffic::Bulk);
+        flow.access.delay = Duration::from_millis(1);
+        let link = LinkSpec { rtt: Duration::from_millis(400), ..LinkSpec::default() };
+        let scenario = Scenario::over(link, vec![flow], Duration::from_secs(1));
+        let flow = &scenario.flows[0];
+        assert_eq!(scenario.rtt(flow), Duration::from_millis(404));
+        assert_eq!(scenario.one_way(flow), Duration::from_millis(202));
     }
 }

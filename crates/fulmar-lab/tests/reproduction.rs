@@ -123,6 +123,23 @@ fn tcp_fec_gains_by_repairing_and_by_not_answering_repaired_losses() {
     assert_near("fec-dup", told / tcp, 1.0, 1.3);
 }
 
+/// Sato 2019, 4.4 and Figure 4.9: the links of 100 Mb/s and 1 ms at either end spread what an unpaced sender
+/// sends at once, so that groups of 10 fill most of a link of 200 ms at 0.05 %.
+#[test]
+fn access_links_let_an_unpaced_sender_open_its_window() {
+    let ns2 = "paced=0,rescue=0,acks=1,iw=2,lw=1";
+    let mbps = |fmax, has_access| {
+        let mut flow = flow(&format!("tcp-fec:fmax={fmax},{ns2}"), "bulk");
+        if has_access {
+            flow.access.rate = fulmar_net::parse::link_rate("100M").unwrap();
+            flow.access.delay = Duration::from_millis(1);
+        }
+        run("rate=100M rtt=200ms queue=droptail:50p fwd_only=true loss=0.05%", vec![flow], 20, 1).goodput_mbps
+    };
+    let (with, without) = (mbps(10, true), mbps(10, false));
+    assert!(with > 50.0 && without < 25.0, "{with:.1} with, {without:.1} Mb/s without");
+}
+
 /// Sato 2019, Table 5.3: 8 Mb/s for NewReno; 8, 11 and 24 for r = 0.5, 0.7 and 1.
 #[test]
 fn the_answer_to_repaired_losses_orders_tcp_fec_with_interleave() {

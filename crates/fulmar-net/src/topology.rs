@@ -25,6 +25,22 @@ pub struct Pair {
     pub receiver: NodeId,
 }
 
+/// What joins the ends of a pair to the network, the same in both directions.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The sender's link.
+    pub sender: LinkConfig,
+    /// The receiver's.
+    pub receiver: LinkConfig,
+}
+
+impl From<LinkConfig> for Access {
+    /// The sender's link; the receiver is joined without limit or delay.
+    fn from(sender: LinkConfig) -> Self {
+        Self { sender, receiver: LinkConfig::default() }
+    }
+}
+
 /// Several pairs that share one link.
 ///
 /// ```text
@@ -41,18 +57,17 @@ pub struct Dumbbell {
 }
 
 impl Dumbbell {
-    /// Adds a dumbbell with a pair for each of `access`, which says how its sender is connected, in both
-    /// directions (a different delay gives each pair its own round-trip time). Receivers are connected to the
-    /// right end directly: without limit or delay.
+    /// Adds a dumbbell with a pair for each of `access`, which says how its ends are connected, in both
+    /// directions (a different delay gives each pair its own round-trip time).
     pub fn build<P: Payload>(
         network: &mut Network<P>,
         forward: LinkConfig,
         backward: LinkConfig,
-        access: impl IntoIterator<Item = LinkConfig>,
+        access: impl IntoIterator<Item: Into<Access>>,
     ) -> Self {
         let (left, right) = (network.add_node(), network.add_node());
         let bottleneck = pipe(network, left, right, forward, backward);
-        let pairs = access.into_iter().map(|access| attach(network, left, right, access)).collect();
+        let pairs = access.into_iter().map(|access| attach(network, left, right, access.into())).collect();
         Self { pairs, bottleneck }
     }
 }
@@ -83,15 +98,15 @@ pub enum Place {
 
 impl ParkingLot {
     /// Adds a parking lot with these bottlenecks, to the right and back, and a pair for each of `places`:
-    /// where it is, and how its sender is connected (each pair has an access link, and so a round-trip time,
-    /// of its own).
+    /// where it is, and how its ends are connected (each pair has access links, and so a round-trip time, of
+    /// its own).
     ///
     /// # Panics
     /// If a place is beyond the bottlenecks.
     pub fn build<P: Payload>(
         network: &mut Network<P>,
         bottlenecks: impl IntoIterator<Item = (LinkConfig, LinkConfig)>,
-        places: impl IntoIterator<Item = (Place, LinkConfig)>,
+        places: impl IntoIterator<Item = (Place, impl Into<Access>)>,
     ) -> Self {
         let (mut nodes, mut pipes) = (alloc::vec![network.add_node()], Vec::new());
         for (forward, backward) in bottlenecks {
@@ -104,7 +119,7 @@ impl ParkingLot {
                 Place::Long => (0, pipes.len()),
                 Place::Short(index) => (index, index + 1),
             };
-            attach(network, nodes[left], nodes[right], access)
+            attach(network, nodes[left], nodes[right], access.into())
         });
         Self { pairs: pairs.collect(), bottlenecks: pipes }
     }
@@ -121,10 +136,10 @@ fn pipe<P: Payload>(
     Pipe { forward, backward }
 }
 
-/// Adds a pair: a sender at `left` behind an access link, a receiver at `right`.
-fn attach<P: Payload>(network: &mut Network<P>, left: NodeId, right: NodeId, access: LinkConfig) -> Pair {
+/// Adds a pair: a sender at `left` and a receiver at `right`, each behind its access link.
+fn attach<P: Payload>(network: &mut Network<P>, left: NodeId, right: NodeId, access: Access) -> Pair {
     let (sender, receiver) = (network.add_node(), network.add_node());
-    network.connect(sender, left, access.clone(), access);
-    network.connect(right, receiver, LinkConfig::default(), LinkConfig::default());
+    network.connect(sender, left, access.sender.clone(), access.sender);
+    network.connect(right, receiver, access.receiver.clone(), access.receiver);
     Pair { sender, receiver }
 }

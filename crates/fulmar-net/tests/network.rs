@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use fulmar_net::topology::{Dumbbell, ParkingLot, Place};
+use fulmar_net::topology::{Access, Dumbbell, ParkingLot, Place};
 use fulmar_net::*;
 use fulmar_units::Instant;
 
@@ -99,6 +99,29 @@ fn a_dumbbell_shares_one_link_and_keeps_delays_apart() {
     assert_eq!(network.link(dumbbell.bottleneck.forward).stats().delivered.packets, 300);
     assert_eq!(network.link(dumbbell.bottleneck.backward).stats().offered.packets, 0);
     assert_eq!(network.link_ids().count(), 2 + 3 * 4);
+}
+
+/// A burst that a sender's own link spreads does not meet a bottleneck of the same rate as a burst.
+#[test]
+fn access_links_at_both_ends_have_their_rate_and_delay() {
+    let link = |rate, delay| {
+        LinkConfig::new(mbit(rate), ms(delay)).with_queue(QueueConfig::DropTail(QueueLimit::Packets(1000)))
+    };
+    let mut network = Network::new(1);
+    let bottleneck =
+        LinkConfig::new(mbit(12), ms(10)).with_queue(QueueConfig::DropTail(QueueLimit::Packets(2)));
+    let access = Access { sender: link(12, 1), receiver: link(6, 2) };
+    let ends = Dumbbell::build(&mut network, bottleneck.clone(), bottleneck, [access]);
+    let pair = ends.pairs[0];
+    for serial in 0..50 {
+        network
+            .send(Instant::ZERO, pair.sender, pair.receiver, Probe::new(serial, Instant::ZERO))
+            .expect("a way");
+    }
+    let out = everything(&mut network);
+    assert_eq!(out.len(), 50, "no packet found the short queue full");
+    // 1500 bytes take 1 ms twice and 2 ms once, and the slowest link sets the pace.
+    assert_eq!((out[0].at, out[49].at), (at(ms(17)), at(ms(17 + 2 * 49))));
 }
 
 #[test]

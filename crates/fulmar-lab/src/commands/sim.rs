@@ -4,12 +4,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use fulmar_net::parse;
+use fulmar_net::{LinkRate, QueueConfig, parse};
 use fulmar_proto::{Profile, ProfileError};
 
 use super::print;
 use crate::link::LinkSpec;
-use crate::scenario::{FlowSpec, Scenario};
+use crate::scenario::{Access, DecoderSymbols, FlowSpec, Scenario};
 use crate::sim;
 use crate::traffic::Traffic;
 
@@ -66,7 +66,35 @@ pub(super) struct Args {
     #[arg(long)]
     speed: bool,
     #[command(flatten)]
+    ends: Ends,
+    #[command(flatten)]
     link: LinkSpec,
+}
+
+/// What each flow has of its own at its ends.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Ends")]
+struct Ends {
+    /// Rate of a link that each flow has at either end, before it meets the others
+    #[arg(long, value_name = "RATE", default_value = "unlimited", value_parser = parse::link_rate)]
+    access: LinkRate,
+    /// Delay of these links, one way
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse::duration)]
+    access_delay: Duration,
+    /// Queue of these links [default: endless]
+    #[arg(long, value_name = "QUEUE", value_parser = parse::model::queue)]
+    access_queue: Option<QueueConfig>,
+    /// Symbols that a decoder keeps: a number, or 8bdp for what eight bandwidth-delay products hold [default:
+    /// as in the program]
+    #[arg(long, value_name = "N")]
+    decoder_symbols: Option<DecoderSymbols>,
+}
+
+impl Ends {
+    fn access(&self) -> Access {
+        let queue = self.access_queue.clone().unwrap_or(Access::default().queue);
+        Access { rate: self.access.clone(), delay: self.access_delay, queue }
+    }
 }
 
 /// A length of time; a bare number is seconds.
@@ -130,6 +158,8 @@ impl Args {
                 let mut flow = FlowSpec::new(profile.clone(), traffic);
                 flow.start = self.stagger.saturating_mul(index as u32);
                 flow.priority = self.priority.get(index % self.priority.len().max(1)).copied().unwrap_or(0);
+                flow.access = self.ends.access();
+                flow.decoder_symbols = self.ends.decoder_symbols;
                 flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();
                 flow
             });

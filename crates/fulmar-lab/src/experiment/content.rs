@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::ScenarioHash;
 use super::task::Task;
 use crate::link::LinkSpec;
-use crate::scenario::{Scenario, Topology};
+use crate::scenario::{Access, DecoderSymbols, Scenario, Topology};
 use crate::traffic::Traffic;
 
 #[derive(Serialize)]
@@ -57,6 +57,8 @@ struct Flow<'a> {
     priority: u8,
     is_reversed: bool,
     start_within: Duration,
+    access: &'a Access,
+    decoder_symbols: Option<DecoderSymbols>,
 }
 
 #[cfg(target_os = "linux")]
@@ -107,6 +109,8 @@ fn simulated(scenario: &Scenario) -> Content<'_> {
         priority: flow.priority,
         is_reversed: flow.is_reversed,
         start_within: flow.start_within,
+        access: &flow.access,
+        decoder_symbols: flow.decoder_symbols,
     });
     Content::Sim {
         links,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::claim::Claim;
 use super::published::Published;
 use crate::link::LinkSpec;
+use crate::scenario::{Access, DecoderSymbols};
 use crate::traffic::Traffic;
 
 /// An experiment.
@@ -92,6 +93,24 @@ pub struct FlowLine {
     pub start_within: Duration,
     /// What is swept does not concern it.
     pub is_apart: bool,
+    /// The links of its own at its ends.
+    pub access: Access,
+    /// Of several flows the last one's access links have this delay, and those between are evenly spread.
+    pub access_delay_last: Duration,
+    /// Symbols that its receiver's decoder keeps.
+    pub decoder_symbols: Option<DecoderSymbols>,
+}
+
+impl FlowLine {
+    /// The flows that it stands for.
+    pub fn flows(&self) -> impl Iterator<Item = Self> + '_ {
+        let steps = u32::try_from(self.count.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        let spread = self.access_delay_last.saturating_sub(self.access.delay);
+        (0..self.count).zip(0..=steps).map(move |(_, step)| {
+            let access = Access { delay: self.access.delay + spread * step / steps, ..self.access.clone() };
+            Self { access, ..self.clone() }
+        })
+    }
 }
 
 /// How to draw.

@@ -55,8 +55,7 @@ pub fn task(experiment: &Experiment, cell: &Cell, duration: Duration) -> Result<
     let count = flows.iter().fold(0, |sum: usize, flow| sum.saturating_add(flow.count));
     limits::check_runs(1, count, 1)?;
     limits::check_time(duration, experiment.series, count)?;
-    let flows: Vec<FlowLine> =
-        flows.iter().flat_map(|flow| std::iter::repeat_n(flow.clone(), flow.count)).collect();
+    let flows: Vec<FlowLine> = flows.iter().flat_map(FlowLine::flows).collect();
     limits::check_pieces(flows.iter().map(|flow| flow.traffic), duration)?;
     let real = flows.iter().filter(|flow| is_real(&flow.sender)).count();
     if real == 0 {
@@ -128,7 +127,9 @@ fn simulated(
     let flows = flows.iter().map(|line| {
         let profile = Profile::parse(&line.sender).map_err(|error| error.to_string())?;
         let FlowLine { traffic, start, stop, rtt, place, priority, is_reversed, start_within, .. } = *line;
-        Ok(FlowSpec { profile, traffic, start, stop, rtt, place, priority, is_reversed, start_within })
+        let (access, decoder_symbols) = (line.access.clone(), line.decoder_symbols);
+        let times = FlowSpec { start, stop, rtt, start_within, ..FlowSpec::new(profile, traffic) };
+        Ok(FlowSpec { place, priority, is_reversed, access, decoder_symbols, ..times })
     });
     let flows = flows.collect::<Result<Vec<_>, String>>()?;
     let topology =
@@ -200,6 +201,25 @@ mod tests {
         assert_eq!(value["Sim"]["flows"][0]["profile"], "auto");
         assert_eq!(value["Sim"]["links"][0]["forward"]["Ok"]["loss"]["Bernoulli"], 50_000_000);
         assert_eq!(value["Sim"]["duration"]["secs"], 1);
+    }
+
+    /// Sato 5.4: "other links" have 1 to 5 ms.
+    #[test]
+    fn access_delays_spread_over_the_flows_of_a_line() {
+        let text = "title = 't'\nduration = '2s'\n[[flow]]\nsender = 'newreno'\ncount = 5\naccess = '100M'\n\
+            access_delay = '1ms-5ms'\ndecoder_symbols = '8bdp'\n";
+        let experiment = Experiment::parse("t.toml", text).expect("an experiment");
+        let cell = &cells(&experiment).expect("cells")[0];
+        let Task::Sim(scenario) = task(&experiment, cell, experiment.duration).expect("a task") else {
+            panic!("virtual time")
+        };
+        let delays: Vec<u128> = scenario.flows.iter().map(|flow| flow.access.delay.as_millis()).collect();
+        assert_eq!(delays, [1, 2, 3, 4, 5]);
+        let wrong =
+            |line: &str| Experiment::parse("t.toml", &text.replace("count = 5", line)).unwrap_err().reason;
+        assert!(wrong("access_queue = 'long'").contains("queue"), "{}", wrong("access_queue = 'long'"));
+        let kernel = text.replace("newreno", "tcp-reno");
+        assert!(Experiment::parse("t.toml", &kernel).unwrap_err().reason.contains("virtual time"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::published::Published;
 use super::sender::check_sender;
 use crate::link::{DELAY_MAX, LinkSpec};
 use crate::outcome::Outcome;
+use crate::scenario::Access;
 use crate::traffic::Traffic;
 
 pub(super) type Text = Spanned<String>;
@@ -76,6 +77,10 @@ pub(super) struct RawFlow {
     pub(super) start_within: Option<Text>,
     #[serde(default)]
     pub(super) apart: bool,
+    pub(super) access: Option<Text>,
+    pub(super) access_delay: Option<Text>,
+    pub(super) access_queue: Option<Text>,
+    pub(super) decoder_symbols: Option<Text>,
 }
 
 /// A reason with the place it belongs to.
@@ -169,6 +174,7 @@ pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<Fl
         let reason = format!("there is no place {}: the last bottleneck is {places}", place.get_ref());
         return Err((place.span(), reason));
     }
+    let (access, access_delay_last) = access(raw)?;
     Ok(FlowLine {
         sender: raw.sender.get_ref().clone(),
         traffic: maybe(&raw.traffic, str::parse)?.unwrap_or(Traffic::Bulk),
@@ -182,7 +188,27 @@ pub(super) fn flow(raw: &RawFlow, bottlenecks: usize, peers: &Path) -> Placed<Fl
         is_reversed: raw.reverse,
         start_within: maybe(&raw.start_within, moment)?.unwrap_or_default(),
         is_apart: raw.apart,
+        access,
+        access_delay_last,
+        decoder_symbols: maybe(&raw.decoder_symbols, str::parse)?,
     })
+}
+
+/// The access links of a line, and the delay of its last flow's: `1ms`, or `1ms-5ms` for flows evenly
+/// between.
+fn access(raw: &RawFlow) -> Placed<(Access, Duration)> {
+    let none = Access::default();
+    let delays = |text: &str| match text.split_once('-') {
+        Some((first, last)) => Ok((round_trip(first)?, round_trip(last)?)),
+        None => round_trip(text).map(|delay| (delay, delay)),
+    };
+    let (delay, last) = maybe(&raw.access_delay, delays)?.unwrap_or_default();
+    let access = Access {
+        rate: maybe(&raw.access, parse::link_rate)?.unwrap_or(none.rate),
+        delay,
+        queue: maybe(&raw.access_queue, parse::model::queue)?.unwrap_or(none.queue),
+    };
+    Ok((access, last))
 }
 
 pub(super) fn measures(names: Option<&[Text]>, flows: usize) -> Placed<Vec<String>> {

@@ -7,6 +7,8 @@ use super::definition::{Experiment, FlowLine};
 use super::sender::{kernel_congestion, peer_name};
 use super::task::Task;
 use crate::link::LinkSpec;
+#[cfg(target_os = "linux")]
+use crate::scenario::Access;
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn task(
@@ -34,6 +36,9 @@ pub(super) fn task(
     link.forward()?;
     if flows.iter().any(|flow| flow.rtt.is_some() || flow.stop.is_some()) {
         return Err("flows in real time have the link's round-trip time, and stop with the run".into());
+    }
+    if flows.iter().any(|flow| flow.access != Access::default() || flow.decoder_symbols.is_some()) {
+        return Err("access links and decoder_symbols are of virtual time".into());
     }
     if flows.iter().all(|flow| kernel_congestion(&flow.sender).is_some()) {
         return Ok(kernel(experiment, link, flows, duration, warm_up));

@@ -16,8 +16,11 @@ use crate::scenario::{FlowSpec, Scenario, Topology};
 
 /// Datagrams a batch may hold, as GSO allows.
 const SEGMENTS_MAX: usize = 10;
-/// Silence after which a connection is given up: longer than any black-out worth an experiment.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Silence after which a connection is given up: longer than any black-out worth an experiment, and than the
+/// timers of an old TCP after several losses, of two minutes each.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+/// What decoders may hold of the program, at least: its own default.
+const RECEIVE_MEMORY_BYTES: usize = 16 << 20;
 
 /// Lets everyone in: who is at the other end is no question in a simulation.
 #[derive(Debug)]
@@ -73,18 +76,24 @@ fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
     });
     let bdp = rates.min().map_or(0, |rate| rate.bytes_in(scenario.rtt(flow)));
     let window = (bdp * 8).clamp(64 << 20, 4 << 30);
-    let mut config = with_window(window).unwrap_or_else(|error| unreachable!("{error}"));
+    let symbols = flow.decoder_symbols.map(|symbols| symbols.count(bdp));
+    let mut config = with_memory(window, symbols).unwrap_or_else(|error| unreachable!("{error}"));
     config.profile(flow.profile.clone()).allowed_profiles(AllowedProfiles::All);
     Arc::new(config)
 }
 
-fn with_window(bytes: u64) -> Result<TransportConfig, ConfigError> {
+fn with_memory(bytes: u64, decoder_symbols: Option<u32>) -> Result<TransportConfig, ConfigError> {
     let mut config = TransportConfig::default();
     config
         .idle_timeout(Some(IDLE_TIMEOUT))?
         .receive_window_bytes(bytes)?
         .stream_receive_window_bytes(bytes)?
         .symbols_held_bytes(bytes + (bytes >> 1))?;
+    if let Some(symbols) = decoder_symbols {
+        // Each is as long as a packet, and decoders keep as many equations beside them.
+        let memory = (symbols as usize * 4 * 1500).max(RECEIVE_MEMORY_BYTES);
+        config.decoder_symbols(symbols)?.receive_memory_bytes(memory)?;
+    }
     Ok(config)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_net::topology::{Dumbbell, Pair, ParkingLot, Pipe, Place};
+use fulmar_net::topology::{Access, Dumbbell, Pair, ParkingLot, Pipe, Place};
 use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, UDP_OVER_IPV4_BYTES};
 use fulmar_proto::Instant;
 
@@ -144,15 +144,13 @@ fn since_start(now: Instant) -> Instant {
     Instant::ZERO + (now - START)
 }
 
-/// What joins a flow to the bottlenecks: nothing but the delay it has beyond theirs.
-fn access(scenario: &Scenario, flow: usize) -> LinkConfig {
+/// What joins a flow to the bottlenecks: its own links, and the delay it has beyond all of these.
+fn access(scenario: &Scenario, flow: usize) -> Access {
     let flow = &scenario.flows[flow];
-    let delay = (scenario.rtt(flow) - scenario.path_rtt(flow)) / 2;
-    LinkConfig {
-        delay,
-        queue: fulmar_net::QueueConfig::DropTail(fulmar_net::QueueLimit::Packets(u64::MAX)),
-        ..LinkConfig::default()
-    }
+    let crate::scenario::Access { rate, delay, queue } = flow.access.clone();
+    let receiver = LinkConfig { rate, delay, queue, ..LinkConfig::default() };
+    let more = (scenario.rtt(flow) - scenario.path_rtt(flow)) / 2;
+    Access { sender: LinkConfig { delay: delay + more, ..receiver.clone() }, receiver }
 }
 
 fn dumbbell(
@@ -162,7 +160,10 @@ fn dumbbell(
 ) -> Result<(Vec<Pair>, Vec<Pipe>), String> {
     let (forward, backward) = (link.forward()?, link.backward()?);
     let all: Vec<_> = (0..scenario.flows.len()).map(|flow| access(scenario, flow)).collect();
-    if all.iter().all(|access| access.delay.is_zero()) {
+    let has_access = |(access, flow): (&Access, &FlowSpec)| {
+        !access.sender.delay.is_zero() || flow.access != crate::scenario::Access::default()
+    };
+    if !all.iter().zip(&scenario.flows).any(has_access) {
         // Two nodes do for all: fewer links to cross.
         let (sender, receiver) = (network.add_node(), network.add_node());
         let (forward, backward) = network.connect(sender, receiver, forward, backward);
