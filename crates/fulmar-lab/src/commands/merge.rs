@@ -1,15 +1,20 @@
 //! `fulmar-lab merge`.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::experiment::Results;
+use super::ending::Failure;
+use crate::experiment::{self, Experiment, Mode, Results, Shard};
 
 /// Put results of several folders, or of the parts of one, together
 ///
 /// Parts that ran with `run --shard` in one folder have files of their own in it; `merge DIR` makes one of
 /// them. Folders of other machines
 /// are added: `merge results from-a from-b`. What is there already is kept; what is there twice is kept once.
+/// Results of several commits are not put together, and what lacks runs is not whole: both are said, and
+/// nothing is changed, unless it is allowed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab merge results                                      # parts in one folder, on a shared disk
@@ -21,29 +26,96 @@ pub(super) struct Args {
     /// Folders to add
     #[arg(value_name = "FROM")]
     from: Vec<PathBuf>,
+    /// Put results of several commits together all the same: a report takes this program's, or the last
+    #[arg(long)]
+    mixed: bool,
+    /// Some runs may be missing
+    #[arg(long)]
+    partial: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), String> {
-    let words = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let folders = folders(args)?;
+    for sources in folders.values() {
+        check(args, sources)?;
+    }
     let mut added = 0;
-    for root in std::iter::once(&args.into).chain(&args.from) {
-        let entries = fs::read_dir(root).map_err(|error| words(root, error))?;
-        for folder in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let experiment = folder.join("experiment.toml");
-            let Ok(text) = fs::read_to_string(&experiment) else { continue };
-            let target = args.into.join(folder.file_name().unwrap_or_default());
-            if fs::read_to_string(target.join("experiment.toml")).is_ok_and(|other| other != text) {
-                return Err(format!(
-                    "{}: another experiment of the same name is in {}",
-                    folder.display(),
-                    target.display()
-                ));
-            }
-            added += merge(&folder, &target, &text).map_err(|error| words(&folder, error))?;
+    for (name, sources) in &folders {
+        for Source { folder, text } in sources {
+            let target = args.into.join(name);
+            added += merge(folder, &target, text).map_err(|error| words(folder, error))?;
         }
     }
     println!("{added} runs added to {}", args.into.display());
     Ok(())
+}
+
+fn words(path: &Path, error: std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// A folder with results of one experiment, and the experiment.
+struct Source {
+    folder: PathBuf,
+    text: String,
+}
+
+/// The folders of each experiment, by its name.
+fn folders(args: &Args) -> Result<BTreeMap<OsString, Vec<Source>>, Failure> {
+    let mut all: BTreeMap<OsString, Vec<Source>> = BTreeMap::new();
+    for root in std::iter::once(&args.into).chain(&args.from) {
+        let entries = fs::read_dir(root).map_err(|error| words(root, error))?;
+        for folder in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let Ok(text) = fs::read_to_string(folder.join("experiment.toml")) else { continue };
+            let sources = all.entry(folder.file_name().unwrap_or_default().to_owned()).or_default();
+            if let Some(other) = sources.iter().find(|other| other.text != text) {
+                let (here, there) = (folder.display(), other.folder.display());
+                return Err(Failure::Never(format!(
+                    "{here}: another experiment of the same name is in {there}"
+                )));
+            }
+            sources.push(Source { folder, text });
+        }
+    }
+    Ok(all)
+}
+
+/// Whether the results of an experiment are of one commit, and whole.
+fn check(args: &Args, sources: &[Source]) -> Result<(), Failure> {
+    let Some(Source { folder, text }) = sources.first() else { return Ok(()) };
+    let read = |source: &Source| Results::read(source.folder.clone()).map_err(|e| words(&source.folder, e));
+    let parts = sources.iter().map(read).collect::<Result<Vec<_>, String>>()?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let commits: BTreeSet<&str> = parts.iter().flat_map(|part| part.commits().into_keys()).collect();
+    if commits.len() > 1 && !args.mixed {
+        let commits = commits.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(Failure::Never(format!(
+            "{name}: results of several commits, {commits}: --mixed allows it"
+        )));
+    }
+    let Some(commit) = commits.into_iter().next().filter(|_| !args.partial && !args.mixed) else {
+        return Ok(());
+    };
+    let experiment = Experiment::parse(&folder.join("experiment.toml").display().to_string(), text)
+        .map_err(|mistake| Failure::Never(mistake.to_string()))?;
+    let keys = experiment::keys(&experiment, Mode::of_name(&name), commit).map_err(Failure::Never)?;
+    let missing: Vec<_> = keys.iter().filter(|key| !parts.iter().any(|part| part.has(key))).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let counts = parts.iter().map(Results::parts).collect::<Result<Vec<_>, _>>();
+    let count = counts.map_err(|error| words(folder, error))?.into_iter().max().unwrap_or(1);
+    let shards: BTreeSet<String> = missing
+        .iter()
+        .map(|key| Shard { index: key.shard(count), count })
+        .map(|shard| shard.to_string())
+        .collect();
+    Err(Failure::Again(format!(
+        "{name}: {} of {} runs are missing, of the parts {}: run them again, or --partial allows it",
+        missing.len(),
+        keys.len(),
+        shards.into_iter().collect::<Vec<_>>().join(", ")
+    )))
 }
 
 /// Adds what is new, and leaves one file in the target.
@@ -64,7 +136,7 @@ fn merge(folder: &Path, target: &Path, text: &str) -> std::io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Experiment, Mode, Shard, run as run_experiment};
+    use crate::experiment::{COMMIT, run as run_experiment};
 
     const TEXT: &str = "title = 't'\nduration = '300ms'\nrepetitions = 4\n[link]\nrate = '5M'\nrtt = '10ms'\n\
         [[flow]]\nsender = 'cubic'\n[sweep]\nloss = ['0%', '2%']\n";
@@ -76,7 +148,7 @@ mod tests {
         let part = |root: &str, index, count| {
             let place = folder.path().join(root).join("t");
             let shard = Shard { index, count };
-            let mut results = Results::open(place, TEXT).unwrap().of_shard(shard);
+            let mut results = Results::open(place, TEXT).unwrap().of_shard(shard).unwrap();
             run_experiment(&experiment, Mode::Full, shard, &mut results, &|_| {}).unwrap();
         };
         part("whole", 0, 1);
@@ -85,8 +157,18 @@ mod tests {
         part("b", 2, 3);
         let path = |name: &str| folder.path().join(name);
         // Twice: the second time nothing is new.
+        let args = |from: &[&str]| Args {
+            into: path("a"),
+            from: from.iter().map(|name| path(name)).collect(),
+            mixed: false,
+            partial: false,
+        };
+        // Without the third part it is not whole, and stays as it is.
+        let Err(Failure::Again(reason)) = run(&args(&[])) else { panic!("a part is missing") };
+        assert!(reason.contains("of the parts 2/3"), "{reason}");
+        assert!(path("a/t/runs-0-of-3.jsonl").is_file());
         for _ in 0..2 {
-            run(&Args { into: path("a"), from: vec![path("b")] }).unwrap();
+            run(&args(&["b"])).unwrap();
         }
         let runs = |name: &str| {
             let results = Results::read(path(name).join("t")).unwrap();
@@ -99,9 +181,15 @@ mod tests {
             2,
             "one file of runs, and the experiment"
         );
+        // Of another program.
+        let runs = path("b").join("t/runs-2-of-3.jsonl");
+        let text = fs::read_to_string(&runs).unwrap();
+        fs::write(&runs, text.replace(COMMIT, "another")).unwrap();
+        let Err(Failure::Never(reason)) = run(&args(&["b"])) else { panic!("two commits") };
+        assert!(reason.contains("several commits"), "{reason}");
+        run(&Args { mixed: true, ..args(&["b"]) }).unwrap();
         fs::write(path("b").join("t/experiment.toml"), "title = 'other'").unwrap();
-        assert!(
-            run(&Args { into: path("a"), from: vec![path("b")] }).unwrap_err().contains("another experiment")
-        );
+        let Err(Failure::Never(reason)) = run(&args(&["b"])) else { panic!("two experiments") };
+        assert!(reason.contains("another experiment"), "{reason}");
     }
 }

@@ -12,6 +12,7 @@ mod compare;
 mod demo;
 #[cfg(target_os = "linux")]
 mod desk;
+mod ending;
 mod merge;
 #[cfg(target_os = "linux")]
 mod peer;
@@ -28,6 +29,7 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use ending::Failure;
 
 /// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time
 ///
@@ -111,9 +113,9 @@ impl Cli {
     /// Does what was asked for. Errors go to standard error.
     pub fn run(self) -> ExitCode {
         let result = match self.command {
+            Command::Run(args) => return ending::status(run::run(&args)),
+            Command::Merge(args) => return ending::status(merge::run(&args)),
             Command::Sim(args) => sim::run(&args),
-            Command::Run(args) => run::run(&args),
-            Command::Merge(args) => merge::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Swarm(args) => swarm::run(&args),
             Command::Report(args) => report::run(&args),
@@ -141,12 +143,6 @@ impl Cli {
             #[cfg(target_os = "linux")]
             Command::Applications(args) => applications::run(&args),
         };
-        match result {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(message) => {
-                eprintln!("fulmar-lab: {message}");
-                ExitCode::FAILURE
-            }
-        }
+        ending::status(result.map_err(Failure::from))
     }
 }

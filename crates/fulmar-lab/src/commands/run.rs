@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use super::available::Machine;
+use super::ending::Failure;
 use super::progress::Bar;
 use crate::experiment::{self, Experiment, Mode, Results, Shard, digits, interval_digits};
 use crate::statistics::Summary;
@@ -48,14 +49,8 @@ pub(super) struct Args {
     check: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), String> {
-    let mut experiments = Vec::new();
-    for path in &args.files {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let experiment =
-            Experiment::parse(&path.display().to_string(), &text).map_err(|mistake| mistake.to_string())?;
-        experiments.push((experiment, text));
-    }
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut experiments = read(&args.files).map_err(Failure::Never)?;
     if args.check {
         return Ok(());
     }
@@ -64,8 +59,9 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     }
     #[cfg(target_os = "linux")]
     if experiments.iter().any(|(experiment, _)| needs_rights(experiment)) {
-        crate::bridge::acquire_rights()?;
+        crate::bridge::acquire_rights().map_err(Failure::Never)?;
     }
+    super::ending::end_in_order();
     let mode = match (args.quick, args.sample) {
         (true, _) => Mode::Quick,
         (_, true) => Mode::Sample,
@@ -74,23 +70,36 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     let shard = args.shard.unwrap_or(Shard::WHOLE);
     for (experiment, text) in &experiments {
         let folder = args.out.join(format!("{}{}", experiment.name, mode.suffix()));
+        let disk = |error: std::io::Error| Failure::Again(format!("{}: {error}", experiment.name));
         if args.again {
-            Results::forget(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            Results::forget(&folder).map_err(disk)?;
         }
-        let results = Results::open(folder, text).map_err(|error| format!("{}: {error}", experiment.name))?;
-        let mut results = results.of_shard(shard);
+        let mut results = Results::open(folder, text).and_then(|all| all.of_shard(shard)).map_err(disk)?;
         #[cfg(target_os = "linux")]
-        keep_peers(experiment, results.folder())?;
+        keep_peers(experiment, results.folder()).map_err(Failure::Never)?;
         let bar = Mutex::new(Bar::new(&experiment.name));
         let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
         experiment::run(experiment, mode, shard, &mut results, &|progress| {
             lock().show(progress.done as u64, progress.total as u64, &progress.label);
         })
-        .map_err(|reason| format!("{}: {reason}", experiment.name))?;
+        .map_err(|stopped| {
+            let words = format!("{}: {stopped}", experiment.name);
+            if stopped.may_go_on() { Failure::Again(words) } else { Failure::Never(words) }
+        })?;
         lock().end();
         table(experiment, mode, &results)?;
     }
     Ok(())
+}
+
+/// The experiments of these files, with their texts.
+fn read(files: &[PathBuf]) -> Result<Vec<(Experiment, String)>, String> {
+    let experiment = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let parsed = Experiment::parse(&path.display().to_string(), &text);
+        parsed.map(|experiment| (experiment, text)).map_err(|mistake| mistake.to_string())
+    };
+    files.iter().map(experiment).collect()
 }
 
 /// What was measured of each cell: means, and half the 95 % interval.

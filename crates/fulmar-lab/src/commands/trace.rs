@@ -7,7 +7,9 @@ use crate::link::traces;
 /// Here the traces are known by name: --rate trace:lte-walk --loss trace:lte-walk. Files in that format are
 /// taken as well:
 /// --rate trace:FILE. Of losses each line is a millisecond in which everything is lost, and the last the
-/// length of the trace.
+/// length of the trace. Recorded ones are at github.com/ravinet/mahimahi (traces/: LTE and older networks)
+/// and github.com/SpaceNetLab/LeoCC (Starlink, *.bw); a file may also have a time and a rate a line, as in
+/// 12.5s 800k.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example:\n  fulmar-lab trace starlink > starlink.down && mm-link starlink.down starlink.down"

@@ -103,7 +103,8 @@ fn with_sender(text: &str, sender: &str) -> Result<String, String> {
 fn in_process(text: &str, folder: PathBuf, tell: &(dyn Fn(&Progress) + Sync)) -> Result<Results, String> {
     let experiment = Experiment::parse("compare.toml", text).map_err(|mistake| mistake.to_string())?;
     let mut results = Results::open(folder, text).map_err(|error| error.to_string())?;
-    experiment::run(&experiment, Mode::Full, Shard::WHOLE, &mut results, tell)?;
+    experiment::run(&experiment, Mode::Full, Shard::WHOLE, &mut results, tell)
+        .map_err(|stopped| stopped.to_string())?;
     Ok(results)
 }
 

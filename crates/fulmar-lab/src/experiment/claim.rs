@@ -44,6 +44,8 @@ pub enum Statistic {
     /// Their mean.
     #[default]
     Mean,
+    /// The one in the middle.
+    Median,
     /// The smallest.
     Min,
     /// The largest.
@@ -63,6 +65,7 @@ impl Statistic {
     pub fn of(self, summary: &Summary) -> f64 {
         match self {
             Self::Mean => summary.mean,
+            Self::Median => summary.median,
             Self::Min => summary.min,
             Self::Max => summary.max,
             Self::P99 => summary.p99,
@@ -307,6 +310,7 @@ mod tests {
         };
         assert!(matches!(found(Statistic::Mean), Finding::Holds(..)));
         assert!(matches!(found(Statistic::Min), Finding::Fails(_)));
+        assert!(matches!(found(Statistic::Median), Finding::Holds(low, _) if low == 0.99));
     }
 
     /// A coin is no evidence: neither for a claim nor against it.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::provenance::{Machine, Provenance};
 use super::{COMMIT, Cell, Experiment, RunKey, ScenarioHash, Shard};
 use crate::outcome::Outcome;
 use crate::statistics::{Summary, without_outliers};
@@ -27,6 +28,9 @@ pub struct Record {
     /// The commit of the program that ran it.
     #[serde(default)]
     pub commit: String,
+    /// The machine it ran on.
+    #[serde(flatten)]
+    machine: Machine,
     /// The scenario in full: what programs wrote that knew no hashes.
     #[serde(default, skip_serializing)]
     words: String,
@@ -74,11 +78,19 @@ impl Results {
         Self::read(folder)
     }
 
-    /// Adds to the file of a part from now on.
-    #[must_use]
-    pub fn of_shard(mut self, shard: Shard) -> Self {
+    /// Adds to the file of a part from now on. A line that was cut short there is closed, so that the next is
+    /// whole.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn of_shard(mut self, shard: Shard) -> io::Result<Self> {
         self.shard = shard;
-        self
+        let path = self.folder.join(shard.file_name());
+        let is_cut = fs::read(&path).is_ok_and(|text| text.last().is_some_and(|byte| *byte != b'\n'));
+        if is_cut {
+            OpenOptions::new().append(true).open(path)?.write_all(b"\n")?;
+        }
+        Ok(self)
     }
 
     /// Removes the runs that are in a folder; that there are none is no error.
@@ -162,6 +174,38 @@ impl Results {
         found
     }
 
+    /// Where the outcomes of a scenario come from.
+    pub fn provenance(&self, scenario: &ScenarioHash) -> Provenance {
+        let commit = self.commit(scenario);
+        let of_cell = |r: &&Record| r.scenario == *scenario && Some(r.commit.as_str()) == commit;
+        Provenance::of(commit, self.valid().filter(of_cell).map(|r| (r.outcome.seed, &r.machine)))
+    }
+
+    /// The commits of all runs, and of each the runs.
+    pub fn commits(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        self.records.values().for_each(|record| *counts.entry(record.commit.as_str()).or_default() += 1);
+        counts
+    }
+
+    /// Whether the run of this key is there and valid.
+    pub fn has(&self, key: &RunKey) -> bool {
+        self.records.get(key).is_some_and(|record| record.outcome.valid)
+    }
+
+    /// Into how many parts the work was shared, as the names of the files say.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn parts(&self) -> io::Result<u64> {
+        let files = run_files(&self.folder)?;
+        let count = |path: &PathBuf| {
+            let stem = path.file_stem()?.to_string_lossy().into_owned();
+            stem.rsplit_once("-of-")?.1.parse::<u64>().ok()
+        };
+        Ok(files.iter().filter_map(count).max().unwrap_or(1))
+    }
+
     /// Every run.
     pub fn all(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
@@ -231,6 +275,7 @@ impl Record {
             scenario,
             commit: COMMIT.into(),
             cell: cell.settings.iter().cloned().collect(),
+            machine: Machine::here().clone(),
             words: String::new(),
             outcome,
         }

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{COMMIT, Cell, Experiment, Record, Results, ScenarioHash, Shard, Task, cells, task};
+use super::{COMMIT, Cell, Experiment, Record, Results, RunKey, ScenarioHash, Shard, Task, cells, task};
 use crate::outcome::Outcome;
 use crate::sim;
 
@@ -44,6 +44,12 @@ impl Mode {
             Self::Quick => "-quick",
             Self::Sample => "-sample",
         }
+    }
+
+    /// The mode that a folder of results is of.
+    pub fn of_name(name: &str) -> Self {
+        let is_of = |mode: &Self| name.ends_with(mode.suffix());
+        [Self::Quick, Self::Sample].into_iter().find(is_of).unwrap_or(Self::Full)
     }
 
     /// The cells that are run.
@@ -83,6 +89,27 @@ const APART: Duration = Duration::from_millis(25);
 /// A run in real time that the machine could not carry is tried so often.
 const ATTEMPTS_MAX: u32 = 3;
 
+/// Why an experiment stopped before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// A run in virtual time cannot be made: it never can.
+    #[error("{0}")]
+    Impossible(String),
+    /// A run in real time failed, as it need not do another time.
+    #[error("{0}")]
+    Failed(String),
+    /// A result could not be written.
+    #[error("{0}")]
+    Disk(#[from] std::io::Error),
+}
+
+impl Stopped {
+    /// Whether the same experiment may come further another time.
+    pub fn may_go_on(&self) -> bool {
+        !matches!(self, Self::Impossible(_))
+    }
+}
+
 struct Job {
     cell: Cell,
     task: Task,
@@ -100,8 +127,9 @@ pub fn run(
     shard: Shard,
     results: &mut Results,
     tell: &(dyn Fn(&Progress) + Sync),
-) -> Result<(), String> {
-    let (jobs, total) = missing(experiment, mode, shard, results)?;
+) -> Result<(), Stopped> {
+    let (mut jobs, total) = all(experiment, mode, shard, COMMIT).map_err(Stopped::Impossible)?;
+    jobs.retain(|job| results.get(&job.hash, job.seed).is_none());
     let done = AtomicUsize::new(total - jobs.len());
     let report =
         |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
@@ -110,33 +138,33 @@ pub fn run(
     let results = Mutex::new(results);
     let keep = |job: &Job, outcome: Outcome| {
         let record = Record::new(job.hash.clone(), &job.cell, outcome);
-        results
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(record)
-            .map_err(|error| error.to_string())?;
+        results.lock().unwrap_or_else(PoisonError::into_inner).add(record)?;
         done.fetch_add(1, Ordering::Relaxed);
         report(&job.cell.label());
         Ok(())
     };
-    on_all_cores(&virtual_, |job| keep(job, execute(job)?))?;
+    on_threads(cores(), Duration::ZERO, &virtual_, |job| keep(job, execute(job)?))?;
     on_threads(experiment.at_once, APART, &real, |job| keep(job, execute(job)?))
 }
 
-/// The runs that are not there, and how many there are in all. Equal runs are run once.
-fn missing(
-    experiment: &Experiment,
-    mode: Mode,
-    shard: Shard,
-    results: &Results,
-) -> Result<(Vec<Job>, usize), String> {
+/// The keys of all runs of an experiment by a program of a commit.
+///
+/// # Errors
+/// If one cannot be made.
+pub fn keys(experiment: &Experiment, mode: Mode, commit: &str) -> Result<Vec<RunKey>, String> {
+    let (jobs, _) = all(experiment, mode, Shard::WHOLE, commit)?;
+    Ok(jobs.into_iter().map(|job| job.hash.with(commit, job.seed)).collect())
+}
+
+/// The runs of a part, and how many there are. Equal runs are run once.
+fn all(experiment: &Experiment, mode: Mode, shard: Shard, commit: &str) -> Result<(Vec<Job>, usize), String> {
     let (mut jobs, mut known) = (Vec::new(), BTreeSet::new());
     for repetition in 0..mode.repetitions(experiment) {
         for cell in mode.cells(experiment)? {
             let task = task(experiment, &cell, mode.duration(experiment))?;
             let (hash, seed) = (task.hash(), experiment.seed + u64::from(repetition));
-            let key = hash.with(COMMIT, seed);
-            if shard.contains(&key) && known.insert(key) && results.get(&hash, seed).is_none() {
+            let key = hash.with(commit, seed);
+            if shard.contains(&key) && known.insert(key) {
                 jobs.push(Job { cell, task, hash, seed });
             }
         }
@@ -149,16 +177,20 @@ pub(crate) fn on_all_cores<T: Sync>(
     jobs: &[T],
     work: impl Fn(&T) -> Result<(), String> + Sync,
 ) -> Result<(), String> {
-    on_threads(std::thread::available_parallelism().map_or(1, NonZero::get), Duration::ZERO, jobs, work)
+    on_threads(cores(), Duration::ZERO, jobs, work)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Does every job, so many at once, the first of them begun `apart`; stops at the first error.
-fn on_threads<T: Sync>(
+fn on_threads<T: Sync, E: Send>(
     threads: usize,
     apart: Duration,
     jobs: &[T],
-    work: impl Fn(&T) -> Result<(), String> + Sync,
-) -> Result<(), String> {
+    work: impl Fn(&T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
     let (next, error) = (&AtomicUsize::new(0), &Mutex::new(None));
     let work = &work;
     std::thread::scope(|scope| {
@@ -178,14 +210,18 @@ fn on_threads<T: Sync>(
     error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
 }
 
-fn execute(job: &Job) -> Result<Outcome, String> {
+fn execute(job: &Job) -> Result<Outcome, Stopped> {
     let words = |reason: String| format!("{}: {reason}", job.cell.label());
     match &job.task {
-        Task::Sim(scenario) => sim::run(scenario, job.seed).map(|(outcome, _)| outcome).map_err(words),
+        Task::Sim(scenario) => sim::run(scenario, job.seed)
+            .map(|(outcome, _)| outcome)
+            .map_err(|reason| Stopped::Impossible(words(reason))),
         #[cfg(target_os = "linux")]
-        Task::Tcp(scenario) => until_valid(|| crate::tcp::run(scenario, job.seed)).map_err(words),
+        Task::Tcp(scenario) => until_valid(|| crate::tcp::run(scenario, job.seed))
+            .map_err(|reason| Stopped::Failed(words(reason))),
         #[cfg(target_os = "linux")]
-        Task::Peer(scenario) => until_valid(|| crate::peer::run(scenario, job.seed)).map_err(words),
+        Task::Peer(scenario) => until_valid(|| crate::peer::run(scenario, job.seed))
+            .map_err(|reason| Stopped::Failed(words(reason))),
     }
 }
 

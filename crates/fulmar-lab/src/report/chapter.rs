@@ -29,16 +29,14 @@ impl Chapter {
     /// # Errors
     /// If the experiment cannot be run (any more).
     pub fn new(experiment: Experiment, results: &Results) -> Result<Self, String> {
-        let modes = [Mode::Quick, Mode::Sample];
-        let mode =
-            modes.into_iter().find(|mode| experiment.name.ends_with(mode.suffix())).unwrap_or(Mode::Full);
+        let mode = Mode::of_name(&experiment.name);
         let (mut rows, mut firsts) = (Vec::new(), Vec::new());
         for cell in mode.cells(&experiment)? {
             let hash = task(&experiment, &cell, mode.duration(&experiment))?.hash();
             firsts.push(results.outcomes(&hash).first().map(|outcome| (*outcome).clone()));
             let row = blank(&experiment, &cell);
-            let commit = results.commit(&hash).map(str::to_owned);
-            rows.push(Row { measured: measured(&experiment, results, &hash), commit, ..row });
+            let provenance = results.provenance(&hash);
+            rows.push(Row { measured: measured(&experiment, results, &hash), provenance, ..row });
         }
         Ok(Self::judged(experiment, rows, firsts))
     }
@@ -50,8 +48,8 @@ impl Chapter {
     pub fn from_csv(experiment: Experiment, text: &str) -> Result<Self, String> {
         let table = super::table::read(&experiment, text)?;
         let row = |cell: &Cell| {
-            let (measured, commit) = table.get(&cell.label()).cloned().unwrap_or_default();
-            Row { measured, commit, ..blank(&experiment, cell) }
+            let (measured, provenance) = table.get(&cell.label()).cloned().unwrap_or_default();
+            Row { measured, provenance, ..blank(&experiment, cell) }
         };
         let rows: Vec<Row> = cells(&experiment)?.iter().map(row).collect();
         let firsts = vec![None; rows.len()];
@@ -76,7 +74,7 @@ impl Chapter {
     /// Results of another engine say nothing of this one: they are stale, and no claim is judged by them.
     pub fn only_of(&mut self, commit: &str) {
         for row in &mut self.rows {
-            row.is_stale = row.commit.as_deref().is_some_and(|own| own != commit);
+            row.is_stale = row.provenance.commit.as_deref().is_some_and(|own| own != commit);
         }
         self.settle(self.findings(&[]));
     }
@@ -127,7 +125,8 @@ impl Chapter {
 
     /// The commits its rows come from.
     pub fn commits(&self) -> Vec<&str> {
-        let mut all: Vec<&str> = self.rows.iter().filter_map(|row| row.commit.as_deref()).collect();
+        let mut all: Vec<&str> =
+            self.rows.iter().filter_map(|row| row.provenance.commit.as_deref()).collect();
         all.sort_unstable();
         all.dedup();
         all

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::experiment::Cell;
+use crate::experiment::{Cell, Provenance};
 use crate::statistics::Summary;
 
 /// One cell.
@@ -18,8 +18,9 @@ pub struct Row {
     pub published: Option<f64>,
     /// A claim does not hold here.
     pub is_outside: bool,
-    /// The commit of the program that ran it.
-    pub commit: Option<String>,
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub provenance: Provenance,
     /// That is another engine than the one that is reported on: what it measured is shown, and counts as
     /// absent.
     pub is_stale: bool,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::row::Row;
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Cell, Experiment, Provenance};
 use crate::statistics::Summary;
 
-type Measured = (Vec<Option<Summary>>, Option<String>);
+type Measured = (Vec<Option<Summary>>, Provenance);
 
 /// What is written of a measure.
 const PARTS: [&str; 7] = ["mean", "sd", "ci95", "median", "p99", "min", "max"];
@@ -21,7 +21,9 @@ pub(super) fn write(experiment: &Experiment, rows: &[Row]) -> Result<String, csv
     let keys: Vec<&String> = experiment.sweep.keys().collect();
     let of_measures = experiment.measures.iter().flat_map(|m| PARTS.map(|part| format!("{m}_{part}")));
     let head = keys.iter().map(|key| (*key).clone()).chain(["runs".into()]).chain(of_measures);
-    writer.write_record(head.chain(["published".into(), "commit".into()]))?;
+    writer.write_record(
+        head.chain(["published", "commit", "seeds", "processor", "kernel"].map(String::from)),
+    )?;
     for row in rows {
         let cell = keys.iter().map(|key| row.cell.get(*key).cloned().unwrap_or_default());
         let runs = row.measured.first().and_then(Option::as_ref).map_or(0, |s| s.n).to_string();
@@ -31,8 +33,9 @@ pub(super) fn write(experiment: &Experiment, rows: &[Row]) -> Result<String, csv
         };
         let values = (0..experiment.measures.len()).flat_map(of);
         let published = row.published.map_or(String::new(), |value| value.to_string());
-        let commit = row.commit.clone().unwrap_or_default();
-        writer.write_record(cell.chain([runs]).chain(values).chain([published, commit]))?;
+        let Provenance { commit, seeds, processor, kernel } = row.provenance.clone();
+        let from = [published, commit.unwrap_or_default(), seeds, processor, kernel];
+        writer.write_record(cell.chain([runs]).chain(values).chain(from))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -62,7 +65,10 @@ pub(super) fn read(experiment: &Experiment, text: &str) -> Result<BTreeMap<Strin
             Some(Summary { n, mean, sd, ci95, median, p99, min, max })
         };
         let measured = experiment.measures.iter().map(summary).collect();
-        rows.insert(cell.label(), (measured, value("commit").map(str::to_owned)));
+        let word = |name: &str| value(name).unwrap_or_default().to_owned();
+        let commit = value("commit").map(str::to_owned);
+        let [seeds, processor, kernel] = ["seeds", "processor", "kernel"].map(word);
+        rows.insert(cell.label(), (measured, Provenance { commit, seeds, processor, kernel }));
     }
     Ok(rows)
 }

@@ -71,6 +71,9 @@ pub struct Item {
     /// is.
     #[serde(default)]
     pub unjudged: String,
+    /// What was set anew after an audit, and what it was before: a reader of older verdicts should know.
+    #[serde(default)]
+    pub moved: String,
     /// Another item of the same source that the same runs and claims serve: both count once.
     #[serde(default)]
     pub counted_with: Option<String>,
@@ -241,7 +244,9 @@ pub fn page(register: &Register, chapters: &[Chapter]) -> String {
             let reason = if verdict == Verdict::Reproduced { "" } else { item.why.as_str() };
             let found = judgement.in_words();
             let counted_with = counted_with.unwrap_or_default();
-            let parts: Vec<&str> = [&found, &item.unjudged, &counted_with, reason]
+            let moved =
+                if item.moved.is_empty() { String::new() } else { format!("Set anew: {}", item.moved) };
+            let parts: Vec<&str> = [&found, &item.unjudged, &counted_with, &moved, reason]
                 .into_iter()
                 .filter(|part| !part.is_empty())
                 .collect();
