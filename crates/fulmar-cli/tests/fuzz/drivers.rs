@@ -3,11 +3,14 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use fast_socks5::parse_udp_request;
+use fulmar::crypto::{self, Identity};
+use fulmar::{Endpoint, ServerConfig};
 use fulmar_cli::pair::code::Code;
 use fulmar_cli::pair::exchange::{self, Channel};
 use fulmar_cli::perf::protocol as perf;
@@ -21,7 +24,8 @@ use fulmar_cli::tunnel::wire::message::{self, Answer, Request};
 use fulmar_cli::tunnel::{Place, Target};
 use fulmar_cli::{frames, units};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
 
 /// What a future gives that never has to wait.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -170,6 +174,55 @@ pub fn socks_shapes(data: &[u8]) {
         assert!(packet.len() < data.len());
         let _ = socks_udp::place(target).to_string();
     }
+}
+
+/// A server, and what runs it, one for each thread.
+struct Carrier {
+    runtime: Runtime,
+    endpoint: Endpoint,
+}
+
+impl Carrier {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let crypto = crypto::ServerConfig::raw_key(&Identity::from_seed(&[1; 32]), None);
+        let _context = runtime.enter();
+        let at = SocketAddr::from(([127, 0, 0, 1], 0));
+        let endpoint = Endpoint::server(ServerConfig::new(Arc::new(crypto)), at).expect("a socket");
+        Self { runtime, endpoint }
+    }
+}
+
+/// Whether a stream can be cut into datagrams to its end, or where it ends: lengths of two bytes, each of a
+/// datagram of 1 to 16,383 bytes.
+fn is_cut(mut stream: &[u8]) -> bool {
+    while let Some((length, rest)) = stream.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_be_bytes(*length));
+        if !(1..1 << 14).contains(&length) {
+            return false;
+        }
+        stream = rest.get(length..).unwrap_or(&[]);
+    }
+    true
+}
+
+/// A stream of datagrams, as a client's comes by TCP: it ends with an error if it is none, and nothing of it
+/// is left at the server but what its datagrams began.
+pub fn stream(data: &[u8]) {
+    thread_local!(static CARRIER: Carrier = Carrier::new());
+    CARRIER.with(|Carrier { runtime, endpoint }| {
+        let (before, connections) = (endpoint.held_bytes(), endpoint.open_connections());
+        let ended = runtime.block_on(async {
+            let (mut near, far) = tokio::io::duplex(data.len().max(1) + (1 << 16));
+            near.write_all(data).await.expect("room for all of it");
+            near.shutdown().await.expect("open");
+            endpoint.carry(far, SocketAddr::from(([192, 0, 2, 1], 5))).expect("memory").await
+        });
+        assert_eq!(ended.is_ok(), is_cut(data), "{ended:?}");
+        if endpoint.open_connections() == connections {
+            assert_eq!(endpoint.held_bytes(), before);
+        }
+    });
 }
 
 /// HTTP to a proxy: what a target is, and which headers go on.

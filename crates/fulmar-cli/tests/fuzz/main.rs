@@ -28,6 +28,11 @@ fn socks() {
 }
 
 #[test]
+fn stream() {
+    fuzz("cli_stream", 5000, drivers::stream);
+}
+
+#[test]
 fn http() {
     fuzz("cli_http", 10_000, drivers::http_shapes);
 }
