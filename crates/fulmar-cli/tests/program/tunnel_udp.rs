@@ -1,17 +1,21 @@
 //! UDP through a tunnel: whose an association is, and what becomes of packets that the path loses.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulmar_cli::relay::{Relay, RelayConfig};
 use fulmar_net::{LinkConfig, Loss, Probability};
 use fulmar_units::Rate;
 
-use crate::common::{Home, Server, wait_until};
+use crate::common::{Home, PATIENCE, Server, wait_until};
 use crate::tunnel::{gateway, proxy};
+use crate::tunnel_port::{LATE, lateness};
 
 const LOGIN: &str = "someone:secret";
 
@@ -171,4 +175,61 @@ fn packets_that_the_path_loses_are_repaired() {
     let (percent, report) = play("throughput");
     assert!(percent <= 90, "{percent} % came back: {report}");
     assert_eq!(report["repaired_sent"], 0, "{report}");
+}
+
+/// As a game's browser asks all servers that there are. They see one port, and a peer that was not asked does
+/// not get through it.
+#[test]
+fn a_thousand_servers_are_asked_from_one_port() {
+    const SERVERS: usize = 1000;
+    const TIME_MAX: Duration = Duration::from_secs(2);
+    fulmar_cli::platform::raise_descriptor_limit();
+    let (home, is_over) = (Home::new(), Arc::default());
+    let gateway = gateway(&home);
+    let proxy = proxy(&home, &gateway, &["--user", LOGIN]);
+    let servers: Vec<_> = (0..SERVERS).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    servers.iter().for_each(|server| server.set_nonblocking(true).unwrap());
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_nonblocking(true).unwrap();
+    let (stream, at) = associate(&proxy, client.local_addr().unwrap().port()).unwrap();
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap().count();
+    let (before, late) = (descriptors(), lateness(&is_over));
+    let (begin, mut buffer) = (Instant::now(), [0; 100]);
+    let (mut asked, mut answered, mut seen) = (0, BTreeSet::new(), BTreeSet::new());
+    let took = loop {
+        // In pieces that the kernel's queue holds.
+        for server in &servers[asked..(asked + 20).min(SERVERS)] {
+            client.send_to(&packet(server.local_addr().unwrap(), b"who plays?"), at).unwrap();
+        }
+        asked = (asked + 20).min(SERVERS);
+        for server in &servers {
+            if let Ok((len, from)) = server.recv_from(&mut buffer) {
+                seen.insert(from);
+                server.send_to(&buffer[..len], from).unwrap();
+            }
+        }
+        while let Ok((len, _)) = client.recv_from(&mut buffer) {
+            assert_eq!(&buffer[10..len], b"who plays?");
+            answered.insert(buffer[8..10].to_vec());
+        }
+        // Packets may get lost in the kernel's queues; few do.
+        if answered.len() >= SERVERS * 99 / 100 || begin.elapsed() > PATIENCE {
+            break begin.elapsed();
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    let late = LATE * Duration::from_micros(late.load(Ordering::Relaxed));
+    is_over.store(true, Ordering::Relaxed);
+    println!("{} servers asked in {took:.2?}", answered.len());
+    assert!(took < TIME_MAX + late, "{took:?}, {late:?} late");
+    assert_eq!(seen.len(), 1, "one port: {seen:?}");
+    assert!(descriptors() <= before + 2, "{before}, then {}", descriptors());
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.send_to(b"a stranger", *seen.first().unwrap()).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    while let Ok((len, _)) = client.recv_from(&mut buffer) {
+        assert_ne!(&buffer[10..len], b"a stranger");
+    }
+    drop(stream);
+    wait_until("the port is given back", || descriptors() <= before);
 }

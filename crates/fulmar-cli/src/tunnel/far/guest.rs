@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::tunnel::flow::datagrams::{Datagrams, End};
 use crate::tunnel::flow::dial;
 use crate::tunnel::flow::halves::{BoxedHalves, RecvHalf, SendHalf};
+use crate::tunnel::flow::mapped::{Mapped, Mappings};
 use crate::tunnel::flow::pump::pump;
 use crate::tunnel::flow::tcp::boxed_tcp;
 use crate::tunnel::flow::traffic::Way;
@@ -38,6 +39,8 @@ pub struct Guest {
     rules: RwLock<Arc<Rules>>,
     account: Arc<Account>,
     datagrams: Arc<Datagrams>,
+    /// From which its UDP flows leave that share one.
+    mappings: Mappings,
     /// It has opened a stream.
     has_begun: AtomicBool,
     is_greeted: AtomicBool,
@@ -63,6 +66,7 @@ impl Guest {
             rules: RwLock::new(Arc::new(rules)),
             account,
             datagrams,
+            mappings: Mappings::default(),
             has_begun: AtomicBool::new(false),
             is_greeted: AtomicBool::new(false),
             session: None,
@@ -164,8 +168,8 @@ impl Guest {
                     format!("version {version} of the tunnel protocol is not spoken here: it is {VERSION}");
                 refuse(&mut send, malformed(text)).await
             }
-            Request::Open { target, flow } => {
-                let result = self.open(&target, flow, recv, send).await;
+            Request::Open { target, flow, association } => {
+                let result = self.open(&target, (flow, association), recv, send).await;
                 tracing::debug!(%target, error = result.as_ref().err().map(tracing::field::display), "flow");
                 result
             }
@@ -179,7 +183,7 @@ impl Guest {
     async fn open<R, W>(
         &self,
         target: &Target,
-        flow: Option<u32>,
+        udp: (Option<u32>, Option<u32>),
         recv: R,
         mut send: W,
     ) -> Result<(), OpenError>
@@ -191,7 +195,7 @@ impl Guest {
             return self.refuse(&mut send, error).await;
         }
         match target {
-            Target::Udp(place) => self.open_udp(place, flow, recv, send).await,
+            Target::Udp(place) => self.open_udp(place, udp, recv, send).await,
             _ => self.open_stream(target, recv, send).await,
         }
     }
@@ -231,7 +235,7 @@ impl Guest {
     async fn open_udp<R, W>(
         &self,
         place: &Place,
-        flow: Option<u32>,
+        (flow, association): (Option<u32>, Option<u32>),
         recv: R,
         mut send: W,
     ) -> Result<(), OpenError>
@@ -243,18 +247,41 @@ impl Guest {
         let Some(inbox) = flow.and_then(|flow| self.datagrams.accept(flow)) else {
             return self.refuse(&mut send, taken()).await;
         };
-        let dialled = match dial::resolve(place, &self.rules(), &self.account.lookups).await {
-            Ok(addresses) => dial::udp(place, addresses).await,
-            Err(error) => Err(error),
+        let addresses = match dial::resolve(place, &self.rules(), &self.account.lookups).await {
+            Ok(addresses) => addresses,
+            Err(error) => return self.refuse(&mut send, error).await,
         };
-        let (socket, address) = match dialled {
+        let traffic = &self.account.traffic;
+        if let Some((mapped, address)) = self.mapped(association, &addresses).await {
+            self.said_yes(&mut send, Some(address)).await?;
+            let carried = udp::carry(mapped, inbox, (recv, send), Way::Down, traffic).await;
+            return carried.map_err(OpenError::lost);
+        }
+        let (socket, address) = match dial::udp(place, addresses).await {
             Ok(dialled) => dialled,
             Err(error) => return self.refuse(&mut send, error).await,
         };
         self.said_yes(&mut send, Some(address)).await?;
-        let traffic = &self.account.traffic;
         let carried = udp::carry(Connected::new(socket), inbox, (recv, send), Way::Down, traffic).await;
         carried.map_err(OpenError::lost)
+    }
+
+    /// A flow from the port of its association, with the first address that this machine has a way to. None
+    /// for a flow without an association, and for a second one to the same address: that gets a port of its
+    /// own, or hears why not.
+    async fn mapped(
+        &self,
+        association: Option<u32>,
+        addresses: &[SocketAddr],
+    ) -> Option<(Mapped, SocketAddr)> {
+        let association = association?;
+        for address in addresses {
+            if dial::has_way(*address) {
+                let opened = self.mappings.open(association, *address, &self.account.traffic.drops).await;
+                return Some((opened.ok()??, *address));
+            }
+        }
+        None
     }
 
     /// Listens as long as the client keeps the stream open.

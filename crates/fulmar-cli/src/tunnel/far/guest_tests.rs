@@ -31,7 +31,7 @@ async fn ask(stream: &mut DuplexStream, request: &Request, first: &[u8]) {
 }
 
 fn open(target: Target) -> Request {
-    Request::Open { target, flow: None }
+    Request::Open { target, flow: None, association: None }
 }
 
 #[tokio::test]
@@ -142,7 +142,8 @@ async fn packets_go_by_the_stream_where_there_are_no_datagrams() {
     let (mut stream, _serving) = start(&own());
     let mut first = Vec::new();
     message::append_packet(&mut first, b"ping");
-    ask(&mut stream, &Request::Open { target: Target::Udp(address.into()), flow: Some(0) }, &first).await;
+    let to = Target::Udp(address.into());
+    ask(&mut stream, &Request::Open { target: to, flow: Some(0), association: None }, &first).await;
     let mut packet = [0; 100];
     let (len, from) = target.recv_from(&mut packet).await.unwrap();
     assert_eq!(&packet[..len], b"ping");

@@ -51,6 +51,12 @@ pub async fn unix(path: &str, rules: &Rules) -> Result<BoxedHalves, OpenError> {
     unix_sockets::connect(path).await.map_err(|error| OpenError::of_connect(&error, path))
 }
 
+/// Whether the system knows a way there. Nothing is sent.
+pub fn has_way(address: SocketAddr) -> bool {
+    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    std::net::UdpSocket::bind((any, 0)).is_ok_and(|socket| socket.connect(address).is_ok())
+}
+
 async fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0)).await?;

@@ -16,6 +16,7 @@ pub mod drops;
 pub mod halves;
 pub mod local;
 pub mod lookups;
+pub mod mapped;
 pub mod peers;
 pub mod pump;
 pub mod shared_socket;

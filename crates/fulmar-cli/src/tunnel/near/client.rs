@@ -69,9 +69,14 @@ impl Client {
     }
 
     /// A flow of packets to a UDP port, with the first packet that goes there, once the gateway has opened
-    /// it.
-    pub async fn open_packets(&self, target: &Target, first: &[u8]) -> Result<(Flow, Inbox), OpenError> {
-        self.shared.opener.open_packets(target, first).await
+    /// it. Those of one association leave the gateway from one port.
+    pub async fn open_packets(
+        &self,
+        target: &Target,
+        association: Option<u32>,
+        first: &[u8],
+    ) -> Result<(Flow, Inbox), OpenError> {
+        self.shared.opener.open_packets(target, association, first).await
     }
 
     /// Has the gateway listen at a place and connects those who come with what is behind it, now and after

@@ -199,7 +199,7 @@ async fn carry_stream(client: &Client, to: &Target, local: BoxedHalves) -> Resul
 async fn carry_packets(client: Client, to: Target, mut local: PeerPackets) {
     use udp::Packets;
     let Some(first) = local.recv().await else { return };
-    match client.open_packets(&to, &first).await {
+    match client.open_packets(&to, None, &first).await {
         Ok((flow, inbox)) => {
             let _ = udp::carry(local, inbox, flow.into_halves(), Way::Up, client.traffic()).await;
         }

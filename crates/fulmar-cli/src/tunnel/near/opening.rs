@@ -24,6 +24,13 @@ use crate::tunnel::wire::target::Target;
 /// Connections on which one flow is asked for, one after the other.
 const ATTEMPTS_MAX: usize = 4;
 
+/// What tells a flow of packets apart.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    flow: u32,
+    association: Option<u32>,
+}
+
 /// Opens flows on whatever connection there is.
 #[derive(Debug, Clone)]
 pub struct Opener {
@@ -98,13 +105,19 @@ impl Opener {
         self.count(opened.map(|(flow, ())| flow))
     }
 
-    /// A flow of packets to a UDP port, with the first packet that goes there.
-    pub async fn open_packets(&self, target: &Target, first: &[u8]) -> Result<(Flow, Inbox), OpenError> {
+    /// A flow of packets to a UDP port, with the first packet that goes there. Those of one association leave
+    /// the gateway from one port.
+    pub async fn open_packets(
+        &self,
+        target: &Target,
+        association: Option<u32>,
+        first: &[u8],
+    ) -> Result<(Flow, Inbox), OpenError> {
         let mut frame = Vec::new();
         message::append_packet(&mut frame, first);
         let numbered = |link: &Link| {
             let inbox = link.datagrams.open();
-            (Some(inbox.flow()), inbox)
+            (Some(Numbers { flow: inbox.flow(), association }), inbox)
         };
         let opened = self.opened(target, numbered, &frame).await;
         self.count(opened)
@@ -114,15 +127,15 @@ impl Opener {
     async fn opened<T>(
         &self,
         target: &Target,
-        prepare: impl Fn(&Link) -> (Option<u32>, T),
+        prepare: impl Fn(&Link) -> (Option<Numbers>, T),
         first: &[u8],
     ) -> Result<(Flow, T), OpenError> {
         let (mut lost, begin) = (None, Instant::now());
         for _ in 0..ATTEMPTS_MAX {
             let link = self.other_than(lost.as_ref(), begin).await?;
-            let (number, kept) = prepare(&link);
+            let (numbers, kept) = prepare(&link);
             let answered = async {
-                let (send, mut recv) = ask(&link, target, number, first).await?;
+                let (send, mut recv) = ask(&link, target, numbers, first).await?;
                 let address = self.answer(&link, &mut recv).await?;
                 Ok(Flow { send, recv, address })
             };
@@ -264,13 +277,14 @@ impl Opener {
 async fn ask(
     link: &Link,
     target: &Target,
-    flow: Option<u32>,
+    numbers: Option<Numbers>,
     first: &[u8],
 ) -> Result<(TunnelSend, RecvStream), Unanswered> {
     target.check().map_err(|text| Unanswered::Refused(OpenError::new(Code::Malformed, text)))?;
     let (send, recv) = link.session.open().await.map_err(|e| Unanswered::of(link, e))?;
     let mut send = TunnelSend::from(send);
-    let request = Request::Open { target: target.clone(), flow };
+    let (flow, association) = (numbers.map(|udp| udp.flow), numbers.and_then(|udp| udp.association));
+    let request = Request::Open { target: target.clone(), flow, association };
     let said = send.write_all(&message::with_first(&request, first)).await;
     said.map_err(|e| Unanswered::of(link, e))?;
     Ok((send, recv))

@@ -1,9 +1,10 @@
 //! SOCKS 5's UDP ASSOCIATE (RFC 1928, section 7): packets to any target, each as a flow of its own through
-//! the tunnel.
+//! the tunnel. All leave the gateway from one port.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use fast_socks5::server::{Socks5ServerProtocol, SocksServerError, states};
@@ -23,8 +24,12 @@ use crate::tunnel::flow::waiting::{Feeder, ROOM_BYTES, Room, Waiting};
 use crate::tunnel::wire::message::PACKET_BYTES_MAX;
 use crate::tunnel::wire::target::{Place, Target};
 
-/// Targets of one association at the same time; packets to more are dropped.
-const FLOWS_MAX: usize = 512;
+/// Targets of one association at the same time; packets to more are dropped. Half of what a key may have at a
+/// gateway.
+const FLOWS_MAX: usize = 2048;
+
+/// Associations of this process are told apart by it.
+static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Who asks for an association, and how.
 #[derive(Debug, Clone)]
@@ -118,7 +123,8 @@ pub async fn serve(
         return asking.reply_error(&ReplyError::GeneralFailure).await;
     };
     let mut stream = asking.reply_success(address).await?;
-    let association = Association { socket: Arc::new(socket), asked, whose, client: client.clone() };
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let association = Association { socket: Arc::new(socket), asked, whose, client: client.clone(), number };
     let mut ignored = [0; 64];
     tokio::select! {
         () = association.run() => {}
@@ -133,6 +139,7 @@ struct Association<'a> {
     asked: &'a Asked,
     whose: Whose,
     client: Client,
+    number: u32,
 }
 
 impl Association<'_> {
@@ -191,10 +198,11 @@ impl Association<'_> {
         source: SocketAddr,
         mut waiting: Waiting,
     ) -> impl Future<Output = TargetAddr> + use<> {
-        let (client, socket) = (self.client.clone(), Arc::clone(&self.socket));
+        let (client, socket, number) = (self.client.clone(), Arc::clone(&self.socket), self.number);
         async move {
             let Some(first) = waiting.recv().await else { return target };
-            match client.open_packets(&Target::Udp(place(target.clone())), &first).await {
+            let to = Target::Udp(place(target.clone()));
+            match client.open_packets(&to, Some(number), &first).await {
                 Ok((flow, inbox)) => {
                     // Replies come from where the packets went, which for a name the gateway knows.
                     let sender = flow.address.map_or_else(|| target.clone(), TargetAddr::Ip);

@@ -49,6 +49,9 @@ pub enum Request {
         /// Number of a UDP flow in datagrams; the client's are even.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flow: Option<u32>,
+        /// UDP flows with the same number here leave from one port.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        association: Option<u32>,
     },
     /// Client: listen there, as long as this stream is open.
     Listen {
@@ -180,7 +183,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_said_is_heard_and_data_follow() {
-        let open = Request::Open { target: Target::tcp("example.org", 443), flow: None };
+        let open = Request::Open { target: Target::tcp("example.org", 443), flow: None, association: None };
         let wire = with_first(&open, b"hello");
         let mut reader = &wire[..];
         assert_eq!(hear(&mut reader).await.unwrap(), Some(open));
