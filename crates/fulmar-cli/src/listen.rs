@@ -1,8 +1,75 @@
 //! Where to listen, as people say it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 
 use crate::reach::{DEFAULT_PORT, any_address};
+
+/// Most ports that a server has: each is a socket.
+const PORTS_MAX: usize = 1024;
+
+/// What clients are told has room for so many ranges.
+const RANGES_MAX: usize = 16;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// What it is called.
+    pub address: SocketAddr,
+    /// And at these ports of that address.
+    more: Vec<RangeInclusive<u16>>,
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, more: Vec::new() }
+    }
+}
+
+impl Listen {
+    /// All its ports, in order and apart, `first` among them; none if that is the only one.
+    pub fn ports(&self, first: u16) -> Vec<RangeInclusive<u16>> {
+        if self.more.is_empty() {
+            return Vec::new();
+        }
+        let mut all: Vec<_> = self.more.iter().cloned().chain([first..=first]).collect();
+        all.sort_by_key(|range| *range.start());
+        let mut apart: Vec<RangeInclusive<u16>> = Vec::new();
+        for range in all {
+            match apart.last_mut() {
+                Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                    *last = *last.start()..=*last.end().max(range.end());
+                }
+                _ => apart.push(range),
+            }
+        }
+        apart
+    }
+}
+
+/// What [`parse_listen`] takes, and after it more ports and ranges of them, each behind a comma.
+pub fn parse_listen_all(text: &str) -> Result<Listen, String> {
+    let (first, rest) = text.split_once(',').map_or((text, None), |(first, rest)| (first, Some(rest)));
+    let address = parse_listen(first)?;
+    let more = rest.map_or(Ok(Vec::new()), |rest| rest.split(',').map(parse_ports).collect())?;
+    let listen = Listen { address, more };
+    let ports = listen.ports(address.port());
+    let count: usize = ports.iter().map(ExactSizeIterator::len).sum();
+    if count > PORTS_MAX || ports.len() > RANGES_MAX {
+        return Err(format!("`{text}` are too many ports: at most {PORTS_MAX}, in {RANGES_MAX} ranges"));
+    }
+    Ok(listen)
+}
+
+/// A port, or the first and the last of several.
+fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| text.trim().parse().ok().filter(|port| *port > 0);
+    match port(first).zip(port(last)) {
+        Some((first, last)) if first <= last => Ok(first..=last),
+        _ => Err(format!("`{text}` is neither a port nor a range of ports, such as 20000-20100")),
+    }
+}
 
 /// An address with a port, a port alone (on every address), or an address alone (with the usual port).
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
@@ -39,6 +106,25 @@ mod tests {
         assert_eq!(parse_listen("5").map(|a| a.port()), Ok(5));
         assert_eq!(parse_listen(":5").map(|a| a.port()), Ok(5));
         assert!(parse_listen("example").is_err());
+    }
+
+    #[test]
+    fn several_ports() {
+        let ports = |text: &str| parse_listen_all(text).map(|listen| listen.ports(listen.address.port()));
+        assert_eq!(ports(":4747"), Ok(vec![]));
+        assert_eq!(ports(":4747,20000-20100"), Ok(vec![4747..=4747, 20_000..=20_100]));
+        assert_eq!(
+            ports("127.0.0.1:443,80, 8000-8010,8005-8020,444"),
+            Ok(vec![80..=80, 443..=444, 8000..=8020])
+        );
+        assert_eq!(ports("[::1]:4747,4000-5000"), Ok(vec![4000..=5000]));
+        assert_eq!(ports(":65534,65535"), Ok(vec![65_534..=65_535]));
+        assert!(ports(":4747,1-1023").is_ok(), "1,024 ports");
+        for text in [":4747,", ":4747,0-5", ":4747,9-5", "4747-5000", ":4747,1-2-3", ":1,5000-6024", "x,5"] {
+            assert!(ports(text).is_err(), "{text}");
+        }
+        let many: Vec<String> = (1..18).map(|n| (n * 10).to_string()).collect();
+        assert!(ports(&many.join(",")).is_err());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `fulmar serve`: gives and takes files below a folder, to and from clients that are known.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::cp::message::PREAMBLE;
 use crate::cp::server::{Admitted, Handled, Served};
 use crate::exit::Failure;
 use crate::limits::LimitArgs;
-use crate::listen::parse_listen;
+use crate::listen::{Listen, parse_listen_all};
 use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service, TcpArgs};
 use crate::session::{Session, turn_away};
@@ -41,9 +40,10 @@ Examples:
     fulmar serve --root /srv/files --invite        # a code for `fulmar pair`
     fulmar serve --root /srv/files --read-only --listen :443")]
 pub struct Args {
-    /// Where to listen: an address, a port, or both
-    #[arg(short, long, value_name = "ADDR", default_value = "4747", value_parser = parse_listen)]
-    listen: SocketAddr,
+    /// Where to listen: an address, a port, or both; and at more ports, for clients to go to when one is
+    /// blocked or slowed down: `:4747,20000-20100`
+    #[arg(short, long, value_name = "ADDR", default_value = "4747", value_parser = parse_listen_all)]
+    listen: Listen,
     #[command(flatten)]
     tcp: TcpArgs,
     /// Folder to serve. Clients cannot reach anything outside it
@@ -111,7 +111,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         let event = serde_json::json!({
             "event": "listening",
             "address": listener.address.to_string(),
-            "tcp": listener.tcp_address(),
+            "tcp": listener.tcp_address(), "ports": listener.ports(),
             "root": root.display().to_string(),
             "fingerprint": listener.fingerprint,
             "gateway": args.gateway,

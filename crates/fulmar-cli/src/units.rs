@@ -58,6 +58,12 @@ fn parse_duration(text: &str, bare_seconds: f64) -> Result<Duration, String> {
     scaled(number, factor, 1e7).map(Duration::from_secs_f64)
 }
 
+/// Parses the time after which a packet is worth nothing: milliseconds, up to a minute.
+pub fn parse_deadline(text: &str) -> Result<Duration, String> {
+    let ms = text.strip_suffix("ms").unwrap_or(text).parse().ok().filter(|ms| (1..=60_000).contains(ms));
+    ms.map(Duration::from_millis).ok_or_else(|| format!("`{text}` is no number of milliseconds up to 60000"))
+}
+
 /// Parses a share such as `10`, `10%` or `0.5%` into parts per million.
 pub fn parse_percent_ppm(text: &str) -> Result<u32, String> {
     let percent = scaled(text.trim().trim_end_matches('%').trim_end(), 1.0, 100.0)?;

@@ -41,6 +41,7 @@ pub struct TransportConfig {
     pub(crate) mtu_max_bytes: u16,
     pub(crate) is_ecn_enabled: bool,
     pub(crate) trace_packets: Option<usize>,
+    pub(crate) ports: Vec<RangeInclusive<u16>>,
     #[cfg(feature = "forge")]
     pub(crate) forgery: Option<crate::params::Forgery>,
 }
@@ -73,6 +74,7 @@ impl Default for TransportConfig {
             mtu_max_bytes: 1472,
             is_ecn_enabled: true,
             trace_packets: None,
+            ports: Vec::new(),
             #[cfg(feature = "forge")]
             forgery: None,
         }
@@ -229,6 +231,21 @@ bounded_setters! {
 }
 
 impl TransportConfig {
+    /// Ports of its address at which a server takes what comes, the one that its clients know among them: it
+    /// tells them, and they go to another of these where nothing is answered any more. Ranges in order, that
+    /// have no port in common. Default: none, which says that there is one port.
+    ///
+    /// # Errors
+    /// If they are not in order, or more than 16; nothing is changed then.
+    pub fn ports(&mut self, ranges: Vec<RangeInclusive<u16>>) -> Result<&mut Self, ConfigError> {
+        if !crate::params::are_ports(&ranges) {
+            let [value, min, max] = [format!("{ranges:?}"), "1 range in order".into(), "16".into()];
+            return Err(ConfigError { setting: "ports", value, min, max });
+        }
+        self.ports = ranges;
+        Ok(self)
+    }
+
     /// How long the handshake may take. A client waits for a server that may be out of reach for a while, a
     /// server only for the rest of what has begun. Default: 60 s for a client, 10 s for a server.
     ///

@@ -3,6 +3,7 @@
 //! Each end says what it can receive and decode; what it sends is its own affair within that. The one thing
 //! to agree on is the code of each direction: the first of the sender's list that the receiver can decode.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fulmar_fec::CodeId;
@@ -19,6 +20,8 @@ const PROFILE_NAME_MAX: usize = 255;
 const CODE_PARAMETERS_MAX: usize = 8;
 /// Fewest connection ids to keep: the one in use, and one to change to (RFC 9000 18.2).
 const CIDS_KEPT_MIN: u64 = 2;
+/// Ranges of ports that a server may have.
+pub(crate) const PORT_RANGES_MAX: usize = 16;
 /// Smallest datagram an endpoint must take (RFC 9000 14).
 const DATAGRAM_BYTES_MIN: u64 = 1200;
 
@@ -68,6 +71,8 @@ pub struct Parameters {
     pub profile: String,
     /// Largest datagram this end takes in symbols that are repaired; zero for none.
     pub coded_datagram_bytes_max: u64,
+    /// Server only: the ports of its address that it is at, if there are several; in order, and apart.
+    pub ports: Vec<RangeInclusive<u16>>,
 }
 
 /// Makes of parameters what is not so: for tests.
@@ -91,7 +96,7 @@ numbered! {
     UDP_PAYLOAD_MAX = 0x05; MAX_DATA = 0x06; MAX_STREAM_DATA = 0x07; MAX_STREAMS_BI = 0x08; MAX_STREAMS_UNI = 0x09;
     DATAGRAM_BYTES_MAX = 0x0a; ACK_DELAY_MAX_US = 0x0b; CODES_SENT = 0x0c; CODES_DECODED = 0x0d; DECODER_SYMBOLS = 0x0e;
     PROFILE = 0x0f; CODE_PARAMETERS = 0x10; SYMBOL_BYTES = 0x11; CIDS_KEPT = 0x12;
-    RATE_MAX = 0x13; CODED_DATAGRAM_BYTES_MAX = 0x14;
+    RATE_MAX = 0x13; CODED_DATAGRAM_BYTES_MAX = 0x14; PORTS = 0x15;
 }
 
 impl Parameters {
@@ -119,6 +124,7 @@ impl Parameters {
             rate_max: None,
             profile: String::new(),
             coded_datagram_bytes_max: 0,
+            ports: Vec::new(),
         }
     }
 
@@ -141,6 +147,10 @@ impl Parameters {
         let mut parameters = Vec::new();
         self.code_parameters.iter().for_each(|value| put_varint(&mut parameters, u64::from(*value)));
         put(CODE_PARAMETERS, &parameters);
+        if !self.ports.is_empty() {
+            let ends = self.ports.iter().flat_map(|range| [*range.start(), *range.end()]);
+            put(PORTS, &ends.flat_map(u16::to_be_bytes).collect::<Vec<_>>());
+        }
         let numbers = [
             (IDLE_TIMEOUT_MS, self.idle_timeout.as_millis() as u64),
             (UDP_PAYLOAD_MAX, self.udp_payload_max),
@@ -231,6 +241,7 @@ impl Parameters {
             CIDS_KEPT => self.cids_kept = number()?,
             RATE_MAX => self.rate_max = Some(number()?),
             CODED_DATAGRAM_BYTES_MAX => self.coded_datagram_bytes_max = number()?,
+            PORTS => self.ports = ports(value)?,
             CODE_PARAMETERS => {
                 let mut reader = Reader::new(value);
                 while !reader.is_empty() {
@@ -254,6 +265,22 @@ impl Parameters {
     }
 }
 
+/// Ranges of ports: the first and the last of each.
+fn ports(value: &[u8]) -> Result<Vec<RangeInclusive<u16>>, Malformed> {
+    let (ends, []) = value.as_chunks::<4>() else { return Err(Malformed) };
+    let ends = ends.iter().map(|[a, b, c, d]| u16::from_be_bytes([*a, *b])..=u16::from_be_bytes([*c, *d]));
+    let ranges: Vec<_> = ends.collect();
+    if are_ports(&ranges) { Ok(ranges) } else { Err(Malformed) }
+}
+
+/// Whether these are ranges that a server may have.
+pub(crate) fn are_ports(ranges: &[RangeInclusive<u16>]) -> bool {
+    let is_apart = |pair: &[RangeInclusive<u16>]| pair[0].end() < pair[1].start();
+    ranges.len() <= PORT_RANGES_MAX
+        && ranges.iter().all(|range| !range.is_empty() && *range.start() > 0)
+        && ranges.windows(2).all(is_apart)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,6 +297,7 @@ mod tests {
         p.codes_decoded = vec![CodeId(0), CodeId(4)];
         p.profile = "auto".into();
         p.coded_datagram_bytes_max = 65_535;
+        p.ports = vec![443..=443, 20_000..=20_100];
         p
     }
 
@@ -292,6 +320,13 @@ mod tests {
         let mut p = sample();
         p.udp_payload_max = 500;
         assert!(Parameters::decode(&p.encode()).is_err());
+        let backwards = RangeInclusive::new(5, 4);
+        for ports in [vec![0..=5], vec![backwards], vec![5..=9, 9..=12], vec![7..=7, 5..=5], vec![1..=1; 17]]
+        {
+            let mut p = sample();
+            p.ports = ports;
+            assert!(Parameters::decode(&p.encode()).is_err(), "{:?}", p.ports);
+        }
         let whole = sample().encode();
         for len in 0..whole.len() {
             let _ = Parameters::decode(&whole[..len]);

@@ -127,6 +127,7 @@ mod heard;
 pub mod identity;
 #[cfg(feature = "unstable")]
 pub mod modules;
+mod origins;
 mod panics;
 mod pipe;
 mod recv_stream;

@@ -7,11 +7,11 @@
 //! Addresses are plain on this side: an IPv4 peer of a dual-stack IPv6 socket is an IPv4 address.
 //!
 //! What goes to a pipe's address goes into that pipe, and a client's socket may lead into one altogether
-//! ([`crate::pipe`]).
+//! ([`crate::pipe`]). What goes to who came by another port of the endpoint leaves from there ([`Ports`]).
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 
 use fulmar_proto::{DatagramMeta, Ecn, Transmit};
@@ -19,6 +19,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use tokio::io::Interest;
 
 use crate::buffers;
+use crate::origins;
 use crate::pipe::{Pipe, Pipes};
 use crate::refusals::Refusals;
 
@@ -45,8 +46,30 @@ pub(crate) struct Socket {
     is_ipv6: bool,
     /// Those of the endpoint.
     pipes: Arc<Pipes>,
+    /// The endpoint's other ports.
+    ports: Arc<Ports>,
     /// All that is sent goes in here.
     only: Option<Arc<Pipe>>,
+}
+
+/// Sockets of an endpoint at other ports than its first. They have none themselves, so that nothing goes in a
+/// circle.
+#[derive(Debug, Default)]
+pub(crate) struct Ports(RwLock<Vec<Arc<Socket>>>);
+
+impl Ports {
+    /// One more; returns its number.
+    pub(crate) fn add(&self, socket: Arc<Socket>) -> usize {
+        let mut sockets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        sockets.push(socket);
+        sockets.len() - 1
+    }
+
+    /// From which a batch leaves, if not from the first.
+    fn find(&self, destination: SocketAddr) -> Option<Arc<Socket>> {
+        let number = origins::port(destination)?;
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(number).cloned()
+    }
 }
 
 /// Opens and binds a UDP socket; an IPv6 one takes IPv4 as well, where the system allows it.
@@ -134,6 +157,7 @@ impl Socket {
             unsegmented: OnceLock::new(),
             is_ipv6,
             pipes: Arc::default(),
+            ports: Arc::default(),
             only: None,
         };
         if !may_segment {
@@ -142,9 +166,9 @@ impl Socket {
         Ok(socket)
     }
 
-    /// The same as one of the endpoint's, which has these pipes.
-    pub(crate) fn beside(self, pipes: Arc<Pipes>) -> Self {
-        Self { pipes, ..self }
+    /// The same as one of the endpoint's, which has these pipes and ports.
+    pub(crate) fn beside(self, pipes: Arc<Pipes>, ports: Arc<Ports>) -> Self {
+        Self { pipes, ports, ..self }
     }
 
     /// The same with all that is sent going into one pipe.
@@ -155,6 +179,11 @@ impl Socket {
     /// Where a batch goes, if not into the network.
     fn pipe_to(&self, destination: SocketAddr) -> Option<Arc<Pipe>> {
         self.only.clone().or_else(|| self.pipes.find(destination))
+    }
+
+    /// Whether all that is sent goes by a stream.
+    pub(crate) fn leads_into_pipe(&self) -> bool {
+        self.only.is_some()
     }
 
     /// Whether what is sent to `destination` goes by a stream.
@@ -184,8 +213,11 @@ impl Socket {
     /// Resolves when a send to `destination` that was blocked is worth trying again; an error when it is to be
     /// given up.
     pub(crate) async fn writable(&self, destination: SocketAddr) -> io::Result<()> {
-        match self.pipe_to(destination) {
-            Some(pipe) => pipe.has_room().await,
+        if let Some(pipe) = self.pipe_to(destination) {
+            return pipe.has_room().await;
+        }
+        match self.ports.find(destination) {
+            Some(port) => port.io.writable().await,
             None => self.io.writable().await,
         }
     }
@@ -197,6 +229,9 @@ impl Socket {
             pipe.try_send(rest, batch.transmit.segment_bytes.unwrap_or(rest.len()))?;
             batch.sent_bytes = batch.transmit.bytes;
             return Ok(());
+        }
+        if let Some(port) = self.ports.find(batch.transmit.destination) {
+            return port.try_send(batch);
         }
         while batch.sent_bytes < batch.transmit.bytes {
             let rest = &batch.bytes[batch.sent_bytes..batch.transmit.bytes];
@@ -260,7 +295,7 @@ impl Socket {
     }
 
     fn to_system(&self, address: SocketAddr) -> SocketAddr {
-        match address {
+        match origins::visible(address) {
             SocketAddr::V4(v4) if self.is_ipv6 => {
                 SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into()
             }

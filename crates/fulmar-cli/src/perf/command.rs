@@ -64,6 +64,8 @@ pub struct Args {
     /// Server: address to listen on: ADDRESS:PORT, ADDRESS, :PORT or PORT
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen, conflicts_with_all = ["port", "client"])]
     listen: Option<SocketAddr>,
+    #[command(flatten)]
+    tcp: TcpArgs,
     /// Server: exit after one test
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
@@ -82,6 +84,9 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<(), Failure> {
     keep_limits(&args.net.limits)?;
     match &args.client {
+        Some(_) if args.tcp != TcpArgs::default() => {
+            Err(Failure::Usage("--tcp is the server's: with -c it is `--way tcp`".into()))
+        }
         Some(host) => measure(host, &args).await,
         None if args.server => serve(&args).await,
         None => Err(Failure::Usage(
@@ -148,18 +153,21 @@ async fn serve(args: &Args) -> Result<(), Failure> {
     let listen = args.listen.unwrap_or_else(|| reach::any_address(args.net.port));
     let allowed = args.allow_profiles.clone().unwrap_or_default();
     let server = ServerArgs {
-        listen,
+        listen: listen.into(),
         profile: args.net.profile(),
         allowed,
         memory_bytes: None,
         invites: false,
-        tcp: TcpArgs::default(),
+        tcp: args.tcp.clone(),
     };
     let listener = reach::listen(&server, Service::Perf)?;
     if args.json {
-        println!("{}", serde_json::json!({ "listening": listener.address.to_string() }));
+        println!(
+            "{}",
+            serde_json::json!({ "listening": listener.address.to_string(), "tcp": listener.tcp_address() })
+        );
     } else {
-        println!("Waiting for `fulmar perf -c` at {}", listener.address);
+        println!("Waiting for `fulmar perf -c` at {}", listener.places());
     }
     loop {
         let failed = || Failure::Other("the socket has failed".into());

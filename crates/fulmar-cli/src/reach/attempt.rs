@@ -37,7 +37,7 @@ impl Attempt {
         let remembered = Remembered::of(trust::home()?.path());
         let server = host.to_string();
         let (way, (session, carried)) = match args.way {
-            WayWanted::Udp => return Ok(by_udp.await?.0),
+            WayWanted::Udp => (Way::Udp, by_udp.await?),
             WayWanted::Tcp => (Way::Tcp, by_tcp.await?),
             WayWanted::Any => match remembered.way(&server) {
                 Way::Udp => race(Way::Udp, by_udp, by_tcp).await?,
@@ -47,10 +47,13 @@ impl Attempt {
         if way == Way::Tcp && args.way == WayWanted::Any {
             tracing::info!("{}: UDP is not answered; connected by TCP, which is slower", self.address);
         }
-        remembered.remember(&server, way);
+        if args.way != WayWanted::Udp {
+            remembered.remember(&server, way);
+        }
         let (connection, endpoint) = session.parts();
-        let (address, wanted) = (self.address, args.way);
-        let ways = Ways { connection, endpoint, address, dial, wanted, remembered, server };
+        let address = self.address;
+        let dial = dial.clone();
+        let ways = Ways { connection, endpoint, address, dial, args, remembered, server };
         Ok(session.with_keeper(ways.keep(carried)))
     }
 

@@ -1,4 +1,5 @@
-//! A client's connection changes its way: to TCP when UDP is not answered any more, and back when it is.
+//! A client's connection changes its way: to TCP when UDP is not answered any more, and back when it is; and
+//! to another port, where a network has slowed down the one in use, or its owner wants that again and again.
 //!
 //! The connection goes on through it all, as it does when its port changes. Nothing is sent by two ways at
 //! once: UDP is looked for by a question of its own.
@@ -10,15 +11,17 @@ use fulmar::{Connection, Endpoint};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep};
 
+use super::pace::{self, Counted, Pace};
 use super::remembered::Remembered;
-use super::tcp::dial::Dial;
-use super::way::{Way, WayWanted};
+use super::tcp::dial::{Dial, Tls};
+use super::way::{Way, WayArgs, WayWanted};
 
-/// Silence after which another way is looked for: long enough for another port to be tried first, which
-/// helps more often ..
+/// Silence after which another way is looked for ..
+const LOOK_SILENCE: Duration = Duration::from_secs(1);
+/// .. and after which it is taken: long enough for another port to be tried first, which helps more often ..
 const SILENCE_MIN: Duration = Duration::from_millis(1800);
 /// .. and so many round trips.
-const SILENCE_ROUNDS: u32 = 6;
+const SILENCE_ROUNDS: u32 = 3;
 
 /// How long a stream may take to stand.
 const DIAL_TIME_MAX: Duration = Duration::from_secs(6);
@@ -39,6 +42,12 @@ const REST: Duration = Duration::from_secs(10);
 
 /// Looked at so often: who is silent is heard again.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is looked at how much passes.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long a stream may show that it is faster than UDP.
+const TRIAL: Duration = Duration::from_secs(5);
 
 /// A stream at work: what became of it.
 pub(super) type Carried = JoinHandle<std::io::Result<()>>;
@@ -86,8 +95,8 @@ pub(super) struct Ways {
     pub(super) address: SocketAddr,
     /// Where it is by TCP.
     pub(super) dial: Dial,
-    /// Which of both may be used.
-    pub(super) wanted: WayWanted,
+    /// What is wanted of them.
+    pub(super) args: WayArgs,
     /// What is known of servers.
     pub(super) remembered: Remembered,
     /// What the server is called there.
@@ -104,6 +113,7 @@ impl Ways {
         tokio::select! {
             _ = self.connection.closed() => {}
             () = self.change(carried) => {}
+            () = self.hop() => {}
         }
     }
 
@@ -114,14 +124,92 @@ impl Ways {
             carried = match carried.take() {
                 None => {
                     let begin = Instant::now();
-                    let stream = self.until_udp_ends().await;
-                    let is_sound = begin.elapsed() >= SOUND_AFTER;
-                    look = if is_sound { LOOK.0 } else { (4 * look).min(LOOK.1) };
-                    Some(stream)
+                    tokio::select! {
+                        stream = self.until_udp_ends() => {
+                            let is_sound = begin.elapsed() >= SOUND_AFTER;
+                            look = if is_sound { LOOK.0 } else { (4 * look).min(LOOK.1) };
+                            Some(stream)
+                        }
+                        stream = self.until_udp_is_slow() => {
+                            // It is answered, and yet not to be gone back to.
+                            look = LOOK.1;
+                            Some(stream)
+                        }
+                    }
                 }
                 Some(stream) => self.until_stream_ends(stream, look).await,
             }
         }
+    }
+
+    /// Goes on from another port again and again, if that is wanted.
+    async fn hop(&self) {
+        let Some(every) = self.args.hop else { return std::future::pending().await };
+        loop {
+            sleep(every).await;
+            self.change_port("as is wanted");
+        }
+    }
+
+    fn change_port(&self, why: &str) {
+        match self.endpoint.change_port() {
+            Ok(()) => tracing::debug!("{}: another port, {why}", self.address),
+            Err(error) => tracing::debug!(%error, "no other port"),
+        }
+    }
+
+    /// Goes on from another port where one has become slow. Resolves with a stream that has taken the place
+    /// of UDP because no port helps, and it does.
+    async fn until_udp_is_slow(&self) -> Carried {
+        let mut paces = [Pace::default(), Pace::default()];
+        let mut second = tokio::time::interval(SECOND);
+        let mut repaired = 0;
+        loop {
+            second.tick().await;
+            let counted = self.counted(&mut repaired);
+            let findings = paces.iter_mut().zip(counted).map(|(pace, counted)| pace.on_second(counted));
+            let Some(finding) = findings.collect::<Vec<_>>().into_iter().flatten().max() else { continue };
+            if pace::is_last(finding) && self.args.way == WayWanted::Any {
+                let slow = paces.iter().map(Pace::now).sum();
+                if let Some(stream) = self.faster(slow).await {
+                    return stream;
+                }
+            } else {
+                tracing::info!("{}: much less passes than before; going on from another port", self.address);
+                self.change_port("for this one is slow");
+            }
+        }
+    }
+
+    /// What has come so far, and what has left; `repaired` is what was lost and restored when this was asked
+    /// last.
+    fn counted(&self, repaired: &mut u64) -> [Counted; 2] {
+        let stats = self.connection.stats();
+        let (coding, streams) = (&stats.coding_received, &stats.streams);
+        let before = std::mem::replace(repaired, coding.repairs + coding.recovered);
+        let is_lossy = *repaired > before || streams.fragments > 0;
+        [
+            Counted { bytes: stats.wire.received_bytes, is_wanting: is_lossy },
+            Counted { bytes: stats.wire.sent_bytes, is_wanting: streams.queued_bytes > 0 },
+        ]
+    }
+
+    /// A stream that carries at least twice as much as UDP, which brings `slow` bytes a second now.
+    async fn faster(&self, slow: f64) -> Option<Carried> {
+        let mut stream = self.dial().await?;
+        let bytes = || self.counted(&mut 0).map(|counted| counted.bytes).iter().sum::<u64>();
+        let before = bytes();
+        tokio::select! {
+            () = sleep(TRIAL) => {}
+            () = end_of(&mut stream) => {}
+        }
+        let rate = (bytes() - before) as f64 / TRIAL.as_secs_f64();
+        if rate < 2.0 * slow {
+            return self.go_to_udp(stream);
+        }
+        tracing::warn!("{}: UDP is slow at each port; going on by TCP", self.address);
+        self.remembered.remember(&self.server, Way::Tcp);
+        Some(stream)
     }
 
     /// How long nothing was answered when another way is looked for.
@@ -131,12 +219,18 @@ impl Ways {
 
     /// Resolves with the stream that has taken the place of UDP.
     async fn until_udp_ends(&self) -> Carried {
+        if self.args.way == WayWanted::Udp {
+            return std::future::pending().await;
+        }
         let mut pause = AGAIN.0;
         loop {
-            self.connection.unanswered(self.silence()).await;
+            self.connection.unanswered(LOOK_SILENCE).await;
+            let silence = self.silence().saturating_sub(LOOK_SILENCE);
+            // The stream stands when the time has come.
+            let found = async { tokio::join!(self.stream(), sleep(silence)).0 };
             tokio::select! {
                 () = self.heard() => pause = AGAIN.0,
-                stream = self.dial() => match stream {
+                stream = found => match stream.and_then(|stream| self.go_to(stream)) {
                     Some(stream) => {
                         let at = self.address;
                         tracing::warn!("{at}: nothing is answered by UDP; going on by TCP, which is slower");
@@ -203,14 +297,22 @@ impl Ways {
 
     /// Goes on by a new stream, if there is a way to one.
     async fn dial(&self) -> Option<Carried> {
-        let stream = match tokio::time::timeout(DIAL_TIME_MAX, self.dial.stream()).await {
-            Ok(Ok(stream)) => stream,
+        self.stream().await.and_then(|stream| self.go_to(stream))
+    }
+
+    /// A new stream.
+    async fn stream(&self) -> Option<Tls> {
+        match tokio::time::timeout(DIAL_TIME_MAX, self.dial.stream()).await {
+            Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
                 tracing::debug!(%error, address = %self.dial.address, "no way by TCP");
-                return None;
+                None
             }
-            Err(_) => return None,
-        };
+            Err(_) => None,
+        }
+    }
+
+    fn go_to(&self, stream: Tls) -> Option<Carried> {
         let moved = self.endpoint.move_to_stream(stream, self.address);
         moved.map(tokio::spawn).inspect_err(|error| tracing::debug!(%error, "no way by TCP")).ok()
     }
@@ -225,7 +327,7 @@ impl Ways {
     }
 
     async fn is_heard_by_udp(&self) -> bool {
-        self.wanted != WayWanted::Tcp && fulmar::is_heard_by_udp(self.address).await
+        self.args.way != WayWanted::Tcp && fulmar::is_heard_by_udp(self.address).await
     }
 
     /// Resolves when UDP is answered, which is looked for after so long first.

@@ -1,6 +1,7 @@
 //! How the subcommands reach each other: names, ports, endpoints, settings of the transport.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use fulmar::{
     TransportConfig,
 };
 
+use crate::descriptors::{self, Descriptors};
 use crate::exit::Failure;
+use crate::listen::Listen;
 use crate::pair::invitation::Clients;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge, Meeting};
@@ -22,6 +25,7 @@ mod anywhere;
 mod attempt;
 mod keeper;
 mod manner;
+mod pace;
 pub mod private;
 pub mod quiet;
 mod remembered;
@@ -34,7 +38,7 @@ pub use keeper::Keeper;
 pub use manner::{ClientArgs, Manner, MannerArgs, favoring};
 pub use tcp::coat::Certificate;
 pub use tcp_args::{Door, TcpArgs};
-pub use way::{Way, WayArgs, WayWanted};
+pub use way::{Way, WayArgs, WayWanted, parse_hop};
 
 /// Silence after which a connection is given up, if nothing was asked in it ..
 const IDLE_TIMEOUT: Duration = Duration::from_secs(180);
@@ -101,7 +105,7 @@ impl Service {
 #[derive(Debug, Clone)]
 pub struct ServerArgs {
     /// Where to listen.
-    pub listen: SocketAddr,
+    pub listen: Listen,
     /// Name of the profile this side sends with.
     pub profile: String,
     /// What clients may have it send with instead, besides what obeys congestion.
@@ -123,6 +127,10 @@ pub struct Listener {
     invites: bool,
     /// Where it listens.
     pub address: SocketAddr,
+    /// All its ports, if there are several.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// What these take of the process's descriptors.
+    _held: Option<descriptors::Held>,
     /// Where it listens for those who come by TCP.
     pub tcp: Option<Door>,
     /// Of its key.
@@ -162,7 +170,18 @@ impl Listener {
     /// Where clients find it, for people.
     pub fn places(&self) -> String {
         let by_tcp = self.tcp.as_ref().map(|door| format!(" and TCP {}", door.address));
-        format!("{}{}", self.address, by_tcp.unwrap_or_default())
+        let also = self.ports().map(|ports| format!(" (UDP ports {ports})")).unwrap_or_default();
+        format!("{}{also}{}", self.address, by_tcp.unwrap_or_default())
+    }
+
+    /// All its ports of UDP, as people write them, if there are several.
+    pub fn ports(&self) -> Option<String> {
+        let written = |range: &RangeInclusive<u16>| match range.len() {
+            1 => range.start().to_string(),
+            _ => format!("{}-{}", range.start(), range.end()),
+        };
+        let ports: Vec<_> = self.ports.iter().map(written).collect();
+        (!ports.is_empty()).then(|| ports.join(","))
     }
 
     /// Where they find it by TCP.
@@ -320,8 +339,8 @@ fn bind(
     services: &[Service],
     identity: &Identity,
 ) -> Result<Listener, Failure> {
-    let taken = |e: std::io::Error| cannot_listen(&args.listen, &e);
-    let socket = UdpSocket::bind(args.listen).map_err(taken)?;
+    let taken = |e: std::io::Error| cannot_listen(&args.listen.address, &e);
+    let socket = UdpSocket::bind(args.listen.address).map_err(taken)?;
     let door = args.tcp.bind(socket.local_addr().map_err(taken)?)?;
     // Clients of a server that was restarted hear of it at once, from these services at this address and no
     // other.
@@ -337,9 +356,29 @@ fn bind(
     if let Some(bytes) = args.memory_bytes {
         config.memory_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
-    let listener = listen_on(socket, args, Windows::of(services), crypto, identity, &config)?;
+    let mut listener = listen_on(socket, args, Windows::of(services), crypto, identity, &config)?;
+    listener._held = open_ports(&listener)?;
     let tcp = door.map(|door| door.open(&listener.endpoint)).transpose()?;
     Ok(Listener { tcp, ..listener })
+}
+
+/// Opens the other ports of a server, which count as clients' descriptors do.
+fn open_ports(listener: &Listener) -> Result<Option<descriptors::Held>, Failure> {
+    let ports = || listener.ports.iter().cloned().flatten().filter(|port| *port != listener.address.port());
+    let count = u32::try_from(ports().count()).unwrap_or(u32::MAX);
+    let Some(held) = Descriptors::of_process().try_take(count) else {
+        return Err(Failure::Other(format!("{count} ports are more than this process may have descriptors")));
+    };
+    for port in ports() {
+        let address = SocketAddr::new(listener.address.ip(), port);
+        let opened = open_port(&listener.endpoint, address);
+        opened.map_err(|error| cannot_listen(&address, &error))?;
+    }
+    Ok(Some(held))
+}
+
+fn open_port(endpoint: &Endpoint, address: SocketAddr) -> std::io::Result<()> {
+    endpoint.open_port(UdpSocket::bind(address)?)
 }
 
 fn listen_on(
@@ -353,16 +392,27 @@ fn listen_on(
     let mut config = ServerConfig::new(Arc::new(crypto));
     let mut transport = transport(&args.profile, windows)?;
     transport.allowed_profiles(args.allowed.clone());
+    let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
+    let ports = args.listen.ports(socket.local_addr().map_err(broken)?.port());
+    transport.ports(ports.clone()).map_err(|e| Failure::Usage(e.to_string()))?;
     if windows == Windows::Many {
         let refused = |e: ConfigError| Failure::Usage(e.to_string());
         transport.streams_bi(STREAMS_UNKNOWN).map_err(refused)?;
     }
     config.transport = Arc::new(transport);
-    let broken = |e: std::io::Error| Failure::Unreachable(format!("cannot listen: {e}"));
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket).map_err(broken)?;
     let address = endpoint.local_addr().map_err(broken)?;
     let fingerprint = identity.public_key().fingerprint().to_string();
-    Ok(Listener { endpoint, clients: None, invites: false, address, tcp: None, fingerprint })
+    Ok(Listener {
+        endpoint,
+        clients: None,
+        invites: false,
+        address,
+        ports,
+        _held: None,
+        tcp: None,
+        fingerprint,
+    })
 }
 
 fn config(crypto: crypto::ClientConfig, transport: TransportConfig) -> ClientConfig {

@@ -27,7 +27,7 @@ pub fn listen(keys: &Keys, socket: UdpSocket) -> Result<Listener, Failure> {
     let listen = socket.local_addr().map_err(|e| Failure::Unreachable(e.to_string()))?;
     let allowed = AllowedProfiles::All;
     let args = ServerArgs {
-        listen,
+        listen: listen.into(),
         profile: "auto".into(),
         allowed,
         memory_bytes: None,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::exit::Failure;
+use crate::units::parse_seconds;
 
 /// Head start of the way that is tried first.
 const HEAD_START: Duration = Duration::from_millis(300);
@@ -12,6 +13,9 @@ const HEAD_START: Duration = Duration::from_millis(300);
 /// Where the first way was refused, the other may take so long: nobody waits for long to hear that nobody
 /// listens.
 const OTHER_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// A port is kept for so long at least.
+const HOP_MIN: Duration = Duration::from_secs(1);
 
 /// A way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +76,16 @@ pub struct WayArgs {
     /// The server's TCP port, if it is another than its UDP port
     #[arg(long, value_name = "PORT")]
     pub tcp_port: Option<u16>,
+    /// Go on from another port so often, and to another of the server's where it has several
+    /// [default: when nothing is answered, or much less comes than before]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_hop)]
+    pub hop: Option<Duration>,
+}
+
+/// A flow has to last for some round trips to be worth anything.
+pub fn parse_hop(text: &str) -> Result<Duration, String> {
+    let hop = parse_seconds(text)?;
+    if hop < HOP_MIN { Err("at least 1 s".into()) } else { Ok(hop) }
 }
 
 impl WayArgs {

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use fulmar::identity::Host;
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use super::wire::packets::Delivery;
 use super::wire::target::Place;
 use crate::exit::Failure;
 use crate::limits::{self, LimitArgs, Wish};
+use crate::listen::Listen;
 #[cfg(machine)]
 use crate::network::Network;
 #[cfg(machine)]
@@ -85,12 +87,18 @@ pub struct HostConfig {
     /// The gateways' port of TCP, if it is another than that of UDP.
     #[serde(default)]
     pub tcp_port: Option<u16>,
+    /// Another port is taken so often, as `--hop`.
+    #[serde(default, deserialize_with = "values::hop")]
+    pub hop: Option<Duration>,
+    /// After so long packets of UDP flows are worth nothing, as `--deadline`.
+    #[serde(default, deserialize_with = "values::deadline")]
+    pub deadline: Option<Duration>,
 }
 
 impl HostConfig {
     /// By which ways it is reached.
     pub fn way(&self) -> WayArgs {
-        WayArgs { way: self.way, tcp_port: self.tcp_port }
+        WayArgs { way: self.way, tcp_port: self.tcp_port, hop: self.hop }
     }
 }
 
@@ -100,7 +108,7 @@ impl HostConfig {
 pub struct GatewayConfig {
     /// Where to listen.
     #[serde(deserialize_with = "values::listen", default = "values::listen_default")]
-    pub listen: SocketAddr,
+    pub listen: Listen,
     /// Take clients over TCP, too, at the same port.
     #[serde(default)]
     pub tcp: bool,
@@ -325,8 +333,9 @@ impl Config {
             return Ok(host.clone());
         }
         let gateway = Host::from_str(name).map_err(|error| error.to_string())?;
-        let (way, tcp_port) = (WayWanted::Any, None);
-        Ok(HostConfig { gateways: vec![gateway], profile: None, accept_new: false, way, tcp_port })
+        let WayArgs { way, tcp_port, hop } = WayArgs::default();
+        let (gateways, profile, accept_new, deadline) = (vec![gateway], None, false, None);
+        Ok(HostConfig { gateways, profile, accept_new, way, tcp_port, hop, deadline })
     }
 }
 
@@ -354,8 +363,10 @@ mod tests {
             accept_new = true
             way = "tcp"
             tcp_port = 8443
+            hop = "30s"
+            deadline = "60ms"
             [gateway]
-            listen = ":443"
+            listen = ":443,20000-20100"
             tcp = true
             tcp_cert = "/etc/cert.pem"
             tcp_key = "/etc/key.pem"
@@ -397,14 +408,16 @@ mod tests {
         assert_eq!((config.tun[0].addresses.len(), config.tun[1].wanted().addresses.len()), (0, 1));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
-        let way = WayArgs { way: WayWanted::Tcp, tcp_port: Some(8443) };
+        let way = WayArgs { way: WayWanted::Tcp, tcp_port: Some(8443), hop: Some(Duration::from_secs(30)) };
         assert_eq!(
             (config.host("home").unwrap().way(), config.host("a").unwrap().way()),
             (way, WayArgs::default())
         );
+        assert_eq!(config.host("home").unwrap().deadline, Some(Duration::from_millis(60)));
         assert_eq!(config.limits(), Wish::new(None, Some(20_000_000), Some(1_500_000)));
         let gateway = config.gateway.unwrap();
-        assert_eq!((gateway.listen.port(), gateway.memory), (443, Some(512 << 20)));
+        assert_eq!((gateway.listen.address.port(), gateway.memory), (443, Some(512 << 20)));
+        assert_eq!(gateway.listen.ports(443), [443..=443, 20_000..=20_100]);
         assert_eq!(config.proxy[0].listen, values::proxy_default());
         assert_eq!((config.forward[0].local.len(), config.forward[0].dynamic[0].port), (2, 1081));
     }

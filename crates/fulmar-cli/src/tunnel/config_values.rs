@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 #[cfg(machine)]
 use std::num::NonZeroU16;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
@@ -12,7 +13,7 @@ use super::near::login::Login;
 #[cfg(machine)]
 use super::wire::packets::Delivery;
 use super::wire::target::Place;
-use crate::listen::parse_listen;
+use crate::listen::{Listen, parse_listen_all};
 #[cfg(machine)]
 use crate::packets::near;
 use crate::profile_names::parse_profile;
@@ -21,8 +22,8 @@ use crate::reach;
 use crate::transparent::rules;
 use crate::units;
 
-pub(super) fn listen_default() -> SocketAddr {
-    reach::any_address(reach::DEFAULT_PORT)
+pub(super) fn listen_default() -> Listen {
+    reach::any_address(reach::DEFAULT_PORT).into()
 }
 
 pub(super) fn proxy_default() -> SocketAddr {
@@ -83,8 +84,18 @@ pub(super) fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<P
     listed(deserializer, parse_port)
 }
 
-pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    checked(deserializer, parse_listen)
+pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Listen, D::Error> {
+    checked(deserializer, parse_listen_all)
+}
+
+/// As `--deadline`.
+pub(super) fn deadline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    checked(deserializer, units::parse_deadline).map(Some)
+}
+
+/// As `--hop`.
+pub(super) fn hop<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    checked(deserializer, reach::parse_hop).map(Some)
 }
 
 /// A size such as 512M.

@@ -13,6 +13,7 @@ mod limits;
 mod measure;
 mod observed;
 mod pair;
+mod ports;
 mod reach;
 mod readme;
 #[cfg(target_os = "linux")]

@@ -41,6 +41,19 @@ fn bytes_up_and_down_on_one_stream_and_several() {
     }
 }
 
+/// What the other way costs is measured by the same words.
+#[test]
+fn a_path_is_measured_by_tcp() {
+    let (home, address) = (Home::new(), crate::tcp::free_address());
+    let server = Server::start(home.command(&["perf", "-s", "--listen", &address, "--tcp", "--json"]));
+    assert_eq!(server.first["tcp"], address);
+    for more in [&[][..], &["-R"]] {
+        let report = measure(&home, &server, &[&["-n", "4M", "--way", "tcp"], more].concat());
+        assert_eq!(report["bytes"], 4 << 20);
+    }
+    home.run(&["perf", "-c", "127.0.0.1", "--tcp"]).fails_with(2).says("--way tcp");
+}
+
 #[test]
 fn time_with_intervals() {
     let home = Home::new();

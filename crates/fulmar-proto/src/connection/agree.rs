@@ -40,6 +40,9 @@ impl Connection {
         if let Some(token) = &peer.reset_token {
             self.endpoint_events.push_back(EndpointEvent::ResetToken(*token));
         }
+        if self.side.is_client() {
+            self.ports.on_told(peer.ports);
+        }
         self.peer = Some(limits);
         Ok(())
     }

@@ -383,17 +383,24 @@ impl Connection {
         if matches!(self.state, State::Established) {
             self.is_ping_pending = true;
             self.cids.change();
+            let draw = self.draw();
+            self.path.remote.set_port(self.ports.next(self.path.remote.port(), draw));
             self.counts.path_changes += 1;
         }
     }
 
-    /// What is sent goes another way from now on, of which nothing is known: not whether it is longer, carries
-    /// less, or leads to the peer at all. For clients.
+    /// Whether the server has several ports, as far as it has told.
+    pub fn has_other_ports(&self) -> bool {
+        self.ports.are_several()
+    }
+
+    /// What is sent goes another way from now on, to the same server. Nothing is known of it: not whether it
+    /// is longer, carries less, or leads there at all. For clients.
     pub fn handle_other_way(&mut self, now: Instant) {
         if matches!(self.state, State::Established) {
             self.handle_fresh_port();
             let limit = self.peer.map(|peer| peer.udp_payload_max);
-            self.path.recovery.on_path_change(now, limit);
+            self.path.recovery.on_other_way(now, limit);
             // Its ACKs may have gone where nobody is.
             self.received.request_ack();
         }

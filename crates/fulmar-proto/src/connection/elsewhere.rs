@@ -98,6 +98,8 @@ pub(super) struct Elsewhere {
     newest_at: Instant,
     /// What it was addressed to.
     called: Option<ConnectionId>,
+    /// The round trip then: an ACK that comes by another way after a silence measures that silence.
+    rtt: Option<Duration>,
     /// The path in use is asked whether it still is.
     challenge: Option<Challenge>,
     answered_at: Option<Instant>,
@@ -111,10 +113,22 @@ impl Elsewhere {
     }
 
     /// A packet of the peer came on the path in use, the first time or again.
-    pub(super) fn on_in_use(&mut self, now: Instant, number: PacketNumber, called: Option<ConnectionId>) {
+    pub(super) fn on_in_use(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        called: Option<ConnectionId>,
+        rtt: Duration,
+    ) {
         if self.newest.is_none_or(|newest| number > newest) {
             (self.newest, self.newest_at, self.called) = (Some(number), now, called);
+            self.rtt = Some(rtt);
         }
+    }
+
+    /// The round trip of the path in use, as it was when the newest packet came by it.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.rtt
     }
 
     /// A datagram came from `remote`, if it is one of the addresses.
@@ -232,7 +246,7 @@ impl Elsewhere {
 
     /// The connection has moved; this is the newest packet that came.
     pub(super) fn on_moved(&mut self, now: Instant, newest: Option<PacketNumber>) {
-        (self.newest, self.newest_at) = (newest, now);
+        (self.newest, self.newest_at, self.rtt) = (newest, now, None);
     }
 
     /// When something is to be asked again, given up, or concluded.

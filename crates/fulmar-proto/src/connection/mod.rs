@@ -26,6 +26,7 @@ mod liveness;
 mod moves;
 mod packet_log;
 mod path;
+mod ports;
 mod quiet;
 mod receive;
 mod rest_of_ack;
@@ -65,6 +66,7 @@ use intake::Intake;
 use liveness::Liveness;
 use packet_log::PacketLog;
 use path::Path;
+use ports::Ports;
 use quiet::Quiet;
 use rest_of_ack::RestOfAck;
 pub(crate) use setup::Setup;
@@ -189,6 +191,8 @@ pub struct Connection {
     path: Path,
     /// Where the peer may be instead.
     elsewhere: Box<Elsewhere>,
+    /// Those of the server, for a client.
+    ports: Ports,
     is_ping_pending: bool,
     /// What the peer is asked to send at most, if there is a limit.
     intake: Option<Box<Intake>>,
@@ -263,6 +267,7 @@ impl Connection {
             early: Vec::new(),
             path: Path::new(setup.remote, setup.local_ip, setup.validation(), recovery),
             elsewhere: Box::default(),
+            ports: Ports::default(),
             is_ping_pending: false,
             intake,
             rest_of_ack: None,

@@ -1,5 +1,6 @@
 //! The peer seems to be at another address: asking there and here, and going on where it is (RFC 9000 9.3).
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::elsewhere::{CHALLENGE_PACKET_BYTES_MAX, Candidate};
@@ -8,6 +9,14 @@ use super::path::Validation;
 use super::{Connection, DatagramMeta, Transmit};
 use crate::wire::frame;
 use crate::{ConnectionId, Instant, PacketNumber};
+
+/// The way to an address: ports are of no account. Of a flow label no network gives more than 20 bits (RFC
+/// 6437); the highest of the other twelve says that an address is reached by other means than UDP, and the
+/// rest are the caller's.
+fn way(address: SocketAddr) -> (IpAddr, bool) {
+    let is_other = matches!(address, SocketAddr::V6(v6) if v6.flowinfo() >> 31 != 0);
+    (address.ip().to_canonical(), is_other)
+}
 
 impl Connection {
     /// A packet of the peer came, the first time or again. Servers do not move.
@@ -24,7 +33,7 @@ impl Connection {
         let rtt = self.path.recovery.rtt().smoothed();
         let called = packet.get(1..1 + self.cids.own_bytes()).and_then(ConnectionId::from_bytes);
         if meta.remote == self.path.remote {
-            self.elsewhere.on_in_use(now, number, called);
+            self.elsewhere.on_in_use(now, number, called, rtt);
         } else if self.elsewhere.is_suspicious(now, meta.remote, number, rtt) {
             let tokens = [self.draw(), self.draw()];
             self.elsewhere.ask(
@@ -77,7 +86,8 @@ impl Connection {
     pub(super) fn grace(&self) -> Duration {
         let rtt = self.path.recovery.rtt();
         if self.path.is_validated() {
-            rtt.probe_timeout(Duration::ZERO, 0).min(rtt.smoothed() * 2)
+            let usual = self.elsewhere.rtt().unwrap_or(rtt.smoothed());
+            rtt.probe_timeout(Duration::ZERO, 0).min(usual * 2)
         } else {
             Duration::ZERO
         }
@@ -95,7 +105,7 @@ impl Connection {
 
     fn go_to(&mut self, now: Instant, next: &Candidate) {
         self.cids.change();
-        let is_other_path = next.remote.ip() != self.path.remote.ip();
+        let is_other_path = way(next.remote) != way(self.path.remote);
         self.path.rebind(next.remote, next.local_ip);
         if is_other_path {
             let limit = self.peer.map(|peer| peer.udp_payload_max);
@@ -130,11 +140,7 @@ impl Connection {
         Some(Transmit { destination, src_ip, ecn: None, bytes, segment_bytes: None })
     }
 
-    fn write_question(
-        &mut self,
-        now: Instant,
-        buf: &mut Vec<u8>,
-    ) -> Option<(std::net::SocketAddr, Option<std::net::IpAddr>)> {
+    fn write_question(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<(SocketAddr, Option<IpAddr>)> {
         self.keys.as_ref()?;
         let question = self.elsewhere.poll_question(now, self.path.recovery.rtt().smoothed())?;
         let start = buf.len();

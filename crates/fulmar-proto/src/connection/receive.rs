@@ -240,6 +240,7 @@ impl Connection {
         let is_ack_eliciting = self.on_frames(now, meta.ecn, opened.number, &bytes[opened.frames])?;
         self.on_origin(now, meta, opened.number, bytes);
         if self.side.is_client() {
+            self.ports.on_heard(meta.remote.port());
             self.quiet.on_heard(now, self.path.recovery.rtt().smoothed(), is_ack_eliciting);
         }
         self.liveness.on_heard(now);

@@ -210,6 +210,7 @@ pub(super) fn local_parameters(
         parameters.original_cid = Some(setup.original_cid);
         parameters.retry_cid = setup.retry_cid;
         parameters.reset_token = reset_token;
+        parameters.ports.clone_from(&config.ports);
     }
     parameters.idle_timeout = config.idle_timeout.unwrap_or_default();
     parameters.udp_payload_max = u64::from(config.udp_payload_bytes_max());

@@ -215,6 +215,14 @@ impl<T: Copy> Recovery<T> {
         (self.way_back, self.back_rate) = (WayBack::default(), BackRate::default());
     }
 
+    /// The same where the way to a peer is another, and the peer is not: what is in vain shows after as long
+    /// as before, until a round trip was measured. An end that only receives may not measure one for long.
+    pub fn on_other_way(&mut self, now: Instant, udp_payload_max: Option<u16>) {
+        let before = self.rtt.has_sample().then(|| self.silence.base());
+        self.on_path_change(now, udp_payload_max);
+        before.into_iter().for_each(|base| self.silence.keep_base(base));
+    }
+
     /// The peer is elsewhere, on what is the same path otherwise: silence so far tells nothing.
     pub fn on_moved(&mut self) {
         self.silence.on_heard(false);

@@ -54,6 +54,8 @@ pub(super) struct Silence {
     counts_from: Instant,
     /// Timeouts that expired since that ACK.
     expiries: u32,
+    /// So many they would have been if none had been doubled.
+    single: u32,
     /// Those that count for doubling: the ones that no burst explains.
     doublings: u32,
     /// Probes earned since that ACK.
@@ -79,6 +81,7 @@ impl Silence {
             since: None,
             counts_from: now,
             expiries: 0,
+            single: 0,
             doublings: 0,
             probes: 0,
             owed: Owed::default(),
@@ -94,6 +97,16 @@ impl Silence {
     /// The round trip is another.
     pub(super) fn on_rtt(&mut self, rtt: &RttEstimator) {
         self.base = self.timeout.base(rtt);
+    }
+
+    /// The timeout without ACK delay or doubling.
+    pub(super) fn base(&self) -> Duration {
+        self.base
+    }
+
+    /// It is that until a round trip is measured.
+    pub(super) fn keep_base(&mut self, base: Duration) {
+        self.base = base;
     }
 
     /// Everything under way counts as lost when the timeout expires (RFC 6298).
@@ -114,7 +127,7 @@ impl Silence {
 
     /// An ACK told something; `was_lost`: of a packet that had been declared lost.
     pub(super) fn on_heard(&mut self, was_lost: bool) {
-        (self.since, self.expiries, self.owed) = (None, 0, Owed::default());
+        (self.since, self.expiries, self.single, self.owed) = (None, 0, 0, Owed::default());
         // RFC 6298 5.7: a timeout that was too short stays doubled until a packet is acknowledged within it.
         if !(was_lost && self.gives_up()) {
             (self.doublings, self.probes) = (0, 0);
@@ -134,6 +147,12 @@ impl Silence {
     /// Timeouts that expired since the last ACK that told something.
     pub(super) fn expiries(&self) -> u32 {
         self.expiries
+    }
+
+    /// Timeouts that would have expired since then, if none had been doubled: how long it is in vain, not how
+    /// seldom it was tried.
+    pub(super) fn single_expiries(&self) -> u32 {
+        self.single
     }
 
     /// How often the timeout is doubled.
@@ -166,6 +185,7 @@ impl Silence {
     /// a packet meets them of which those before it were lost.
     pub(super) fn on_expired(&mut self, now: Instant, is_awaiting: bool, forward: &Channel, back: &Channel) {
         self.expiries += 1;
+        self.single = self.single.saturating_add(1 << self.doublings.min(8));
         self.owed.probes = match (self.gives_up(), is_awaiting) {
             (true, _) => 1,
             (false, true) => self.probes_to_outlive(forward, back),
@@ -295,6 +315,13 @@ mod tests {
         let probes: Vec<u32> = (0..12).map(|_| expire(&mut silence, false).1).collect();
         assert_eq!(probes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10]);
         assert_eq!(silence.doublings(), 12);
+        // Three timeouts are over with the second one, which was doubled.
+        let mut silence = self::silence(Timeout::Probe);
+        let single = [(); 3].map(|()| {
+            expire(&mut silence, false);
+            silence.single_expiries()
+        });
+        assert_eq!(single, [1, 3, 7]);
     }
 
     #[test]

@@ -104,6 +104,6 @@ impl<T: Copy> Recovery<T> {
 
     /// Since when what left was not answered, if so many probe timeouts have passed since.
     pub fn unanswered_since(&self, timeouts: u32) -> Option<Instant> {
-        self.silence.since().filter(|_| self.silence.expiries() >= timeouts)
+        self.silence.since().filter(|_| self.silence.single_expiries() >= timeouts)
     }
 }

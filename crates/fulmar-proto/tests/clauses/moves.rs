@@ -270,3 +270,25 @@ fn wire_5_5_2_a_client_that_moves_a_thousand_times_as_far_away_is_followed() {
         assert!(took < Duration::from_secs(5) && world.server.only().remote() == addr, "{took:?}");
     }
 }
+
+/// The first ACK from there ends a silence of four seconds, which is no round trip: the server waited for the
+/// old address as if it were.
+#[test]
+fn wire_5_5_2_a_move_after_a_long_silence_takes_some_round_trips() {
+    let mut world = world(1);
+    world.connected();
+    let mut down = Download::new(100_000_000);
+    world.run_until(Duration::from_millis(500), |w| down.step(w));
+    for direction in Direction::BOTH {
+        set_link(&mut world, direction, lossy(20, 20, 100));
+    }
+    world.run_until(Duration::from_secs(4), |w| down.step(w));
+    for direction in Direction::BOTH {
+        set_link(&mut world, direction, link(20, 20));
+    }
+    world.move_client(SocketAddr::from(([10, 9, 8, 7], 5555)));
+    let (begin, before) = (world.now, down.read);
+    world.client.only().handle_other_way(begin);
+    assert!(world.run_until(Duration::from_secs(30), |w| !down.step(w) && down.read > before));
+    assert!(world.now - begin < RTT * 8, "{:?}", world.now - begin);
+}

@@ -12,7 +12,7 @@ use fulmar_proto::ConnectionError;
 use super::Connection;
 use super::shared::{ConnectionShared, Handle};
 use crate::clock;
-use crate::pipe;
+use crate::origins;
 
 /// A connection this end opens: a future that gives it once the server has proved its identity.
 ///
@@ -29,7 +29,7 @@ impl Connecting {
 
     /// The peer's address.
     pub fn remote_address(&self) -> SocketAddr {
-        pipe::visible(self.handle().lock().proto.remote())
+        origins::visible(self.handle().lock().proto.remote())
     }
 
     fn handle(&self) -> &Handle {

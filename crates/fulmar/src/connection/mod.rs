@@ -23,7 +23,7 @@ pub use trace::PacketTrace;
 
 use crate::clock;
 use crate::error::SendDatagramError;
-use crate::pipe;
+use crate::origins;
 use crate::{DatagramOptions, RecvStream, SendStream};
 
 /// A connection: streams and datagrams to one peer, encrypted and authenticated.
@@ -231,7 +231,7 @@ impl Connection {
 
     /// The peer's address. It changes when the peer moves.
     pub fn remote_address(&self) -> SocketAddr {
-        pipe::visible(self.0.lock().proto.remote())
+        origins::visible(self.0.lock().proto.remote())
     }
 
     /// Whether what is sent goes by a byte stream now, and not by UDP

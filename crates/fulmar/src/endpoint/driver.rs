@@ -21,6 +21,7 @@ use super::loss::Loss;
 use super::shared::{EndpointShared, EndpointState};
 use crate::clock;
 use crate::connection::shared::{ConnectionShared, State, Wakers, take_endpoint_events, wake_all};
+use crate::origins;
 use crate::panics::caught;
 use crate::pipe::Pipe;
 use crate::socket::{self, BATCH_BYTES_MAX, Batch, Socket};
@@ -39,7 +40,11 @@ const ERRORS_MAX: u32 = 100;
 
 /// Receives from the endpoint's socket number `place`, until nobody needs it any more.
 pub(super) async fn run(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u32) {
-    let mut driver = Driver::new(endpoint.clone(), place, loss_ppm);
+    drive(Driver::new(endpoint, place, loss_ppm)).await;
+}
+
+async fn drive(mut driver: Driver) {
+    let endpoint = driver.endpoint.clone();
     let receiving = poll_fn(|cx| {
         // An endpoint that is deaf must not look alive.
         caught(|| driver.poll(cx)).unwrap_or_else(|panic| Poll::Ready(Err(io::Error::other(panic))))
@@ -48,6 +53,17 @@ pub(super) async fn run(endpoint: Arc<EndpointShared>, place: usize, loss_ppm: u
         tracing::error!(%error, "the endpoint fails");
         endpoint.close(0, bytes::Bytes::from_static(b"endpoint failed"));
     }
+}
+
+/// Receives at one more port, until nobody needs the endpoint any more.
+pub(super) fn open_port(
+    endpoint: &Arc<EndpointShared>,
+    socket: std::net::UdpSocket,
+) -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    let (socket, number) = endpoint.open_port(socket)?;
+    let place = endpoint.socket_count() + number;
+    let driver = Driver::new(endpoint.clone(), place, endpoint.config.loss_ppm);
+    Ok(drive(Driver { port: Some((socket, number)), ..driver }))
 }
 
 thread_local! {
@@ -73,6 +89,8 @@ pub(super) struct Driver {
     loss: Loss,
     /// Where all of it comes from, if it does not come by a socket.
     pipe: Option<Arc<Pipe>>,
+    /// The socket at another port than the endpoint's first, and its number.
+    port: Option<(Arc<Socket>, usize)>,
 }
 
 impl Driver {
@@ -86,6 +104,7 @@ impl Driver {
             is_in_use: false,
             loss: Loss::new(loss_ppm),
             pipe: None,
+            port: None,
             endpoint,
         }
     }
@@ -104,7 +123,10 @@ impl Driver {
             }
             state.register_driver(self.place, cx);
             // The sockets beside the first are gone after a rebind.
-            let Some(socket) = state.socket_at(self.place) else { return Poll::Ready(Ok(())) };
+            let own = self.port.as_ref().map(|(socket, _)| socket.clone());
+            let Some(socket) = own.or_else(|| state.socket_at(self.place)) else {
+                return Poll::Ready(Ok(()));
+            };
             (socket, state.previous_socket.clone().filter(|_| self.place == 0))
         };
         if self.place == 0 {
@@ -140,6 +162,9 @@ impl Driver {
         socket: &Arc<Socket>,
         buffer: &mut [u8],
     ) -> io::Result<Poll<()>> {
+        // Who came by another port is told apart by it, and is sent to from there.
+        let number = self.port.as_ref().map(|(_, number)| *number);
+        let by = if number.is_some() { self.endpoint.lock().socket.clone() } else { socket.clone() };
         let mut left_bytes = TURN_BYTES;
         while left_bytes > 0 {
             let mut metas = [RecvMeta::default(); BATCHES];
@@ -157,10 +182,12 @@ impl Driver {
                     let batches = metas[..count].iter().zip(buffer.chunks_mut(BATCH_BYTES_MAX));
                     let datagrams = batches.flat_map(|(meta, bytes)| {
                         let origin = socket::origin(meta);
+                        let remote = number.map(|number| origins::by_port(origin.remote, number));
+                        let origin = DatagramMeta { remote: remote.unwrap_or(origin.remote), ..origin };
                         let len = meta.len.min(bytes.len());
                         bytes[..len].chunks_mut(meta.stride.max(1)).map(move |datagram| (origin, datagram))
                     });
-                    self.deliver(socket, count as u64, datagrams);
+                    self.deliver(&by, count as u64, datagrams);
                 }
                 Poll::Ready(Err(error)) => {
                     self.errors += 1;

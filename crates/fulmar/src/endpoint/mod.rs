@@ -158,6 +158,22 @@ impl Endpoint {
         self.0.shared().rebind(socket)
     }
 
+    /// Receives at another port as well, of the same address as a rule: for connections that this endpoint
+    /// accepts. Clients that were told of it ([`TransportConfig::ports`](crate::TransportConfig::ports)) come
+    /// there when nothing is answered at the one that they know, on the same connection.
+    pub fn open_port(&self, socket: std::net::UdpSocket) -> io::Result<()> {
+        tokio::spawn(driver::open_port(self.0.shared(), socket)?);
+        Ok(())
+    }
+
+    /// Goes on from another port of its own, drawn by the system, and to another of the server's, if that has
+    /// told of several. All connections that this end opened by UDP move with it. For a client whose network
+    /// looks long at one flow; where nothing is answered, this happens by itself
+    /// ([`EndpointConfig::rebind_on_silence`]).
+    pub fn change_port(&self) -> io::Result<()> {
+        self.0.shared().change_port()
+    }
+
     /// Takes what a client sends by a byte stream, such as TLS over TCP, as if it came by UDP: where a network
     /// lets no UDP through. `peer` is the stream's other end. The stream is read and written as long as what
     /// is returned is polled; it is lost, with the path that it was, when that is dropped.

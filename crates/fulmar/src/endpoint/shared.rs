@@ -28,11 +28,14 @@ use crate::clock;
 use crate::connection::Incoming;
 use crate::connection::shared::{ConnectionShared, Wakers, wake_all};
 use crate::pipe::{Pipe, Pipes};
-use crate::socket::{self, Socket, siblings};
+use crate::socket::{self, Ports, Socket, siblings};
 
 /// A port that was taken because nothing was answered has so long to prove itself, whatever others want: less
 /// than any connection waits.
 const RENEWED_FOR: Duration = Duration::from_millis(900);
+
+/// There may be hundreds of ports: the buffers of each are so much smaller than the first one's.
+const PORT_BUFFER_PART: usize = 8;
 
 /// Counts of an endpoint, from its beginning.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub(crate) struct EndpointShared {
     pub(crate) alarms: Alarms,
     /// By which clients come without UDP.
     pub(super) pipes: Arc<Pipes>,
+    /// At which they come besides the first.
+    ports: Arc<Ports>,
     /// Which of these tasks may run.
     pub(crate) turns: Turns<ConnectionShared>,
     /// A client knocks, or the endpoint was closed.
@@ -120,10 +125,10 @@ impl EndpointShared {
         let is_client = server.is_none();
         let workers = tokio::runtime::Handle::current().metrics().num_workers();
         let count = if is_client { 1 } else { workers.min(config.sockets_max) };
-        let pipes = Arc::<Pipes>::default();
+        let (pipes, ports) = (Arc::<Pipes>::default(), Arc::<Ports>::default());
         let open = |socket| {
             let socket = Socket::new(socket, config.socket_buffer_bytes, config.may_segment, is_client)?;
-            Ok(Arc::new(socket.beside(pipes.clone())))
+            Ok(Arc::new(socket.beside(pipes.clone(), ports.clone())))
         };
         let siblings = siblings(&socket, count);
         let socket = open(socket)?;
@@ -156,6 +161,7 @@ impl EndpointShared {
             memory,
             alarms: Alarms::new(),
             pipes,
+            ports,
             turns: Turns::new(workers),
             incoming: Notify::new(),
             idle: Notify::new(),
@@ -166,6 +172,14 @@ impl EndpointShared {
     /// The state; see [`ConnectionShared::lock`] about panics.
     pub(super) fn lock(&self) -> MutexGuard<'_, EndpointState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Receives at one more port. Returns its socket, and its number.
+    pub(super) fn open_port(&self, socket: std::net::UdpSocket) -> io::Result<(Arc<Socket>, usize)> {
+        let EndpointConfig { socket_buffer_bytes, may_segment, .. } = self.config;
+        let bytes = socket_buffer_bytes / PORT_BUFFER_PART;
+        let socket = Arc::new(Socket::new(socket, bytes, may_segment, self.is_client)?);
+        Ok((socket.clone(), self.ports.add(socket)))
     }
 
     pub(super) fn socket_count(&self) -> usize {
@@ -253,7 +267,7 @@ impl EndpointShared {
             return;
         }
         let now = clock::now();
-        let local = {
+        {
             let mut state = self.lock();
             let is_fresh = state.renewed_at.is_some_and(|at| now - at < RENEWED_FOR);
             // Another connection has wanted it for all, or ports do not matter.
@@ -261,19 +275,23 @@ impl EndpointShared {
                 return;
             }
             state.renewed_at = Some(now);
-            state.socket.local_addr()
-        };
-        let renewed = local.and_then(|local| {
-            socket::find_way(remote)?;
-            let socket = socket::bind(SocketAddr::new(local.ip(), 0))?;
-            self.move_to(socket, None, |proto| proto.handle_fresh_port())
-        });
-        match renewed {
+        }
+        match socket::find_way(remote).and_then(|()| self.change_port()) {
             Ok(()) => tracing::info!(%remote, "nothing is answered; going on from another port"),
             Err(error) => {
                 tracing::debug!(%error, %remote, "nothing is answered, and another port would not help")
             }
         }
+    }
+
+    /// Goes on from a port that the system draws.
+    pub(super) fn change_port(self: &Arc<Self>) -> io::Result<()> {
+        let current = self.lock().socket.clone();
+        if current.leads_into_pipe() {
+            return Ok(());
+        }
+        let socket = socket::bind(SocketAddr::new(current.local_addr()?.ip(), 0))?;
+        self.move_to(socket, None, proto::Connection::handle_fresh_port)
     }
 
     pub(super) fn rebind(self: &Arc<Self>, socket: std::net::UdpSocket) -> io::Result<()> {
@@ -296,7 +314,7 @@ impl EndpointShared {
     ) -> io::Result<()> {
         let EndpointConfig { socket_buffer_bytes, may_segment, .. } = self.config;
         let socket = Socket::new(socket, socket_buffer_bytes, may_segment, self.is_client)?;
-        let socket = socket.beside(self.pipes.clone());
+        let socket = socket.beside(self.pipes.clone(), self.ports.clone());
         let socket = Arc::new(match pipe {
             Some(pipe) => socket.into_pipe(pipe),
             None => socket,

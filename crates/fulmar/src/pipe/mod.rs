@@ -1,14 +1,14 @@
 //! Byte streams that carry datagrams, where a network lets no UDP through.
 //!
 //! A pipe takes the place of a path: what is sent to its address, or from a socket that leads into it, leaves
-//! in its stream. The addresses of pipes look like no address of UDP. So a connection moves between UDP and a
-//! pipe as it moves between addresses, and nothing above this file knows the difference.
+//! in its stream. The addresses of pipes are those of no datagram ([`crate::origins`]). So a connection moves
+//! between UDP and a pipe as it moves between addresses, and nothing above this file knows the difference.
 
 pub(crate) mod framing;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,25 +16,14 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use crate::origins;
+
 /// A pipe takes more as long as less than so much waits in it; with a batch that is half as much again at
 /// most. More would only be a longer queue: the stream has buffers of its own.
 const QUEUE_BYTES: usize = 64 << 10;
 
 /// So long a sender waits for room in a pipe; then its packet is lost, for its timers have to go on.
 const ROOM_WAIT_MAX: Duration = Duration::from_millis(100);
-
-/// No system gives a flow label of more than 20 bits (RFC 6437): those of pipes have this one.
-const MARK: u32 = 1 << 31;
-
-/// Whether this is the address of a pipe.
-fn is_pipe(address: SocketAddr) -> bool {
-    matches!(address, SocketAddr::V6(v6) if v6.flowinfo() & MARK != 0)
-}
-
-/// The address that people know, of a pipe as of any other.
-pub(crate) fn visible(address: SocketAddr) -> SocketAddr {
-    if is_pipe(address) { SocketAddr::new(address.ip().to_canonical(), address.port()) } else { address }
-}
 
 /// One stream, from its sender's side.
 #[derive(Debug)]
@@ -171,14 +160,9 @@ impl Pipes {
 
     /// Opens one whose other end is at `peer`: its address is one that no other has.
     pub(crate) fn open(&self, peer: SocketAddr) -> Arc<Pipe> {
-        let ip = match peer.ip().to_canonical() {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
         let mut pipes = self.lock();
         let address = loop {
-            let flow = MARK | self.next.fetch_add(1, Ordering::Relaxed);
-            let address = SocketAddrV6::new(ip, peer.port(), flow, 0).into();
+            let address = origins::by_stream(peer, self.next.fetch_add(1, Ordering::Relaxed));
             if !pipes.contains_key(&address) {
                 break address;
             }
@@ -195,7 +179,7 @@ impl Pipes {
 
     /// Which pipe a batch goes into: none, or perhaps one that has ended.
     pub(crate) fn find(&self, destination: SocketAddr) -> Option<Arc<Pipe>> {
-        if !is_pipe(destination) {
+        if !origins::is_stream(destination) {
             return None;
         }
         let known = self.lock().get(&destination).cloned();
@@ -219,7 +203,6 @@ mod tests {
             let peer: SocketAddr = text.parse().unwrap();
             let (one, other) = (pipes.open(peer), pipes.open(peer));
             assert_ne!(one.address, other.address);
-            assert_eq!((visible(one.address), visible(peer)), (peer, peer));
             assert!(Arc::ptr_eq(&pipes.find(other.address).unwrap(), &other));
             assert!(pipes.find(peer).is_none());
             // It is not found, and yet nothing of it leaves by UDP.

@@ -19,6 +19,9 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+/// And with its coat.
+pub type Tls = TlsStream<Box<dyn Stream>>;
+
 /// Where to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dial {
@@ -30,7 +33,7 @@ pub struct Dial {
 
 impl Dial {
     /// A stream to there.
-    pub async fn stream(&self) -> io::Result<TlsStream<Box<dyn Stream>>> {
+    pub async fn stream(&self) -> io::Result<Tls> {
         let stream: Box<dyn Stream> = match Proxy::of_environment(&self.name)? {
             Some(proxy) => Box::new(proxy.connect(&self.name, self.address.port()).await?),
             None => {

@@ -1,6 +1,5 @@
 //! `fulmar gateway`: the far end of tunnels.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -9,7 +8,7 @@ use super::watch::{WatchArgs, reload_on_hangup};
 use super::{raise_descriptor_limit, say_ready, until_told};
 use crate::exit::Failure;
 use crate::limits::LimitArgs;
-use crate::listen::parse_listen;
+use crate::listen::{Listen, parse_listen_all};
 use crate::pair::serving::told;
 use crate::reach::{self, Listener, ServerArgs, Service, TcpArgs};
 use crate::trust;
@@ -31,12 +30,14 @@ Examples:
     fulmar gateway                                 # at UDP port 4747
     fulmar gateway --listen :443 --invite          # a code for `fulmar pair`
     fulmar gateway --listen :443 --tcp             # where UDP is blocked, too
+    fulmar gateway --listen :443,20000-20100       # where single ports are
 A line of authorized_keys, for one machine behind the gateway:
     permit=\"10.0.0.5:22\" fulmar-ed25519 AAAA... alice")]
 pub struct Args {
-    /// Where to listen: an address, a port, or both [default: UDP port 4747 on every address]
-    #[arg(short, long, value_name = "ADDR", value_parser = parse_listen)]
-    listen: Option<SocketAddr>,
+    /// Where to listen: an address, a port, or both; and at more ports, for clients to go to when one is
+    /// blocked or slowed down: `:4747,20000-20100` [default: UDP port 4747 on every address]
+    #[arg(short, long, value_name = "ADDR", value_parser = parse_listen_all)]
+    listen: Option<Listen>,
     #[command(flatten)]
     tcp: TcpArgs,
     /// Profile for clients that request none [default: auto]
@@ -71,10 +72,10 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     keep_limits(&args.limits)?;
     let config = Config::read(&Config::path(trust::home()?.path()))?;
     let section = config.gateway.as_ref();
-    let listen = args.listen.or(section.map(|section| section.listen));
+    let listen = args.listen.or(section.map(|section| section.listen.clone()));
     let profile = args.profile.or(section.and_then(|section| section.profile.clone()));
     let server = ServerArgs {
-        listen: listen.unwrap_or_else(|| reach::any_address(reach::DEFAULT_PORT)),
+        listen: listen.unwrap_or_else(|| reach::any_address(reach::DEFAULT_PORT).into()),
         profile: profile.unwrap_or_else(|| "auto".into()),
         allowed: args.allow_profiles.unwrap_or_default(),
         memory_bytes: args.memory.or(section.and_then(|section| section.memory)),
@@ -94,7 +95,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let address = listener.address.to_string();
     let event = json!({
         "address": address, "tcp": listener.tcp_address(), "fingerprint": listener.fingerprint,
-        "metrics": metrics, "invite": code,
+        "metrics": metrics, "invite": code, "ports": listener.ports(),
     });
     let lines: Vec<_> =
         [line].into_iter().chain(code.map(|code| told(&code, listener.address.port()))).collect();

@@ -24,6 +24,7 @@ use crate::reach::{Manner, MannerArgs};
 use crate::trust;
 use crate::tunnel::config::{Config, keep_limits};
 use crate::tunnel::near::client::Client;
+use crate::units::parse_deadline;
 
 /// What every client of a gateway can be told.
 #[derive(Debug, Clone, clap::Args)]
@@ -37,7 +38,7 @@ pub struct ClientArgs {
     /// Drop packets of UDP flows that are known only so many milliseconds after they could have been, in
     /// both directions: for games and calls. They are repaired ahead of loss in any case, unless
     /// --favor=throughput
-    #[arg(long, value_name = "MS", value_parser = parse_milliseconds)]
+    #[arg(long, value_name = "MS", value_parser = parse_deadline)]
     deadline: Option<Duration>,
     #[command(flatten)]
     limits: LimitArgs,
@@ -62,7 +63,7 @@ impl ClientArgs {
     /// Where to, and how: what the command line does not say, config.toml may say of a name.
     fn route(&self, config: &Config) -> Result<(Vec<Host>, Manner), Failure> {
         let mut gateways = Vec::new();
-        let (mut profile, mut accept_new, mut way) = (None, false, None);
+        let (mut profile, mut accept_new, mut way, mut deadline) = (None, false, None, self.deadline);
         for name in self.gateways.split(',') {
             let host = config.host(name).map_err(Failure::Usage)?;
             let of_host = host.way();
@@ -70,17 +71,12 @@ impl ClientArgs {
             profile = profile.or(host.profile);
             accept_new |= host.accept_new;
             way.get_or_insert(of_host);
+            deadline = deadline.or(host.deadline);
         }
         let manner = self.manner.manner(profile, accept_new);
         let way = manner.way.or(way.unwrap_or_default());
-        Ok((gateways, Manner { deadline: self.deadline, way, ..manner }))
+        Ok((gateways, Manner { deadline, way, ..manner }))
     }
-}
-
-/// Milliseconds, up to a minute.
-fn parse_milliseconds(text: &str) -> Result<Duration, String> {
-    let ms = text.strip_suffix("ms").unwrap_or(text).parse().ok().filter(|ms| (1..=60_000).contains(ms));
-    ms.map(Duration::from_millis).ok_or_else(|| format!("`{text}` is no number of milliseconds up to 60000"))
 }
 
 /// The gateway's name, for people.

@@ -117,7 +117,7 @@ impl Section {
 
     /// A port that its connections go on to hold.
     pub fn held(&self) -> Option<SocketAddr> {
-        if let Self::Gateway(section) = self { Some(section.listen) } else { None }
+        if let Self::Gateway(section) = self { Some(section.listen.address) } else { None }
     }
 
     fn key(&self, config: &Config) -> String {
@@ -214,7 +214,7 @@ fn begin_gateway(
     opened: &Shared,
 ) -> Result<(String, impl Future<Output = ()> + use<>), Failure> {
     let profile = section.profile.clone().unwrap_or_else(|| "auto".into());
-    let (listen, memory_bytes) = (section.listen, section.memory);
+    let (listen, memory_bytes) = (section.listen.clone(), section.memory);
     let (allowed, tcp) = (Default::default(), section.tcp());
     let server = ServerArgs { listen, profile, allowed, memory_bytes, invites: false, tcp };
     let gateway = gateway::open()?;
@@ -249,6 +249,7 @@ type Way = (Vec<fulmar::identity::Host>, Manner);
 fn route(config: &Config, name: &str) -> Result<Way, Failure> {
     let host = config.host(name).map_err(Failure::Usage)?;
     let way = host.way();
+    let deadline = host.deadline;
     let profile = host.profile.unwrap_or_else(|| "auto".into());
     let manner = Manner {
         profile,
@@ -256,7 +257,7 @@ fn route(config: &Config, name: &str) -> Result<Way, Failure> {
         connect_timeout: CONNECT_TIMEOUT,
         keep_alive: None,
         is_quiet: true,
-        deadline: None,
+        deadline,
         way,
     };
     Ok((host.gateways, manner))
