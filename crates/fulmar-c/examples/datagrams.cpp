@@ -85,6 +85,19 @@ int main() try {
     send(there, receive(server, there) + " and back");
     std::printf("%s\n", receive(client, here).c_str());
 
+    // More than fits a packet, repaired ahead of loss, and worth nothing after a second.
+    ful_datagram_options options{};
+    options.size = sizeof options;
+    options.kind = FUL_DATAGRAM_REPAIRED;
+    options.deadline_ms = 1000;
+    const std::string large(1900, 'x');
+    const auto *large_data = reinterpret_cast<const uint8_t *>(large.data());
+    check(ful_datagram_send_with(there.get(), large_data, large.size(), &options));
+    std::printf("%s\n", receive(client, here) == large ? "in pieces, and whole" : "something else");
+    options.kind = 9;
+    if (ful_datagram_send_with(there.get(), large_data, large.size(), &options) != FUL_ERR_ARGUMENT)
+        throw std::runtime_error("there is no such kind");
+
     size_t len = 0;
     uint8_t small[2];
     send(there, "longer");

@@ -148,6 +148,21 @@
 #define FUL_ONE_WAY 1
 
 /*
+ Is sent once, and may get lost.
+ */
+#define FUL_DATAGRAM_ONCE 0
+
+/*
+ Is repaired ahead of loss, and may overtake others.
+ */
+#define FUL_DATAGRAM_REPAIRED 1
+
+/*
+ Is repaired ahead of loss, and waits for those before it, as long as these may still come.
+ */
+#define FUL_DATAGRAM_REPAIRED_IN_ORDER 2
+
+/*
  A client has knocked: ful_accept.
  */
 #define FUL_EVENT_ACCEPT 1
@@ -365,6 +380,26 @@ typedef struct {
      */
     uint32_t mtu_bytes;
 } ful_stats;
+
+/*
+ How a datagram travels. Zero stands for the default, so begin with
+ `= { .size = sizeof(ful_datagram_options) }`.
+ */
+typedef struct {
+    /*
+     sizeof(ful_datagram_options).
+     */
+    size_t size;
+    /*
+     FUL_DATAGRAM_ONCE (default), FUL_DATAGRAM_REPAIRED or FUL_DATAGRAM_REPAIRED_IN_ORDER.
+     */
+    uint32_t kind;
+    /*
+     It is worth nothing so many ms after it could have come, and is dropped then. Default: it always is
+     worth something.
+     */
+    uint32_t deadline_ms;
+} ful_datagram_options;
 
 /*
  Settings. Zero or NULL stands for the default everywhere, so begin with `= { .size = sizeof(ful_config) }`.
@@ -604,6 +639,15 @@ int32_t ful_conn_shutdown(const ful_conn *conn, uint64_t code, const uint8_t *re
 int32_t ful_datagram_send(const ful_conn *conn, const uint8_t *data, size_t len);
 
 /*
+ As ful_datagram_send, for a datagram of which more is asked. One that fits no packet travels in pieces, up
+ to 65,535 bytes. To a peer that does not know repair it is sent once, as it is.
+ */
+int32_t ful_datagram_send_with(const ful_conn *conn,
+                               const uint8_t *data,
+                               size_t len,
+                               const ful_datagram_options *options);
+
+/*
  Takes the next datagram that arrived. FUL_WOULDBLOCK: there is none, and FUL_EVENT_DATAGRAM follows.
  FUL_ERR_TOO_SMALL: it is `*len` bytes long, and waits for a larger buffer. Those nobody takes are dropped,
  the oldest first.
@@ -773,6 +817,15 @@ int32_t ful_conn_shutdown(const ful_conn *conn, uint64_t code, const uint8_t *re
  the queue is full, and FUL_EVENT_DATAGRAM_ROOM follows. FUL_ERR_TOO_LARGE: see ful_datagram_bytes_max.
  */
 int32_t ful_datagram_send(const ful_conn *conn, const uint8_t *data, size_t len);
+
+/*
+ As ful_datagram_send, for a datagram of which more is asked. One that fits no packet travels in pieces, up
+ to 65,535 bytes. To a peer that does not know repair it is sent once, as it is.
+ */
+int32_t ful_datagram_send_with(const ful_conn *conn,
+                               const uint8_t *data,
+                               size_t len,
+                               const ful_datagram_options *options);
 
 /*
  Takes the next datagram that arrived. FUL_WOULDBLOCK: there is none, and FUL_EVENT_DATAGRAM follows.

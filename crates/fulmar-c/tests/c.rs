@@ -185,7 +185,7 @@ fn the_protocol_runs_without_io() {
 
 #[test]
 fn cpp_sends_datagrams() {
-    let expected = "over the sea and back\n6 bytes are kept: longer\n";
+    let expected = "over the sea and back\nin pieces, and whole\n6 bytes are kept: longer\n";
     assert_eq!(says("examples/datagrams.cpp", How::Shared, &[], &[]), expected);
     if has_sanitizer() {
         assert_eq!(says("examples/datagrams.cpp", How::Sanitized, &[], &[]), expected);
