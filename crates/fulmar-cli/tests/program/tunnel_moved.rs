@@ -19,8 +19,11 @@ fn target() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
+        let mut streams = Vec::new();
         for stream in listener.incoming() {
-            let _ = stream.unwrap().write_all(b"!");
+            let mut stream = stream.unwrap();
+            let _ = stream.write_all(b"!");
+            streams.push(stream);
         }
     });
     address
@@ -72,6 +75,9 @@ fn a_gateway_is_found_at_the_other_address_of_its_name() {
     let forward = Server::start_any(command);
     let at: SocketAddr = forward.first["forwards"][0]["at"].as_str().unwrap().parse().unwrap();
     assert!(hears(at));
+    let mut held = TcpStream::connect(at).unwrap();
+    held.set_read_timeout(Some(PATIENCE)).unwrap();
+    held.read_exact(&mut [0]).unwrap();
     // In place, so that it stays the file that was bound.
     fs::write(&hosts, "127.0.0.3 gateway.test\n").unwrap();
     first.signal(Signal::STOP);
@@ -79,6 +85,10 @@ fn a_gateway_is_found_at_the_other_address_of_its_name() {
     wait_until("it stands still", || fs::read_to_string(&status).unwrap().contains("State:\tT"));
     let begin = Instant::now();
     assert!(hears(at), "a new flow is carried");
+    let took = begin.elapsed();
+    assert!(took < FOUND_WITHIN, "{took:?}");
+    // And one that was there hears that it is over: it hung for half a minute.
+    assert!(held.read(&mut [0]).is_err());
     let took = begin.elapsed();
     assert!(took < FOUND_WITHIN, "{took:?}");
     first.signal(Signal::CONT);

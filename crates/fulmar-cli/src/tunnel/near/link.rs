@@ -2,7 +2,8 @@
 //!
 //! Several gateways are tried with a head start each, and the first that lets us in is taken. A connection
 //! that has been silent although it was asked for a sign of life is not given up yet, since its streams may
-//! survive: another one is made beside it, and new flows go there.
+//! survive: another one is made beside it, and new flows go there. Once that stands, the way is no excuse any
+//! more: if the old one stays silent, its flows end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(12);
 /// A gateway that has not answered for so long may be elsewhere: its name is asked again, each time after so
 /// long.
 const NAME_AFTER: Duration = Duration::from_millis(1500);
+
+/// A gateway that is silent although another connection stands has so long to answer, or so many round trips.
+const LAST_WORD: Duration = Duration::from_secs(1);
+const LAST_WORD_ROUNDS: u32 = 4;
 
 /// How long one who waits for an answer waits on a connection that is silent: a moment longer than it takes
 /// to find another, so that who asked at the beginning of the silence is asked for there.
@@ -151,6 +156,7 @@ impl Route {
             tracing::warn!("connected with {} again after {}", new.gateway, units::duration(begin.elapsed()));
             // Streams of the old one hold it, and go on if it comes back.
             tell.send_replace(Some(new));
+            tokio::spawn(give_up(link.session));
         }
     }
 
@@ -176,6 +182,16 @@ impl Route {
             tokio::time::sleep(jittered(pause)).await;
             pause = (2 * pause).min(BACKOFF.1);
         }
+    }
+}
+
+/// Ends a connection that another has taken the place of, unless something is heard of it.
+async fn give_up(session: Session) {
+    let before = session.received_datagrams();
+    session.connection().ping();
+    tokio::time::sleep(LAST_WORD.max(session.connection().rtt() * LAST_WORD_ROUNDS)).await;
+    if session.received_datagrams() == before {
+        session.abandon();
     }
 }
 
