@@ -261,7 +261,9 @@ impl Results {
     ) -> Option<Summary> {
         let all = self.outcomes(scenario);
         let values: Vec<f64> = all.into_iter().filter_map(|outcome| outcome.measure(measure)).collect();
-        let kept = if experiment.drops_outliers { without_outliers(&values) } else { values };
+        // The rule is about times; of a yes or no none lies outside.
+        let drops = experiment.drops_outliers && measure != "completed";
+        let kept = if drops { without_outliers(&values) } else { values };
         Summary::of(&kept)
     }
 }
