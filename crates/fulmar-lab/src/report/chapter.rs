@@ -104,7 +104,12 @@ impl Chapter {
     fn summary(&self, cell: &Cell, measure: &str) -> Option<Summary> {
         let row = self.rows.iter().find(|row| row.as_cell() == *cell && !row.is_stale)?;
         let index = self.experiment.measures.iter().position(|name| name == measure)?;
-        *row.measured.get(index)?
+        let summary = (*row.measured.get(index)?)?;
+        // The first of several runs says nothing yet of how they scatter.
+        let is_first = summary.n == 1 && self.experiment.repetitions > 1;
+        let is_full = Mode::of_name(&self.experiment.name) == Mode::Full;
+        let ci95 = if is_first && is_full { f64::INFINITY } else { summary.ci95 };
+        Some(Summary { ci95, ..summary })
     }
 
     /// Keeps what was found, and marks the rows in which a claim does not hold.

@@ -181,10 +181,12 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
         |chapter: &&Chapter| experiments.iter().any(|name| *name == chapter.experiment.plain_name());
     let findings = chapters.iter().filter(is_named).flat_map(|chapter| &chapter.findings);
     let is_about = |claim: &Claim| item.is_none_or(|item| claim.is_about(item));
-    let judged = findings.filter(|(claim, finding)| is_about(claim) && *finding != Finding::Unmeasured);
+    let judged: Vec<_> = findings.filter(|(claim, _)| is_about(claim)).collect();
     let mut all =
         Judgement { verdict: Verdict::Absent, claims: 0, holds: 0, fails: Vec::new(), open: Vec::new() };
-    for (claim, finding) in judged {
+    // Of nothing that was measured there is nothing to say; beside others what was not is undecided.
+    let is_measured = judged.iter().any(|(_, finding)| *finding != Finding::Unmeasured);
+    for (claim, finding) in judged.into_iter().filter(|_| is_measured) {
         all.claims += 1;
         let (list, words) = match finding {
             Finding::Fails(_) => (&mut all.fails, claim.says.clone()),
@@ -192,7 +194,8 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
             Finding::Partly(_, _, missing) => {
                 (&mut all.open, format!("{} (cells not measured: {})", claim.says, missing.len()))
             }
-            Finding::Holds(..) | Finding::Unmeasured => {
+            Finding::Unmeasured => (&mut all.open, format!("{} (not measured)", claim.says)),
+            Finding::Holds(..) => {
                 all.holds += 1;
                 continue;
             }
