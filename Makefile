@@ -78,8 +78,9 @@ results-quick: toolchain ## a cell of every experiment, and whether its claim ho
 # Cells whose claims hold, by the program that the tests have built: some seconds of a processor. It fails when a verdict flips.
 SAMPLE := lt-tcp-table-2.2-transfers lt-tcp-table-2.4 lt-tcp-table-2.5-window ctcp-loss tcp-nc-table-2
 sample: toolchain ## whether some claims of the sources still hold (part of CI)
-	$(CARGO) run --locked -p fulmar-lab -- run $(SAMPLE:%=experiments/%.toml) --sample --again --out target/sample
-	$(CARGO) run --locked -p fulmar-lab -- report target/sample --strict
+	$(CARGO) build --quiet --locked --workspace --examples --bin fulmar-lab
+	target/debug/fulmar-lab run $(SAMPLE:%=experiments/%.toml) --sample --again --out target/sample
+	target/debug/fulmar-lab report target/sample --strict
 
 # A quick one is no result: it stays out of docs.
 BENCHMARK = $(if $(filter --quick,$(ARGS)),results,docs/results)
