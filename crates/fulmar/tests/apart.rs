@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Pair, connect, loopback, soon};
+use common::{Pair, connect, loopback, soon, until};
 use fulmar::crypto::{self, Identity};
 use fulmar::{
     Connection, ConnectionError, Endpoint, EndpointConfig, ReadError, ReadExactError, RecvStream, SendStream,
@@ -159,13 +159,7 @@ async fn memory_has_a_bound_over_all_connections() {
     drop((greedy, held_at_server, modest, modest_at_server));
     client.close(0, b"");
     soon(server.wait_idle()).await;
-    soon(until(|| server.held_bytes() == 0)).await;
-}
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until(|| server.held_bytes() == 0).await;
 }
 
 /// What an upload leaves with whoever does not read it.
@@ -176,7 +170,7 @@ async fn upload(here: &Connection, there: &Connection) -> [(SendStream, RecvStre
     let mut at_client = soon(here.open_bi()).await.unwrap();
     soon(at_client.0.write_all(&vec![7; UNREAD])).await.unwrap();
     let at_server = soon(there.accept_bi()).await.unwrap();
-    soon(until(|| there.stats().streams.received_bytes == UNREAD as u64)).await;
+    until(|| there.stats().streams.received_bytes == UNREAD as u64).await;
     [at_client, at_server]
 }
 
@@ -202,7 +196,7 @@ async fn what_is_left_of_an_ended_connection_is_what_can_be_read_of_it() {
     assert!(read.iter().all(|&byte| byte == 7));
     assert!(download.finish().is_err() && download.write(b"x").await.is_err());
     drop((download, unread, there));
-    soon(until(|| server.held_bytes() == 0)).await;
+    until(|| server.held_bytes() == 0).await;
 }
 
 /// The same where memory is short, which means that less than half is left. Each connection holds its symbols
@@ -221,14 +215,14 @@ async fn where_memory_is_short_nothing_is_left_of_an_ended_connection() {
     }
     let (here, there, [_at_client, (mut download, mut unread)]) = open.pop().unwrap();
     here.close(1, b"gone");
-    soon(until(|| server.open_connections() == open.len())).await;
+    until(|| server.open_connections() == open.len()).await;
     let held = server.held_bytes();
     assert!(held > 13 * UNREAD / 2, "{held} bytes are left: memory is not short");
     let lost = soon(unread.read_exact(&mut [0])).await;
     assert!(matches!(lost, Err(ReadExactError::Read(ReadError::ConnectionLost(_)))), "{lost:?}");
     assert!(download.finish().is_err() && download.write(b"x").await.is_err());
     drop((download, unread, there, open));
-    soon(until(|| server.held_bytes() == 0)).await;
+    until(|| server.held_bytes() == 0).await;
 }
 
 /// First packets of handshakes, complete and all different, from people who say no more.

@@ -4,10 +4,9 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
-use common::{Pair, echo, noise, soon};
-use fulmar::{Connection, Endpoint, EndpointConfig, TransportConfig};
+use common::{Pair, ask, echo, soon, until};
+use fulmar::{Endpoint, EndpointConfig, TransportConfig};
 
 const PORTS: usize = 5;
 
@@ -23,18 +22,6 @@ fn server(at: &str) -> (Pair, Endpoint, BTreeSet<u16>) {
     let server = Endpoint::new(&EndpointConfig::default(), Some(pair.server_config()), first).unwrap();
     sockets.for_each(|socket| server.open_port(socket).unwrap());
     (pair, server, ports)
-}
-
-async fn ask(connection: &Connection, seed: u64) {
-    let question = noise(seed, 300_000);
-    let (mut send, mut receive) = connection.open_bi().await.unwrap();
-    let asked = question.clone();
-    let asking = tokio::spawn(async move {
-        send.write_all(&asked).await.unwrap();
-        send.finish().unwrap();
-    });
-    assert!(soon(receive.read_to_end(1 << 20)).await.unwrap() == question);
-    soon(asking).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,12 +46,7 @@ async fn a_connection_goes_from_port_to_port() {
                 assert!(now.0.port() != before.0.port() && now.1 != before.1);
                 assert!(ports.contains(&now.0.port()));
                 ask(&connected, round).await;
-                soon(async {
-                    while accepted.remote_address() != now.1 {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                    }
-                })
-                .await;
+                until(|| accepted.remote_address() == now.1).await;
                 before = now;
             }
             // What was measured holds: it is the same path.

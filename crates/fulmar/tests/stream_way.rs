@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{Pair, connect, echo, loopback, noise, soon};
-use fulmar::{Carrying, Connection, Endpoint};
+use common::{Pair, ask, connect, echo, loopback, noise, soon, until};
+use fulmar::{Carrying, Endpoint};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -36,28 +36,6 @@ async fn door(server: &Endpoint) -> (SocketAddr, Arc<AtomicU32>) {
 async fn move_to(door: SocketAddr, client: &Endpoint, server: SocketAddr) -> JoinHandle<std::io::Result<()>> {
     let stream = TcpStream::connect(door).await.unwrap();
     tokio::spawn(client.move_to_stream(stream, server).unwrap())
-}
-
-/// Asks, and gets the question back.
-async fn ask(connection: &Connection, seed: u64) {
-    let question = noise(seed, 300_000);
-    let (mut send, mut receive) = connection.open_bi().await.unwrap();
-    let asked = question.clone();
-    let asking = tokio::spawn(async move {
-        send.write_all(&asked).await.unwrap();
-        send.finish().unwrap();
-    });
-    assert!(soon(receive.read_to_end(1 << 20)).await.unwrap() == question);
-    soon(asking).await.unwrap();
-}
-
-async fn until(mut is_so: impl FnMut() -> bool) {
-    soon(async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -119,3 +119,26 @@ pub async fn echo(connection: Connection) {
         });
     }
 }
+
+/// Asks over a stream of a connection whose other end is an [`echo`], and gets the question back.
+pub async fn ask(connection: &Connection, seed: u64) {
+    let question = noise(seed, 300_000);
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    let asked = question.clone();
+    let asking = tokio::spawn(async move {
+        send.write_all(&asked).await.unwrap();
+        send.finish().unwrap();
+    });
+    assert!(soon(receive.read_to_end(1 << 20)).await.unwrap() == question);
+    soon(asking).await.unwrap();
+}
+
+/// Resolves when it is so, which must not take for ever.
+pub async fn until(mut is_so: impl FnMut() -> bool) {
+    soon(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
