@@ -14,8 +14,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn generate() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("settings of cbindgen");
-    let builder = cbindgen::Builder::new().with_config(config);
-    let builder = sources(&root.join("src")).into_iter().fold(builder, cbindgen::Builder::with_src);
+    // It reads the modules that this one names.
+    let builder = cbindgen::Builder::new().with_config(config).with_src(root.join("src/lib.rs"));
     let mut header = Vec::new();
     builder.generate().expect("a header").write(&mut header);
     String::from_utf8(header).expect("text")
