@@ -1,11 +1,12 @@
 //! One try to reach a server at one address: by UDP, by TCP, or by what is answered first.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar::identity::{Host, PORT_DEFAULT};
 use fulmar::{ClientConfig, Endpoint};
 
+use super::any_like;
 use super::keeper::{Carried, Ways};
 use super::remembered::Remembered;
 use super::tcp::dial::Dial;
@@ -58,11 +59,7 @@ impl Attempt {
     }
 
     fn endpoint(&self) -> Result<Endpoint, Failure> {
-        let any = match self.address {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        Endpoint::client(any).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))
+        Endpoint::client(any_like(self.address)).map_err(|e| Failure::Unreachable(format!("no socket: {e}")))
     }
 
     async fn by_udp(&self) -> Result<Session, Failure> {

@@ -168,7 +168,7 @@ impl Ways {
             second.tick().await;
             let counted = self.counted(&mut repaired);
             let findings = paces.iter_mut().zip(counted).map(|(pace, counted)| pace.on_second(counted));
-            let Some(finding) = findings.collect::<Vec<_>>().into_iter().flatten().max() else { continue };
+            let Some(finding) = findings.flatten().max() else { continue };
             if pace::is_last(finding) && self.args.way == WayWanted::Any {
                 let slow = paces.iter().map(Pace::now).sum();
                 if let Some(stream) = self.faster(slow).await {

@@ -33,7 +33,7 @@ pub mod tcp;
 mod tcp_args;
 mod way;
 
-pub use anywhere::{DEFAULT_PORT, any_address};
+pub use anywhere::{DEFAULT_PORT, any_address, any_like};
 pub use keeper::Keeper;
 pub use manner::{ClientArgs, Manner, MannerArgs, favoring};
 pub use tcp::coat::Certificate;

@@ -1,7 +1,7 @@
 //! How the gateway connects to targets: names are resolved here, the addresses judged, and exactly those
 //! connected to.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UdpSocket};
@@ -10,6 +10,7 @@ use super::halves::BoxedHalves;
 use super::lookups::Lookups;
 use super::{tcp, unix_sockets};
 use crate::descriptors::Descriptors;
+use crate::reach::any_like;
 use crate::tunnel::policy::address;
 use crate::tunnel::policy::rules::Rules;
 use crate::tunnel::wire::error::{Code, OpenError};
@@ -53,13 +54,11 @@ pub async fn unix(path: &str, rules: &Rules) -> Result<BoxedHalves, OpenError> {
 
 /// Whether the system knows a way there. Nothing is sent.
 pub fn has_way(address: SocketAddr) -> bool {
-    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    std::net::UdpSocket::bind((any, 0)).is_ok_and(|socket| socket.connect(address).is_ok())
+    std::net::UdpSocket::bind(any_like(address)).is_ok_and(|socket| socket.connect(address).is_ok())
 }
 
 async fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let socket = UdpSocket::bind((any, 0)).await?;
+    let socket = UdpSocket::bind(any_like(address)).await?;
     socket.connect(address).await?;
     Ok(socket)
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use super::drops::{Cause, Drops};
 use super::udp::Packets;
 use super::waiting::{Feeder, ROOM_BYTES, Room, Waiting};
+use crate::reach::any_like;
 use crate::tunnel::wire::message::PACKET_BYTES_MAX;
 
 type Flows = Arc<Mutex<HashMap<SocketAddr, Feeder>>>;
@@ -86,8 +87,7 @@ impl Mappings {
 
 impl Port {
     async fn bind(target: SocketAddr, drops: &Arc<Drops>) -> io::Result<Self> {
-        let any: IpAddr = if target.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-        let socket = Arc::new(UdpSocket::bind((any, 0)).await?);
+        let socket = Arc::new(UdpSocket::bind(any_like(target)).await?);
         let flows = Flows::default();
         let receiving = tokio::spawn(receive(Arc::clone(&socket), Arc::clone(&flows), Arc::clone(drops)));
         Ok(Self { socket, flows, room: Room::new(ROOM_BYTES), receiving: receiving.abort_handle() })
