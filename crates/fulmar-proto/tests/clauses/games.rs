@@ -280,11 +280,9 @@ fn a_call_is_understood() {
             let seen = talk(&mut world, CALL, options, 200, |_| {});
             let (missing, burst_ratio) = seen.missing();
             let opinion = opinion(delay_ms, (missing, burst_ratio));
-            println!(
-                "{percent} %, E {burst:?}: {:.2} % missing, BurstR {burst_ratio:.2}, MOS {opinion:.2}, {:.2} x",
-                100.0 * missing,
-                seen.cost
-            );
+            let (percent_missing, cost) = (100.0 * missing, seen.cost);
+            print!("{percent} %, E {burst:?}: {percent_missing:.2} % missing, BurstR {burst_ratio:.2}, ");
+            println!("MOS {opinion:.2}, {cost:.2} x");
             opinion
         };
         let (without, with) = (opinion_of(once), opinion_of(repaired(300)));

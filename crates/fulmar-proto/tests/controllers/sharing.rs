@@ -122,8 +122,8 @@ fn auto_gives_cubic_nothing_by_looking_for_the_shortest_round_trip() {
     let gaps: Vec<u64> = (500..=4250).step_by(250).collect();
     let cubic = || Box::new(Cubic::new(MTU, CubicConfig::default())) as _;
     let share = share_beside(cubic, &Link::new(100, 20), None, &gaps, [20.0, 40.0]);
-    // 0.42 in the mean of sixteen starts (standard error 0.016; 0.44 until common drains went to an eighth: two
-    // starts differ); 0.40 in six where competing began anew after each.
+    // 0.42 in the mean of sixteen starts (standard error 0.016; 0.44 until common drains went to an eighth:
+    // two starts differ); 0.40 in six where competing began anew after each.
     assert!((0.41..0.6).contains(&share), "{share}");
 }
 
