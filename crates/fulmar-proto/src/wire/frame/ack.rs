@@ -150,7 +150,7 @@ fn parse_coding(r: &mut Reader<'_>) -> Result<CodingState, Malformed> {
 /// none.
 pub fn put_ack(
     out: &mut Vec<u8>,
-    mut ranges: impl Iterator<Item = (PacketNumber, PacketNumber)> + Clone,
+    mut ranges: impl Iterator<Item = (PacketNumber, PacketNumber)>,
     delay_us: u64,
     ecn: Option<EcnCounts>,
     coding: Option<&CodingState>,
@@ -172,23 +172,24 @@ pub fn put_ack(
         out.truncate(begin);
         return false;
     }
-    let gaps = || {
-        let others = ranges.clone().take(ACK_RANGES_MAX - 1);
-        others.scan(first_low, |low, range| {
-            let above = std::mem::replace(low, range.0);
-            Some([above.0 - range.1.0 - 2, range.1.0 - range.0.0])
-        })
-    };
-    let room = gaps().scan(space_bytes - fixed, |room, [gap, len]| {
-        *room = room.checked_sub(varint_len(gap) + varint_len(len))?;
-        Some(())
-    });
-    let count = room.count();
     let kind =
         ACK | if ecn.is_some() { ACK_HAS_ECN } else { 0 } | if coding.is_some() { ACK_HAS_CODING } else { 0 };
     out.push(kind);
-    [largest.0, delay_us, count as u64, first_len].into_iter().for_each(|number| put_varint(out, number));
-    gaps().take(count).flatten().for_each(|number| put_varint(out, number));
+    put_varint(out, largest.0);
+    put_varint(out, delay_us);
+    // How many ranges follow is known after them: fewer than 64, so one byte.
+    let count_at = out.len();
+    out.push(0);
+    put_varint(out, first_len);
+    let (mut room, mut above) = (space_bytes - fixed, first_low);
+    for (low, high) in ranges.take(ACK_RANGES_MAX - 1) {
+        let (gap, len) = (above.0 - high.0 - 2, high.0 - low.0);
+        let Some(rest) = room.checked_sub(varint_len(gap) + varint_len(len)) else { break };
+        put_varint(out, gap);
+        put_varint(out, len);
+        out[count_at] += 1;
+        (room, above) = (rest, low);
+    }
     out[begin..].rotate_left(behind);
     true
 }
