@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 pub(super) struct Ports {
     ranges: Vec<RangeInclusive<u16>>,
     /// The last one that something was heard from.
-    heard: u16,
+    heard: Option<u16>,
 }
 
 impl Ports {
@@ -24,18 +24,15 @@ impl Ports {
 
     /// A packet of the server came from there.
     pub(super) fn on_heard(&mut self, port: u16) {
-        self.heard = port;
+        self.heard = Some(port);
     }
 
     /// Where to go on, where `now` is to be left: to the port that was heard last, if that is another one;
     /// else to any other, by `draw`.
     pub(super) fn next(&self, now: u16, draw: u64) -> u16 {
         let others = || self.ranges.iter().cloned().flatten().filter(|port| *port != now);
-        let count = others().count() as u64;
-        if count == 0 || (self.heard != 0 && self.heard != now) {
-            return if self.heard == 0 { now } else { self.heard };
-        }
-        others().nth((draw % count) as usize).unwrap_or(now)
+        let drawn = || others().nth((draw % others().count().max(1) as u64) as usize);
+        self.heard.filter(|port| *port != now).or_else(drawn).unwrap_or(now)
     }
 }
 
