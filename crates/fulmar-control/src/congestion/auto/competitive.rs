@@ -63,10 +63,9 @@ impl Auto {
         self.drains.on_round(now, self.round, is_empty, free);
     }
 
-    /// So much is lost that there may be a crowd, and nothing shows that the path is ours: we may never have
-    /// seen its queue empty.
-    pub(super) fn may_be_blind(&self, now: Instant, path: &PathView) -> bool {
-        self.may_be_fooled(now) && path.loss.rate > BLIND_LOSS && self.has(Mechanism::Join)
+    /// So much is lost where we see no queue that there may be a crowd, whose queue we never saw empty.
+    pub(super) fn may_be_blind(&self, now: Instant) -> bool {
+        self.may_be_fooled(now) && self.unmoved.share() > BLIND_LOSS && self.has(Mechanism::Join)
     }
 
     /// Whether what is lost changes with time.
@@ -81,13 +80,12 @@ impl Auto {
 
     /// Should we, who may be blind, drain the queue with others: because it is time, or because somebody
     /// does?
-    pub(super) fn joins_drain(&mut self, now: Instant, path: &PathView) -> bool {
-        let (rtt, spread) = (self.tally.rtt_min, self.spread());
-        let is_dip =
-            self.tally.rtt_samples > 0 && self.drains.is_dip(now, rtt, blind_dip_margin(rtt, spread));
+    pub(super) fn joins_drain(&mut self, now: Instant) -> bool {
+        let (rtt, margin) = (self.tally.rtt_min, blind_dip_margin(self.tally.rtt_min, self.spread()));
+        let is_dip = self.tally.rtt_samples > 0 && self.drains.is_dip(now, rtt, margin);
         let is_steady = matches!(self.phase, Phase::Cruise { .. } | Phase::Up(_));
         // An application that sends less than the path carries has no queue to drain, and would only be late.
-        if !is_steady || self.tally.is_app_limited || !self.may_be_blind(now, path) {
+        if !is_steady || self.tally.is_app_limited || !self.may_be_blind(now) {
             return false;
         }
         let period = probe_times::blind_period(self.model.rtt_min().unwrap_or_default());

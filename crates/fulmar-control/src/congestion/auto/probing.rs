@@ -83,7 +83,7 @@ impl Auto {
         self.watch_pulses(now, path);
         self.watch_flat();
         self.watch_probe_loss(now, path);
-        let is_joining = self.joins_drain(now, path);
+        let is_joining = self.joins_drain(now);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
             _ if is_joining => self.enter_drain(now, self.common_drain()),
@@ -160,7 +160,7 @@ impl Auto {
     }
 
     fn judge_slow(&mut self, now: Instant, path: &PathView) {
-        let is_finding = self.tally.found_shorter_rtt() && self.may_be_blind(now, path);
+        let is_finding = self.tally.found_shorter_rtt() && self.may_be_blind(now);
         let Phase::Slow { kind, rounds, .. } = &mut self.phase else { return };
         if self.round_gain > kind.gain() {
             // Entered in the middle of a round: one whole slow round is needed to compare loss.

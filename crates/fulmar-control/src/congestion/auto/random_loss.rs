@@ -40,9 +40,7 @@ const SLOW_PACKETS: f64 = 256.0;
 const SLOW_PACKETS_MIN: f64 = 32.0;
 /// .. at so many standard errors above their mean.
 const SLOW_SIGMAS: f64 = 2.0;
-/// Packets remembered of all rounds, which bound it once they have so many, at so many standard errors above
-/// their mean. (The path's own estimate of loss remembers a third of that, too few to bound a random loss of
-/// 2 % closely.)
+/// All rounds bound it as well: packets remembered, the fewest that count, standard errors above their mean.
 const ALL_PACKETS: f64 = 3000.0;
 const ALL_PACKETS_MIN: f64 = 256.0;
 const ALL_SIGMAS: f64 = 1.0;

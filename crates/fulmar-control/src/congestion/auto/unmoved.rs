@@ -2,12 +2,10 @@
 //!
 //! A flow that comes when a queue is full takes it for the path, and its drops for the path's losses. But a
 //! path does not know who sends over it, nor how fast: its losses stay the same. The drops of a hidden queue
-//! change when flows come and when they slow down. So this part keeps log-odds that losses are the path's. A
-//! round raises them if it loses as much as before, and lowers them if it loses more or less than chance
-//! explains.
-//!
-//! While flows still come and double, half of what all send may be lost, as steadily as a path loses. Then
-//! the deep drains that all make together (`drains`) show the empty path, and the queue is seen.
+//! change when flows come and when they slow down. So this part keeps log-odds that losses are the path's:
+//! a round raises them if it loses as much as before, and lowers them if chance does not explain what it
+//! loses. Flows that still come and double may lose half, as steadily as a path loses: then deep drains that
+//! all make together (`drains`) show the empty path, and the queue is seen.
 //!
 //! Source: Wald, Sequential Tests of Statistical Hypotheses (1945), with the variance of a share of n
 //! packets, p (1 - p) / n, against one that has the square of `VARIED` of p on top.
@@ -42,12 +40,18 @@ impl Unmoved {
         self.odds > ENOUGH && self.before.share() <= SHARE_MAX
     }
 
+    /// What of the packets was lost that saw no queue.
+    pub(super) fn share(&self) -> f64 {
+        let Rounds { packets, lost_packets } = self.before;
+        (lost_packets + self.pooled.lost_packets) / (packets + self.pooled.packets).max(1.0)
+    }
+
     /// A round in which no queue was seen.
     pub(super) fn on_round(&mut self, packets: u32, lost_packets: u32, loss: &LossView) {
         self.pooled.packets += f64::from(packets);
         self.pooled.lost_packets += f64::from(lost_packets);
         let Rounds { packets, lost_packets } = self.pooled;
-        let share = (self.before.lost_packets + lost_packets) / (self.before.packets + packets).max(1.0);
+        let share = self.share();
         let wide = stretch(share, loss);
         if packets < PACKETS * wide {
             return;
@@ -84,6 +88,17 @@ mod tests {
     fn what_varies_by_chance_is_the_paths() {
         assert!(!after(CHANCE[..3].iter().copied()).is_known(), "too few to tell");
         assert!(after(CHANCE).is_known());
+    }
+
+    #[test]
+    fn a_few_packets_have_a_share_and_no_odds() {
+        assert_eq!(after([]).share(), 0.0);
+        let mut unmoved = Unmoved::default();
+        unmoved.on_round(20, 5, &INDEPENDENT);
+        assert!(unmoved.share() == 0.25 && !unmoved.is_known());
+        unmoved.on_round(80, 35, &INDEPENDENT);
+        unmoved.on_round(20, 8, &INDEPENDENT);
+        assert_eq!(unmoved.share(), 0.4);
     }
 
     #[test]
