@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// What the kernel takes beyond what is under way: more would be a queue that nobody sees.
+#[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 64 << 10;
 
 /// A stream whose other end has vanished is found out after so much silence, and some questions.
