@@ -1,6 +1,11 @@
 //! Copying files: `fulmar cp`, and the protocol it speaks with `fulmar serve`
 //! (docs/internals/cp-protocol.md).
 
+#[cfg(feature = "live")]
+mod bar;
+#[cfg(not(feature = "live"))]
+#[path = "no_bar.rs"]
+mod bar;
 pub mod clients;
 pub mod command;
 pub mod compare;

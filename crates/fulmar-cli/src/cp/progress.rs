@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
+use super::bar::Bar;
 use crate::units;
 
 /// What a file counts beside its bytes, or many small ones would stand at the end from the beginning.
@@ -175,7 +174,7 @@ impl Drop for Checking {
 /// The line on the terminal; nothing where there is none, or nobody wants it.
 #[derive(Debug)]
 pub struct Line {
-    bar: ProgressBar,
+    bar: Bar,
     progress: Arc<Progress>,
     says_remarks: bool,
 }
@@ -183,21 +182,14 @@ pub struct Line {
 impl Line {
     /// A line that shows these counters, and says remarks if somebody is there to read them.
     pub fn new(progress: &Arc<Progress>, is_wanted: bool, says_remarks: bool) -> Self {
-        let target = if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(progress.position().1), target);
-        let style = ProgressStyle::with_template("{bar:20.cyan/dim} {percent:>3} %  {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self { bar, progress: Arc::clone(progress), says_remarks }
+        Self { bar: Bar::new(is_wanted), progress: Arc::clone(progress), says_remarks }
     }
 
     /// Shows where things stand at this rate, with a word about the connection.
     pub fn show(&self, mbps: f64, about: &str) {
         self.say_remarks();
         let (position, end) = self.progress.position();
-        self.bar.set_length(end);
-        self.bar.set_position(position);
-        self.bar.set_message(format!("{}  {about}", self.progress.words(mbps)));
+        self.bar.show(position, end, format!("{}  {about}", self.progress.words(mbps)));
     }
 
     fn say_remarks(&self) {
@@ -209,14 +201,13 @@ impl Line {
 
     /// Prints a line above.
     pub fn say(&self, text: &str) {
-        let text = units::printable_lines(text);
-        if self.bar.is_hidden() { eprintln!("{text}") } else { self.bar.println(text) }
+        self.bar.say(&units::printable_lines(text));
     }
 
     /// Takes the line away.
     pub fn clear(&self) {
         self.say_remarks();
-        self.bar.finish_and_clear();
+        self.bar.clear();
     }
 }
 

@@ -3,9 +3,12 @@
 pub mod connect;
 pub mod forward;
 pub mod gateway;
+#[cfg(feature = "live")]
+mod picture;
 pub mod proxy;
 pub mod section;
 pub mod status;
+mod table;
 pub mod up;
 pub mod watch;
 
