@@ -150,7 +150,10 @@ impl Driver {
     /// Receives for one turn; ready if there may be more.
     fn poll_socket(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>) -> io::Result<Poll<()>> {
         let mut buffer = BUFFER.take();
-        buffer.resize(BATCHES * BATCH_BYTES_MAX, 0);
+        if buffer.is_empty() {
+            // Asked for as zeros: the system gives memory only to the parts that batches reach.
+            buffer = vec![0; BATCHES * BATCH_BYTES_MAX];
+        }
         let result = self.receive(cx, socket, &mut buffer);
         BUFFER.set(buffer);
         result
