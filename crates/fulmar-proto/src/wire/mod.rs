@@ -4,6 +4,7 @@
 mod codec;
 pub mod frame;
 pub mod packet;
+pub mod piped;
 pub mod symbol;
 
 pub use codec::{Malformed, Reader, VARINT_MAX, put_varint, varint_len};

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use fulmar_proto::DatagramMeta;
+use fulmar_proto::wire::piped::Reader;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf};
 
 use super::driver::Driver;
 use super::shared::EndpointShared;
 use crate::panics::caught;
 use crate::pipe::Pipe;
-use crate::pipe::framing::Reader;
 
 /// What a stream takes: the reader's buffer, and about as much for what waits to be written, in the mean.
 const PIPE_BYTES: usize = 64 << 10;
@@ -105,7 +105,9 @@ async fn read<S: AsyncRead>(
             return Ok(());
         }
         reader.on_read(bytes);
-        let datagrams = reader.take()?;
+        let datagrams = reader
+            .take()
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no datagram has this length"))?;
         let socket = endpoint.lock().socket.clone();
         let delivering =
             || driver.deliver(&socket, 1, datagrams.into_iter().map(|datagram| (meta, datagram)));

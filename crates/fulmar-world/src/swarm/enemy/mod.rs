@@ -5,6 +5,9 @@
 //! handshakes under way than is theirs, are sent no more than three times what came from them, and are soon
 //! forgotten.
 //!
+//! In some seeds clients come by byte streams in place of UDP, and hostile ends write noise into theirs. The
+//! streams of others go on.
+//!
 //! Hostile ends say in the handshake whatever can be said, forge frames under the right keys, acknowledge
 //! what they did not receive or nothing, read nothing, move, repeat and damage packets. In half of the seeds
 //! the server is the hostile end.
@@ -21,6 +24,7 @@ mod frames;
 mod halves;
 mod honest;
 mod parameters;
+mod pipes;
 mod service;
 
 use std::time::Duration;
@@ -56,6 +60,8 @@ pub fn besiege(seed: u64, clock: Clock) -> Worst {
     // Drawn apart, so that a seed is otherwise what it was before there were these.
     let mut apart = Draw::new(seed, 80);
     let has_halves = apart.one_in(2) && !is_server_hostile;
+    let mut streams = Draw::new(seed, 81);
+    let has_streams = streams.one_in(3) && field.shut_udp(&mut streams);
     let end = field.now + draw.millis(SIEGE.0, SIEGE.1);
     while field.now < end {
         let pause = draw.millis(0, 40);
@@ -65,6 +71,9 @@ pub fn besiege(seed: u64, clock: Clock) -> Worst {
         }
         if has_halves && apart.one_in(2) {
             field.half_open(&mut apart);
+        }
+        if has_streams && streams.one_in(4) {
+            field.babble(&mut streams);
         }
         for enemy in &mut enemies {
             enemy.act(&mut draw, &mut field);

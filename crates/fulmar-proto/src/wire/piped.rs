@@ -1,12 +1,13 @@
-//! How datagrams are cut out of a byte stream: each is preceded by its length, two bytes, the high one first.
+//! How datagrams are cut out of a byte stream that carries them in place of UDP: each is preceded by its
+//! length, two bytes, the high one first.
 //!
 //! No datagram is empty, and none is longer than [`DATAGRAM_BYTES_MAX`]. So a stream of datagrams never
 //! begins with a letter, and one that begins with a line of text is none.
 
-use std::io;
+use super::Malformed;
 
 /// Far more than any path carries; what a reader has to hold.
-pub(crate) const DATAGRAM_BYTES_MAX: usize = (1 << 14) - 1;
+pub const DATAGRAM_BYTES_MAX: usize = (1 << 14) - 1;
 
 const LENGTH_BYTES: usize = 2;
 
@@ -14,51 +15,54 @@ const LENGTH_BYTES: usize = 2;
 const BUFFER_BYTES: usize = 2 * (1 << 14);
 
 /// Appends `datagram` to what is to be written. One that is too long is lost, as on a path that does not
-/// carry it.
-pub(crate) fn put(datagram: &[u8], out: &mut Vec<u8>) {
+/// carry it: false then.
+pub fn put(datagram: &[u8], out: &mut Vec<u8>) -> bool {
     match u16::try_from(datagram.len()) {
         Ok(len) if (1..=DATAGRAM_BYTES_MAX).contains(&datagram.len()) => {
             out.extend_from_slice(&len.to_be_bytes());
             out.extend_from_slice(datagram);
+            true
         }
-        _ => tracing::debug!(len = datagram.len(), "no stream carries a datagram of this length"),
+        _ => false,
     }
 }
 
 /// What was read of a stream, and not yet taken.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
 }
 
 impl Reader {
-    pub(crate) fn new() -> Self {
+    /// Of a stream that begins.
+    #[expect(clippy::new_without_default, reason = "it takes memory")]
+    pub fn new() -> Self {
         Self { buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 }
     }
 
     /// Where the next bytes of the stream belong: never empty once [`Self::take`] has given all there was.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub fn room(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
         &mut self.buffer[self.end..]
     }
 
     /// So many came.
-    pub(crate) fn on_read(&mut self, bytes: usize) {
+    pub fn on_read(&mut self, bytes: usize) {
         self.end += bytes;
     }
 
     /// The datagrams that are complete, in their order. An error if something else stands there: nothing can
     /// be found behind it.
-    pub(crate) fn take(&mut self) -> io::Result<Vec<&mut [u8]>> {
+    pub fn take(&mut self) -> Result<Vec<&mut [u8]>, Malformed> {
         let mut datagrams = Vec::new();
         let mut rest = &mut self.buffer[self.begin..self.end];
         while let Some((length, behind)) = rest.split_first_chunk_mut::<LENGTH_BYTES>() {
             let len = usize::from(u16::from_be_bytes(*length));
             if !(1..=DATAGRAM_BYTES_MAX).contains(&len) {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "no datagram has this length"));
+                return Err(Malformed);
             }
             let Some((datagram, behind)) = behind.split_at_mut_checked(len) else { break };
             self.begin += LENGTH_BYTES + len;
@@ -74,7 +78,7 @@ mod tests {
     use super::*;
 
     /// Reads a stream that comes in pieces of these lengths, again and again.
-    fn read(stream: &[u8], pieces: &[usize]) -> io::Result<Vec<Vec<u8>>> {
+    fn read(stream: &[u8], pieces: &[usize]) -> Result<Vec<Vec<u8>>, Malformed> {
         let (mut reader, mut read, mut at) = (Reader::new(), Vec::new(), 0);
         let mut pieces = pieces.iter().cycle();
         while at < stream.len() {
@@ -98,7 +102,7 @@ mod tests {
         let lens = [1, 2, 1200, 1452, 3, DATAGRAM_BYTES_MAX, 40, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MAX, 1];
         let datagrams: Vec<_> = lens.iter().zip(1..).map(|(&len, seed)| noise(len, seed)).collect();
         let mut stream = Vec::new();
-        datagrams.iter().for_each(|datagram| put(datagram, &mut stream));
+        assert!(datagrams.iter().all(|datagram| put(datagram, &mut stream)));
         for pieces in [&[1][..], &[2], &[3, 1], &[1460], &[7, 4096, 1], &[usize::MAX]] {
             assert_eq!(read(&stream, pieces).unwrap(), datagrams, "{pieces:?}");
         }
@@ -107,9 +111,9 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_is_left_out() {
         let mut stream = Vec::new();
-        put(&[], &mut stream);
-        put(&noise(DATAGRAM_BYTES_MAX + 1, 1), &mut stream);
-        put(&noise(70_000, 1), &mut stream);
+        for len in [0, DATAGRAM_BYTES_MAX + 1, 70_000] {
+            assert!(!put(&noise(len, 1), &mut stream));
+        }
         assert_eq!(stream, []);
     }
 
@@ -123,7 +127,7 @@ mod tests {
             assert_eq!(whole.is_err(), cut.is_err(), "it matters what is said, not how it is cut");
             let Ok(read) = whole else { continue };
             let mut again = Vec::new();
-            read.iter().for_each(|datagram| put(datagram, &mut again));
+            assert!(read.iter().all(|datagram| put(datagram, &mut again)));
             assert_eq!(stream[..again.len()], again);
         }
     }

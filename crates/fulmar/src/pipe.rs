@@ -4,8 +4,6 @@
 //! in its stream. The addresses of pipes are those of no datagram ([`crate::origins`]). So a connection moves
 //! between UDP and a pipe as it moves between addresses, and nothing above this file knows the difference.
 
-pub(crate) mod framing;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fulmar_proto::wire::piped;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -70,7 +69,11 @@ impl Pipe {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             let datagrams = bytes.chunks(segment_bytes.max(1));
-            datagrams.for_each(|datagram| framing::put(datagram, &mut queue.bytes));
+            for datagram in datagrams {
+                if !piped::put(datagram, &mut queue.bytes) {
+                    tracing::debug!(len = datagram.len(), "no stream carries a datagram of this length");
+                }
+            }
             self.filled.notify_one();
         }
         // What goes into a pipe that has ended is lost.
