@@ -1,6 +1,7 @@
 //! The application's side of a connection.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -389,9 +390,9 @@ impl Connection {
         }
     }
 
-    /// Whether the server has several ports, as far as it has told.
-    pub fn has_other_ports(&self) -> bool {
-        self.ports.are_several()
+    /// The server's ports, if it has told of several. For clients.
+    pub fn server_ports(&self) -> &[RangeInclusive<u16>] {
+        self.ports.told()
     }
 
     /// What is sent goes another way from now on, to the same server. Nothing is known of it: not whether it

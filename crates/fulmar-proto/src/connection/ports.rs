@@ -17,9 +17,9 @@ impl Ports {
         self.ranges = ranges;
     }
 
-    /// There are several.
-    pub(super) fn are_several(&self) -> bool {
-        self.ranges.iter().cloned().flatten().nth(1).is_some()
+    /// All that it has told of.
+    pub(super) fn told(&self) -> &[RangeInclusive<u16>] {
+        &self.ranges
     }
 
     /// A packet of the server came from there.

@@ -8,6 +8,7 @@ mod trace;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -232,6 +233,12 @@ impl Connection {
     /// The peer's address. It changes when the peer moves.
     pub fn remote_address(&self) -> SocketAddr {
         origins::visible(self.0.lock().proto.remote())
+    }
+
+    /// The server's ports, if it has told of several
+    /// ([`TransportConfig::ports`](crate::TransportConfig::ports)). A client may begin at any of them.
+    pub fn server_ports(&self) -> Vec<RangeInclusive<u16>> {
+        self.0.lock().proto.server_ports().to_vec()
     }
 
     /// Whether what is sent goes by a byte stream now, and not by UDP
