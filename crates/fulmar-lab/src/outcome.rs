@@ -123,6 +123,28 @@ pub struct Flow {
     pub transfer_time: Option<Delays>,
     /// Of messages or transfers: those that had not arrived when the run ended.
     pub unfinished: u64,
+    /// Datagrams beside the traffic, both ways.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Talk>,
+}
+
+/// What came of datagrams that both ends of a flow sent each other.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Talk {
+    /// How many had the time to come.
+    pub count: u64,
+    /// Those of them that came no later than their deadline after what the empty path takes.
+    pub in_time: u64,
+    /// Not taken by the sender's end: its queue was full.
+    pub refused: u64,
+    /// That deadline.
+    pub deadline_ms: f64,
+    /// How much later than over an empty path those came that did.
+    pub extra_delay: Delays,
+    /// Bytes of IP packets both ways, traffic beside it and ACKs included, over what the datagrams take as
+    /// UDP packets.
+    pub wire_ratio: f64,
 }
 
 /// A distribution of delays in ms.

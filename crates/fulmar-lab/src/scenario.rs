@@ -6,7 +6,7 @@ use fulmar_net::{LinkRate, QueueConfig, QueueLimit};
 use fulmar_proto::Profile;
 
 use crate::link::LinkSpec;
-use crate::traffic::Traffic;
+use crate::traffic::{Datagrams, Traffic};
 
 /// One run without its seed.
 #[derive(Clone, Debug)]
@@ -54,6 +54,8 @@ pub struct FlowSpec {
     pub profile: Profile,
     /// What.
     pub traffic: Traffic,
+    /// Datagrams beside it, both ways, on the same connection.
+    pub datagrams: Option<Datagrams>,
     /// When it starts.
     pub start: Duration,
     /// When its application stops writing; by default at the end of the run.
@@ -145,6 +147,7 @@ impl FlowSpec {
         Self {
             profile,
             traffic,
+            datagrams: None,
             start: Duration::ZERO,
             stop: None,
             rtt: None,
@@ -220,6 +223,12 @@ impl Scenario {
         }
         if self.duration.is_zero() || self.warm_up >= self.duration {
             return Err("the run is not longer than its warm-up".into());
+        }
+        let has_several = |flow: &&FlowSpec| matches!(flow.traffic, Traffic::Web { .. });
+        if self.flows.iter().filter(has_several).any(|flow| flow.datagrams.is_some()) {
+            return Err(
+                "web transfers have a connection each: there is none for datagrams beside them".into()
+            );
         }
         let places = if matches!(self.topology, Topology::Dumbbell(_)) { 0 } else { links.len() };
         if let Some(flow) = self.flows.iter().find(|flow| flow.place > places) {

@@ -436,3 +436,34 @@ fn nothing_exceeds_the_link_however_flows_are_staggered() {
         }
     }
 }
+
+/// A game of 60 packets a second and 120 bytes, both ways, at 10 % of losses and 60 ms: as plain packets, with
+/// repair, and beside a download on the same connection.
+#[test]
+fn a_game_has_its_packets_in_time_beside_a_download_too() {
+    let path = link(&[("rtt", "60ms"), ("loss", "10%")]);
+    let play = |traffic: &str, datagrams: &str| {
+        let mut game = flow("auto", traffic);
+        game.datagrams = Some(datagrams.parse().unwrap());
+        let mut scenario = Scenario::over(path.clone(), vec![game], Duration::from_secs(65));
+        scenario.warm_up = Duration::from_secs(5);
+        let flow = run(&scenario, 1).flows.remove(0);
+        let talk = flow.datagrams.unwrap();
+        assert!((7000..7220).contains(&talk.count) && talk.refused == 0, "{talk:?}");
+        (talk.in_time as f64 / talk.count as f64, talk, flow.goodput_mbps)
+    };
+    let (once, ..) = play("none", "120/16666us/40ms/once");
+    assert!((0.88..0.92).contains(&once), "{once}");
+    let (alone, talk, _) = play("none", "120/16666us/40ms");
+    assert!(alone > 0.995 && talk.wire_ratio < 3.0, "{alone}, {talk:?}");
+    let (beside, beside_talk, goodput) = play("bulk", "120/16666us/40ms");
+    assert!(beside > 0.99 && goodput > 14.0, "{beside}, {goodput} Mbit/s, {beside_talk:?}");
+}
+
+#[test]
+fn datagrams_need_a_connection_of_their_flow() {
+    let mut web = flow("auto", "web:100ms/20kB");
+    web.datagrams = Some("120/16ms".parse().unwrap());
+    let scenario = Scenario::over(link(&[]), vec![web], Duration::from_secs(1));
+    assert!(sim::run(&scenario, 1).unwrap_err().contains("datagrams"));
+}

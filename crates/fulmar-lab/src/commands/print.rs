@@ -1,6 +1,6 @@
 //! Outcomes for people.
 
-use crate::outcome::{Delays, Outcome};
+use crate::outcome::{Delays, Outcome, Talk};
 
 /// Prints an outcome as a short table, or as JSON.
 pub(super) fn outcome(outcome: &Outcome, is_json: bool) -> Result<(), String> {
@@ -41,6 +41,7 @@ fn flows(outcome: &Outcome) {
         remarks.extend(flow.message_delay.map(|d| format!("message delay {}", delays(&d))));
         remarks.extend(flow.transfer_time.map(|d| format!("{} transfers in {}", d.count, delays(&d))));
         remarks.extend((flow.unfinished > 0).then(|| format!("{} unfinished", flow.unfinished)));
+        remarks.extend(flow.datagrams.map(|talk| datagrams(&talk)));
         let name = format!("{} {}", flow.name, flow.traffic);
         println!(
             "{name:24} {:9.2} {wire:>7} {:7.1} {:9}  {}",
@@ -52,6 +53,18 @@ fn flows(outcome: &Outcome) {
     }
     let limit = outcome.fraction_of_limit.map_or(String::new(), |f| format!(" = {f:.3} of (1-p) x capacity"));
     println!("sum {:.2} Mbit/s{limit}, Jain's index {:.3}", outcome.goodput_mbps, outcome.jain);
+}
+
+fn datagrams(talk: &Talk) -> String {
+    let refused = if talk.refused > 0 { format!(", {} refused", talk.refused) } else { String::new() };
+    format!(
+        "{} datagrams, {:.2} % within {} ms{refused}, extra delay {}, {:.2} x their bytes",
+        talk.count,
+        100.0 * talk.in_time as f64 / talk.count.max(1) as f64,
+        talk.deadline_ms,
+        delays(&talk.extra_delay),
+        talk.wire_ratio
+    )
 }
 
 fn links(outcome: &Outcome) {

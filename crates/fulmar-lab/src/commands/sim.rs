@@ -11,7 +11,7 @@ use super::print;
 use crate::link::LinkSpec;
 use crate::scenario::{Access, DecoderSymbols, FlowSpec, Scenario};
 use crate::sim;
-use crate::traffic::Traffic;
+use crate::traffic::{Datagrams, Traffic};
 
 /// Run flows of any profile over a link in virtual time: exact, repeatable, no privileges
 ///
@@ -23,15 +23,20 @@ use crate::traffic::Traffic;
   fulmar-lab sim --profile auto --rate 100M --rtt 20ms --loss 5% --burst 5 -t 15
   fulmar-lab sim --profile auto,cubic --flow-rtt 20ms,80ms -t 60 --json
   fulmar-lab sim --traffic messages:1200/5ms,web:200ms/30kB --loss 5%
+  fulmar-lab sim --traffic none --datagrams 120/16ms/40ms --rtt 60ms --loss 10% --warm-up 5s -t 60
   fulmar-lab sim --rate 1G --rtt 10ms -t 3 --speed              # how fast the simulator is here")]
 pub(super) struct Args {
     /// Profile of each flow, by commas: auto,tcp-fec-interleave:g=2,r=0.7,cubic (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = ProfilesParser, hide_possible_values = true)]
     profile: Profiles,
-    /// Traffic of each flow, by commas: bulk, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s,
+    /// Traffic of each flow, by commas: bulk, none, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s,
     /// web:100ms/30kB
     #[arg(long, default_value = "bulk", value_delimiter = ',')]
     traffic: Vec<Traffic>,
+    /// Datagrams that the two ends of each flow send each other on its connection, beside its traffic: bytes,
+    /// interval, deadline beyond the path's delay [40ms], class: once, repaired, in-order [repaired]
+    #[arg(long, value_name = "BYTES/INTERVAL[/DEADLINE[/CLASS]]")]
+    datagrams: Option<Datagrams>,
     /// Number of flows
     #[arg(long, default_value_t = 1)]
     flows: usize,
@@ -158,6 +163,7 @@ impl Args {
                 let mut flow = FlowSpec::new(profile.clone(), traffic);
                 flow.start = self.stagger.saturating_mul(index as u32);
                 flow.priority = self.priority.get(index % self.priority.len().max(1)).copied().unwrap_or(0);
+                flow.datagrams = self.datagrams;
                 flow.access = self.ends.access();
                 flow.decoder_symbols = self.ends.decoder_symbols;
                 flow.rtt = self.flow_rtt.get(index % self.flow_rtt.len().max(1)).copied();

@@ -67,7 +67,7 @@ pub(super) fn check_time(duration: Duration, series: Option<Duration>, flows: us
 /// Whether the flows of a run do not send too many pieces.
 pub(super) fn check_pieces(traffic: impl Iterator<Item = Traffic>, duration: Duration) -> Result<(), String> {
     let of_flow = |traffic: Traffic| match traffic {
-        Traffic::Bulk | Traffic::Fixed { .. } => 0,
+        Traffic::Bulk | Traffic::None | Traffic::Fixed { .. } => 0,
         Traffic::Messages { interval, .. } | Traffic::Web { interval, .. } => {
             duration.as_nanos() / interval.as_nanos().max(1)
         }

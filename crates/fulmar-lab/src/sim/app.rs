@@ -182,7 +182,7 @@ impl Sender {
         if is_first {
             let (bytes, has_end) = match self.traffic {
                 Traffic::Fixed { bytes } => (bytes, true),
-                Traffic::Messages { .. } => (0, false),
+                Traffic::Messages { .. } | Traffic::None => (0, false),
                 Traffic::Bulk | Traffic::OnOff { .. } | Traffic::Web { .. } => (u64::MAX, false),
             };
             self.open(main, None, bytes, has_end, host);
@@ -200,7 +200,7 @@ impl Sender {
                 self.write(host);
                 Some(now + self.rng.exponential(if self.is_on { on } else { off }))
             }
-            Traffic::Bulk => Some(self.end),
+            Traffic::Bulk | Traffic::None => Some(self.end),
             Traffic::Fixed { .. } | Traffic::Web { .. } => None,
         };
     }

@@ -41,6 +41,7 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
     let loss_rate = world.scenario.topology.first().and_then(LinkSpec::loss_rate);
     let mean = |sum: f64| (pair.loss_samples > 0).then(|| sum / f64::from(pair.loss_samples));
     let (message_delay, transfer_time, unfinished) = delays(world, index);
+    let sent_bytes = world.wires.sent_bytes(2 * index) + world.wires.sent_bytes(2 * index + 1);
     Flow {
         name: spec.profile.name.clone(),
         traffic: writer.traffic().to_string(),
@@ -69,6 +70,7 @@ fn flow(world: &World<'_>, index: usize) -> Flow {
         message_delay,
         transfer_time,
         unfinished,
+        datagrams: pair.talk.as_ref().map(|talk| talk.found(world.now, sent_bytes)),
     }
 }
 

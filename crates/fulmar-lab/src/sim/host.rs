@@ -142,6 +142,11 @@ impl Host {
         Some(&mut *self.connections.get_mut(handle.0)?.as_mut()?.connection)
     }
 
+    /// The first connection there is.
+    pub(super) fn first(&mut self) -> Option<&mut Connection> {
+        self.connections.iter_mut().flatten().next().map(|slot| &mut *slot.connection)
+    }
+
     /// Takes a packet; returns an answer if the endpoint has one that belongs to no connection.
     pub(super) fn receive(&mut self, now: Instant, packet: &mut Packet) -> Option<Vec<u8>> {
         let meta = DatagramMeta { remote: self.peer, local_ip: None, ecn: ecn(packet.ecn) };

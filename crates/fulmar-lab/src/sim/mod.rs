@@ -12,6 +12,7 @@ mod gather;
 mod host;
 mod stall;
 mod start;
+mod talk;
 mod wires;
 mod world;
 

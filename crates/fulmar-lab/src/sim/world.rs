@@ -11,6 +11,7 @@ use super::app::{Receiver, Sender};
 use super::host::{Host, keys};
 use super::stall::Frozen;
 use super::start::START;
+use super::talk::Talk;
 use super::wires::{Packet, Wires};
 use crate::sample::Sample;
 use crate::scenario::Scenario;
@@ -27,6 +28,7 @@ pub(super) struct Pair {
     pub(super) receiver: Host,
     pub(super) writer: Sender,
     pub(super) reader: Receiver,
+    pub(super) talk: Option<Talk>,
     pub(super) loss_estimate_sum: f64,
     pub(super) loss_error_sum: f64,
     pub(super) loss_samples: u32,
@@ -74,11 +76,14 @@ impl<'a> World<'a> {
                 let start = START + flow.start + late;
                 let end = START + flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
                 let one_way = wires.one_way(index);
+                let delays = [one_way, scenario.rtt(flow).saturating_sub(one_way)];
+                let count_from = START + scenario.warm_up;
                 Pair {
                     sender: Host::client(scenario, flow, &keys, random(0)),
                     receiver: Host::server(scenario, flow, &keys, random(1)),
                     writer: Sender::new(flow.traffic, start, end, random(2)),
-                    reader: Receiver::new(START + scenario.warm_up, one_way),
+                    reader: Receiver::new(count_from, one_way),
+                    talk: flow.datagrams.map(|kind| Talk::new(kind, delays, count_from, end)),
                     loss_estimate_sum: 0.0,
                     loss_error_sum: 0.0,
                     loss_samples: 0,
@@ -118,12 +123,13 @@ impl<'a> World<'a> {
         for pair in &mut self.pairs {
             pair.writer.postpone(late);
             pair.reader.postpone(late);
+            pair.talk.iter_mut().for_each(|talk| talk.postpone(late));
         }
     }
 
     /// Every flow has an end, and has come to it.
     pub(super) fn is_complete(&self) -> bool {
-        self.pairs.iter().all(|pair| pair.reader.meter.has_ended)
+        self.pairs.iter().all(|pair| pair.reader.meter.has_ended && pair.talk.is_none())
     }
 
     /// Ends all connections over links without faults (LT-TCP, section 2.1, steps 6 and 7). True if they have
@@ -235,7 +241,7 @@ impl<'a> World<'a> {
     fn serve_touched(&mut self) {
         while let Some(index) = self.touched.pop_first() {
             let now = self.now;
-            let Pair { sender, receiver, writer, reader, .. } = &mut self.pairs[index / 2];
+            let Pair { sender, receiver, writer, reader, talk, .. } = &mut self.pairs[index / 2];
             let (host, app_timeout) = if index.is_multiple_of(2) {
                 sender.handle_timeouts(now);
                 writer.serve(now, sender);
@@ -245,6 +251,11 @@ impl<'a> World<'a> {
                 reader.serve(now, receiver, writer);
                 (receiver, None)
             };
+            let talk_timeout = talk.as_mut().and_then(|talk| {
+                let sent_bytes = self.wires.sent_bytes(index) + self.wires.sent_bytes(index ^ 1);
+                talk.serve(index % 2, now, host, sent_bytes);
+                talk.poll_timeout(index % 2)
+            });
             let mut buffer = self.buffers.pop().unwrap_or_default();
             while let Some(transmit) = host.poll_transmit(now, &mut buffer) {
                 let segment_bytes = transmit.segment_bytes.unwrap_or(buffer.len()).max(1);
@@ -263,7 +274,7 @@ impl<'a> World<'a> {
             }
             self.buffers.push(buffer);
             host.settle();
-            let wake = host.poll_timeout().into_iter().chain(app_timeout).min();
+            let wake = host.poll_timeout().into_iter().chain(app_timeout).chain(talk_timeout).min();
             if wake != self.armed[index] {
                 self.armed[index] = wake;
                 self.timers.extend(wake.map(|at| Reverse((at, index))));

@@ -98,6 +98,7 @@ impl Sender {
         let result = match self.flow.traffic {
             Traffic::Messages { bytes, interval } => self.write_messages(bytes as usize, interval, end),
             Traffic::Fixed { bytes } => self.write_bulk(bytes, end),
+            Traffic::None => Ok(()),
             Traffic::Bulk | Traffic::OnOff { .. } | Traffic::Web { .. } => self.write_bulk(u64::MAX, end),
         };
         // A receiver that is done may have closed its end.
