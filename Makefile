@@ -142,7 +142,7 @@ deb: release ## a package for Debian, with man page, completions and systemd uni
 	scripts/deb target/release/fulmar target/debian
 
 # A quarter of an hour on two cores, the first time. TARGETS="aarch64-unknown-linux-musl" and others: docs/platforms.md.
-.PHONY: dist dist-mini packages check-platforms
+.PHONY: dist dist-mini packages check-platforms cross-test
 dist: toolchain ## one static program for any Linux, packed in target/dist, and tried: make dist [TARGETS="..."]
 	scripts/dist $(TARGETS)
 	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/release/fulmar)
@@ -159,6 +159,9 @@ packages: dist dist-mini ## from these: deb, rpm, container image, and what Arch
 
 check-platforms: toolchain ## whether library and program compile for other systems: make check-platforms [TARGETS="..."]
 	scripts/check-platforms $(TARGETS)
+
+cross-test: toolchain ## tests of the crates without I/O for other processors, in an emulator: make cross-test [TARGETS="..."]
+	scripts/cross-test $(TARGETS)
 
 lab: toolchain ## the laboratory, target/release/fulmar-lab (docs/lab.md)
 	$(CARGO) build --release --locked -p fulmar-lab
