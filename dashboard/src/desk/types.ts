@@ -242,7 +242,8 @@ export interface Picture {
 export type Verdict = "reproduced" | "in kind" | "open" | "differs" | "not comparable" | "not measured";
 
 export interface Results {
-  sources: { id: string; title: string; reproduced: number; differs: number; not_comparable: number }[];
+  /** How many of a source's tables and figures have each verdict that occurs. */
+  sources: { id: string; title: string; counts: Partial<Record<Verdict, number>> }[];
   rows: ResultRow[];
 }
 
@@ -254,8 +255,10 @@ export interface ResultRow {
   verdict: Verdict;
   unit: string;
   cells: ResultCell[];
-  /** Claims that were not found to hold. */
+  /** Claims that do not hold. */
   not_held: string[];
+  /** Claims that are neither held nor failed. */
+  undecided: string[];
   explanation: string;
   command: string;
 }

@@ -45,20 +45,18 @@ function results() {
         unit: of("y_label") || "Mbit/s",
         cells,
         not_held: [],
+        undecided: [],
         explanation: of("remark"),
         command: `fulmar-lab run experiments/${id}.toml && fulmar-lab report`,
       };
     });
   const ids = [...new Set(rows.map((row) => row.source))];
-  const count = (/** @type {string} */ source, /** @type {string} */ verdict) =>
-    rows.filter((row) => row.source === source && row.verdict === verdict).length;
-  const sources = ids.map((id) => ({
-    id,
-    title: id,
-    reproduced: count(id, "reproduced"),
-    differs: count(id, "differs"),
-    not_comparable: count(id, "not comparable"),
-  }));
+  const sources = ids.map((id) => {
+    /** @type {Record<string, number>} */
+    const counts = {};
+    for (const row of rows) if (row.source === id) counts[row.verdict] = (counts[row.verdict] ?? 0) + 1;
+    return { id, title: id, counts };
+  });
   return { sources, rows };
 }
 

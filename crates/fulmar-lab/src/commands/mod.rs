@@ -31,13 +31,16 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use ending::Failure;
 
+/// Results count for one engine only, so the program says which it has.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", engine ", env!("FULMAR_COMMIT"));
+
 /// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time
 ///
 /// `sim` and `compare` need nothing. `tcp` and `bridge` put the kernel's TCP, or any program, on the same
 /// links: they need root or user namespaces. `run` takes an experiment from a file, `report` makes pages and
 /// pictures of what was found.
 #[derive(Parser, Debug)]
-#[command(name = "fulmar-lab", version, max_term_width = 110, after_help = EXAMPLES)]
+#[command(name = "fulmar-lab", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -86,6 +86,25 @@ function Cells({ row }: { row: ResultRow }) {
   );
 }
 
+/** The claims that were not found to hold: those that fail, then those that are undecided. */
+function Claims({ row }: { row: ResultRow }) {
+  const claims = [
+    ...row.not_held.map((claim) => ["differs", claim] as const),
+    ...row.undecided.map((claim) => ["open", claim] as const),
+  ];
+  if (claims.length === 0) return null;
+  return (
+    <ul class="not-held">
+      {claims.map(([verdict, claim]) => (
+        <li key={claim}>
+          <i aria-hidden="true">{signs[verdict]}</i> <span class="sr">{verdict}: </span>
+          {claim}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onToggle: () => void }) {
   const published = row.cells.flatMap((cell) => cell.published ?? []);
   const measured = row.cells.flatMap((cell) =>
@@ -130,15 +149,7 @@ function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onTog
         <tr class="detail">
           <td colSpan={7}>
             <Cells row={row} />
-            {row.not_held.length > 0 && (
-              <ul class="not-held">
-                {row.not_held.map((claim) => (
-                  <li key={claim}>
-                    <i aria-hidden="true">{signs.differs}</i> {claim}
-                  </li>
-                ))}
-              </ul>
-            )}
+            <Claims row={row} />
             <Command text={row.command} />
             {row.explanation && (
               <details class="more">
@@ -157,25 +168,23 @@ function Row({ row, isOpen, onToggle }: { row: ResultRow; isOpen: boolean; onTog
   );
 }
 
-/** Our own experiments have none: nobody has published what they are compared with. */
-function hasVerdicts(source: Results["sources"][number]): boolean {
-  return source.reproduced + source.differs + source.not_comparable > 0;
+type Source = Results["sources"][number];
+
+const total = (source: Source): number => verdicts.reduce((sum, name) => sum + (source.counts[name] ?? 0), 0);
+
+function all(sources: readonly Source[]): Source {
+  const counts: Source["counts"] = {};
+  for (const name of verdicts)
+    counts[name] = sources.reduce((sum, source) => sum + (source.counts[name] ?? 0), 0);
+  return { id: "", title: "All sources", counts };
 }
 
 function Sources({ results, chosen }: { results: Results; chosen: string | null }) {
-  const count = (name: "reproduced" | "differs" | "not_comparable"): number =>
-    results.sources.reduce((sum, source) => sum + source[name], 0);
-  const everything = {
-    id: "",
-    title: "All sources",
-    reproduced: count("reproduced"),
-    differs: count("differs"),
-    not_comparable: count("not_comparable"),
-  };
+  const sources = results.sources.filter((source) => total(source) > 0);
   return (
     <nav class="sources" aria-label="sources">
-      {[everything, ...results.sources.filter(hasVerdicts)].map((source) => {
-        const total = Math.max(1, source.reproduced + source.differs + source.not_comparable);
+      {[all(sources), ...sources].map((source) => {
+        const found = verdicts.filter((name) => (source.counts[name] ?? 0) > 0);
         return (
           <a
             key={source.id}
@@ -184,13 +193,21 @@ function Sources({ results, chosen }: { results: Results; chosen: string | null 
           >
             <b>{source.title}</b>
             <span class="shares" aria-hidden="true">
-              <i class="reproduced" style={{ width: `${(source.reproduced / total) * 100}%` }} />
-              <i class="differs" style={{ width: `${(source.differs / total) * 100}%` }} />
-              <i class="not-comparable" style={{ width: `${(source.not_comparable / total) * 100}%` }} />
+              {found.map((name) => (
+                <i
+                  key={name}
+                  class={name.replace(" ", "-")}
+                  style={{ width: `${((source.counts[name] ?? 0) / total(source)) * 100}%` }}
+                />
+              ))}
             </span>
-            <small title="reproduced, differ, not comparable">
-              ✓ {source.reproduced} ≠ {source.differs} ○ {source.not_comparable}
-              <span class="sr"> (reproduced, differ, not comparable)</span>
+            <small title={found.map((name) => `${source.counts[name]} ${name}`).join(", ")}>
+              {found.map((name) => (
+                <span key={name}>
+                  <i aria-hidden="true">{signs[name]}</i> {source.counts[name]}{" "}
+                  <span class="sr">{name} </span>
+                </span>
+              ))}
             </small>
           </a>
         );

@@ -23,7 +23,7 @@ pub(in crate::desk) fn source(name: &str) -> &'static str {
 }
 
 /// What is found of a published table or figure.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(in crate::desk) enum Verdict {
     #[serde(rename = "reproduced")]
     Reproduced,
@@ -49,8 +49,10 @@ pub(in crate::desk) struct ResultRow {
     pub(in crate::desk) verdict: Verdict,
     pub(in crate::desk) unit: String,
     pub(in crate::desk) cells: Vec<ResultCell>,
-    /// Claims that were not found to hold.
+    /// Claims that do not hold.
     pub(in crate::desk) not_held: Vec<String>,
+    /// Claims that are neither held nor failed.
+    pub(in crate::desk) undecided: Vec<String>,
     pub(in crate::desk) explanation: String,
     pub(in crate::desk) command: String,
 }

@@ -48,7 +48,7 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
     let files: Vec<String> = named().map(|row| format!("experiments/{}.toml", row.id)).collect();
     let evidence = line.evidence.rsplit('`').next().unwrap_or(line.evidence).trim_start_matches([',', ' ']);
     let remarks = named().map(|row| row.explanation.as_str()).filter(|remark| !remark.is_empty());
-    let (count, not_held, why) = claims(evidence);
+    let (count, not_held, undecided, why) = claims(evidence);
     let explanation: Vec<&str> =
         [count, why].into_iter().chain(remarks).filter(|part| !part.is_empty()).collect();
     ResultRow {
@@ -60,6 +60,7 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
         unit: named().next().map(|row| row.unit.clone()).unwrap_or_default(),
         cells: named().flat_map(|row| row.cells.iter().cloned()).collect(),
         not_held,
+        undecided,
         explanation: explanation.join("\n\n").replace("\\|", "|"),
         command: match files.is_empty() {
             true => String::new(),
@@ -68,15 +69,20 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
     }
 }
 
-/// Takes `1 of 3 claims hold, not: this; that, open: a third. Because ..` apart: how many hold, the others,
+/// Takes `1 of 3 claims hold, not: this; that, open: a third. Because ..` apart: how many hold, those that do not, the undecided,
 /// and why.
-fn claims(evidence: &str) -> (&str, Vec<String>, &str) {
+fn claims(evidence: &str) -> (&str, Vec<String>, Vec<String>, &str) {
     let (judged, why) = evidence.split_once(". ").unwrap_or((evidence, ""));
-    let Some((count, rest)) = judged.split_once(", not: ").or_else(|| judged.split_once(", open: ")) else {
-        return ("", Vec::new(), evidence);
+    let (rest, open) = judged.split_once(", open: ").unwrap_or((judged, ""));
+    let (count, not) = rest.split_once(", not: ").unwrap_or((rest, ""));
+    if (not, open) == ("", "") {
+        return ("", Vec::new(), Vec::new(), evidence);
+    }
+    let list = |claims: &str| -> Vec<String> {
+        let named = claims.split("; ").filter(|claim| !claim.is_empty());
+        named.map(|claim| claim.replace("\\|", "|")).collect()
     };
-    let others = rest.split(", open: ").flat_map(|part| part.split("; "));
-    (count, others.map(|claim| claim.replace("\\|", "|")).collect(), why)
+    (count, list(not), list(open), why)
 }
 
 #[cfg(test)]
@@ -103,6 +109,7 @@ mod tests {
             unit: "KiB/s".into(),
             cells: Vec::new(),
             not_held: Vec::new(),
+            undecided: Vec::new(),
             explanation: "a remark".into(),
             command: String::new(),
         };
@@ -110,7 +117,8 @@ mod tests {
         let [first, second] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((first.verdict, first.source, first.unit.as_str()), (Verdict::Differs, "lt-tcp", "KiB/s"));
         assert_eq!((first.title.as_str(), first.place.as_str()), ("goodput | bursts", "Table 2.1"));
-        assert_eq!(first.not_held, ["fast", "r = 0.7 is best", "light"]);
+        assert_eq!(first.not_held, ["fast", "r = 0.7 is best"]);
+        assert_eq!(first.undecided, ["light"]);
         assert_eq!(first.explanation, "0 of 2 claims hold\n\nIt has no wings\n\na remark");
         assert!(
             first.command.contains("experiments/lt-tcp-table-2.1.toml") && !first.command.contains("other")

@@ -202,14 +202,19 @@ impl Round<'_> {
         let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut path, mut stop) = (self.path.clone(), self.stop.clone());
+        (0..self.lanes.len()).for_each(|lane| self.sample(lane, began));
         while self.lanes.iter().any(|lane| lane.end.is_none()) {
             tokio::select! {
                 told = self.told.recv() => {
                     let (role, report, beside) = told.ok_or_else(|| Halt::Failed("nobody reports".into()))?;
+                    let is_count = matches!(report, Report::Receiving { .. } | Report::Received { .. });
+                    let counted = self.lane_of(&report).filter(|_| is_count);
                     self.on_report(role, report, beside).await?;
+                    if let Some(lane) = counted {
+                        self.sample(lane, began);
+                    }
                 }
                 _ = ticks.tick() => {
-                    self.sample(began);
                     if began.elapsed() > limit + REPORT_MAX {
                         return Err(Halt::Failed("a receiver does not report".into()));
                     }
@@ -225,7 +230,6 @@ impl Round<'_> {
                 () = stopped(&mut stop) => return Err(Halt::Stopped),
             }
         }
-        self.sample(began);
         Ok(())
     }
 
@@ -353,15 +357,13 @@ impl Round<'_> {
         }
     }
 
-    fn sample(&mut self, began: Instant) {
+    /// Taken when a receiver has counted: at any other moment its count would be older than the sample, and the last of them,
+    /// shortly before the end, would show a rate that the path does not have.
+    fn sample(&mut self, lane: usize, began: Instant) {
         let (t, views) = (began.elapsed().as_secs_f64(), self.paths.views());
-        let transfer = self.transfer;
-        let of_lane = |(lane, view): (&mut Lane, &_)| {
-            (lane.end.is_none() || lane.watch.is_new())
-                .then(|| lane.watch.sample(lane.flow, transfer, t, view))
-        };
-        let samples = self.lanes.iter_mut().zip(&views).filter_map(of_lane).collect();
-        self.board.add_samples(self.id, samples);
+        let seen = &mut self.lanes[lane];
+        let sample = seen.watch.sample(seen.flow, self.transfer, t, &views[lane]);
+        self.board.add_samples(self.id, vec![sample]);
     }
 
     /// Step 8, also of a round that was cut short: nothing of it stays behind.

@@ -13,11 +13,6 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// More has arrived than the last sample says.
-    pub(crate) fn is_new(&self) -> bool {
-        self.last.as_ref().is_none_or(|last| last.received_bytes != self.received_bytes)
-    }
-
     /// The next sample.
     pub(crate) fn sample(&mut self, flow: usize, transfer: u32, t: f64, lane: &LaneView) -> Sample {
         let link = &lane.forward;
