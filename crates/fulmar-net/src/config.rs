@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use fulmar_units::Rate;
 
-use crate::{Intervals, LinkRate, Loss, Policer, Probability, QueueConfig, QueueLimit, Stalls};
+use crate::{Intervals, LinkRate, Loss, Policer, Probability, QueueConfig, QueueLimit, Stalls, Steps};
 
 /// One direction of a link. The default is perfect: no delay, no limit, no fault.
 ///
@@ -19,7 +19,10 @@ pub struct LinkConfig {
     pub rate: LinkRate,
     /// Propagation delay, after the last byte has left the transmitter.
     pub delay: Duration,
-    /// Added to the delay, drawn for each packet.
+    /// Added to the delay, by the time at which a packet leaves the transmitter. Queues that are given in bandwidth-delay products
+    /// do not count it.
+    pub added_delay: Option<Steps<Duration>>,
+    /// Added to both, drawn for each packet.
     pub jitter: Jitter,
     /// Whether jitter may change the order of packets.
     pub order: Order,

@@ -60,6 +60,7 @@ mod rng;
 mod schedule;
 mod stalls;
 mod stats;
+mod steps;
 mod transit;
 
 pub use config::{Jitter, LinkConfig, LossPlace, Order};
@@ -73,8 +74,9 @@ pub use probability::{InvalidProbability, Probability};
 pub use queue::{
     CodelConfig, DrrConfig, FqCodelConfig, QueueConfig, QueueLimit, RedConfig, SfqConfig, WfqConfig,
 };
-pub use rate::{InvalidTrace, LinkRate, RateTrace};
+pub use rate::{LinkRate, RateTrace};
 pub use rng::Rng;
 pub use schedule::Intervals;
 pub use stalls::{StallProcess, Stalls};
 pub use stats::{Backlog, Count, DelayHistogram, LinkStats};
+pub use steps::{InvalidTrace, Steps};

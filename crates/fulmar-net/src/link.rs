@@ -227,7 +227,8 @@ impl<P: Payload> Link<P> {
 
     /// Puts a packet on the wire at `at`.
     fn fly(&mut self, at: Instant, packet: P, bytes: u32) {
-        let mut due = self.stalls.release(at + self.config.delay) + self.draw_jitter();
+        let added = self.config.added_delay.as_ref().map_or(Duration::ZERO, |delay| delay.at(at));
+        let mut due = self.stalls.release(at + self.config.delay + added) + self.draw_jitter();
         if self.config.order == Order::Kept {
             due = due.max(self.last_due);
         }

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use fulmar_units::Instant;
 
-use crate::{Intervals, Probability, Rng};
+use crate::{Intervals, Probability, Rng, Steps};
 
 /// What loses packets on a link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -32,6 +32,8 @@ pub enum Loss {
     Pattern(LossPattern),
     /// Recorded losses by time.
     Trace(LossTrace),
+    /// Each packet alone, with a probability that was recorded over time.
+    Varying(Steps<Probability>),
 }
 
 impl Loss {
@@ -227,7 +229,9 @@ enum State {
 impl LossProcess {
     pub(crate) fn new(model: Loss, mut rng: Rng) -> Self {
         let state = match &model {
-            Loss::None | Loss::Bernoulli(_) | Loss::Periodic(_) | Loss::Trace(_) => State::Nothing,
+            Loss::None | Loss::Bernoulli(_) | Loss::Periodic(_) | Loss::Trace(_) | Loss::Varying(_) => {
+                State::Nothing
+            }
             Loss::TwoState(chain) => State::Next(chain.loss),
             Loss::PoissonBursts(bursts) => {
                 let next = Instant::ZERO + burst_interval(bursts, &mut rng);
@@ -249,6 +253,7 @@ impl LossProcess {
             }
             (Loss::Periodic(periodic), _) => periodic.is_on(at) && self.rng.chance(periodic.loss),
             (Loss::Trace(trace), _) => trace.is_lost(at),
+            (Loss::Varying(steps), _) => self.rng.chance(steps.at(at)),
             (Loss::PoissonBursts(bursts), State::Burst { until, next }) => {
                 // After a silence of a million bursts, only those that may still last are drawn: a Poisson
                 // process has no memory. Otherwise all are, so that they do not depend on the packets.

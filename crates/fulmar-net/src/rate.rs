@@ -1,10 +1,10 @@
 //! When a packet has been put on the wire: constant rates, rates that follow a trace, no limit.
 
-use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
-use fulmar_units::{Instant, Rate, whole_nanos};
+use fulmar_units::{Instant, Rate};
+
+use crate::Steps;
 
 /// How fast a link takes packets out of its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -67,68 +67,10 @@ fn time_for(rate: Rate, bytes: u64) -> Duration {
     }
 }
 
-/// A rate over time: steps, each valid from its start to the start of the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct RateTrace {
-    /// Start of each step, in order, the first at zero, and its rate.
-    steps: Vec<(Instant, Rate)>,
-    /// After this the trace begins again; without it the last step lasts for ever.
-    period: Option<Duration>,
-}
-
-/// Why a list of steps is no [`RateTrace`].
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum InvalidTrace {
-    /// There was no step.
-    Empty,
-    /// The first step does not start at zero.
-    FirstNotAtZero,
-    /// The step with this index does not start after the one before it.
-    NotInOrder(usize),
-    /// The period ends before the last step starts.
-    PeriodTooShort,
-}
-
-impl fmt::Display for InvalidTrace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a rate trace needs at least one step"),
-            Self::FirstNotAtZero => f.write_str("the first step of a rate trace starts at time zero"),
-            Self::NotInOrder(index) => {
-                write!(f, "step {index} of the rate trace does not start after the one before")
-            }
-            Self::PeriodTooShort => f.write_str("the rate trace repeats before its last step starts"),
-        }
-    }
-}
-
-impl core::error::Error for InvalidTrace {}
+/// A rate over time.
+pub type RateTrace = Steps<Rate>;
 
 impl RateTrace {
-    /// A trace of `(start, rate)` steps; with a `period` it repeats.
-    ///
-    /// # Errors
-    /// If the steps are not in order from zero, or the period cuts off a step.
-    pub fn new(steps: Vec<(Duration, Rate)>, period: Option<Duration>) -> Result<Self, InvalidTrace> {
-        let last = *steps.last().ok_or(InvalidTrace::Empty)?;
-        if !steps[0].0.is_zero() {
-            return Err(InvalidTrace::FirstNotAtZero);
-        }
-        if let Some(index) = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0) {
-            return Err(InvalidTrace::NotInOrder(index + 1));
-        }
-        if period.is_some_and(|period| period <= last.0) {
-            return Err(InvalidTrace::PeriodTooShort);
-        }
-        Ok(Self { steps: steps.into_iter().map(|(at, rate)| (Instant::ZERO + at, rate)).collect(), period })
-    }
-
-    /// The rate at a time.
-    pub fn rate_at(&self, at: Instant) -> Rate {
-        self.step_at(at).0
-    }
-
     /// How many bytes can have passed by a time.
     pub fn bytes_until(&self, at: Instant) -> u64 {
         let of_steps = |until: Instant| -> u128 {
@@ -150,16 +92,6 @@ impl RateTrace {
             None => of_steps(at),
         };
         u64::try_from(product / 1_000_000_000).unwrap_or(u64::MAX)
-    }
-
-    /// The rate at a time and when it ends; `None` if it lasts for ever.
-    fn step_at(&self, at: Instant) -> (Rate, Option<Instant>) {
-        let period = self.period.map_or(u64::MAX, whole_nanos);
-        let offset = Instant::from_nanos(at.as_nanos() % period);
-        let index = self.steps.partition_point(|step| step.0 <= offset) - 1;
-        let end = self.steps.get(index + 1).map(|step| step.0);
-        let end = end.or(self.period.map(|period| Instant::ZERO + period));
-        (self.steps[index].1, end.map(|end| at + (end - offset)))
     }
 
     fn open_at(&self, mut at: Instant) -> Option<Instant> {

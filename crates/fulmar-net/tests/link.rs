@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use fulmar_net::*;
 use fulmar_units::{Instant, Rate};
@@ -125,6 +127,31 @@ fn loss_before_the_queue_leaves_the_rate_to_others() {
     };
     assert_eq!(busy(LossPlace::Wire), ms(100));
     assert_eq!(busy(LossPlace::BeforeQueue), ms(50));
+}
+
+#[test]
+fn a_recorded_delay_is_added_and_lets_nothing_overtake() {
+    let delay = Steps::new(vec![(ms(0), ms(40)), (ms(10), ms(5))], Some(ms(20))).expect("in order");
+    let config = LinkConfig { added_delay: Some(delay), delay: ms(3), ..LinkConfig::default() };
+    let (_, out) = run(config, 1, 25, ms(1));
+    let arrived: Vec<Duration> = out.iter().map(|(at, _)| *at - Instant::ZERO).collect();
+    assert_eq!((arrived[0], arrived[9]), (ms(43), ms(52)));
+    // 10 to 19 would be there at 18 to 27: they come with the tenth, and then it begins again.
+    assert_eq!(arrived[10..20], [ms(52); 10]);
+    assert_eq!(arrived[20], ms(63));
+}
+
+#[test]
+fn losses_follow_the_recorded_probability() {
+    let percent = Probability::from_percent;
+    let steps = vec![(ms(0), percent(0)), (ms(100), percent(50)), (ms(200), percent(100))];
+    let loss = Loss::Varying(Steps::new(steps, Some(ms(300))).expect("in order"));
+    let (_, out) = run(LinkConfig::default().with_loss(loss), 1, 300, ms(1));
+    let of = |from: u64| {
+        out.iter().filter(|(at, _)| (from..from + 100).contains(&(at.as_nanos() / 1_000_000))).count()
+    };
+    assert_eq!((of(0), of(200)), (100, 0));
+    assert!((35..=65).contains(&of(100)), "{}", of(100));
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn traces_and_intervals() {
     for (millis, expected) in
         [(0, 20_000_000), (12_499, 20_000_000), (12_500, 800_000), (15_000, 0), (20_000, 20_000_000)]
     {
-        assert_eq!(trace.rate_at(at(ms(millis))), Rate::from_bits_per_second(expected), "{millis} ms");
+        assert_eq!(trace.at(at(ms(millis))), Rate::from_bits_per_second(expected), "{millis} ms");
     }
     for text in ["", "0s", "1s 5M", "0s 5M\n0s 6M", "0s 5M\n3s repeat\n4s 1M", "0s 5M\n0s repeat", "0s fast"]
     {
@@ -86,7 +86,7 @@ fn mahimahi_traces_keep_the_bytes() {
     // 10 packets in the first 100 ms, 1 in the next, none until 250.
     let text = "5\n10\n20\n30\n40\n50\n60\n70\n80\n100\n150\n250\n";
     let trace = mahimahi_trace(text, ms(100)).expect("a trace");
-    let rates: Vec<u64> = [0, 100, 200, 250].map(|t| trace.rate_at(at(ms(t))).bytes_per_second()).into();
+    let rates: Vec<u64> = [0, 100, 200, 250].map(|t| trace.at(at(ms(t))).bytes_per_second()).into();
     assert_eq!(rates, [150_000, 15_000, 30_000, 150_000]);
     assert!(mahimahi_trace("", ms(100)).is_err());
     assert!(mahimahi_trace("5\n4\n", ms(100)).is_err());
@@ -121,7 +121,7 @@ fn steps_stalls_policers_and_loss_traces() {
         panic!()
     };
     for (seconds, mbps) in [(4, 100), (5, 10), (10, 0), (12, 100), (17, 10)] {
-        assert_eq!(steps.rate_at(at(ms(seconds * 1000))), mbit(mbps), "{seconds} s");
+        assert_eq!(steps.at(at(ms(seconds * 1000))), mbit(mbps), "{seconds} s");
     }
     for text in
         ["100M,", "100M,10M", "100M,5s:10M,4s:1M", "100M,0s:1M", "100M,5s:repeat,6s:1M", "100M,5s:fast"]

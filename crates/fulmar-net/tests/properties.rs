@@ -81,7 +81,21 @@ fn loss_models() -> impl Strategy<Value = Loss> {
         prop::collection::vec(any::<bool>(), 0..9)
             .prop_map(|entries| Loss::Pattern(LossPattern::new(entries))),
         (spans(), durations(300_000)).prop_map(|(lost, period)| Loss::Trace(LossTrace { lost, period })),
+        steps(probabilities()).prop_map(Loss::Varying),
     ]
+}
+
+fn steps<T: Copy + std::fmt::Debug>(values: impl Strategy<Value = T>) -> impl Strategy<Value = Steps<T>> {
+    prop::collection::vec((1..50_000u64, values), 1..4).prop_map(|list| {
+        let mut at = Duration::ZERO;
+        let list = list.into_iter().map(|(length, value)| {
+            let start = at;
+            at += Duration::from_micros(length);
+            (start, value)
+        });
+        let list = list.collect();
+        Steps::new(list, Some(at)).expect("in order")
+    })
 }
 
 fn spans() -> impl Strategy<Value = Intervals> {
@@ -120,11 +134,12 @@ prop_compose! {
         mark_threshold in prop::option::of(limits()),
         mtu_bytes in prop::option::of(500..1500u32),
         (blackouts, stalls, policer) in (spans(), stalls(), policers()),
+        added_delay in prop::option::of(steps(durations(30_000))),
     ) -> LinkConfig {
         let order = if free { Order::Free } else { Order::Kept };
         let loss_place = if before { LossPlace::BeforeQueue } else { LossPlace::Wire };
         LinkConfig {
-            rate, delay, jitter, order, queue, loss, loss_place, mark, mark_threshold, duplicate, corrupt, mtu_bytes,
+            rate, delay, added_delay, jitter, order, queue, loss, loss_place, mark, mark_threshold, duplicate, corrupt, mtu_bytes,
             blackouts, stalls, policer,
         }
     }

@@ -34,6 +34,15 @@ impl LinkSpec {
                 let lost: Duration = trace.lost.as_slice().iter().map(|(start, end)| *end - *start).sum();
                 if trace.period.is_zero() { 0.0 } else { lost.div_duration_f64(trace.period) }
             }
+            Loss::Varying(steps) => {
+                let whole: Duration = steps.lengths().map(|(_, length)| length).sum();
+                let lost = steps.lengths().map(|(loss, length)| loss.as_f64() * length.as_secs_f64());
+                if whole.is_zero() {
+                    steps.at(Instant::ZERO).as_f64()
+                } else {
+                    lost.sum::<f64>() / whole.as_secs_f64()
+                }
+            }
             loss => loss_rate(loss).unwrap_or(0.0),
         }
     }
@@ -58,7 +67,9 @@ fn loss_rate(loss: &Loss) -> Option<f64> {
         Loss::None => Some(0.0),
         Loss::Bernoulli(p) => Some(p.as_f64()),
         Loss::TwoState(chain) => Some(chain.loss().as_f64()),
-        Loss::Periodic(_) | Loss::PoissonBursts(_) | Loss::Pattern(_) | Loss::Trace(_) => None,
+        Loss::Periodic(_) | Loss::PoissonBursts(_) | Loss::Pattern(_) | Loss::Trace(_) | Loss::Varying(_) => {
+            None
+        }
     }
 }
 

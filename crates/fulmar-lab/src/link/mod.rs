@@ -10,6 +10,7 @@
 
 mod back;
 mod limit;
+mod recording;
 pub mod traces;
 mod words;
 
@@ -18,21 +19,24 @@ use std::time::Duration;
 use clap::Args;
 use fulmar_net::{
     Intervals, LinkConfig, LinkRate, Loss, Order, Policer, Probability, QueueConfig, QueueLimit, Stalls,
-    parse,
+    Steps, parse,
 };
 use fulmar_proto::Rate;
 
 pub use back::Back;
-use words::{jitter, loss, rate, to};
+use words::{delay, jitter, loss, rate, to};
 
 /// The longest round-trip time, and the longest jitter: beyond the moon, and far below where times overflow.
 pub const DELAY_MAX: Duration = Duration::from_secs(3600);
+
+/// Delay that changes over time.
+pub type AddedDelay = Option<Steps<Duration>>;
 
 /// What the link between the two ends does.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Link")]
 pub struct LinkSpec {
-    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk
+    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk, trace:FILE
     /// (`fulmar-lab trace`)
     #[arg(long, default_value = "100M", value_parser = rate)]
     pub rate: LinkRate,
@@ -42,6 +46,10 @@ pub struct LinkSpec {
     /// One-way delay to the receiver; what is left of the round-trip time is the way back [default: half]
     #[arg(long, value_name = "TIME", value_parser = parse::duration)]
     pub forward_delay: Option<Duration>,
+    /// Delay over time, one way, added to the round trip's: trace:FILE, a number of ms a line for each 10 ms, or a table (`fulmar-lab
+    /// trace`). Queues in bandwidth-delay products do not count it
+    #[arg(long, value_name = "TRACE", default_value = "none", value_parser = delay)]
+    pub delay: AddedDelay,
     /// Queue in bandwidth-delay products (drop-tail)
     #[arg(long, value_name = "N", value_parser = parse::milli, conflicts_with = "queue")]
     pub queue_bdp: Option<u32>,
@@ -105,6 +113,7 @@ impl Default for LinkSpec {
             rate: LinkRate::Constant(Rate::from_bits_per_second(100_000_000)),
             rtt: Duration::from_millis(20),
             forward_delay: None,
+            delay: None,
             queue_bdp: None,
             queue: None,
             loss: Loss::None,
@@ -132,6 +141,7 @@ impl LinkSpec {
         "rate",
         "rtt",
         "forward_delay",
+        "delay",
         "queue_bdp",
         "queue",
         "loss",
@@ -166,6 +176,7 @@ impl LinkSpec {
             "rate" => to(&mut self.rate, rate(text)),
             "rtt" => to(&mut self.rtt, parse::duration(text)),
             "forward_delay" => to(&mut self.forward_delay, parse::duration(text).map(Some)),
+            "delay" => to(&mut self.delay, delay(text)),
             "queue_bdp" => {
                 self.queue = None;
                 to(&mut self.queue_bdp, parse::milli(text).map(Some))
@@ -210,6 +221,7 @@ impl LinkSpec {
         Ok(LinkConfig {
             rate: self.rate.clone(),
             delay: self.one_way(),
+            added_delay: self.delay.clone(),
             jitter: jitter(self.jitter),
             order,
             queue: self.queue_config(),

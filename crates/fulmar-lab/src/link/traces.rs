@@ -175,7 +175,7 @@ mod tests {
             let read = mahimahi_trace(&trace.rate_lines(), Duration::from_millis(STEP_MS)).unwrap();
             let mut at = Instant::ZERO;
             for _ in 0..STEPS {
-                let (a, b) = (own.rate_at(at).bits_per_second(), read.rate_at(at).bits_per_second());
+                let (a, b) = (own.at(at).bits_per_second(), read.at(at).bits_per_second());
                 // A packet more or less in a step.
                 assert!(a.abs_diff(b) <= 120_000, "{} at {at:?}: {a} {b}", trace.name);
                 at += Duration::from_millis(STEP_MS);

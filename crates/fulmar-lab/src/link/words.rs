@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use fulmar_net::{Jitter, LinkRate, Loss, QueueConfig, QueueLimit, TwoState, parse};
+use fulmar_net::{Jitter, LinkRate, Loss, QueueConfig, QueueLimit, Steps, TwoState, parse};
 
-use super::traces;
+use super::{recording, traces};
 
 /// Over how long opportunities of a mahimahi trace are averaged to a rate.
 const TRACE_STEP: Duration = Duration::from_millis(20);
@@ -21,6 +21,9 @@ pub(super) fn rate(text: &str) -> Result<LinkRate, String> {
         return trace.rate().map(LinkRate::Trace);
     }
     let contents = read(name)?;
+    if recording::is_one(&contents) {
+        return recording::rate(&contents).map(LinkRate::Trace).map_err(|error| format!("{name}: {error}"));
+    }
     // One number a line is mahimahi's format, a time and a rate are ours.
     let is_mahimahi = contents.lines().all(|line| line.trim().chars().all(|c| c.is_ascii_digit()));
     let trace = if is_mahimahi {
@@ -36,12 +39,31 @@ pub(super) fn loss(text: &str) -> Result<Loss, String> {
     let Some(name) = text.strip_prefix(TRACE) else {
         return parse::model::loss(text).map_err(|error| error.to_string());
     };
-    match traces::find(name) {
-        Some(trace) => Ok(Loss::Trace(trace.loss())),
-        None => parse::trace::mahimahi_loss(&read(name)?)
-            .map(Loss::Trace)
-            .map_err(|error| format!("{name}: {error}")),
+    if let Some(trace) = traces::find(name) {
+        return Ok(Loss::Trace(trace.loss()));
     }
+    let contents = read(name)?;
+    let loss = if recording::is_one(&contents) {
+        recording::loss(&contents).map(Loss::Varying)
+    } else {
+        parse::trace::mahimahi_loss(&contents).map(Loss::Trace).map_err(|error| error.to_string())
+    };
+    loss.map_err(|error| format!("{name}: {error}"))
+}
+
+/// A trace of delays; `None` for `none`.
+pub(super) fn delay(text: &str) -> Result<Option<Steps<Duration>>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let name = text.strip_prefix(TRACE).ok_or_else(|| format!("'{text}' is neither trace:FILE nor none"))?;
+    let contents = read(name)?;
+    let delay = if recording::is_one(&contents) {
+        recording::delay(&contents)
+    } else {
+        recording::delay_lines(&contents)
+    };
+    delay.map(Some).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Bytes of a trace's file: some hours at 100 Mb/s in mahimahi's format.
@@ -113,6 +135,13 @@ mod tests {
         std::fs::write(&path, "fast\n").unwrap();
         assert!(rate(&word).unwrap_err().contains("a.rate"));
         assert!(loss("trace:nowhere").unwrap_err().contains("lte-walk"));
+        std::fs::write(&path, "12\n14\n").unwrap();
+        let steps = delay(&word).unwrap().unwrap();
+        assert_eq!(
+            steps.at(fulmar_proto::Instant::ZERO + Duration::from_millis(25)),
+            Duration::from_millis(12)
+        );
+        assert!(delay("trace:lte-walk").is_err() && delay("5ms").is_err());
         // Read to their end they would take all memory.
         assert!(rate("trace:/dev/zero").unwrap_err().contains("this is none"));
         assert!(loss("trace:/dev/zero").unwrap_err().contains("this is none"));
